@@ -1,0 +1,55 @@
+"""From batch settings to the tokens and micro-batches that one GPU sees."""
+
+from math import ceil
+
+from tuner.workload import Batch, Engine, Pass
+
+
+def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> int:
+    """Sequences that one data-parallel rank handles in a pass, at least 1.
+
+    Args:
+        batch: global batch sizes.
+        engine: whose data-parallel ranks share the sequences.
+        optimizer_step: True for one mini-batch, False for all sequences of the step.
+    """
+    sequences = batch.mini_batch_sequences if optimizer_step else batch.sequences
+    return max(1, ceil(sequences / engine.parallel.data))
+
+
+def micro_batch_tokens(batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_step: bool) -> int:
+    """Tokens of the largest micro-batch on one GPU, every sequence at its maximum length.
+
+    Dynamic: the token budget (times the overshoot of releases that can exceed it), never less
+    than one whole sequence and never more than all local tokens. Static: the sequences of one
+    micro-batch at full length; packing does not help the longest case.
+    """
+    split = engine.parallel.sequence_split
+    sequences = local_sequences(batch, engine, optimizer_step=optimizer_step)
+    one_sequence = ceil(batch.sequence_tokens / split)
+    batching = one_pass.batching
+    if not batching.dynamic:
+        return ceil(min(batching.micro_batch_sequences, sequences) * batch.sequence_tokens / split)
+    budget = max(batching.token_budget, one_sequence)
+    return min(int(budget * batching.overshoot), ceil(sequences * batch.sequence_tokens / split))
+
+
+def micro_batches(
+    batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_step: bool, sequence_tokens: float | None = None
+) -> int:
+    """Micro-batches of one pass on one GPU.
+
+    Args:
+        batch: global batch sizes.
+        engine: whose ranks share the work.
+        one_pass: its batching.
+        optimizer_step: True counts one mini-batch, False all sequences of the step.
+        sequence_tokens: mean length to count with; None counts with the maximum.
+    """
+    sequences = local_sequences(batch, engine, optimizer_step=optimizer_step)
+    batching = one_pass.batching
+    if not batching.dynamic:
+        return ceil(sequences / max(1, batching.micro_batch_sequences))
+    mean = batch.sequence_tokens if sequence_tokens is None else sequence_tokens
+    tokens = sequences * mean / engine.parallel.sequence_split
+    return min(sequences, max(1, ceil(tokens / max(1, batching.token_budget))))

@@ -1,0 +1,65 @@
+"""What rules and checks say. They state a reason; the model prices it, and only ``render`` words it."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tuner.errors import Location
+from tuner.evidence import Evidence
+from tuner.workload import Phase, Workload
+
+
+class Severity(Enum):
+    """How bad it is to leave things as they are, worst first."""
+
+    ERROR = "error"  # the job will fail, or a setting is silently not what it says
+    WARNING = "warning"  # likely to run out of memory, or deprecated
+    ADVICE = "advice"  # the job runs; it could be faster or smaller
+
+
+class Goal(Enum):
+    """What a rule wants to improve; its price is judged by this."""
+
+    MEMORY = "memory"
+    TIME = "time"
+    CORRECTNESS = "correctness"
+
+
+class Numerics(Enum):
+    """What following the advice does to the numbers of the training run."""
+
+    EXACT = "exact"  # the same bits, or the same up to the order of independent samples
+    REORDERED = "reordered"  # the same mathematics in another order of summation
+    CHANGED = "changed"  # another computation; results differ beyond rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """The identity of a rule or check. ``code`` and ``name`` are never reused."""
+
+    code: str
+    name: str
+    summary: str
+    severity: Severity
+    goal: Goal
+    numerics: Numerics
+    since: str = "0.1.0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One rule that applies to one configuration.
+
+    A rule of ``tuner.rules`` sets ``proposal``, the workload it would rather see. A check of a
+    trainer sees raw settings instead and may set ``keys`` and ``overrides`` itself.
+    """
+
+    rule: Rule
+    message: str  # one sentence with the numbers that led to it
+    severity: Severity
+    evidence: Evidence
+    phase: Phase | None = None
+    proposal: Workload | None = None
+    keys: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    location: Location | None = None
+    notes: tuple[str, ...] = field(default=())  # caveats, one sentence each

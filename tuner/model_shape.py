@@ -1,0 +1,291 @@
+"""Dimensions of a decoder-only language model, and the counts that follow from them."""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+
+class QueryKeyNorm(Enum):
+    """Normalisation of queries and keys before attention."""
+
+    NONE = "none"
+    PER_HEAD = "per_head"  # one weight vector of head_dim each (Qwen3, Gemma 3)
+    FULL = "full"  # one weight vector over all heads each (OLMo 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2/V3)."""
+
+    q_lora_rank: int | None
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearAttention:
+    """Gated delta-rule attention, whose state does not grow with the sequence (Qwen3-Next)."""
+
+    key_heads: int
+    value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+    layers: tuple[int, ...]  # indices of the layers that use it; the others attend in full
+
+    @property
+    def key_width(self) -> int:
+        """All key heads together; queries are as wide."""
+        return self.key_heads * self.key_head_dim
+
+    @property
+    def value_width(self) -> int:
+        """All value heads together."""
+        return self.value_heads * self.value_head_dim
+
+    @property
+    def conv_width(self) -> int:
+        """Channels of the short convolution: queries, keys and values."""
+        return 2 * self.key_width + self.value_width
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureOfExperts:
+    """Routed and shared experts of the sparse layers."""
+
+    experts: int
+    experts_per_token: int
+    expert_intermediate: int
+    shared_intermediate: int = 0  # summed width of the shared experts, 0 without them
+    shared_gate: bool = False  # a sigmoid gate of hidden width on the shared expert (Qwen2-MoE)
+    router_bias: int = 0  # extra parameters per router (gpt-oss); a bias kept as a buffer is not counted
+    expert_bias: bool = False  # biases in the expert projections (gpt-oss)
+    dense_layers: tuple[int, ...] = ()  # indices of the layers that keep a dense MLP
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelShape:
+    """A decoder-only transformer. All sizes are element counts, not bytes.
+
+    Parameters are counted as transformers creates them (``model.parameters()``), buffers excluded.
+    """
+
+    name: str
+    architecture: str  # transformers' model_type
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int  # of queries and keys; qk_nope + qk_rope under latent attention
+    intermediate: int  # width of the dense MLP
+    vocab: int
+    tied_embeddings: bool
+    max_positions: int
+    qkv_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    head_bias: bool = False  # a bias in the output projection (Phi-2)
+    gated_mlp: bool = True
+    qk_norm: QueryKeyNorm = QueryKeyNorm.NONE
+    norms_per_layer: int = 2
+    norm_bias: bool = False  # LayerNorm with bias instead of RMSNorm
+    attention_sinks: bool = False  # one learned logit per head (gpt-oss)
+    attention_gate: bool = False  # the query projection also makes an output gate (Qwen3-Next)
+    position_parameters: int = 0  # learned absolute position embeddings
+    extra_parameters: int = 0  # beside the decoder: vision tower, multi-token-prediction modules
+    moe: MixtureOfExperts | None = None
+    latent: LatentAttention | None = None
+    linear: LinearAttention | None = None
+    sliding_window: int | None = None
+    windowed_layers: int = 0  # layers whose attention is limited to the window
+    source: str = ""
+
+    # -- kinds of layers ----------------------------------------------------------------
+
+    def is_sparse(self, layer: int) -> bool:
+        """Whether a layer routes its tokens to experts."""
+        return self.moe is not None and layer not in self.moe.dense_layers
+
+    def is_linear(self, layer: int) -> bool:
+        """Whether a layer keeps a state of fixed size instead of a KV cache."""
+        return self.linear is not None and layer in self.linear.layers
+
+    @property
+    def sparse_layers(self) -> int:
+        """How many layers route to experts."""
+        return 0 if self.moe is None else self.layers - len(self.moe.dense_layers)
+
+    @property
+    def cached_layers(self) -> int:
+        """How many layers have a KV cache."""
+        return self.layers - (0 if self.linear is None else len(self.linear.layers))
+
+    # -- parameter counts ---------------------------------------------------------------
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Token embedding [vocab, hidden]."""
+        return self.vocab * self.hidden
+
+    @property
+    def head_parameters(self) -> int:
+        """Output projection [vocab, hidden] and its bias; no matrix when it shares the embedding."""
+        matrix = 0 if self.tied_embeddings else self.vocab * self.hidden
+        return matrix + (self.vocab if self.head_bias else 0)
+
+    @property
+    def norm_parameters(self) -> int:
+        """One normalisation of hidden width."""
+        return self.hidden * (2 if self.norm_bias else 1)
+
+    @property
+    def attention_parameters(self) -> int:
+        """Softmax attention block of one layer, with its biases and query/key norms."""
+        if self.latent is not None:
+            return self._latent_attention_parameters(self.latent)
+        query = self.heads * self.head_dim
+        key_value = self.kv_heads * self.head_dim
+        query_out = 2 * query if self.attention_gate else query
+        projections = self.hidden * (query_out + 2 * key_value + query)
+        biases = (query_out + 2 * key_value if self.qkv_bias else 0) + (
+            self.hidden if self.output_bias else 0
+        )
+        norms = {
+            QueryKeyNorm.NONE: 0,
+            QueryKeyNorm.PER_HEAD: 2 * self.head_dim,
+            QueryKeyNorm.FULL: query + key_value,
+        }[self.qk_norm]
+        return projections + biases + norms + (self.heads if self.attention_sinks else 0)
+
+    def _latent_attention_parameters(self, latent: LatentAttention) -> int:
+        query = self.heads * (latent.qk_nope_head_dim + latent.qk_rope_head_dim)
+        if latent.q_lora_rank is None:
+            queries = self.hidden * query
+        else:
+            down_bias = latent.q_lora_rank if self.qkv_bias else 0
+            queries = latent.q_lora_rank * (self.hidden + 1 + query) + down_bias
+        compressed = latent.kv_lora_rank + latent.qk_rope_head_dim
+        expanded = self.heads * (latent.qk_nope_head_dim + latent.v_head_dim)
+        keys_values = self.hidden * compressed + latent.kv_lora_rank * (1 + expanded)
+        output = self.heads * latent.v_head_dim * self.hidden
+        biases = (compressed if self.qkv_bias else 0) + (self.hidden if self.output_bias else 0)
+        return queries + keys_values + output + biases
+
+    @property
+    def linear_attention_parameters(self) -> int:
+        """Linear attention block of one layer, 0 in a model without."""
+        linear = self.linear
+        if linear is None:
+            return 0
+        inputs = self.hidden * (linear.conv_width + linear.value_width + 2 * linear.value_heads)
+        convolution = linear.conv_width * linear.conv_kernel
+        decay = 2 * linear.value_heads  # dt_bias and A_log
+        return inputs + convolution + decay + linear.value_head_dim + linear.value_width * self.hidden
+
+    def _mlp(self, intermediate: int, *, bias: bool) -> int:
+        matrices = 3 if self.gated_mlp else 2
+        biases = (matrices - 1) * intermediate + self.hidden if bias else 0
+        return matrices * self.hidden * intermediate + biases
+
+    @property
+    def one_expert_parameters(self) -> int:
+        """One routed expert, 0 in a dense model."""
+        return 0 if self.moe is None else self._mlp(self.moe.expert_intermediate, bias=self.moe.expert_bias)
+
+    @property
+    def expert_parameters(self) -> int:
+        """Routed experts of one sparse layer, 0 in a dense model."""
+        return 0 if self.moe is None else self.moe.experts * self.one_expert_parameters
+
+    @property
+    def shared_expert_parameters(self) -> int:
+        """Shared experts of one sparse layer with their gate, 0 where there are none."""
+        if self.moe is None or not self.moe.shared_intermediate:
+            return 0
+        gate = self.hidden if self.moe.shared_gate else 0
+        return self._mlp(self.moe.shared_intermediate, bias=False) + gate
+
+    @property
+    def router_parameters(self) -> int:
+        """Router of one sparse layer, 0 in a dense model."""
+        return 0 if self.moe is None else self.hidden * self.moe.experts + self.moe.router_bias
+
+    def mlp_parameters(self, layer: int) -> int:
+        """MLP of one layer; in a sparse one the router, all routed and the shared experts."""
+        if self.is_sparse(layer):
+            return self.router_parameters + self.expert_parameters + self.shared_expert_parameters
+        return self._mlp(self.intermediate, bias=self.mlp_bias)
+
+    def mixer_parameters(self, layer: int) -> int:
+        """Attention of one layer, of whichever kind it is."""
+        return self.linear_attention_parameters if self.is_linear(layer) else self.attention_parameters
+
+    def layer_parameters(self, layer: int) -> int:
+        """All parameters of one decoder layer, 0-based."""
+        norms = self.norms_per_layer * self.norm_parameters
+        return self.mixer_parameters(layer) + self.mlp_parameters(layer) + norms
+
+    @cached_property
+    def decoder_parameters(self) -> int:
+        """All decoder layers, without embedding, final norm and head."""
+        return sum(self.layer_parameters(layer) for layer in range(self.layers))
+
+    @cached_property
+    def largest_layer_parameters(self) -> int:
+        """The layer with the most parameters."""
+        return max(self.layer_parameters(layer) for layer in range(self.layers))
+
+    @property
+    def parameters(self) -> int:
+        """All parameters, a shared embedding counted once, with ``extra_parameters``."""
+        return (
+            self.embedding_parameters
+            + self.position_parameters
+            + self.decoder_parameters
+            + self.norm_parameters
+            + self.head_parameters
+            + self.extra_parameters
+        )
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that take part in one token's forward pass, without the token embedding.
+
+        The output projection counts even when it shares the embedding's weights, because it
+        multiplies all the same; of the routed experts only ``experts_per_token`` count.
+        ``extra_parameters`` do not count: text tokens do not pass through them.
+        """
+        resting = 0
+        if self.moe is not None:
+            idle_experts = self.moe.experts - self.moe.experts_per_token
+            resting = self.sparse_layers * idle_experts * self.one_expert_parameters
+        head = self.vocab * self.hidden + (self.vocab if self.head_bias else 0)
+        return self.decoder_parameters - resting + self.norm_parameters + head
+
+    # -- caches -------------------------------------------------------------------------
+
+    @property
+    def kv_values_per_token(self) -> int:
+        """Cached keys and values per token and layer, before tensor parallelism.
+
+        ``2 * kv_heads * head_dim``; under latent attention ``kv_lora_rank + qk_rope_head_dim``.
+        Only ``cached_layers`` of the layers have such a cache.
+        """
+        if self.latent is not None:
+            return self.latent.kv_lora_rank + self.latent.qk_rope_head_dim
+        return 2 * self.kv_heads * self.head_dim
+
+    @property
+    def state_values_per_sequence(self) -> int:
+        """State of one linear attention layer per sequence, 0 in a model without.
+
+        One matrix ``[key_head_dim, value_head_dim]`` per value head, and the inputs that the
+        short convolution remembers.
+        """
+        linear = self.linear
+        if linear is None:
+            return 0
+        matrices = linear.value_heads * linear.key_head_dim * linear.value_head_dim
+        return matrices + linear.conv_width * (linear.conv_kernel - 1)

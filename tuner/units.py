@@ -1,0 +1,38 @@
+"""The only place that holds 1024 and 1e9."""
+
+import re
+
+from tuner.errors import InputError
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+KILO = 10**3
+MEGA = 10**6
+GIGA = 10**9
+TERA = 10**12
+
+_COUNT = re.compile(r"(?P<number>\d+(?:_\d+)*(?:\.\d+)?)\s*(?P<suffix>[kKmMbBgG]?)(?P<binary>i?)")
+
+
+def parse_count(text: str, *, thousand: int = KILO) -> int:
+    """Read a count such as ``152k``, ``16Ki``, ``1.5M`` or ``151_936``.
+
+    Args:
+        text: digits with an optional suffix k, M, B (or G); ``i`` after it makes it binary.
+        thousand: what a plain ``k`` multiplies by. A context of "16k tokens" means 16 x 1024,
+            a vocabulary of "152k" means 152 x 1000, so the caller says which.
+
+    Raises:
+        InputError: not a whole, positive count.
+    """
+    match = _COUNT.fullmatch(text.strip())
+    if match is None or (match["binary"] and not match["suffix"]):
+        raise InputError(f"{text!r} is not a count", hint="write it as 152k, 16Ki, 1.5M or 151936")
+    base = KIB if match["binary"] else thousand
+    exponent = {"": 0, "k": 1, "m": 2, "b": 3, "g": 3}[match["suffix"].lower()]
+    value = float(match["number"].replace("_", "")) * base**exponent
+    if value < 1 or value != int(value):
+        raise InputError(f"{text!r} is not a whole count of at least 1")
+    return int(value)
