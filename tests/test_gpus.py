@@ -1,0 +1,254 @@
+"""GPU profiles, their names, and the GPU of this machine."""
+
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tuner import gpus, resources
+from tuner.errors import InputError
+from tuner.evidence import Evidence
+from tuner.gpus import find_gpu, gpu_names
+from tuner.hardware import Cluster, Gpu
+from tuner.units import GIB, GIGA, MIB, TERA
+
+FILES = sorted((resources.profiles() / "gpus").glob("*.yaml"))
+
+
+# -- profiles ------------------------------------------------------------------------------
+
+
+def test_there_are_many_profiles_named_like_their_files() -> None:
+    assert len(FILES) >= 18
+    assert gpu_names() == tuple(sorted(file.stem for file in FILES))
+
+
+def test_no_name_stands_for_two_cards() -> None:
+    names = [
+        gpus._normal(name)
+        for file in FILES
+        for name in {
+            gpus._normal(n) for key in ("names", "device_names") for n in gpus._content(file).get(key, [])
+        }
+    ]
+    assert len(names) == len(set(names))
+    assert all(isinstance(name, str) for name in names)
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_figures_are_plausible(name: str) -> None:
+    gpu = find_gpu(name)
+    assert gpu.name == name
+    assert gpu.evidence is Evidence.EXACT
+    assert gpu.vendor in {"nvidia", "amd", "huawei"}
+    assert 20 * GIB < gpu.memory_bytes < 300 * GIB
+    assert 300 * GIGA <= gpu.memory_bytes_per_s <= 8000 * GIGA
+    assert 70 * TERA <= gpu.dense_bf16_flop_per_s <= 2500 * TERA
+    assert 32 * GIGA <= gpu.host_bytes_per_s <= 450 * GIGA
+    assert 32 * GIGA <= gpu.link_bytes_per_s <= 900 * GIGA
+    if gpu.dense_fp8_flop_per_s is not None:  # twice the bf16 peak, whatever sparsity would add
+        assert gpu.dense_fp8_flop_per_s == pytest.approx(2 * gpu.dense_bf16_flop_per_s, rel=0.02)
+    assert gpu.source
+
+
+@pytest.mark.parametrize(
+    ("name", "mib"),
+    [
+        ("h100-sxm", 81559),
+        ("h200", 143771),
+        ("a100-80g", 81920),
+        ("a100-40g", 40960),
+        ("b200", 183359),
+        ("h20", 97871),
+        ("rtx-4090", 24564),
+        ("mi300x", 196592),
+        ("ascend-910b", 65536),
+    ],
+)
+def test_memory_is_what_the_driver_reports(name: str, mib: int) -> None:
+    assert find_gpu(name).memory_bytes == mib * MIB
+
+
+def test_units_are_converted_once() -> None:
+    gpu = find_gpu("h100-sxm")
+    assert gpu.memory_bytes_per_s == pytest.approx(3.35e12)
+    assert gpu.dense_bf16_flop_per_s == pytest.approx(989.4e12)
+    assert gpu.link_bytes_per_s == pytest.approx(450e9)
+    assert gpu.host_bytes_per_s == pytest.approx(64e9)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("h100", "h100-sxm"),
+        ("H100", "h100-sxm"),
+        (" h100-80g ", "h100-sxm"),
+        ("H100_80G", "h100-sxm"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("h100 pcie", "h100-pcie"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40g"),
+        ("A100", "a100-sxm-80g"),
+        ("4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("910B", "ascend-910b"),
+        ("AMD Instinct MI300X", "mi300x"),
+    ],
+)
+def test_spellings(spelling: str, name: str) -> None:
+    assert find_gpu(spelling).name == name
+
+
+@pytest.mark.parametrize("name", ["h1000", "", "gtx-1080", "nvidia", "sm_90", "80GB"])
+def test_unknown_name_lists_the_known(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        find_gpu(name)
+    assert repr(name) in caught.value.message
+    assert caught.value.hint is not None
+    assert all(known in caught.value.hint for known in gpu_names())
+
+
+def test_near_names_are_suggested() -> None:
+    with pytest.raises(InputError, match="near it: h100-sxm"):
+        find_gpu("h100-smx")
+
+
+GOOD = (resources.profiles() / "gpus" / "h200-sxm.yaml").read_text(encoding="utf-8")
+MEASURED = """
+measured:
+  date: "2026-01-31"
+  versions: {driver: "580.1", torch: "2.11.0"}
+  usable_mib: 143000
+  memory_gb_per_s: 4300.5
+"""
+
+
+def profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "gpus"
+    folder.mkdir()
+    (folder / "h200-sxm.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(resources, "profiles", lambda: tmp_path)
+
+
+def test_measured_figures_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    profile(monkeypatch, tmp_path, GOOD + MEASURED)
+    measured = find_gpu("h200").measured
+    assert measured is not None
+    assert measured.date == "2026-01-31"
+    assert measured.versions == (("driver", "580.1"), ("torch", "2.11.0"))
+    assert measured.usable_bytes == 143000 * MIB
+    assert measured.memory_bytes_per_s == pytest.approx(4.3005e12)
+    assert measured.context_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (GOOD + "memory_gb: 141\n", "memory_gb"),
+        (GOOD.replace("memory_mib: 143771", "memory_mib: many"), "memory_mib"),
+        (GOOD.replace("memory_mib: 143771", "memory_mib: 0"), "memory_mib"),
+        (GOOD.replace("memory_mib: 143771\n", ""), "memory_mib"),
+        (GOOD.replace("link_gb_per_s: 450", "link_gb_per_s: true"), "link_gb_per_s"),
+        (GOOD + MEASURED + "  fan_rpm: 1\n", "fan_rpm"),
+        (GOOD + MEASURED.replace('  date: "2026-01-31"\n', ""), "date"),
+    ],
+)
+def test_malformed_profile_is_named(
+    text: str, key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    profile(monkeypatch, tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        find_gpu("h200")
+    assert caught.value.key == key
+    assert "h200-sxm.yaml" in str(caught.value.location)
+
+
+# -- this machine --------------------------------------------------------------------------
+
+
+@dataclass
+class FakeNvml:
+    """As much of pynvml as is called."""
+
+    name: str = "NVIDIA H200"
+    total: int | None = 143771 * MIB - 5
+    starts: bool = True
+    running: bool = False
+
+    class NVMLError(Exception):
+        pass
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if not self.starts:
+            raise self.NVMLError("driver not loaded")
+        self.running = True
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.running = False
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        return index
+
+    def nvmlDeviceGetName(self, handle: int) -> str:  # noqa: N802
+        return self.name
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:  # noqa: N802
+        if self.total is None:
+            raise self.NVMLError("not supported")
+        return SimpleNamespace(total=self.total)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, nvml: object) -> None:
+    monkeypatch.setattr(gpus, "_NVIDIA_DEVICES", ("/",))
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
+
+
+def test_the_driver_names_the_card_and_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    install(monkeypatch, nvml)
+    gpu = find_gpu(None)
+    assert gpu.name == "h200-sxm"
+    assert gpu.memory_bytes == 143771 * MIB - 5
+    assert gpu.evidence is Evidence.EXACT
+    assert not nvml.running
+
+
+def test_a_card_that_reports_no_memory_has_its_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, FakeNvml(total=None))
+    assert find_gpu(None) == find_gpu("h200")
+
+
+def test_a_card_without_profile_asks_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, FakeNvml(name="NVIDIA Tesla T4"))
+    with pytest.raises(InputError, match="NVIDIA Tesla T4") as caught:
+        find_gpu(None)
+    assert caught.value.hint is not None
+    assert "--gpu" in caught.value.hint
+
+
+def assumed(gpu: Gpu) -> bool:
+    known = find_gpu("h100-sxm")
+    same = [field.name for field in fields(Gpu) if field.name not in {"name", "evidence"}]
+    assert all(getattr(gpu, name) == getattr(known, name) for name in same)
+    return gpu.name == "assumed 80 GB GPU" and gpu.evidence is Evidence.HEURISTIC
+
+
+@pytest.mark.parametrize("nvml", [FakeNvml(starts=False), None], ids=["no driver", "no pynvml"])
+def test_without_a_gpu_one_is_assumed_and_says_so(nvml: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, nvml)
+    assert assumed(find_gpu(None))
+
+
+def test_a_machine_without_driver_does_not_load_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "_NVIDIA_DEVICES", ("/dev/there-is-no-such-device",))
+    monkeypatch.setattr(gpus, "os", SimpleNamespace(name="posix", path=gpus.os.path))
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())  # type: ignore[arg-type]
+    assert assumed(find_gpu(None))
+
+
+def test_cluster_counts_its_gpus() -> None:
+    cluster = Cluster(gpu=find_gpu("h100"), gpus_per_node=8, nodes=4, network_bytes_per_s=50e9)
+    assert cluster.gpus == 32

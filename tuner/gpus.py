@@ -1,0 +1,186 @@
+"""GPUs: bundled profiles by name, and the GPU of this machine.
+
+A profile states what datasheets and drivers do, in their units, which are part of the keys:
+
+``memory_mib``
+    total memory as the driver reports it (``nvidia-smi``, ``rocm-smi``, ``npu-smi``); CUDA itself
+    hands out about half a GiB less, which is in ``measured`` where it is known.
+``memory_gb_per_s``, ``link_gb_per_s``, ``host_gb_per_s``
+    bandwidth of the card's own memory, to other cards of the machine, and to the host. The
+    latter two are per direction. Cards that bridges join in pairs count with PCIe, since a ring
+    over more than two of them crosses it.
+``dense_bf16_tflop_per_s``, ``dense_fp8_tflop_per_s``
+    peaks with FP32 accumulation, without sparsity.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tuner import resources
+from tuner.errors import InputError
+from tuner.evidence import Evidence
+from tuner.hardware import Gpu, MeasuredGpu
+from tuner.units import GIGA, MIB, TERA
+
+_ASSUMED = "h100-sxm"  # the card whose rates stand in for an unknown one
+_NVIDIA_DEVICES = ("/dev/nvidiactl", "/dev/dxg")  # Linux, Windows Subsystem for Linux
+
+_Number = (int, float)
+_RATES: resources.Kinds = {
+    "memory_gb_per_s": _Number,
+    "dense_bf16_tflop_per_s": _Number,
+    "link_gb_per_s": _Number,
+    "host_gb_per_s": _Number,
+}
+_REQUIRED: resources.Kinds = {
+    "names": list,
+    "vendor": str,
+    "architecture": str,
+    "memory_mib": int,
+    **_RATES,
+    "source": str,
+}
+_OPTIONAL: resources.Kinds = {"device_names": list, "dense_fp8_tflop_per_s": _Number, "measured": dict}
+_MEASURED: resources.Kinds = {"usable_mib": int, "context_mib": int, **_RATES}
+
+
+def find_gpu(name: str | None) -> Gpu:
+    """The GPU of a name, of this machine, or an assumed one.
+
+    Args:
+        name: a profile's name or the driver's name for the card, in any case; None: the first GPU
+            that the driver of this machine reports, else an assumed card of 80 GB, whose
+            ``evidence`` then is ``HEURISTIC``.
+
+    Raises:
+        InputError: no profile has this name, or none describes this machine's GPU.
+    """
+    if name is not None:
+        return _named(name)
+    found = _local_gpu()
+    return found or replace(_named(_ASSUMED), name="assumed 80 GB GPU", evidence=Evidence.HEURISTIC)
+
+
+def gpu_names() -> tuple[str, ...]:
+    """The first name of every bundled profile, sorted."""
+    return tuple(sorted(_read(file).name for file in _files()))
+
+
+def _named(name: str) -> Gpu:
+    gpu = _find(name)
+    if gpu is not None:
+        return gpu
+    from difflib import get_close_matches
+
+    names = gpu_names()
+    near = get_close_matches(_normal(name), names, n=3)
+    suggestion = f"; near it: {', '.join(near)}" if near else ""
+    raise InputError(f"no GPU {name!r} is known{suggestion}", hint="--gpu takes one of " + ", ".join(names))
+
+
+def _find(name: str) -> Gpu | None:
+    # Looking through the texts first leaves one file to parse instead of all.
+    wanted = _normal(name)
+    for file in _files():
+        if wanted in _normal(file.read_text(encoding="utf-8")):
+            content = _content(file)
+            listed = [*content["names"], *content.get("device_names", [])]
+            if wanted in (_normal(known) for known in listed):
+                return _read(file)
+    return None
+
+
+def _normal(name: str) -> str:
+    """Spelling does not matter: ``NVIDIA H100 PCIe`` is ``h100-pcie``."""
+    return "-".join(name.strip().lower().removeprefix("nvidia ").replace("_", " ").split())
+
+
+def _files() -> Iterator[Path]:
+    return iter(sorted((resources.profiles() / "gpus").glob("*.yaml")))
+
+
+def _content(file: Path) -> dict[str, Any]:
+    return resources.read_profile(file, required=_REQUIRED, optional=_OPTIONAL)
+
+
+def _read(file: Path) -> Gpu:
+    content = _content(file)
+    fp8 = content.get("dense_fp8_tflop_per_s")
+    measured = content.get("measured")
+    return Gpu(
+        name=content["names"][0],
+        vendor=content["vendor"],
+        architecture=content["architecture"],
+        memory_bytes=content["memory_mib"] * MIB,
+        memory_bytes_per_s=content["memory_gb_per_s"] * GIGA,
+        dense_bf16_flop_per_s=content["dense_bf16_tflop_per_s"] * TERA,
+        dense_fp8_flop_per_s=None if fp8 is None else fp8 * TERA,
+        link_bytes_per_s=content["link_gb_per_s"] * GIGA,
+        host_bytes_per_s=content["host_gb_per_s"] * GIGA,
+        source=content["source"],
+        measured=None if measured is None else _measured(measured, file),
+    )
+
+
+def _measured(content: Any, file: Path) -> MeasuredGpu:
+    resources.check_keys(content, file=file, required={"date": str, "versions": dict}, optional=_MEASURED)
+
+    def scaled(key: str, unit: int) -> float | None:
+        return content[key] * unit if key in content else None
+
+    usable, context = content.get("usable_mib"), content.get("context_mib")
+    return MeasuredGpu(
+        date=content["date"],
+        versions=tuple((str(what), str(version)) for what, version in content["versions"].items()),
+        usable_bytes=None if usable is None else usable * MIB,
+        context_bytes=None if context is None else context * MIB,
+        memory_bytes_per_s=scaled("memory_gb_per_s", GIGA),
+        dense_bf16_flop_per_s=scaled("dense_bf16_tflop_per_s", TERA),
+        link_bytes_per_s=scaled("link_gb_per_s", GIGA),
+        host_bytes_per_s=scaled("host_gb_per_s", GIGA),
+    )
+
+
+def _local_gpu() -> Gpu | None:
+    """This machine's first NVIDIA GPU with the memory its driver reports, None without a driver."""
+    device = _first_device()
+    if device is None:
+        return None
+    name, memory_bytes = device
+    gpu = _find(name)
+    if gpu is None:
+        raise InputError(
+            f"this machine has a GPU named {name!r}, which no profile describes",
+            hint="give --gpu NAME with the nearest of " + ", ".join(gpu_names()),
+        )
+    return gpu if memory_bytes is None else replace(gpu, memory_bytes=memory_bytes)
+
+
+def _first_device() -> tuple[str, int | None] | None:
+    """Name and total memory of the first device that NVML lists."""
+    # Importing pynvml takes longer than all the rest, so a machine without driver skips it.
+    if os.name == "posix" and not any(map(os.path.exists, _NVIDIA_DEVICES)):
+        return None
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            return str(pynvml.nvmlDeviceGetName(handle)), _total_memory(pynvml, handle)
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:  # no driver, no device, no permission: as if there were no GPU
+        return None
+
+
+def _total_memory(pynvml: Any, handle: Any) -> int | None:
+    try:
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+    except pynvml.NVMLError:  # cards that share the host's memory report none
+        return None

@@ -1,0 +1,144 @@
+"""Finding a model: a local ``config.json``, else a bundled profile. Never the network."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tuner import resources
+from tuner.errors import InputError, Location
+from tuner.model_shape import ModelShape
+from tuner.models.architectures import shape_from_config
+
+_CACHE_PREFIX = "models--"  # Hugging Face cache: models--<organisation>--<name>/snapshots/<hash>
+
+
+def find_model(path: str, *, base: Path | None = None) -> ModelShape:
+    """The dimensions of the model that a path or name stands for.
+
+    Args:
+        path: a folder with a ``config.json``, such a file, or a name or path whose last part
+            names a bundled profile, whether it exists here or not (``Qwen/Qwen2.5-7B-Instruct``,
+            ``/data/models/Qwen2.5-7B-Instruct/``).
+        base: the folder that relative paths start from; None: the current one.
+
+    Raises:
+        InputError: nothing is known under this name, or the file cannot be used.
+        UnsupportedError: the model is of a type that is not modelled.
+    """
+    if not path.strip():
+        raise InputError("the model path is empty", hint=_how_to_name_one())
+    local = (base or Path()) / _expanded(path)
+    if _exists(local, Path.is_file):
+        return _read_config_json(local)
+    if _exists(local, Path.is_dir):
+        return _read_folder(local)
+    if local.suffix == ".json":
+        raise InputError("no such file", location=Location(source=str(local)), hint=_how_to_name_one())
+    return _bundled(path)
+
+
+def model_names() -> tuple[str, ...]:
+    """Names of all bundled profiles, sorted without regard to case."""
+    from tuner.models.profile import read_profile
+
+    names = (name for file in _files() for name in read_profile(file).configs)
+    return tuple(sorted(names, key=str.lower))
+
+
+def _expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # "~name" of a user that this machine does not have
+        return Path(path)
+
+
+def _exists(path: Path, kind: Callable[[Path], bool]) -> bool:
+    try:
+        return kind(path)
+    except OSError:  # no permission, or too long for this file system: not here
+        return False
+
+
+def _how_to_name_one() -> str:
+    return "give --model NAME, --model DIR (a folder with config.json) or --model FILE (a config.json)"
+
+
+def _read_folder(folder: Path) -> ModelShape:
+    file = folder / "config.json"
+    if file.is_file():
+        return _read_config_json(file)
+    raise InputError(
+        "the folder holds no config.json",
+        location=Location(source=str(folder)),
+        hint="name the folder of a checkpoint, or give --model NAME or --model FILE (a config.json)",
+    )
+
+
+def _read_config_json(file: Path) -> ModelShape:
+    # A checkpoint's own folder names it; a downloaded snapshot's folder is a hash.
+    name = _cached_name(file.resolve()) or file.resolve().parent.name
+    return shape_from_config(_load_json(file), name=name, source=str(file))
+
+
+def _load_json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"not valid JSON: {error.msg}",
+            location=Location(source=str(file), line=error.lineno, column=error.colno),
+            hint="a model is read from the config.json of its checkpoint",
+        ) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise InputError("not a JSON text file", location=Location(source=str(file))) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", location=Location(source=str(file))) from None
+    if not isinstance(content, dict):
+        raise InputError(
+            f"expected a JSON object, found {type(content).__name__}", location=Location(source=str(file))
+        )
+    return content
+
+
+def _cached_name(path: Path) -> str | None:
+    """The model's name if the path leads into a Hugging Face cache."""
+    for part in path.parts:
+        if part.startswith(_CACHE_PREFIX):
+            return part.rpartition("--")[2]
+    return None
+
+
+def _bundled(path: str) -> ModelShape:
+    last_part = path.replace(os.sep, "/").rstrip("/").rpartition("/")[2]
+    name = _cached_name(Path(path)) or last_part
+    shape = _find_in_profiles(name)
+    if shape is not None:
+        return shape
+    from difflib import get_close_matches
+
+    listed = {known.lower(): known for known in model_names()}
+    near = [listed[match] for match in get_close_matches(name.lower(), listed, n=3)]
+    suggestion = f"; near it: {', '.join(near)}" if near else ""
+    raise InputError(
+        f"no model {path!r}: there is no such folder here, and no bundled profile is named {name!r}"
+        + suggestion,
+        hint=_how_to_name_one(),
+    )
+
+
+def _find_in_profiles(name: str) -> ModelShape | None:
+    # Looking through the texts first leaves one file to parse instead of all.
+    from tuner.models.profile import read_profile
+
+    for file in _files():
+        if name.lower() in file.read_text(encoding="utf-8").lower():
+            shape = read_profile(file).find(name)
+            if shape is not None:
+                return shape
+    return None
+
+
+def _files() -> Iterator[Path]:
+    return iter(sorted((resources.profiles() / "models").glob("*.yaml")))
