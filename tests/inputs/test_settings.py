@@ -1,0 +1,143 @@
+"""Settings: origins, typed getters and their messages."""
+
+from typing import Any
+
+import pytest
+
+from tuner.errors import InputError, Location
+from tuner.inputs.settings import Layer, Origin, Settings
+from tuner.inputs.tree import Tree, merged
+
+DEFAULTS: Tree = {
+    "data": {"size": 1024, "path": None, "linked": "${data.size}", "mandatory": "???"},
+    "model": {"path": "m", "extra": {}, "opts": {"a": 1, "b": "${oc.select:data.size,2}"}},
+    "time": "${now:%H}",
+}
+
+
+def settings(tree: Tree) -> Settings:
+    """User values laid on the defaults, each at its own line of a file."""
+    origins = {
+        (section, key): Origin(layer=Layer.FILE, location=Location(source="c.yaml", line=line, column=3))
+        for line, (section, key) in enumerate(((s, k) for s, keys in tree.items() for k in keys), start=1)
+    }
+    default = Origin(layer=Layer.DEFAULT, text="default of verl 0.9.1")
+    return Settings(tree=merged(DEFAULTS, tree), defaults=DEFAULTS, origins=origins, default_origin=default)
+
+
+def test_values_and_origins() -> None:
+    user = settings({"data": {"size": 64}})
+    assert user.get("data.size") == 64
+    assert user.get("data.linked") == 64
+    assert user.default_value("data.size") == 1024
+    assert str(user.origin("data.size")) == "c.yaml:1:3"
+    assert str(user.origin("data.linked")) == "default of verl 0.9.1"
+    assert user.origin("data.zzz") is None
+    assert user.is_set("data.size")
+    assert user.is_set("data")
+    assert not user.is_set("data.linked")
+    assert not user.is_set("data.zzz")
+    assert user.user_keys == ("data.size",)
+    found = user.setting("data.size")
+    assert found is not None
+    assert (found.value, found.origin.layer) == (64, Layer.FILE)
+    assert user.setting("data.zzz") is None
+
+
+def test_null_mandatory_and_absent_read_as_the_default() -> None:
+    user = settings({})
+    for key in ("data.path", "data.mandatory", "data.zzz", "data.size.zzz"):
+        assert user.get(key, 5) == 5
+        assert user.integer(key, default=5) == 5
+        assert user.text(key) is None
+        assert user.flag(key, default=True) is True
+    assert "data.path" in user
+    assert "data.zzz" not in user
+
+
+def test_section_and_iteration() -> None:
+    user = settings({})
+    assert user.section("model.opts") == {"a": 1, "b": 1024}
+    assert user.section("model") == {"path": "m", "extra": {}, "opts.a": 1, "opts.b": 1024}
+    assert user.section("data.size") == {}
+    assert user.section("nothing") == {}
+    assert "model.opts.b" in list(user)
+
+
+def test_unresolvable_interpolation_is_an_error_only_for_typed_readers() -> None:
+    user = settings({"data": {"size": "${oc.env:BATCH}"}})
+    assert user.get("data.size") == "${oc.env:BATCH}"
+    assert user.get("time") == "${now:%H}"
+    assert user.section("data")["size"] == "${oc.env:BATCH}"
+    with pytest.raises(InputError) as caught:
+        user.integer("data.linked")
+    assert str(caught.value).startswith(
+        "c.yaml:1:3: data.linked: the interpolation ${oc.env:BATCH} is not evaluated"
+    )
+
+
+INTEGERS = [(8, 8), ("8", 8), (1e3, 1000), ("1e3", 1000), (" 8 ", 8), (0, 0), (-1, -1), (10**30, 10**30)]
+NO_INTEGERS = [1.5, "abc", "", True, [1], {"a": 1}, "1.5", float("inf"), float("nan"), "${"]
+NUMBERS = [(0.5, 0.5), ("1e-6", 1e-6), (1, 1.0), ("0.5", 0.5)]
+NO_NUMBERS = ["abc", True, [0.5], {}, float("nan"), float("inf"), "50%", 10**400]
+FLAGS = [(True, True), (False, False), (1, True), (0, False)]
+NO_FLAGS = ["True", "False", "yes", 2, 1.0, [], {"a": 1}]
+TEXTS = [("x", "x"), (8, "8"), (0.5, "0.5")]
+NO_TEXTS = [True, ["x"], {"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("getter", "value", "expected"),
+    [("integer", *row) for row in INTEGERS]
+    + [("number", *row) for row in NUMBERS]
+    + [("flag", *row) for row in FLAGS]
+    + [("text", *row) for row in TEXTS],
+)
+def test_typed_getters(getter: str, value: Any, expected: Any) -> None:
+    read = getattr(settings({"data": {"size": value}}), getter)("data.size")
+    assert (type(read), read) == (type(expected), expected)
+
+
+@pytest.mark.parametrize(
+    ("getter", "value", "expected"),
+    [("integer", value, "a whole number") for value in NO_INTEGERS]
+    + [("number", value, "a number") for value in NO_NUMBERS]
+    + [("flag", value, "true or false, without quotes") for value in NO_FLAGS]
+    + [("text", value, "text") for value in NO_TEXTS],
+)
+def test_wrong_types_name_place_key_and_expectation(getter: str, value: Any, expected: str) -> None:
+    with pytest.raises(InputError) as caught:
+        getattr(settings({"data": {"size": value}}), getter)("data.size")
+    assert str(caught.value).startswith("c.yaml:1:3: data.size: ")
+    assert expected in str(caught.value)
+
+
+def test_bounds() -> None:
+    user = settings({"data": {"size": 0, "path": 1.5}})
+    with pytest.raises(InputError, match="expected a whole number >= 1, got 0"):
+        user.integer("data.size", minimum=1)
+    with pytest.raises(InputError, match=r"expected a number from 0 to 1, got 1\.5"):
+        user.number("data.path", minimum=0, maximum=1)
+    with pytest.raises(InputError, match=r"expected a number >= 2, got 1\.5"):
+        user.number("data.path", minimum=2)
+    assert user.number("data.path", minimum=0, maximum=2) == 1.5
+
+
+def test_choice() -> None:
+    user = settings({"data": {"size": "vllm", "path": "vlm"}})
+    assert user.choice("data.size", ("vllm", "sglang")) == "vllm"
+    assert user.choice("data.mandatory", ("vllm", "sglang"), default="vllm") == "vllm"
+    with pytest.raises(InputError, match=r"c\.yaml:2:3: data\.path: expected one of vllm, sglang, got 'vlm'"):
+        user.choice("data.path", ("vllm", "sglang"))
+
+
+def test_error_blames_the_user_key_behind_an_interpolation() -> None:
+    with pytest.raises(InputError) as caught:
+        settings({"data": {"size": "abc"}}).integer("model.opts.b")
+    assert str(caught.value) == "c.yaml:1:3: model.opts.b: expected a whole number, got 'abc'"
+
+
+def test_long_values_are_cut() -> None:
+    with pytest.raises(InputError) as caught:
+        settings({"data": {"size": "x" * 10_000}}).integer("data.size")
+    assert len(str(caught.value)) < 200

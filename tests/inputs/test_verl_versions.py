@@ -1,0 +1,63 @@
+"""Which release a configuration rests on."""
+
+import importlib.metadata
+
+import pytest
+
+from tuner.errors import InputError
+from tuner.trainers.verl.versions import BUNDLED, at_least, choose
+
+
+@pytest.mark.parametrize(
+    ("requested", "version", "reason"),
+    [
+        ("0.9.1", "0.9.1", "asked for 0.9.1"),
+        ("v0.7.1", "0.7.1", "asked for v0.7.1"),
+        ("0.9", "0.9.1", "asked for 0.9"),
+        ("0.7.0", "0.6.1", "asked for 0.7.0; 0.6.1 is the nearest older bundled release"),
+        ("0.8.2", "0.8.0", "asked for 0.8.2; 0.8.0 is the nearest older bundled release"),
+        ("1.0", "0.9.1", "asked for 1.0; 0.9.1 is the nearest older bundled release"),
+        ("0.3.0.post1", "0.4.1", "asked for 0.3.0.post1; 0.4.1 is the oldest bundled release"),
+        ("0.8.0.dev0", "0.8.0", "asked for 0.8.0.dev0"),
+        ("0.9.1rc2", "0.9.1", "asked for 0.9.1rc2"),
+    ],
+)
+def test_requested(requested: str, version: str, reason: str) -> None:
+    choice = choose(requested)
+    assert (choice.version, choice.reason) == (version, reason)
+
+
+@pytest.mark.parametrize("requested", ["main", "", "latest", "0.9.1,0.8.0"])
+def test_nonsense(requested: str) -> None:
+    with pytest.raises(InputError, match=r"not a verl release; bundled releases: 0\.4\.1"):
+        choose(requested)
+
+
+def test_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: {"verl": "0.7.1.post2"}[name])
+    assert choose(None).version == "0.7.1"
+    assert choose(None).reason == "verl 0.7.1.post2 is installed"
+
+
+def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert choose(None).version == BUNDLED[-1]
+    assert "newest bundled release" in choose(None).reason
+
+
+@pytest.mark.parametrize(
+    ("version", "minimum", "expected"),
+    [
+        ("0.9.1", "0.10.0", False),
+        ("0.10.0", "0.9.1", True),
+        ("0.8.0", "0.8.0", True),
+        ("0.8", "0.8.0", True),
+        ("0.8.0rc1", "0.8.0", True),
+        ("0.7.1.post1", "0.8.0", False),
+    ],
+)
+def test_at_least(version: str, minimum: str, expected: bool) -> None:
+    assert at_least(version, minimum) is expected

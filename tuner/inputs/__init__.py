@@ -1,0 +1,1 @@
+"""From what a user has (YAML, overrides) to settings that know where they came from."""

@@ -1,0 +1,177 @@
+"""Resolves ``${...}`` in plain trees with OmegaConf's own grammar.
+
+Only what is asked for is resolved: a trainer's defaults hold hundreds of interpolations, and a
+reader wants a few dozen. Resolvers other than ``oc.select`` are never run, so no environment
+variable, clock or user code is touched.
+"""
+
+import re
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from tuner.inputs.tree import Path, Tree, split_key
+
+MAX_DEPTH = 64  # of interpolations that point at interpolations
+MAX_STEPS = 2_000  # values looked at for one read
+MISSING = "???"  # OmegaConf's mark for a value that must still be given
+
+# The two forms that nearly all interpolations have; the rest is left to OmegaConf's parser.
+_NODE = re.compile(r"\$\{\s*(\.*[\w$]+(?:\.[\w$]+)*)\s*\}", re.ASCII)
+_SELECT = re.compile(
+    r"\$\{\s*oc\.select\s*:\s*(\.*[\w$]+(?:\.[\w$]+)*)\s*,\s*((?i:null|true|false)|0|[1-9]\d*)\s*\}",
+    re.ASCII,
+)
+_WORDS = {"null": None, "true": True, "false": False}
+
+
+class UnresolvedError(Exception):
+    """An interpolation that has no value here; ``str()`` says why."""
+
+
+def is_interpolation(value: Any) -> bool:
+    """Whether a value is text that OmegaConf would interpolate."""
+    return isinstance(value, str) and "${" in value
+
+
+class Resolver:
+    """Reads values of a tree, following interpolations and remembering the way."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._known: dict[Path, tuple[Any, tuple[Path, ...]]] = {}
+        self._open: list[Path] = []  # being resolved, outermost first
+        self._way: list[Path] = []  # every path looked at since the current read began
+        self._steps = 0
+
+    def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
+        """The resolved value at ``path`` and the paths that it came through, its own first.
+
+        Raises:
+            KeyError: nothing stands there.
+            UnresolvedError: an interpolation on the way has no value.
+        """
+        if path in self._known:
+            return self._known[path]
+        self._way, self._steps = [], 0
+        answer = self._value(path)
+        self._known[path] = answer, tuple(dict.fromkeys((path, *self._way)))
+        return self._known[path]
+
+    def way(self, path: Path) -> tuple[Path, ...]:
+        """The paths an attempt to read ``path`` comes through, whether or not it succeeds."""
+        with suppress(KeyError, UnresolvedError):
+            self.read(path)
+        return tuple(dict.fromkeys((path, *self._way)))
+
+    def _value(self, path: Path) -> Any:
+        self._steps += 1
+        if self._steps > MAX_STEPS or len(self._open) > MAX_DEPTH:
+            raise UnresolvedError("the interpolation expands to too much")
+        if path in self._open:
+            circle = " -> ".join(".".join(step) for step in (*self._open[self._open.index(path) :], path))
+            raise UnresolvedError(f"the interpolation goes in a circle: {circle}")
+        self._open.append(path)
+        try:
+            home, raw = self._locate(path)
+            self._way.append(home)
+            return self._resolved(raw, home)
+        finally:
+            self._open.pop()
+
+    def _locate(self, path: Path) -> tuple[Path, Any]:
+        """Where the node at ``path`` really stands once interpolated sections are followed."""
+        home: Path = ()
+        node: Any = self._tree
+        for key in path:
+            home, node = self._section(home, node)
+            if isinstance(node, dict) and key in node:
+                node = node[key]
+            elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+                node = node[int(key)]
+            else:
+                raise KeyError(path)
+            home = (*home, key)
+        return home, node
+
+    def _section(self, home: Path, node: Any) -> tuple[Path, Any]:
+        """Follow a node that stands for another section until it is one."""
+        if not is_interpolation(node):
+            return home, node
+        match = _NODE.fullmatch(node)
+        if match is None:
+            return home, self._resolved(node, home)
+        target = _absolute(match[1], home)
+        if home in self._open:
+            raise UnresolvedError(f"the interpolation {node} goes in a circle")
+        self._open.append(home)
+        try:
+            return self._section(*self._locate(target))
+        finally:
+            self._open.pop()
+
+    def _resolved(self, raw: Any, home: Path) -> Any:
+        if isinstance(raw, dict):
+            return {key: self._resolved(child, (*home, key)) for key, child in raw.items()}
+        if isinstance(raw, list):
+            return [self._resolved(child, (*home, str(index))) for index, child in enumerate(raw)]
+        return self._evaluate(raw, home) if is_interpolation(raw) else raw
+
+    def _evaluate(self, text: str, home: Path) -> Any:
+        def node(key: str, _memo: object = None) -> Any:
+            try:
+                value = self._value(_absolute(key, home))
+            except KeyError:
+                raise UnresolvedError(
+                    f"the interpolation {text} points at {key}, which does not exist"
+                ) from None
+            if value == MISSING:
+                raise UnresolvedError(f"the interpolation {text} points at {key}, which has no value yet")
+            return value
+
+        def resolver(*, name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> Any:
+            if name != "oc.select" or not 1 <= len(args) <= 2:
+                raise UnresolvedError(f"the interpolation {text} is not evaluated here")
+            try:
+                value = self._value(_absolute(str(args[0]), home))
+            except KeyError:
+                value = MISSING
+            if value == MISSING:
+                return args[1] if len(args) == 2 else None
+            return value
+
+        simple = _NODE.fullmatch(text)
+        if simple is not None:
+            return node(simple[1])
+        select = _SELECT.fullmatch(text)
+        if select is not None:
+            word = select[2].lower()
+            default = _WORDS[word] if word in _WORDS else int(word)
+            return resolver(name="oc.select", args=(select[1], default), args_str=())
+        return _parse(text, node, resolver)
+
+
+def _absolute(key: str, home: Path) -> Path:
+    """The path that ``key`` means in the value standing at ``home``; leading dots are relative."""
+    up = len(key) - len(key.lstrip("."))
+    if up > len(home):
+        raise UnresolvedError(f"the interpolation {key} climbs above the top of the configuration")
+    return (*(home[:-up] if up else ()), *split_key(key))
+
+
+def _parse(text: str, node: Any, resolver: Any) -> Any:
+    from omegaconf.grammar_visitor import GrammarVisitor
+
+    return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
+
+
+@cache  # proposals are read on the same defaults over and over
+def _grammar_tree(text: str) -> Any:
+    # The grammar costs 60 ms to import and few configurations need it.
+    from omegaconf.errors import GrammarParseError
+    from omegaconf.grammar_parser import parse
+
+    try:
+        return parse(text)
+    except GrammarParseError as error:
+        raise UnresolvedError(f"the interpolation {text} is malformed: {error}") from None

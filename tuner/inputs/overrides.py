@@ -1,0 +1,184 @@
+"""Reads command-line overrides with Hydra's own grammar."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from tuner.errors import InputError, Location
+from tuner.inputs.tree import shown
+
+COMMAND_LINE = "command line"
+
+_CONFIG_NAME = ("--config-name", "-cn")
+_CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
+_MAX_DEPTH = 64  # sections in one key
+_QUOTED_CHARACTERS = 60
+
+
+class Kind(Enum):
+    """What an override does; the values are Hydra's prefixes."""
+
+    CHANGE = ""
+    ADD = "+"
+    FORCE_ADD = "++"
+    DELETE = "~"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Override:
+    """One argument of the command line."""
+
+    key: str  # a dotted key, or the name of a config group
+    package: str | None  # what stands after '@' in a group override
+    kind: Kind
+    value: Any  # None for a deletion without a value
+    text: str  # as typed
+    location: Location  # the line is the argument's number, the column that of its first character
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """All overrides in order, and Hydra's own options among them."""
+
+    overrides: tuple[Override, ...]
+    config_name: str | None  # of --config-name
+
+
+def parse_overrides(arguments: Sequence[str]) -> Arguments:
+    """Parse arguments as a Hydra program would get them.
+
+    A leading ``--`` is skipped, ``--config-path`` is passed over, and so is everything that configures
+    Hydra itself (``hydra.run.dir=...``, ``hydra/launcher=...``).
+
+    Raises:
+        InputError: an argument is not an override, or sweeps over several values.
+    """
+    texts, config_name = _without_options(arguments)
+    if not texts:
+        return Arguments(overrides=(), config_name=config_name)
+    # Hydra's parser costs 80 ms to import; a run without overrides does without it.
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parser = OverridesParser.create()
+    overrides = [_parse(parser, text, number) for number, text in texts]
+    return Arguments(
+        overrides=tuple(item for item in overrides if not re.match(r"hydra(?:[./]|$)", item.key)),
+        config_name=config_name,
+    )
+
+
+def _without_options(arguments: Iterable[str]) -> tuple[list[tuple[int, str]], str | None]:
+    """The overrides with their numbers, and the value of ``--config-name``."""
+    texts: list[tuple[int, str]] = []
+    config_name: str | None = None
+    numbered = iter(enumerate(arguments, start=1))
+    for number, text in numbered:
+        option, equals, value = text.partition("=")
+        if option in _CONFIG_NAME + _CONFIG_PATH:
+            if not equals:
+                _, value = next(numbered, (0, ""))
+            if option in _CONFIG_NAME:
+                config_name = value
+        elif text == "--" and number == 1:
+            continue
+        elif text.startswith("-"):
+            hint = "overrides look like key=value, +key=value, ++key=value or ~key"
+            raise InputError(f"{shown(text)} is not an override", location=_place(number), hint=hint)
+        else:
+            texts.append((number, text))
+    return texts, config_name
+
+
+def _place(number: int, column: int = 1) -> Location:
+    return Location(source=COMMAND_LINE, line=number, column=column)
+
+
+def _parse(parser: Any, text: str, number: int) -> Override:
+    from hydra.errors import HydraException
+
+    try:
+        parsed = parser.parse_rule(text, "override")
+        _check(parsed, text, _place(number))
+        value = _plain(parsed.value())
+    except HydraException as error:
+        column = _column(error, text)
+        message = f"{shown(text)} is not an override that Hydra can read: {_reason(text, column)}"
+        raise InputError(message, location=_place(number, column), hint=_hint(text, column)) from None
+    except RecursionError:
+        raise _too_deep(text, _place(number)) from None
+    return Override(
+        key=parsed.key_or_group,
+        package=parsed.package,
+        kind=_kind(parsed),
+        value=value,
+        text=text,
+        location=_place(number),
+    )
+
+
+def _check(parsed: Any, text: str, place: Location) -> None:
+    """Refuse what Hydra's grammar allows and one configuration cannot hold."""
+    key = parsed.key_or_group
+    if not key:
+        raise InputError(f"{shown(text)} has no key", location=place, hint="write key=value")
+    if parsed.is_sweep_override():
+        hint = "give one configuration at a time"
+        raise InputError(f"{shown(text)} sweeps over several values", location=place, key=key, hint=hint)
+    if key.count(".") >= _MAX_DEPTH:
+        raise _too_deep(text, place)
+
+
+def _too_deep(text: str, place: Location) -> InputError:
+    return InputError(
+        f"{shown(text)} is nested too deeply", location=place, hint="give a shorter key or value"
+    )
+
+
+def _kind(parsed: Any) -> Kind:
+    if parsed.is_delete():
+        return Kind.DELETE
+    if parsed.is_force_add():
+        return Kind.FORCE_ADD
+    return Kind.ADD if parsed.is_add() else Kind.CHANGE
+
+
+def _plain(value: Any) -> Any:
+    """Mappings with text keys, as YAML would give them."""
+    if isinstance(value, dict):
+        return {str(key): _plain(child) for key, child in value.items()}
+    return [_plain(child) for child in value] if isinstance(value, list) else value
+
+
+def _column(error: Exception, text: str) -> int:
+    """The column in the argument where the parser stopped, 1-based."""
+    cause = error.__cause__
+    start = getattr(cause, "startIndex", None)
+    if isinstance(start, int):
+        return start + 1
+    token = getattr(cause, "offendingToken", None)
+    if token is not None:
+        return min(int(token.column), len(text)) + 1
+    quoted = re.search(r"input '(.+?)' expecting", str(error))
+    found = text.rfind(quoted[1]) if quoted else -1
+    return (found if found >= 0 else len(text)) + 1
+
+
+def _reason(text: str, column: int) -> str:
+    if "=" not in text and not text.startswith("~"):
+        return "it has no '='"
+    return f"it stops at {text[column - 1 :][:20]!r}" if column <= len(text) else "it ends too early"
+
+
+def _hint(text: str, column: int) -> str:
+    key, equals, value = text.partition("=")
+    if not equals or column <= len(key) + 1:
+        return "write key=value"
+    if column > len(text):
+        return "close the brackets and quotes that are open"
+    return f"quote the value, for the shell too: {_quoted(key, value)}"
+
+
+def _quoted(key: str, value: str) -> str:
+    return f"\"{key}='{value}'\"" if len(value) <= _QUOTED_CHARACTERS else f"\"{key}='...'\""

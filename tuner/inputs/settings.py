@@ -1,0 +1,233 @@
+"""Settings: every value with the place it came from."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar, overload
+
+from tuner.errors import InputError, Location
+from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
+from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, split_key
+
+_T = TypeVar("_T")
+
+
+class Layer(Enum):
+    """Where a value was set; later layers win."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    OVERRIDE = "override"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where one value came from.
+
+    ``str()`` gives "config.yaml:3:5", "default of verl 0.9.1" or the override as typed.
+    """
+
+    layer: Layer
+    location: Location | None = None
+    text: str = ""  # "default of verl 0.9.1", or the override as typed
+
+    def __str__(self) -> str:
+        return self.text or str(self.location or self.layer.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One leaf: resolved value and origin. An interpolated value keeps the origin of its own key."""
+
+    key: str
+    value: Any
+    origin: Origin
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settings:
+    """Resolved leaves by dotted key.
+
+    ``get``, ``setting`` and ``section`` leave an interpolation that cannot be resolved as the text it is;
+    the typed getters raise :class:`~tuner.errors.InputError` for it. ``null``, the mandatory-value
+    mark ``???`` and an absent key all read as the getter's default.
+
+    Args:
+        tree: all layers merged, interpolations kept.
+        defaults: the lowest layer alone.
+        origins: user-set paths with their origin; every other path has ``default_origin``.
+        default_origin: the origin of what the user did not set.
+    """
+
+    tree: Tree
+    defaults: Tree
+    origins: Mapping[Path, Origin]
+    default_origin: Origin
+    _resolver: Resolver = field(init=False, repr=False)
+    _first_below: Mapping[Path, Origin] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        first_below: dict[Path, Origin] = {}
+        for path, origin in self.origins.items():
+            for length in range(len(path), 0, -1):
+                first_below.setdefault(path[:length], origin)
+        object.__setattr__(self, "_first_below", first_below)
+        object.__setattr__(self, "_resolver", Resolver(self.tree))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The resolved value, ``default`` where there is none."""
+        try:
+            value = self._read(split_key(key))
+        except KeyError:
+            return default
+        return default if value is None or value == MISSING else value
+
+    def setting(self, key: str) -> Setting | None:
+        """The value with its origin, None for an absent key."""
+        origin = self.origin(key)
+        return None if origin is None else Setting(key=key, value=self.get(key), origin=origin)
+
+    def origin(self, key: str) -> Origin | None:
+        """Where the value was set, None for an absent key.
+
+        A section has the origin of its first user-set key.
+        """
+        set_by_user = self._first_below.get(split_key(key))
+        return set_by_user or (self.default_origin if key in self else None)
+
+    def is_set(self, key: str) -> bool:
+        """True when the user (file or override) set this key or one below it."""
+        return split_key(key) in self._first_below
+
+    def default_value(self, key: str) -> Any:
+        """What the release itself has at this key, interpolations unresolved; None where it has nothing."""
+        path = split_key(key)
+        return lookup(self.defaults, path) if contains(self.defaults, path) else None
+
+    def section(self, prefix: str) -> Mapping[str, Any]:
+        """The resolved leaves below ``prefix``, by dotted key relative to it; empty where there are none."""
+        try:
+            node = self._read(split_key(prefix))
+        except KeyError:
+            return {}
+        if not isinstance(node, dict):
+            return {}
+        return {dotted(path): value for path, value in leaves(node) if path}
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, str):
+            return False
+        try:
+            self._read(split_key(key))
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return (dotted(path) for path, _ in leaves(self.tree) if path)
+
+    @property
+    def user_keys(self) -> tuple[str, ...]:
+        """The keys that the user set, in the order of the input."""
+        return tuple(dotted(path) for path in self.origins)
+
+    @overload
+    def integer(self, key: str, *, default: int, minimum: int | None = None) -> int: ...
+    @overload
+    def integer(self, key: str, *, default: None = None, minimum: int | None = None) -> int | None: ...
+    def integer(self, key: str, *, default: int | None = None, minimum: int | None = None) -> int | None:
+        """A whole number. Quoted digits ("8") and whole floats (1e3) count; booleans do not."""
+        expected = "a whole number" + ("" if minimum is None else f" >= {minimum}")
+        value = self._typed(key, expected, as_integer, lambda number: minimum is None or number >= minimum)
+        return default if value is None else value
+
+    @overload
+    def number(
+        self, key: str, *, default: float, minimum: float | None = None, maximum: float | None = None
+    ) -> float: ...
+    @overload
+    def number(
+        self, key: str, *, default: None = None, minimum: float | None = None, maximum: float | None = None
+    ) -> float | None: ...
+    def number(
+        self,
+        key: str,
+        *,
+        default: float | None = None,
+        minimum: float | None = None,
+        maximum: float | None = None,
+    ) -> float | None:
+        """A finite number. Quoted numbers count, as in OmegaConf; booleans do not."""
+        low, high = (-math.inf if minimum is None else minimum), (math.inf if maximum is None else maximum)
+        value = self._typed(key, number_expected(minimum, maximum), as_number, lambda it: low <= it <= high)
+        return default if value is None else value
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """A boolean, or 0 or 1.
+
+        Quoted text does not count: a trainer takes any text, even "False", for true.
+        """
+        value = self._typed(key, "true or false, without quotes", as_flag)
+        return default if value is None else value
+
+    @overload
+    def text(self, key: str, *, default: str) -> str: ...
+    @overload
+    def text(self, key: str, *, default: None = None) -> str | None: ...
+    def text(self, key: str, *, default: str | None = None) -> str | None:
+        """Text; a number counts by its spelling."""
+        value = self._typed(key, "text", as_text)
+        return default if value is None else value
+
+    @overload
+    def choice(self, key: str, choices: tuple[str, ...], *, default: str) -> str: ...
+    @overload
+    def choice(self, key: str, choices: tuple[str, ...], *, default: None = None) -> str | None: ...
+    def choice(self, key: str, choices: tuple[str, ...], *, default: str | None = None) -> str | None:
+        """One of the given words."""
+        value = self._typed(key, f"one of {', '.join(choices)}", as_text, lambda word: word in choices)
+        return default if value is None else value
+
+    def _read(self, path: Path) -> Any:
+        """The value at ``path``, resolved as far as it can be."""
+        try:
+            return self._resolver.read(path)[0]
+        except UnresolvedError:
+            return self._partly(path)
+
+    def _partly(self, path: Path) -> Any:
+        """The node at ``path`` with only its resolvable parts resolved."""
+        raw = lookup(self.tree, path)
+        if isinstance(raw, dict):
+            return {key: self._read((*path, key)) for key in raw}
+        return raw
+
+    def _typed(
+        self,
+        key: str,
+        expected: str,
+        convert: Callable[[Any], _T | None],
+        accept: Callable[[_T], bool] = lambda _: True,
+    ) -> _T | None:
+        path = split_key(key)
+        try:
+            raw, way = self._resolver.read(path)
+        except KeyError:
+            return None
+        except UnresolvedError as error:
+            hint = f"give {expected} instead"
+            raise InputError(
+                str(error), location=self._blame(self._resolver.way(path)), key=key, hint=hint
+            ) from None
+        if raw is None or raw == MISSING:
+            return None
+        value = convert(raw)
+        if value is None or not accept(value):
+            raise InputError(f"expected {expected}, got {described(raw)}", location=self._blame(way), key=key)
+        return value
+
+    def _blame(self, way: Sequence[Path]) -> Location | None:
+        """Where the user set the value, be it through an interpolation."""
+        return next((self._first_below[path].location for path in way if path in self._first_below), None)

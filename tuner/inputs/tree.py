@@ -1,0 +1,89 @@
+"""Nested settings as plain dictionaries, addressed by paths.
+
+A path is a tuple of keys. Its dotted spelling quotes a key that holds a dot itself, so that
+``{"a.b": 1}`` and ``{"a": {"b": 1}}`` never look alike.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Path = tuple[str, ...]
+Tree = dict[str, Any]
+
+_SHOWN_CHARACTERS = 60
+
+
+def dotted(path: Path) -> str:
+    """Spell a path as users do: ``("a", "b")`` is ``a.b``."""
+    return ".".join(f"'{key}'" if "." in key else key for key in path)
+
+
+def split_key(key: str) -> Path:
+    """Split ``a.b[0].c`` or ``a.'b.c'`` into its parts."""
+    if "'" in key:
+        return tuple(part.strip("'") for part in re.findall(r"'[^']*'|[^.'\[\]]+", key))
+    return tuple(part for part in key.replace("[", ".").replace("]", "").split(".") if part)
+
+
+def shown(value: Any) -> str:
+    """A value for an error message: as Python writes it, cut where it gets long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def leaves(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield every path that ends in a value: a scalar, a list or an empty section."""
+    if isinstance(node, dict) and node:
+        for key, child in node.items():
+            yield from leaves(child, (*path, key))
+    else:
+        yield path, node
+
+
+def lookup(tree: Mapping[str, Any], path: Path) -> Any:
+    """The node at ``path`` as it stands, interpolations unresolved.
+
+    Raises:
+        KeyError: there is none.
+    """
+    node: Any = tree
+    for key in path:
+        if not isinstance(node, Mapping):
+            raise KeyError(key)
+        node = node[key]
+    return node
+
+
+def contains(tree: Mapping[str, Any], path: Path) -> bool:
+    """Whether something stands at ``path``."""
+    try:
+        lookup(tree, path)
+    except KeyError:
+        return False
+    return True
+
+
+def merged(base: Any, over: Any) -> Any:
+    """``over`` laid on ``base``: sections merge, everything else replaces. Neither is changed."""
+    if not (isinstance(base, dict) and isinstance(over, dict)):
+        return over
+    return {
+        **base,
+        **{key: merged(base[key], value) if key in base else value for key, value in over.items()},
+    }
+
+
+def nested(path: Path, value: Any) -> Any:
+    """A tree that holds ``value`` at ``path`` and nothing else."""
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def without(tree: Tree, path: Path) -> Tree:
+    """``tree`` less what stands at ``path``, which must exist; the original is not changed."""
+    key, *rest = path
+    if not rest:
+        return {name: child for name, child in tree.items() if name != key}
+    return {**tree, key: without(tree[key], tuple(rest))}

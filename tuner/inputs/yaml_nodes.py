@@ -1,0 +1,172 @@
+"""Turns composed YAML nodes into values.
+
+Scalars are read as OmegaConf reads them (``1e-6`` is a number, dates are text). Nothing is ever
+constructed but null, booleans, numbers, text, lists and mappings.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import yaml
+
+from tuner.errors import InputError, Location
+from tuner.inputs.tree import Path, Tree, dotted, shown
+
+MAX_VALUES = 100_000  # after aliases are expanded
+
+_STANDARD_TAG = "tag:yaml.org,2002:"
+_MERGE = _STANDARD_TAG + "merge"
+# OmegaConf's own pattern: unlike YAML 1.1 it takes an exponent without a point or a sign for a float.
+_FLOAT = re.compile(
+    r"""^(?:
+     [-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?
+    |[-+]?[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+)
+    |\.[0-9]+(?:_[0-9]+)*(?:[eE][-+][0-9]+)?
+    |[-+]?[0-9]+(?:_[0-9]+)*(?::[0-5]?[0-9])+\.[0-9_]*
+    |[-+]?\.(?:inf|Inf|INF)
+    |\.(?:nan|NaN|NAN))$""",
+    re.X,
+)
+_REPLACED = (_STANDARD_TAG + "float", _STANDARD_TAG + "timestamp")
+
+
+@cache
+def loader() -> Any:
+    """The C loader where PyYAML has it, with OmegaConf's idea of a scalar."""
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        pass
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver(_STANDARD_TAG + "float", _FLOAT, list("-+0123456789."))
+    return Loader
+
+
+class TreeBuilder:
+    """Turns composed nodes into values and records where keys stand."""
+
+    def __init__(self, source: str) -> None:
+        self.locations: dict[Path, Location] = {}
+        self._source = source
+        self._values = 0
+        self._open: set[int] = set()
+        self._construct = yaml.constructor.SafeConstructor()
+
+    def location(self, node: yaml.Node) -> Location:
+        """Where a node starts."""
+        return Location(source=self._source, line=node.start_mark.line + 1, column=node.start_mark.column + 1)
+
+    def value(self, node: yaml.Node, path: Path, key: yaml.Node) -> Any:
+        """The value of a node; ``key`` is the node that a user would look at."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            message = f"the file holds more than {MAX_VALUES:,} values once its aliases are expanded"
+            raise InputError(message, location=self.location(key), hint="use fewer aliases (*name)")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            raise InputError("an alias stands inside what it repeats", location=self.location(key))
+        self._open.add(id(node))
+        try:
+            return (
+                self._mapping(node, path)
+                if isinstance(node, yaml.MappingNode)
+                else self._sequence(node, path)
+            )
+        finally:
+            self._open.discard(id(node))
+
+    def _sequence(self, node: yaml.Node, path: Path) -> list[Any]:
+        self._expect_tag(node, "seq")
+        values = []
+        for index, child in enumerate(node.value):
+            place = (*path, str(index))
+            self.locations[place] = self.location(child)
+            values.append(self.value(child, place, child))
+        return values
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> Tree:
+        self._expect_tag(node, "map")
+        tree: Tree = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                # Merged keys come first: whatever the mapping says itself wins, wherever '<<' stands.
+                tree.update(self._merged(value_node, path))
+        seen: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                continue
+            key = self._key(key_node)
+            place = self.location(key_node)
+            if key in seen:
+                message = f"the key stands twice, first on line {seen[key].start_mark.line + 1}"
+                raise InputError(
+                    message, location=place, key=dotted((*path, key)), hint="remove one of the two"
+                )
+            seen[key] = key_node
+            here = (*path, key)
+            self._forget(here)
+            self.locations[here] = place
+            tree[key] = self.value(value_node, here, key_node)
+        return tree
+
+    def _merged(self, node: yaml.Node, path: Path) -> Tree:
+        """The keys that ``<<`` brings; of several mappings the first wins."""
+        tree: Tree = {}
+        for source in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
+            if not isinstance(source, yaml.MappingNode):
+                raise InputError("'<<' takes a mapping or a list of mappings", location=self.location(source))
+            tree.update(self.value(source, path, source))
+        return tree
+
+    def _forget(self, path: Path) -> None:
+        """Drop what an overridden merged key had recorded."""
+        if path in self.locations:
+            for old in [known for known in self.locations if known[: len(path)] == path]:
+                del self.locations[old]
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode) or node.tag == _STANDARD_TAG + "null":
+            kind = "an empty key" if isinstance(node, yaml.ScalarNode) else "a list or mapping as a key"
+            raise InputError(
+                f"{kind} is not allowed", location=self.location(node), hint="keys are plain words"
+            )
+        self._scalar(node)  # refuses unknown tags
+        return str(node.value)
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        kind = node.tag.removeprefix(_STANDARD_TAG)
+        read = _SCALARS.get(kind) if node.tag.startswith(_STANDARD_TAG) else None
+        if read is None:
+            raise self._unknown_tag(node)
+        try:
+            return read(self._construct, node)
+        except (ValueError, OverflowError, KeyError):
+            raise InputError(
+                f"{shown(node.value)} is not a valid {kind}", location=self.location(node)
+            ) from None
+
+    def _expect_tag(self, node: yaml.Node, kind: str) -> None:
+        if node.tag != _STANDARD_TAG + kind:
+            raise self._unknown_tag(node)
+
+    def _unknown_tag(self, node: yaml.Node) -> InputError:
+        tag = node.tag.replace(_STANDARD_TAG, "!!")
+        message = (
+            f"the tag {tag} is not allowed: a configuration holds plain values, and none of it is executed"
+        )
+        return InputError(message, location=self.location(node), hint="remove the tag")
+
+
+_SCALARS: dict[str, Callable[[yaml.constructor.SafeConstructor, yaml.ScalarNode], Any]] = {
+    "null": yaml.constructor.SafeConstructor.construct_yaml_null,
+    "bool": yaml.constructor.SafeConstructor.construct_yaml_bool,
+    "int": yaml.constructor.SafeConstructor.construct_yaml_int,
+    "float": yaml.constructor.SafeConstructor.construct_yaml_float,
+    "str": yaml.constructor.SafeConstructor.construct_yaml_str,
+}

@@ -1,0 +1,83 @@
+"""Decides which of verl's trainer configurations a user's settings rest on."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tuner.errors import InputError, Location, UnsupportedError
+from tuner.inputs.interpolation import MISSING, is_interpolation
+from tuner.inputs.overrides import COMMAND_LINE, Arguments, Kind
+from tuner.inputs.tree import Path, contains, lookup, split_key
+from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.defaults_list import Composition, bundled_engine
+from tuner.trainers.verl.entry_points import refuse_config
+
+_FSDP, _MEGATRON = CONFIGS
+_CONFIG_OF_ENGINE = {"dp": _FSDP, "fsdp": _FSDP, "fsdp2": _FSDP, "fsdp_turbo": _FSDP, "megatron": _MEGATRON}
+_ENGINE: Path = ("model_engine",)
+_STRATEGY: Path = ("actor_rollout_ref", "actor", "strategy")
+
+
+def choose_config(composition: Composition, arguments: Arguments, keys: Iterable[Path], version: str) -> str:
+    """The trainer configuration, one of :data:`~tuner.trainers.verl.defaults.CONFIGS`.
+
+    The most explicit word wins: an engine, then a configuration named in a defaults list or by
+    ``--config-name``, then a key that only the Megatron configuration has.
+
+    Args:
+        composition: the user's files.
+        arguments: the user's overrides.
+        keys: every key that the user sets.
+        version: a bundled release.
+
+    Raises:
+        UnsupportedError: the engine is not modelled, or the configuration belongs to another entry point.
+        InputError: ``--config-name`` names an unknown configuration.
+    """
+    for engine, location in _engines(composition, arguments):
+        if engine is None or engine == MISSING or is_interpolation(engine):
+            continue
+        if engine not in _CONFIG_OF_ENGINE:
+            message = f"the training engine {engine!r} is not modelled"
+            raise UnsupportedError(
+                message, location=location, hint="FSDP (fsdp, fsdp2) and Megatron (megatron) are"
+            )
+        return _CONFIG_OF_ENGINE[engine]
+    named = _named_config(arguments.config_name) or composition.config
+    if named is not None:
+        return named
+    fsdp = read_defaults(version, _FSDP).tree
+    return _MEGATRON if any(_is_megatron(path) and not contains(fsdp, path) for path in keys) else _FSDP
+
+
+def _engines(composition: Composition, arguments: Arguments) -> Iterator[tuple[Any, Location | None]]:
+    """What the user says about the training engine, the most explicit first."""
+    settings = [item for item in reversed(arguments.overrides) if item.kind is not Kind.DELETE]
+    yield from ((item.value, item.location) for item in settings if item.key == _ENGINE[0])
+    for item in settings:
+        if item.package is not None:
+            engine = bundled_engine(f"{item.key}@{item.package}", str(item.value))
+            if engine != "dp":  # most groups are the same for every engine
+                yield engine, item.location
+    yield composition.engine, composition.engine_location
+    yield from ((item.value, item.location) for item in settings if split_key(item.key) == _STRATEGY)
+    for path in (_STRATEGY, _ENGINE):
+        for document in reversed(composition.documents):
+            if contains(document.tree, path):
+                yield lookup(document.tree, path), document.location(*path)
+
+
+def _named_config(name: str | None) -> str | None:
+    """The configuration that ``--config-name`` means."""
+    if name is None:
+        return None
+    stem = name.removesuffix(".yaml")
+    if stem in CONFIGS:
+        return stem
+    location = Location(source=COMMAND_LINE)
+    refuse_config(stem, location)
+    message = f"--config-name {name} is not a configuration of verl's PPO trainer"
+    raise InputError(message, location=location, hint="give that file itself as the configuration")
+
+
+def _is_megatron(path: Path) -> bool:
+    return path[0] in ("actor_rollout_ref", "critic") and "megatron" in path[1:-1]

@@ -1,0 +1,46 @@
+"""The composed trainer configurations of released verl wheels, as data.
+
+Each ``<release>-<config>.json`` is written by ``python -m tuner.trainers.verl.defaults.build WHEEL...``
+and says which wheel and which files of it it was made from.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """What one release's trainer configuration holds before a user changes anything."""
+
+    version: str
+    config: str
+    tree: Mapping[str, Any]  # composed by Hydra, interpolations kept; not to be changed
+    groups: Mapping[
+        str, str
+    ]  # config groups of the defaults list: "actor@actor_rollout_ref.actor" -> "dp_actor"
+    fields: Mapping[str, tuple[str, ...]]  # fields of the dataclass that a section's ``_target_`` names
+    wheel: str
+    wheel_sha256: str
+    files: tuple[str, ...]  # of the wheel
+
+
+@cache
+def read_defaults(version: str, config: str) -> Defaults:
+    """The defaults of a bundled release; ``config`` is one of :data:`CONFIGS`."""
+    data = json.loads((Path(__file__).parent / f"{version}-{config}.json").read_text("utf-8"))
+    return Defaults(
+        version=data["version"],
+        config=data["config"],
+        tree=data["tree"],
+        groups=data["groups"],
+        fields={target: tuple(names) for target, names in data["fields"].items()},
+        wheel=data["wheel"],
+        wheel_sha256=data["wheel_sha256"],
+        files=tuple(data["files"]),
+    )

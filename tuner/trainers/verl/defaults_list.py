@@ -1,0 +1,158 @@
+"""Follows the ``defaults:`` list of a user's configuration, as Hydra does."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+
+from tuner.errors import InputError, Location
+from tuner.inputs.tree import Path, nested, split_key
+from tuner.inputs.yaml_file import Document, read_yaml
+from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.entry_points import refuse_config
+from tuner.trainers.verl.versions import BUNDLED
+
+_PRINT_HINT = (
+    "give the composed configuration instead: add '--cfg job --resolve' to the launch command, "
+    "or take .hydra/config.yaml of a run"
+)
+_ENGINES = ("dp", "megatron", "torchtitan", "veomni", "automodel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition:
+    """A user's files, lowest first, and which trainer configuration they rest on."""
+
+    documents: tuple[Document, ...] = ()
+    config: str | None = None  # a name of CONFIGS, None where the files name none
+    engine: str | None = None  # choice of the config group model_engine
+    engine_location: Location | None = None
+
+
+def follow(file: FilePath) -> Composition:
+    """Read a configuration and whatever its ``defaults`` list names beside it.
+
+    Names that verl bundles (``ppo_trainer``, ``actor@actor_rollout_ref.actor: dp_actor``) mean the
+    defaults of the release; others are files next to the configuration.
+
+    Raises:
+        InputError: a file is malformed, or a name is neither bundled nor found.
+        UnsupportedError: the configuration belongs to another entry point.
+    """
+    return _follow(read_yaml(file), folder=file.parent, package=(), open_files=(file.resolve(),))
+
+
+def bundled_engine(group: str, choice: str) -> str | None:
+    """The engine that a choice of a config group of verl stands for; None for a choice it does not have.
+
+    A choice that is the same for every engine counts as "dp".
+    """
+    if group == "model_engine":
+        return choice
+    for version in reversed(BUNDLED):
+        for config in CONFIGS:
+            known = read_defaults(version, config).groups.get(group)
+            if known is None:
+                continue
+            engine, _, part = choice.partition("_")
+            if engine in _ENGINES and known in (choice, f"${{model_engine}}_{part}"):
+                return engine
+            if known == choice:
+                return "dp"
+    return None
+
+
+def _follow(
+    document: Document, *, folder: FilePath, package: Path, open_files: tuple[FilePath, ...]
+) -> Composition:
+    entries = document.tree.get("defaults")
+    own = _placed(document, package)
+    if not isinstance(entries, list):
+        return Composition(documents=(own,))
+    result = Composition()
+    has_self = False
+    for number, entry in enumerate(entries):
+        place = document.location("defaults", str(number))
+        for group, choice in _choices(entry, place):
+            if group is None and choice == "_self_":
+                has_self = True
+                part = Composition(documents=(own,))
+            else:
+                part = _part(group, choice, place, folder, package, open_files)
+            result = _joined(result, part)
+    return result if has_self else _joined(result, Composition(documents=(own,)))
+
+
+def _placed(document: Document, package: Path) -> Document:
+    """The document without what configures Hydra, below ``package``."""
+    tree = {key: value for key, value in document.tree.items() if key not in ("defaults", "hydra")}
+    locations = {(*package, *path): place for path, place in document.locations.items()}
+    return replace(document, tree=nested(package, tree), locations=locations)
+
+
+def _joined(low: Composition, high: Composition) -> Composition:
+    return Composition(
+        documents=low.documents + high.documents,
+        config=high.config or low.config,
+        engine=high.engine or low.engine,
+        engine_location=high.engine_location or low.engine_location,
+    )
+
+
+def _choices(entry: object, place: Location) -> Iterator[tuple[str | None, str]]:
+    """The (group, choice) pairs of one entry; the group is None for a plain name."""
+    if isinstance(entry, str):
+        yield None, entry.removeprefix("/").removesuffix(".yaml")
+        return
+    if not isinstance(entry, dict):
+        raise InputError("an entry is neither a name nor 'group: choice'", location=place, key="defaults")
+    for key, value in entry.items():
+        group = key.removeprefix("override ").removeprefix("optional ").strip().removeprefix("/")
+        if value is None or group.startswith("hydra/"):
+            continue
+        for choice in value if isinstance(value, list) else [value]:
+            yield group, str(choice).removesuffix(".yaml")
+
+
+def _part(
+    group: str | None,
+    choice: str,
+    place: Location,
+    folder: FilePath,
+    package: Path,
+    open_files: tuple[FilePath, ...],
+) -> Composition:
+    """What one entry other than ``_self_`` brings."""
+    if group is None:
+        if choice in CONFIGS:
+            return Composition(config=choice)
+        refuse_config(choice, place)
+        if choice == "legacy_reward_impl":  # a part of verl's own ppo_trainer
+            return Composition()
+        return _beside(folder / f"{choice}.yaml", choice, place, package, open_files)
+    engine = bundled_engine(group, choice)
+    if engine is not None:
+        named = group == "model_engine" or engine != "dp"
+        return Composition(engine=engine, engine_location=place) if named else Composition()
+    name, _, target = group.partition("@")
+    below = _package(target or name.replace("/", "."), package)
+    return _beside(folder / name / f"{choice}.yaml", f"{group}: {choice}", place, below, open_files)
+
+
+def _package(name: str, parent: Path) -> Path:
+    return () if name == "_global_" else (*parent, *split_key(name))
+
+
+def _beside(
+    file: FilePath, name: str, place: Location, package: Path, open_files: tuple[FilePath, ...]
+) -> Composition:
+    if not file.is_file():
+        message = f"{name!r} is neither a configuration of verl nor found as {file}"
+        raise InputError(message, location=place, key="defaults", hint=_PRINT_HINT)
+    if file.resolve() in open_files:
+        raise InputError(
+            f"{name!r} includes itself", location=place, key="defaults", hint="remove one of the entries"
+        )
+    document = read_yaml(file)
+    if document.package is not None:
+        package = _package(document.package, ())
+    return _follow(document, folder=file.parent, package=package, open_files=(*open_files, file.resolve()))

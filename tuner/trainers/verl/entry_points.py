@@ -1,0 +1,81 @@
+"""Tells the entry points of verl apart by the keys that a user sets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tuner.errors import Location, UnsupportedError
+from tuner.inputs.tree import Path, dotted
+
+HINT = "advice is for verl's PPO and GRPO trainers (verl.trainer.main_ppo and recipes on its configuration)"
+
+_PPO_SECTIONS = frozenset(
+    {"actor_rollout_ref", "critic", "algorithm", "reward_model", "reward", "model_engine"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryPoint:
+    """A program of verl that is no PPO trainer."""
+
+    purpose: str
+    modules: str
+    configs: frozenset[str]  # names of its primary configurations
+
+
+FINE_TUNING = EntryPoint(
+    purpose="supervised fine-tuning",
+    modules="verl.trainer.fsdp_sft_trainer or verl.trainer.sft_trainer",
+    configs=frozenset({"sft_trainer", "sft_trainer_engine"}),
+)
+GENERATION = EntryPoint(
+    purpose="offline generation",
+    modules="verl.trainer.main_generation or verl.trainer.main_generation_server",
+    configs=frozenset({"generation"}),
+)
+EVALUATION = EntryPoint(
+    purpose="evaluation of generated responses",
+    modules="verl.trainer.main_eval",
+    configs=frozenset({"evaluation"}),
+)
+_SECTIONS = (  # in this order: generation has a model section too
+    (GENERATION, frozenset({"rollout"})),
+    (
+        FINE_TUNING,
+        frozenset(
+            {"model", "optim", "engine", "checkpoint", "ulysses_sequence_parallel_size", "use_remove_padding"}
+        ),
+    ),
+)
+
+
+def refuse_config(name: str, location: Location) -> None:
+    """Raise UnsupportedError when ``name`` is the primary configuration of another entry point."""
+    for entry_point in (FINE_TUNING, GENERATION, EVALUATION):
+        if name in entry_point.configs:
+            raise _unsupported(entry_point, f"the configuration {name} belongs to", location)
+
+
+def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
+    """Raise UnsupportedError when the user's keys belong to another entry point than the PPO trainer."""
+    found = _recognise(keys)
+    if found is not None:
+        entry_point, path = found
+        raise _unsupported(entry_point, f"the key {dotted(path)} belongs to", keys[path])
+
+
+def _recognise(keys: Mapping[Path, Location]) -> tuple[EntryPoint, Path] | None:
+    """The entry point and the key that gave it away."""
+    if ("data", "output_path") in keys:  # main_generation_server shares every other key with the PPO trainer
+        return GENERATION, ("data", "output_path")
+    if any(path[0] in _PPO_SECTIONS for path in keys):
+        return None
+    for entry_point, sections in _SECTIONS:
+        for path in keys:
+            if path[0] in sections:
+                return entry_point, path
+    return (EVALUATION, ("data", "path")) if ("data", "path") in keys else None
+
+
+def _unsupported(entry_point: EntryPoint, reason: str, location: Location) -> UnsupportedError:
+    message = f"{reason} {entry_point.purpose} ({entry_point.modules}), which is not modelled"
+    return UnsupportedError(message, location=location, hint=HINT)

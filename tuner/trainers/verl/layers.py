@@ -1,0 +1,139 @@
+"""Lays documents and overrides on the defaults of a release, and notes the keys that it does not know."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import InputError, Location, UnsupportedError
+from tuner.inputs.interpolation import is_interpolation
+from tuner.inputs.overrides import Kind, Override
+from tuner.inputs.settings import Layer, Origin
+from tuner.inputs.tree import (
+    Path,
+    Tree,
+    contains,
+    dotted,
+    leaves,
+    lookup,
+    merged,
+    nested,
+    shown,
+    split_key,
+    without,
+)
+from tuner.inputs.yaml_file import Document
+from tuner.trainers.verl.defaults_list import bundled_engine
+from tuner.trainers.verl.schema import Schema, releases_with
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownKey:
+    """A key that the release's configuration does not have. Its value is kept all the same."""
+
+    key: str
+    nearest: str | None  # a key of this release; with a leading '+' where Hydra wants one for it
+    location: Location
+    known_in: tuple[str, ...] = ()  # bundled releases that have the key
+
+
+class Layers:
+    """The tree as it grows, and who set what."""
+
+    def __init__(self, tree: Tree, schema: Schema) -> None:
+        self.tree = tree
+        self.origins: dict[Path, Origin] = {}
+        self._schema = schema
+        self._suspects: dict[Path, tuple[Kind | None, Location]] = {}  # the kind is None for a file's key
+
+    def add_document(self, document: Document) -> None:
+        """Lay a file on what is there."""
+        for path, value in leaves(document.tree):
+            if not path:
+                continue
+            location = document.location(*path)
+            self._set(path, value, Origin(layer=Layer.FILE, location=location))
+            if not self._schema.in_yaml(path) and not self._schema.in_dataclass(path):
+                self._suspects[path] = None, location
+
+    def add_override(self, override: Override) -> None:
+        """Apply one argument of the command line."""
+        path = split_key(override.key)
+        if override.package is not None or "/" in override.key:
+            _check_group(override)
+            return
+        if override.kind is Kind.DELETE:
+            self._delete(path, override)
+            return
+        # Hydra lets nothing new in without '+', not even into a free-form section.
+        needs_plus = override.kind is Kind.CHANGE or not self._schema.in_yaml(path)
+        if needs_plus and not contains(self.tree, path):
+            self._suspects[path] = override.kind, override.location
+        origin = Origin(layer=Layer.OVERRIDE, location=override.location, text=override.text)
+        for leaf, value in leaves(override.value, path):
+            self._set(leaf, value, origin)
+
+    def unknown(self) -> Iterator[UnknownKey]:
+        """The keys to report, in the order of the input."""
+        for path, (kind, location) in self._suspects.items():
+            added = kind in (Kind.ADD, Kind.FORCE_ADD)
+            if added and self._schema.in_dataclass(path):
+                continue
+            known_in = releases_with(path)
+            nearest = self._nearest(path, deliberate=added, moved=bool(known_in))
+            if not added or nearest is not None:
+                yield UnknownKey(key=dotted(path), nearest=nearest, location=location, known_in=known_in)
+
+    def _nearest(self, path: Path, *, deliberate: bool, moved: bool) -> str | None:
+        """The key to suggest, as a user would type it."""
+        if self._schema.in_dataclass(path) or self._schema.in_yaml(path):
+            return f"+{dotted(path)}"
+        flat = split_key(".".join(path))  # a key that was written with its dots inside
+        if len(flat) > len(path) and self._schema.in_yaml(flat):
+            return dotted(flat)
+        nearest = self._schema.nearest(path, deliberate=deliberate, moved=moved)
+        if nearest is None:
+            return None
+        return dotted(nearest) if self._schema.in_yaml(nearest) else f"+{dotted(nearest)}"
+
+    def _set(self, path: Path, value: Any, origin: Origin) -> None:
+        plain = value is not None and value != {} and not is_interpolation(value)
+        if plain and self._schema.is_section(path):
+            first = next(iter(lookup(self._schema.tree, path)))
+            raise InputError(
+                f"is a section, not a value: got {shown(value)}",
+                location=origin.location,
+                key=dotted(path),
+                hint=f"set its keys, such as {dotted((*path, first))}",
+            )
+        if value != {}:
+            self._forget_below(path)
+        self.tree = merged(self.tree, nested(path, value))
+        self.origins.pop(path, None)  # the last to set a key is the last in the order
+        self.origins[path] = origin
+
+    def _forget_below(self, path: Path) -> None:
+        if contains(self.tree, path) and isinstance(lookup(self.tree, path), dict):
+            for below in [known for known in self.origins if known[: len(path)] == path]:
+                del self.origins[below]
+
+    def _delete(self, path: Path, override: Override) -> None:
+        if not contains(self.tree, path):
+            self._suspects[path] = override.kind, override.location
+            return
+        current = lookup(self.tree, path)
+        if override.value is not None and override.value != current:
+            hint = f"write ~{override.key} to delete it whatever it is"
+            message = f"{shown(override.text)} deletes nothing: the value is {shown(current)}"
+            raise InputError(message, location=override.location, key=override.key, hint=hint)
+        self._forget_below(path)
+        self.origins.pop(path, None)
+        self.tree = without(self.tree, path)
+
+
+def _check_group(override: Override) -> None:
+    """Accept a choice of a config group that is bundled; the choice of the configuration has read it."""
+    group = override.key if override.package is None else f"{override.key}@{override.package}"
+    if override.kind is Kind.DELETE or bundled_engine(group, str(override.value)) is None:
+        message = f"the config group choice {shown(override.text)} is not among the bundled defaults"
+        hint = "give the composed configuration (.hydra/config.yaml of a run) instead"
+        raise UnsupportedError(message, location=override.location, hint=hint)

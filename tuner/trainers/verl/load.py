@@ -1,0 +1,72 @@
+"""Lays a user's files and overrides on the defaults of a verl release."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+from tuner.errors import Location
+from tuner.inputs.overrides import Override, parse_overrides
+from tuner.inputs.settings import Layer, Origin, Settings
+from tuner.inputs.tree import Path, leaves, split_key
+from tuner.inputs.yaml_file import Document
+from tuner.trainers.verl.backend import choose_config
+from tuner.trainers.verl.defaults import read_defaults
+from tuner.trainers.verl.defaults_list import Composition, follow
+from tuner.trainers.verl.entry_points import refuse_other_entry_points
+from tuner.trainers.verl.layers import Layers, UnknownKey
+from tuner.trainers.verl.schema import Schema
+
+__all__ = ["Loaded", "UnknownKey", "load"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A user's configuration on the defaults that it rests on."""
+
+    settings: Settings
+    unknown: tuple[UnknownKey, ...]
+    backend_config: str  # "ppo_trainer" or "ppo_megatron_trainer"
+    version: str
+
+
+def load(path: FilePath | None, overrides: Sequence[str], *, version: str) -> Loaded:
+    """Load a configuration file, overrides, or both, on the defaults of a bundled release.
+
+    Args:
+        path: a composed or partial YAML file; None for overrides alone.
+        overrides: arguments as Hydra would get them.
+        version: one of :data:`~tuner.trainers.verl.versions.BUNDLED`.
+
+    Raises:
+        InputError: a file or an override is malformed, or a section is given a plain value.
+        UnsupportedError: the configuration is for another entry point or engine of verl.
+    """
+    arguments = parse_overrides(overrides)
+    composition = follow(path) if path is not None else Composition()
+    keys = _user_locations(composition.documents, arguments.overrides)
+    refuse_other_entry_points(keys)
+    config = choose_config(composition, arguments, keys, version)
+    defaults = read_defaults(version, config)
+    layers = Layers(dict(defaults.tree), Schema(defaults))
+    for document in composition.documents:
+        layers.add_document(document)
+    for override in arguments.overrides:
+        layers.add_override(override)
+    settings = Settings(
+        tree=layers.tree,
+        defaults=dict(defaults.tree),
+        origins=layers.origins,
+        default_origin=Origin(layer=Layer.DEFAULT, text=f"default of verl {version}"),
+    )
+    return Loaded(settings=settings, unknown=tuple(layers.unknown()), backend_config=config, version=version)
+
+
+def _user_locations(documents: Sequence[Document], overrides: Sequence[Override]) -> dict[Path, Location]:
+    """Every key that the user sets, and where."""
+    locations = {
+        path: document.location(*path) for document in documents for path, _ in leaves(document.tree) if path
+    }
+    for override in overrides:
+        if override.package is None:
+            locations[split_key(override.key)] = override.location
+    return locations
