@@ -1,0 +1,144 @@
+"""Laws of the memory model."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import workloads
+from tuner import memory
+from tuner.memory import Estimate, Item, model_states
+from tuner.memory.fsdp_units import deferred_gradient_bytes
+from tuner.memory.rollout import rollout_memory
+from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workload
+
+
+def _update(workload: Workload, **changes: object) -> Workload:
+    batching = replace(workload.actor.update.batching, **changes)  # type: ignore[arg-type]
+    return workload.with_actor(update=replace(workload.actor.update, batching=batching))
+
+
+def _peak(workload: Workload, phase: Phase) -> int:
+    found = memory.estimate(workload).phase(phase)
+    assert found is not None
+    return found.peak_bytes
+
+
+def _values(part: object) -> Iterator[object]:
+    if is_dataclass(part) and not isinstance(part, type):
+        for field in fields(part):
+            yield from _values(getattr(part, field.name))
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _values(item)
+    else:
+        yield part
+
+
+@pytest.mark.parametrize("make", workloads.ALL)
+def test_every_size_is_a_whole_number_of_bytes(make: object) -> None:
+    estimate: Estimate = memory.estimate(make())  # type: ignore[operator]
+    sizes = [term.bytes for phase in estimate.phases for moment in phase.moments for term in moment.terms]
+    assert sizes and all(type(size) is int and size > 0 for size in sizes)
+    assert not any(isinstance(value, float) for value in _values(estimate))
+
+
+@pytest.mark.parametrize("make", workloads.ALL)
+def test_terms_have_distinct_names_within_a_moment(make: object) -> None:
+    estimate: Estimate = memory.estimate(make())  # type: ignore[operator]
+    for phase in estimate.phases:
+        for moment in phase.moments:
+            names = [term.name for term in moment.terms]
+            assert len(names) == len(set(names)), (phase.phase, moment.name, names)
+
+
+@given(budget=st.integers(4_096, 60_000), more=st.integers(1, 60_000))
+def test_more_tokens_never_take_less(budget: int, more: int) -> None:
+    workload = workloads.grpo_7b()
+    small = _update(workload, dynamic=True, token_budget=budget)
+    large = _update(workload, dynamic=True, token_budget=budget + more)
+    assert _peak(small, Phase.UPDATE_ACTOR) <= _peak(large, Phase.UPDATE_ACTOR)
+
+
+@given(sequences=st.integers(1, 64))
+def test_more_sequences_never_take_less(sequences: int) -> None:
+    workload = workloads.grpo_7b()
+    small = _update(workload, dynamic=False, micro_batch_sequences=sequences)
+    large = _update(workload, dynamic=False, micro_batch_sequences=sequences + 1)
+    assert _peak(small, Phase.UPDATE_ACTOR) <= _peak(large, Phase.UPDATE_ACTOR)
+
+
+@given(ranks=st.sampled_from([1, 2, 3, 4, 8, 16, 64]))
+def test_shards_add_up_to_the_whole(ranks: int) -> None:
+    workload = workloads.grpo_7b()
+    engine = replace(workload.actor.engine, parallel=Parallelism(gpus=ranks, shard=ranks))
+    whole = workload.model.parameters * engine.stored_dtype.bytes
+    part = model_states.parameter_bytes(workload.model, engine)
+    assert whole <= part * ranks < whole + ranks * engine.stored_dtype.bytes
+
+
+def test_plain_fsdp_states_equal_the_closed_form() -> None:
+    """16 bytes per parameter over the ranks, and 4 more while AdamW steps."""
+    workload = workloads.grpo_7b()
+    engine = replace(workload.actor.engine, param_offload=False, optimizer_offload=False, lora=None)
+    shard = -(-workload.model.parameters // engine.parallel.shard)
+    assert model_states.parameter_bytes(workload.model, engine) == 4 * shard
+    assert model_states.gradient_bytes(workload.model, engine) == 4 * shard
+    assert model_states.optimizer_bytes(workload.model, engine) == 8 * shard
+    assert model_states.optimizer_step_bytes(workload.model, engine) == 4 * shard
+
+
+def test_deferred_gradients_do_not_shrink_with_more_gpus() -> None:
+    workload = workloads.grpo_7b()
+    few, many = (
+        replace(workload.actor.engine, parallel=Parallelism(gpus=gpus, shard=gpus)) for gpus in (8, 64)
+    )
+    assert deferred_gradient_bytes(workload.model, few) == deferred_gradient_bytes(workload.model, many)
+
+
+def test_offloaded_states_leave_the_other_phases_only() -> None:
+    workload = workloads.grpo_7b().with_actor_engine(param_offload=False, optimizer_offload=False)
+    offloaded = workload.with_actor_engine(param_offload=True, optimizer_offload=True)
+    saved = _peak(workload, Phase.ROLLOUT) - _peak(offloaded, Phase.ROLLOUT)
+    engine = workload.actor.engine
+    states = model_states.parameter_bytes(workload.model, engine) + model_states.optimizer_bytes(
+        workload.model, engine
+    )
+    assert saved == states
+    assert _peak(workload, Phase.UPDATE_ACTOR) == _peak(offloaded, Phase.UPDATE_ACTOR)
+    assert memory.estimate(offloaded).host_bytes - memory.estimate(workload).host_bytes == states * 8
+
+
+@given(fraction=st.floats(0.3, 0.95))
+def test_the_engine_takes_its_fraction_of_the_card(fraction: float) -> None:
+    workload = workloads.grpo_7b().with_rollout(memory_fraction=fraction, fraction_of=FractionOf.TOTAL)
+    engine = rollout_memory(workload)
+    requested = int(fraction * workload.cluster.gpu.memory_bytes)
+    assert engine.pool_bytes - engine.graph_bytes == requested
+    assert engine.kv_bytes + engine.weight_bytes + engine.activation_bytes < requested
+
+
+def test_the_kv_cache_of_a_known_model() -> None:
+    """Qwen2.5-7B: 28 layers, 4 key-value heads of 128, 2 bytes: 56 KiB per token."""
+    engine = rollout_memory(workloads.grpo_7b().with_rollout(tensor_parallel=1))
+    assert engine.kv_bytes_per_token == 56 * 1024
+
+
+def test_a_rollout_without_room_for_a_cache_is_a_problem() -> None:
+    estimate = memory.estimate(workloads.grpo_7b().with_rollout(memory_fraction=0.05, tensor_parallel=1))
+    assert estimate.problems and not estimate.fits()
+
+
+def test_entropy_costs_nothing_compiled_and_fourteen_bytes_eager() -> None:
+    workload = workloads.grpo_7b()
+    one_pass = Pass(
+        batching=Batching(dynamic=True, token_budget=16_384, micro_batch_sequences=1), entropy=True
+    )
+    compiled = workload.with_actor(log_prob=one_pass).with_actor_head(compiled=True)
+    eager = compiled.with_actor_head(compiled=False)
+    found = memory.estimate(eager).phase(Phase.OLD_LOG_PROB)
+    assert found is not None
+    assert found.bytes_of(Item.LOGITS) == 14 * 16_384 * workload.model.vocab
+    assert _peak(compiled, Phase.OLD_LOG_PROB) < _peak(eager, Phase.OLD_LOG_PROB)

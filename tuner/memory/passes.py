@@ -1,0 +1,18 @@
+"""One pass over one model: the micro-batch it works on, and the moments it goes through."""
+
+from tuner.memory import fsdp_passes, megatron_passes
+from tuner.memory.pass_terms import PassInput
+from tuner.memory.terms import Moment
+from tuner.workload import Backend
+
+
+def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
+    """What is allocated beyond the resident states, at each moment of a pass.
+
+    Args:
+        given: model, engine, head and the tokens of one micro-batch.
+        training: True for forward, backward and optimizer step; False for forward only.
+    """
+    if given.engine.backend is Backend.MEGATRON:
+        return megatron_passes.training_moments(given) if training else megatron_passes.forward_moments(given)
+    return fsdp_passes.training_moments(given) if training else fsdp_passes.forward_moments(given)
