@@ -1,0 +1,121 @@
+"""What one training engine computes, sends and copies, against arithmetic done by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests import workloads
+from tuner.dtypes import DType
+from tuner.timing import fsdp, megatron
+from tuner.timing.assumptions import COLLECTIVE_S, FUSED_ADAMW_ACCESSES, LINK_SHARE, MEMORY_SHARE
+from tuner.timing.decode import weight_read_bytes
+from tuner.timing.job import Job
+from tuner.timing.layer import product_flop_per_s
+from tuner.timing.transfers import optimizer_seconds, trained_values, weights_held
+from tuner.workload import Checkpointing, Workload
+
+
+def update_job(workload: Workload, *, trains: bool = True) -> Job:
+    actor = workload.actor
+    return Job(
+        model=workload.model,
+        cluster=workload.cluster,
+        batch=workload.batch,
+        engine=actor.engine,
+        head=actor.head,
+        one_pass=actor.update,
+        trains=trains,
+    )
+
+
+def test_a_layer_reads_its_weights_however_few_the_tokens():
+    workload = workloads.grpo_7b().with_batch(
+        prompts=8, mini_batch_prompts=8, responses_per_prompt=1, max_prompt_tokens=1, max_response_tokens=1
+    )
+    gpu = workload.cluster.gpu
+    read = workload.model.layer_parameters(0) * 2 / (gpu.memory_bytes_per_s * MEMORY_SHARE)
+    assert read <= update_job(workload).compute.forward < 1.1 * read
+
+
+def test_recomputation_exchanges_sequences_once_more():
+    workload = workloads.grpo_7b()
+    split = replace(workload.actor.engine.parallel, ulysses=4)
+    workload = workload.with_actor_engine(parallel=split)
+    without = workload.with_actor_engine(checkpointing=Checkpointing.NONE)
+    forward = fsdp.forward_span(update_job(workload)).exchange
+    assert forward > 0
+    assert fsdp.backward_span(update_job(workload), reduces=True).exchange == 2 * forward
+    assert fsdp.backward_span(update_job(without), reduces=True).exchange == forward
+
+
+def test_sequence_exchange_moves_queries_keys_values_and_output():
+    workload = workloads.grpo_7b()
+    job = update_job(workload.with_actor_engine(parallel=replace(workload.actor.engine.parallel, ulysses=4)))
+    values = job.micro.tokens * 128 * (28 + 4 + 4 + 28)
+    expected = values * 2 * 3 / 4 / (450e9 * LINK_SHARE) + COLLECTIVE_S
+    assert fsdp.sequence_exchange_seconds(job) == pytest.approx(expected)
+
+
+def test_megatron_shares_gradients_once_per_optimizer_step():
+    workload = workloads.grpo_32b_megatron()
+    job = update_job(workload)
+    held = workload.model.parameters / 8  # tensor 4, pipeline 2
+    rate = 2 * 50e9 * LINK_SHARE  # of four data-parallel ranks, two stand in each node
+    expected = held * (4 + 2) * 3 / 4 / rate + 2 * COLLECTIVE_S
+    assert megatron.gradient_sync_seconds(job) == pytest.approx(expected)
+    total = megatron.pass_parts(job)["communication"]
+    assert total == pytest.approx(expected + job.micro.count * megatron.stage_parts(job)["communication"])
+
+
+def test_the_bubble_is_a_share_of_the_work():
+    job = update_job(workloads.grpo_32b_megatron())
+    parts = megatron.pass_parts(job)
+    work = sum(seconds for name, seconds in parts.items() if name != "bubble")
+    work -= megatron.gradient_sync_seconds(job)
+    assert parts["bubble"] == pytest.approx(work * (2 - 1) / job.micro.count)
+
+
+def test_states_held_by_one_gpu():
+    dense = workloads.grpo_7b()
+    assert weights_held(dense.model, dense.actor.engine) == dense.model.parameters / 8
+    lora = workloads.grpo_lora_7b()
+    assert trained_values(lora.model, lora.actor.engine) == pytest.approx(161_480_704 / 8)
+    megatron_job = workloads.grpo_32b_megatron()
+    held = megatron_job.model.parameters / 8
+    assert weights_held(megatron_job.model, megatron_job.actor.engine) == held
+    assert trained_values(megatron_job.model, megatron_job.actor.engine) == held / 4
+    moe = workloads.grpo_moe_30b()
+    experts = moe.model.layers * moe.model.expert_parameters
+    rest = moe.model.parameters - experts
+    assert weights_held(moe.model, moe.actor.engine) == pytest.approx(rest / 2 + experts / 8)
+
+
+def test_the_optimizer_runs_where_its_states_are():
+    workload = workloads.grpo_32b_megatron()
+    engine, gpu = workload.actor.engine, workload.cluster.gpu
+    on_gpu = optimizer_seconds(workload.model, engine, gpu)
+    moved = trained_values(workload.model, engine) * FUSED_ADAMW_ACCESSES * 4
+    assert on_gpu == pytest.approx(moved / (gpu.memory_bytes_per_s * MEMORY_SHARE))
+    half, whole = (
+        optimizer_seconds(workload.model, replace(engine, optimizer_offload_fraction=share), gpu)
+        for share in (0.5, 1.0)
+    )
+    assert half == pytest.approx((on_gpu + whole) / 2)
+    assert whole > 10 * on_gpu
+
+
+def test_expert_parallelism_divides_the_experts_an_engine_reads():
+    moe = workloads.grpo_moe_30b().with_rollout(tensor_parallel=1)
+    wide = moe.with_rollout(data_parallel=8, expert_parallel=8)
+    experts = moe.model.layers * moe.model.expert_parameters * 2
+    saved = weight_read_bytes(moe, 10_000) - weight_read_bytes(wide, 10_000)
+    assert saved == pytest.approx(experts * 7 / 8, rel=1e-6)
+    assert weight_read_bytes(moe, 1) == pytest.approx(moe.model.active_parameters * 2)
+
+
+def test_rates_by_dtype():
+    gpu = workloads.H100
+    assert product_flop_per_s(gpu, DType.FLOAT32) == product_flop_per_s(gpu, DType.BFLOAT16) / 2
+    assert product_flop_per_s(gpu, DType.FLOAT8) > 1.9 * product_flop_per_s(gpu, DType.BFLOAT16)
+    no_fp8 = replace(gpu, dense_fp8_flop_per_s=None)
+    assert product_flop_per_s(no_fp8, DType.FLOAT8) == product_flop_per_s(gpu, DType.BFLOAT16)

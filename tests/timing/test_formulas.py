@@ -1,0 +1,134 @@
+"""The building blocks of the time model against arithmetic done by hand, and against measurements."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests import workloads
+from tuner.dtypes import DType
+from tuner.model_shape import LatentAttention
+from tuner.timing import communication as comm
+from tuner.timing.assumptions import COLLECTIVE_S, LINK_SHARE
+from tuner.timing.decode import cache_read_bytes, weight_read_bytes
+from tuner.timing.head import head_seconds
+from tuner.timing.layer import average_layer, cached_keys, value_model, visible_keys
+from tuner.timing.tokens import micro_batches_of, straggler_factor
+from tuner.workload import HeadKind, OutputHead
+
+MEASURED = Path(__file__).resolve().parents[3] / "shared" / "measured" / "output-head-h200.json"
+TWO_NODES = workloads.cluster(nodes=2)
+
+
+def test_average_layer_of_a_dense_model():
+    layer = average_layer(workloads.QWEN25_7B)
+    assert layer.parameters == workloads.QWEN25_7B.layer_parameters(0) == 233_057_792
+    assert layer.active_parameters == layer.parameters
+    assert layer.attention_width == 28 * (128 + 128)
+    assert layer.gated_values == 18944
+    assert layer.routed_copies == 0
+
+
+def test_average_layer_of_a_sparse_model():
+    layer = average_layer(workloads.QWEN3_30B_A3B)
+    assert layer.gated_values == 8 * 768
+    assert layer.routed_copies == 8
+    assert layer.parameters - layer.active_parameters == 120 * 3 * 2048 * 768
+
+
+def test_a_value_model_has_no_output_projection():
+    model = workloads.QWEN25_7B
+    assert model.parameters - value_model(model).parameters == 152064 * 3584
+
+
+def test_keys_seen_in_a_window():
+    model = replace(workloads.QWEN25_7B, sliding_window=1024, windowed_layers=14)
+    layer = average_layer(model)
+    assert visible_keys(layer, 512) == 256
+    assert visible_keys(layer, 4096) == 0.5 * 1024 * (1 - 1024 / 8192) + 0.5 * 2048
+    assert cached_keys(layer, 4096) == 0.5 * 1024 + 0.5 * 4096
+
+
+def test_collectives_within_and_across_nodes():
+    link, card = 450e9 * LINK_SHARE, 50e9 * LINK_SHARE
+    assert comm.gather_seconds(8e9, TWO_NODES, 8) == pytest.approx(7e9 / link + COLLECTIVE_S)
+    # 16 ranks: eight network cards per node carry the ring together.
+    assert comm.gather_seconds(16e9, TWO_NODES, 16) == pytest.approx(15e9 / (8 * card) + COLLECTIVE_S)
+    # Two copies of a shard, one in each node: one card.
+    assert comm.all_reduce_seconds(1e9, TWO_NODES, 2, stride=8) == pytest.approx(1e9 / card + COLLECTIVE_S)
+    assert comm.all_to_all_seconds(1e9, TWO_NODES, 16) > comm.all_to_all_seconds(1e9, TWO_NODES, 8)
+    assert comm.gather_seconds(8e9, TWO_NODES, 1) == comm.all_reduce_seconds(8e9, TWO_NODES, 1) == 0.0
+
+
+def test_stragglers():
+    batch = workloads.grpo_7b().batch
+    one, many = (straggler_factor(batch, sequences=count, ranks=64) for count in (1, 64))
+    assert 1 < many < one <= 2
+    assert straggler_factor(batch, sequences=4, ranks=1) == 1
+    assert straggler_factor(batch, sequences=1, ranks=2) <= 2 * 2 / 3  # the longer of two
+
+
+def test_micro_batches_hold_all_tokens_of_a_rank():
+    workload = workloads.grpo_7b()
+    engine, batch = workload.actor.engine, workload.batch
+    packed = micro_batches_of(batch, engine, workload.actor.update, optimizer_step=True)
+    assert packed.count == 128 * 8 // 8 * 2048 // 16384
+    assert packed.count * packed.tokens == 128 * 2048
+    padded = micro_batches_of(
+        batch, replace(engine, packed=False), workload.actor.update, optimizer_step=True
+    )
+    assert padded.count * padded.tokens == 128 * 4096
+    assert padded.sequence_tokens == 2 * packed.sequence_tokens
+
+
+def test_decoding_reads_its_share_of_weights_and_cache():
+    workload = workloads.grpo_7b()
+    body = workload.model.active_parameters
+    assert weight_read_bytes(workload, 64) == body * 2 / 2  # two bytes, two GPUs
+    context = 512 + 1536 / 2
+    assert cache_read_bytes(workload, 10) == 10 * context * 28 * 2 * 4 * 128 / 2 * 2
+    replicated = workload.with_rollout(tensor_parallel=8)
+    assert cache_read_bytes(replicated, 10) == cache_read_bytes(workload.with_rollout(tensor_parallel=4), 10)
+
+
+def test_a_latent_cache_is_not_divided():
+    latent = LatentAttention(
+        q_lora_rank=None, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128
+    )
+    workload = workloads.grpo_7b()
+    workload = replace(workload, model=replace(workload.model, latent=latent))
+    one, four = (cache_read_bytes(workload.with_rollout(tensor_parallel=tp), 10) for tp in (1, 4))
+    assert one == four > 0
+
+
+HEADS = {
+    "eager: bf16 logits, float32 upcast": OutputHead(kind=HeadKind.LOGITS, compiled=False),
+    "the same, entropy and log-prob under torch.compile": OutputHead(kind=HeadKind.LOGITS),
+    "entropy in chunks of 2048": OutputHead(kind=HeadKind.LOGITS, chunk_tokens=2048),
+    "chunking + checkpointing": OutputHead(kind=HeadKind.LOGITS, chunk_tokens=2048, checkpointed=True),
+    "verl fused, torch backend": OutputHead(kind=HeadKind.FUSED_TORCH),
+    "verl fused, triton backend": OutputHead(kind=HeadKind.FUSED_TRITON),
+}
+
+
+@pytest.mark.skipif(not MEASURED.exists(), reason="measurements are not part of the distribution")
+@pytest.mark.parametrize("name", HEADS)
+def test_head_against_measurements(name):
+    """Forward and backward within 35 % for each shape; forward alone within a factor of 1.6."""
+    rows = [row for row in json.loads(MEASURED.read_text())["rows"] if row["variant"].startswith(name)]
+    assert len(rows) >= 4
+    for row in rows:
+        trains = row["mode"] == "fwdbwd"
+        modelled = head_seconds(
+            HEADS[name],
+            tokens=row["tokens"],
+            hidden=row["hidden"],
+            vocab=row["vocab"],
+            gpu=workloads.H200,
+            dtype=DType.BFLOAT16,
+            entropy=True,
+            trains=trains,
+        )
+        ratio = modelled * 1e3 / row["ms"]
+        assert (0.74 < ratio < 1.35) if trains else (0.62 < ratio < 1.6), (row, ratio)

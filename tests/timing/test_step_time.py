@@ -1,0 +1,139 @@
+"""Properties of the time model that hold for every workload."""
+
+import timeit
+from dataclasses import replace
+from math import isfinite
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import workloads
+from tuner.timing import StepTime, step_time
+from tuner.workload import Phase, Workload
+
+CONCURRENT = 256
+every_workload = pytest.mark.parametrize("make", workloads.ALL, ids=lambda make: make.__name__)
+
+
+def time_of(workload: Workload, concurrent: int = CONCURRENT) -> StepTime:
+    return step_time(workload, concurrent_sequences=concurrent)
+
+
+def seconds(workload: Workload, phase: Phase, concurrent: int = CONCURRENT) -> float:
+    time = time_of(workload, concurrent).phase(phase)
+    assert time is not None
+    return time.seconds
+
+
+@every_workload
+def test_parts_are_finite_and_add_up(make):
+    time = time_of(make())
+    assert time.seconds == pytest.approx(sum(phase.seconds for phase in time.phases))
+    for phase in time.phases:
+        assert phase.seconds > 0
+        assert all(isfinite(part) and part >= 0 for _, part in phase.parts), phase
+        assert phase.seconds == pytest.approx(sum(part for _, part in phase.parts))
+        assert len({name for name, _ in phase.parts}) == len(phase.parts)
+
+
+def test_phases_are_those_of_the_step_in_order():
+    order = list(Phase)
+    for make in workloads.ALL:
+        phases = [time.phase for time in time_of(make()).phases]
+        assert phases == sorted(phases, key=order.index)
+    ppo = {time.phase for time in time_of(workloads.ppo_7b()).phases}
+    assert ppo == set(Phase) - {Phase.WAKE_UP}
+    grpo = replace(workloads.grpo_7b().with_actor(log_prob=None), reference=None)
+    assert [time.phase for time in time_of(grpo).phases] == [
+        Phase.ROLLOUT,
+        Phase.UPDATE_ACTOR,
+        Phase.UPDATE_WEIGHTS,
+    ]
+
+
+@every_workload
+@pytest.mark.parametrize(
+    ("field", "factor"),
+    [
+        ("prompts", 2),
+        ("responses_per_prompt", 2),
+        ("max_prompt_tokens", 2),
+        ("max_response_tokens", 2),
+        ("epochs", 3),
+    ],
+)
+def test_more_work_takes_longer(make, field, factor):
+    workload = make()
+    more = workload.with_batch(**{field: getattr(workload.batch, field) * factor})
+    assert time_of(more).seconds > time_of(workload).seconds
+    for before, after in zip(time_of(workload).phases, time_of(more).phases, strict=True):
+        assert after.seconds >= before.seconds * 0.999, (before, after)
+
+
+@pytest.mark.parametrize(
+    "make", [workloads.grpo_7b, workloads.grpo_0_5b, workloads.ppo_7b, workloads.grpo_moe_30b]
+)
+def test_more_gpus_are_not_slower_for_the_same_batch(make):
+    steps = [time_of(make(nodes=nodes)).seconds for nodes in (1, 2, 4)]
+    assert steps == sorted(steps, reverse=True)
+
+
+def test_doubling_the_gpus_of_large_batches_nearly_halves_the_update():
+    one, two = (seconds(workloads.grpo_7b(nodes=nodes), Phase.UPDATE_ACTOR) for nodes in (1, 2))
+    assert 1.8 < one / two <= 2.0
+
+
+def test_a_faster_card_is_faster():
+    slow, fast = workloads.grpo_7b(gpu=workloads.H100), workloads.grpo_7b(gpu=workloads.H200)
+    assert seconds(fast, Phase.ROLLOUT) < seconds(slow, Phase.ROLLOUT)
+
+
+def test_the_update_costs_what_its_flop_cost():
+    # 8 N FLOP per token with full recomputation, at the stated share of the peak, attention on top.
+    workload = workloads.grpo_7b()
+    tokens = workload.batch.sequences * workload.batch.sequence_tokens / 2
+    body = workload.model.decoder_parameters
+    floor = 8 * body * tokens / (8 * workload.cluster.gpu.dense_bf16_flop_per_s * 0.7)
+    assert floor < seconds(workload, Phase.UPDATE_ACTOR) < 1.8 * floor
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    budget=st.integers(4096, 65536),
+    factor=st.integers(2, 4),
+    nodes=st.sampled_from([1, 2]),
+    packed=st.booleans(),
+)
+def test_a_larger_token_budget_is_never_slower(budget, factor, nodes, packed):
+    def update(tokens: int) -> float:
+        workload = workloads.grpo_7b(nodes=nodes).with_actor(update=workloads.dynamic(tokens))
+        return seconds(workload.with_actor_engine(packed=packed), Phase.UPDATE_ACTOR)
+
+    assert update(budget * factor) <= update(budget) * 1.0001
+
+
+@settings(max_examples=40, deadline=None)
+@given(few=st.integers(1, 64), factor=st.sampled_from([2, 4]), packed=st.booleans())
+def test_more_sequences_per_micro_batch_are_never_slower(few, factor, packed):
+    def update(sequences: int) -> float:
+        workload = workloads.grpo_7b().with_actor(update=workloads.static(sequences))
+        return seconds(workload.with_actor_engine(packed=packed), Phase.UPDATE_ACTOR)
+
+    power = 1 << (few.bit_length() - 1)
+    assert update(power * factor) <= update(power) * 1.0001
+
+
+@settings(max_examples=60, deadline=None)
+@given(few=st.integers(1, 1024), more=st.integers(0, 1024), tensor=st.sampled_from([1, 2, 4, 8]))
+def test_more_concurrent_sequences_are_never_slower(few, more, tensor):
+    workload = workloads.grpo_7b().with_rollout(tensor_parallel=tensor)
+    assert seconds(workload, Phase.ROLLOUT, few + more) <= seconds(workload, Phase.ROLLOUT, few) * 1.0001
+
+
+@every_workload
+def test_pricing_is_quick(make):
+    workload = make()
+    time_of(workload)
+    once = min(timeit.repeat(lambda: time_of(workload), number=20, repeat=5)) / 20
+    assert once < 1e-3  # 0.15 ms where this was written

@@ -1,0 +1,309 @@
+"""Each switch that a rule may turn moves its phase in the stated direction, by an honest amount."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests import workloads
+from tuner.dtypes import DType
+from tuner.timing import step_time
+from tuner.timing.decode import generation
+from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
+
+SMALL = workloads.dynamic(4096)  # micro-batches of one sequence: bound by launches and gathers
+
+
+def seconds(workload: Workload, phase: Phase, concurrent: int = 256) -> float:
+    time = step_time(workload, concurrent_sequences=concurrent).phase(phase)
+    assert time is not None
+    return time.seconds
+
+
+def part(workload: Workload, phase: Phase, name: str) -> float:
+    time = step_time(workload, concurrent_sequences=256).phase(phase)
+    assert time is not None
+    return dict(time.parts)[name]
+
+
+def ratio(before: Workload, after: Workload, phase: Phase) -> float:
+    return seconds(after, phase) / seconds(before, phase)
+
+
+GRPO = workloads.grpo_7b()
+TWO_NODES = workloads.grpo_7b(nodes=2)
+SLOW_NETWORK = replace(TWO_NODES, cluster=replace(TWO_NODES.cluster, network_bytes_per_s=1.5e9))
+TINY = workloads.grpo_0_5b().with_actor(update=SMALL, log_prob=SMALL)
+MEGATRON = workloads.grpo_32b_megatron()
+MOE = workloads.grpo_moe_30b()
+UPDATE, LOG_PROB, ROLLOUT, SYNC = Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB, Phase.ROLLOUT, Phase.UPDATE_WEIGHTS
+
+# (base, changed, phase, smallest and largest changed / base)
+ENGINE = {
+    "no recomputation saves a quarter": (
+        GRPO,
+        GRPO.with_actor_engine(checkpointing=Checkpointing.NONE),
+        UPDATE,
+        (0.70, 0.80),
+    ),
+    "selective recomputation is nearly free": (
+        MEGATRON.with_actor_engine(checkpointing=Checkpointing.NONE),
+        MEGATRON.with_actor_engine(checkpointing=Checkpointing.SELECTIVE),
+        UPDATE,
+        (1.001, 1.10),
+    ),
+    "padding to the maximum doubles the tokens": (
+        GRPO,
+        GRPO.with_actor_engine(packed=False),
+        UPDATE,
+        (1.8, 2.3),
+    ),
+    "static micro-batches wait for the longest": (
+        GRPO,
+        GRPO.with_actor(update=workloads.static(4)),
+        UPDATE,
+        (1.3, 1.7),
+    ),
+    "fused layers save element-wise traffic": (
+        GRPO,
+        GRPO.with_actor_engine(fused_layers=True),
+        UPDATE,
+        (0.80, 0.97),
+    ),
+    "fused layers save launches": (TINY, TINY.with_actor_engine(fused_layers=True), UPDATE, (0.4, 0.9)),
+    "activation offload hides most of its copies": (
+        GRPO,
+        GRPO.with_actor_engine(activation_offload=True),
+        UPDATE,
+        (1.0001, 1.05),
+    ),
+    "sequence parallelism exchanges": (
+        GRPO,
+        GRPO.with_actor_engine(parallel=replace(GRPO.actor.engine.parallel, ulysses=4)),
+        UPDATE,
+        (1.01, 1.1),
+    ),
+    "prefetching hides gathers of tiny micro-batches": (
+        TINY,
+        TINY.with_actor_engine(forward_prefetch=True),
+        LOG_PROB,
+        (0.5, 0.995),
+    ),
+    "prefetching changes nothing where computation hides the gather": (
+        GRPO,
+        GRPO.with_actor_engine(forward_prefetch=True),
+        UPDATE,
+        (1.0, 1.0),
+    ),
+    "a release that ignores prefetching gains nothing": (
+        TINY,
+        TINY.with_actor_engine(forward_prefetch=True, prefetch_effective=False),
+        LOG_PROB,
+        (1.0, 1.0),
+    ),
+    "keeping weights gathered saves a gather": (
+        SLOW_NETWORK,
+        SLOW_NETWORK.with_actor_engine(reshard_after_forward=False),
+        UPDATE,
+        (0.72, 0.84),
+    ),
+    "deferred gradient sync reduces once": (
+        SLOW_NETWORK,
+        SLOW_NETWORK.with_actor_engine(deferred_gradient_sync=True),
+        UPDATE,
+        (0.50, 0.60),
+    ),
+    "bf16 reduction halves the gradients": (
+        SLOW_NETWORK,
+        SLOW_NETWORK.with_actor_engine(reduce_dtype=DType.BFLOAT16),
+        UPDATE,
+        (0.70, 0.80),
+    ),
+    "sharding within nodes spares the network": (
+        SLOW_NETWORK,
+        SLOW_NETWORK.with_actor_engine(parallel=replace(SLOW_NETWORK.actor.engine.parallel, shard=8)),
+        UPDATE,
+        (0.55, 0.72),
+    ),
+    "adapters need no gradients of the base": (
+        GRPO.with_actor_engine(checkpointing=Checkpointing.NONE),
+        workloads.grpo_lora_7b().with_actor_engine(checkpointing=Checkpointing.NONE),
+        UPDATE,
+        (0.62, 0.80),
+    ),
+    "parameter offload": (GRPO, GRPO.with_actor_engine(param_offload=True), LOG_PROB, (1.001, 1.1)),
+    "optimizer offload": (GRPO, GRPO.with_actor_engine(optimizer_offload=True), UPDATE, (1.001, 1.1)),
+    "optimizer offload leaves log-probs alone": (
+        GRPO,
+        GRPO.with_actor_engine(optimizer_offload=True),
+        LOG_PROB,
+        (1.0, 1.0),
+    ),
+    "states on the host": (GRPO, GRPO.with_actor_engine(streamed_offload=True), UPDATE, (1.005, 1.5)),
+    "Megatron's optimizer on the host": (
+        MEGATRON,
+        MEGATRON.with_actor_engine(optimizer_offload_fraction=1.0),
+        UPDATE,
+        (1.001, 1.5),
+    ),
+    "less tensor parallelism communicates less": (
+        MEGATRON,
+        MEGATRON.with_actor_engine(parallel=replace(MEGATRON.actor.engine.parallel, tensor=2)),
+        UPDATE,
+        (0.7, 0.97),
+    ),
+    "no pipeline, no bubble": (
+        MEGATRON,
+        MEGATRON.with_actor_engine(parallel=replace(MEGATRON.actor.engine.parallel, pipeline=1)),
+        UPDATE,
+        (0.8, 0.999),
+    ),
+    "expert parallelism exchanges tokens": (
+        MOE.with_actor_engine(parallel=replace(MOE.actor.engine.parallel, expert=1)),
+        MOE,
+        LOG_PROB,
+        (1.3, 1.7),
+    ),
+}
+
+EAGER = GRPO.with_actor_head(compiled=False)
+HEAD = {
+    "eager entropy": (GRPO, EAGER, LOG_PROB, (1.05, 1.6)),
+    "chunks cost about what eager costs": (
+        EAGER,
+        GRPO.with_actor_head(chunk_tokens=2048),
+        LOG_PROB,
+        (1.0, 1.1),
+    ),
+    "scaled logits": (GRPO, GRPO.with_actor_head(scaling=Scaling.COPY), LOG_PROB, (1.0001, 1.05)),
+    "unfused cross entropy": (GRPO, GRPO.with_actor_head(fused_cross_entropy=False), UPDATE, (1.0001, 1.05)),
+    "fused head in PyTorch": (GRPO, GRPO.with_actor_head(kind=HeadKind.FUSED_TORCH), UPDATE, (1.05, 1.5)),
+    "fused head in Triton": (GRPO, GRPO.with_actor_head(kind=HeadKind.FUSED_TRITON), UPDATE, (1.01, 1.3)),
+    "fused head of Liger": (GRPO, GRPO.with_actor_head(kind=HeadKind.FUSED_LIGER), UPDATE, (1.001, 1.1)),
+    "entropy in the update": (
+        GRPO,
+        GRPO.with_actor(update=workloads.dynamic(16384, entropy=True)),
+        UPDATE,
+        (1.001, 1.1),
+    ),
+}
+
+OFF = GRPO.with_rollout(cuda_graphs=False)
+ENGINE_ROLLOUT = {
+    "no CUDA graphs": (GRPO, OFF, ROLLOUT, (1.01, 2.0)),
+    "graphs that end below the batch": (
+        GRPO,
+        GRPO.with_rollout(capture_sizes=(1, 2, 4, 8)),
+        ROLLOUT,
+        (1.01, 2.0),
+    ),
+    "graphs that cover the batch": (GRPO, GRPO.with_rollout(capture_sizes=(1, 64, 256)), ROLLOUT, (1.0, 1.0)),
+    "fewer sequences": (GRPO, GRPO.with_rollout(max_sequences=64), ROLLOUT, (1.3, 4.0)),
+    "small prefill chunks": (GRPO, GRPO.with_rollout(max_batched_tokens=512), ROLLOUT, (1.001, 1.2)),
+    "no chunked prefill": (GRPO, GRPO.with_rollout(chunked_prefill=False), ROLLOUT, (1.00001, 1.05)),
+    "no prefix caching": (GRPO, GRPO.with_rollout(prefix_caching=False), ROLLOUT, (1.01, 1.3)),
+    "fp8 cache": (GRPO, GRPO.with_rollout(kv_dtype=DType.FLOAT8), ROLLOUT, (0.5, 0.95)),
+    "fp8 weights": (GRPO, GRPO.with_rollout(weight_dtype=DType.FLOAT8), ROLLOUT, (0.5, 0.95)),
+    "log statistics": (GRPO, GRPO.with_rollout(log_stats=True), ROLLOUT, (1.0, 1.0)),
+}
+
+WEIGHT_SYNC = {
+    "small buckets": (
+        GRPO,
+        replace(GRPO, sync=replace(GRPO.sync, bucket_bytes=GRPO.sync.bucket_bytes // 8)),
+        SYNC,
+        (4.5, 7.0),
+    ),
+    "bf16 storage halves the bytes": (
+        GRPO,
+        GRPO.with_actor_engine(stored_dtype=DType.BFLOAT16),
+        SYNC,
+        (0.4, 0.8),
+    ),
+    "sleep level 1 copies to the host": (GRPO, GRPO.with_rollout(sleep_level=1), SYNC, (1.05, 5.0)),
+    "an engine that does not sleep": (
+        GRPO.with_rollout(sleep_level=1),
+        GRPO.with_rollout(sleep_level=1, frees_memory=False),
+        SYNC,
+        (0.2, 0.95),
+    ),
+    "an engine elsewhere": (GRPO, GRPO.with_rollout(colocated=False), SYNC, (1.2, 20.0)),
+    "parameters on the host": (GRPO, GRPO.with_actor_engine(param_offload=True), SYNC, (1.1, 10.0)),
+}
+
+TABLE = ENGINE | HEAD | ENGINE_ROLLOUT | WEIGHT_SYNC
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_switch(name):
+    before, after, phase, (least, most) = TABLE[name]
+    assert least - 1e-9 <= ratio(before, after, phase) <= most + 1e-9
+
+
+def test_forward_prefetch_needs_no_extra_gather_time():
+    # Without prefetching the gather of a tiny micro-batch is exposed; with it, never longer.
+    assert part(TINY, LOG_PROB, "communication") > part(
+        TINY.with_actor_engine(forward_prefetch=True), LOG_PROB, "communication"
+    )
+
+
+def test_both_fsdp_generations_cost_the_same():
+    assert ratio(GRPO, GRPO.with_actor_engine(backend=Backend.FSDP), UPDATE) == 1.0
+
+
+def test_more_micro_batches_gather_more_often():
+    few = SLOW_NETWORK.with_actor(update=workloads.dynamic(32768))
+    many = SLOW_NETWORK.with_actor(update=SMALL)
+    times = part(many, UPDATE, "communication") / part(few, UPDATE, "communication")
+    assert times > 5  # eight times the micro-batches
+
+
+def test_a_streamed_reference_pays_per_micro_batch():
+    slow_host = replace(
+        GRPO, cluster=replace(GRPO.cluster, gpu=replace(GRPO.cluster.gpu, host_bytes_per_s=8e9))
+    )
+    reference = slow_host.reference
+    assert reference is not None
+    small = slow_host.with_reference(log_prob=SMALL)
+    half = small.with_reference(engine=replace(reference.engine, stored_dtype=DType.BFLOAT16))
+    large = slow_host.with_reference(log_prob=workloads.dynamic(65536))
+    assert (
+        seconds(large, Phase.REF_LOG_PROB)
+        < seconds(half, Phase.REF_LOG_PROB)
+        < seconds(small, Phase.REF_LOG_PROB)
+    )
+
+
+def test_smaller_tensor_parallelism_of_the_rollout_is_faster_where_the_cache_allows():
+    # Twice the replicas, each with as many sequences as before, and no reductions between GPUs.
+    assert seconds(GRPO.with_rollout(tensor_parallel=1), ROLLOUT) < seconds(GRPO, ROLLOUT)
+    alone = step_time(GRPO.with_rollout(tensor_parallel=1), concurrent_sequences=256).phase(ROLLOUT)
+    assert alone is not None
+    assert dict(alone.parts)["communication"] == 0.0
+
+
+def test_all_sequences_at_once_take_as_many_steps_as_the_longest_response():
+    done = generation(GRPO, concurrent_sequences=10**6)
+    assert done.concurrent == done.sequences == 1024
+    assert done.full_steps + done.drain_steps == GRPO.batch.max_response_tokens
+    waves = generation(GRPO, concurrent_sequences=128)
+    tokens = waves.full_steps * 128 + waves.drain_steps * 64
+    assert tokens == 1024 * GRPO.batch.max_response_tokens / 2
+
+
+def test_experts_that_no_token_visits_are_not_read():
+    few = seconds(MOE, ROLLOUT, concurrent=1) / seconds(MOE, ROLLOUT, concurrent=2)
+    assert few < 2.0  # two sequences visit more experts than one
+    dense_read = MOE.model.parameters / MOE.model.active_parameters
+    assert dense_read > 5  # the model is sparse enough for this to matter
+
+
+def test_the_critic_has_no_vocabulary():
+    ppo = workloads.ppo_7b()
+    assert part(ppo, Phase.UPDATE_CRITIC, "head") == 0.0
+    assert part(ppo, Phase.UPDATE_ACTOR, "head") > 0.0
+
+
+def test_dummy_sequences_of_a_partial_mini_batch_are_paid_for():
+    even = GRPO.with_batch(prompts=500, mini_batch_prompts=125)
+    uneven = GRPO.with_batch(prompts=500, mini_batch_prompts=128)
+    assert seconds(uneven, UPDATE) > seconds(even, UPDATE)

@@ -1,0 +1,196 @@
+"""Every constant of the time model that is no datasheet figure, with its source.
+
+A figure known as an interval stands here as its midpoint, and the interval is named. None of them
+was fitted to a run: they come from counting kernels in source code, from measurements of single
+operations on one NVIDIA H200 (PyTorch 2.11, Triton 3.6, November 2026), or from published figures.
+The model that rests on them compares two configurations; it is no clock.
+"""
+
+# -- lengths ----------------------------------------------------------------------------------
+
+#: Mean prompt length as a share of the maximum. Heuristic: lengths are spread evenly up to it.
+MEAN_PROMPT_SHARE = 0.5
+
+#: Mean response length as a share of the maximum. Heuristic: lengths are spread evenly up to it.
+#: Memory is judged by the maxima instead, because one full batch is enough to run out.
+MEAN_RESPONSE_SHARE = 0.5
+
+# -- rates of a GPU ---------------------------------------------------------------------------
+
+#: Share of the dense peak that products of a model's shapes reach. Between 0.60 (layers of small
+#: models) and 0.80 (788 of 989 TFLOP/s at 8192 x 8192 x 8192, measured); 682 TFLOP/s, a share
+#: of 0.69, were measured for an output projection of 152,064 columns.
+PRODUCT_SHARE = 0.70
+
+#: Share of the dense peak that the attention kernel reaches. Between 0.35 (FlashAttention-2 on
+#: an H100) and 0.75 (FlashAttention-3, forward, long sequences); Shah et al. 2024.
+ATTENTION_SHARE = 0.55
+
+#: Share of the bf16 peak for products of float32 operands: TF32 runs at half the rate on the
+#: datasheets of the Ampere, Hopper and Blackwell generations.
+FLOAT32_SHARE = 0.5
+
+#: Share of the memory bandwidth that copies and element-wise kernels reach: 4.3 of 4.8 TB/s, measured.
+MEMORY_SHARE = 0.90
+
+#: Share of the memory bandwidth that decoding reaches while it reads weights and KV cache.
+#: Between 0.60 and 0.95: Databricks, "LLM Inference Performance Engineering" (2023) reports about
+#: 0.6; an 8B model in 5 ms per step on an H100 (vLLM V1 announcement, 2025) is 0.95.
+DECODE_MEMORY_SHARE = 0.78
+
+#: FLOP of the attention's backward over its forward: five products instead of two (Dao et al. 2022).
+ATTENTION_BACKWARD = 2.5
+
+# -- element-wise work of one decoder layer, counted in transformers' Qwen2 and Llama code ----
+
+#: Bytes that one eager RMSNorm moves per hidden value: casts to float32 and back, square, mean,
+#: two multiplications (2 + 4, 4 + 4, 4, 4 + 4, 4 + 2, 2 + 2).
+NORM_BYTES = 36
+
+#: Bytes that a fused RMSNorm moves per hidden value: read and write in bf16.
+FUSED_NORM_BYTES = 4
+
+#: Bytes that both residual additions of a layer move per hidden value: two reads, one write, in bf16.
+RESIDUAL_BYTES = 12
+
+#: Bytes that eager rotary embedding moves per query or key value: half rotation, two products, a sum.
+ROTARY_BYTES = 20
+
+#: Bytes that fused rotary embedding moves per query or key value.
+FUSED_ROTARY_BYTES = 4
+
+#: Bytes that an eager gated activation moves per intermediate value: activation, then product.
+GATE_BYTES = 10
+
+#: Bytes that a fused gated activation moves per intermediate value.
+FUSED_GATE_BYTES = 6
+
+#: Bytes of permuting one routed token copy to its expert and back, per hidden value.
+ROUTING_BYTES = 8
+
+#: Backward over forward traffic of element-wise kernels: gradients in and out beside the saved inputs.
+ELEMENTWISE_BACKWARD = 2.0
+
+# -- the host ---------------------------------------------------------------------------------
+
+#: Kernels of one eager decoder layer: 2 x 8 in the norms, 10 rotary, 7 products, 3 attention with
+#: its copies, 2 activation, 2 residual additions.
+LAYER_KERNELS = 40
+
+#: Kernels of one decoder layer with fused norms, rotary embedding and activation.
+FUSED_LAYER_KERNELS = 16
+
+#: Seconds between two kernels that Python launches. Between 5e-6 (PyTorch's dispatch alone) and
+#: 40e-6 (recomputing one layer of Qwen2.5-1.5B at 2,048 tokens took 1.8 ms, measured, where its
+#: arithmetic takes a tenth of that).
+HOST_LAUNCH_S = 20e-6
+
+#: Seconds of one micro-batch outside the layers: cutting out its sequences, loss, metrics that wait
+#: for the GPU. Between 5e-3 and 50e-3: a log-prob pass of one micro-batch of 4,096 tokens through
+#: Qwen2.5-1.5B took 0.11 to 0.14 s, measured with its data preparation, of which the model is 0.03 s.
+MICRO_BATCH_S = 20e-3
+
+#: Seconds between two kernels of a replayed CUDA graph. Between 1e-6 and 2e-6.
+GRAPH_LAUNCH_S = 1.5e-6
+
+#: Kernels of one decoder layer in an inference engine, whose kernels are fused.
+ENGINE_LAYER_KERNELS = 12
+
+#: Seconds of one engine step outside the model: scheduling, input preparation, sampling, output.
+#: Between 1e-3 and 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time.
+ENGINE_STEP_S = 2e-3
+
+#: Seconds of one engine step per running sequence: the scheduler and the output handling loop over
+#: them in Python. Between 2e-6 and 20e-6; heuristic.
+ENGINE_SEQUENCE_S = 5e-6
+
+#: Where within the drain of a batch its steps are looked at, as shares of the full batch: midpoints
+#: of thirds, because the running sequences fall evenly from all to none.
+DRAIN_POINTS = (1 / 6, 1 / 2, 5 / 6)
+
+#: Bytes that sampling moves per logit: cast to float32, temperature, softmax, random choice.
+SAMPLER_BYTES = 24
+
+# -- links ------------------------------------------------------------------------------------
+
+#: Share of a link's one-way bandwidth that collectives of layer-sized messages reach. Between 0.60
+#: and 0.80: 340 of 450 GB/s for a 2 GB all-gather over 8 H100 (NVIDIA/nccl #1218), less for
+#: smaller messages; 46 to 48 of 50 GB/s per network card (NVIDIA/nccl-tests #290) is the ceiling.
+LINK_SHARE = 0.70
+
+#: Seconds that one collective takes beside its bytes: launch, handshake, copies in and out.
+#: Between 20e-6 (one node) and 80e-6 (several).
+COLLECTIVE_S = 50e-6
+
+#: Seconds that one all-reduce of an inference engine takes beside its bytes. Between 5e-6 (one-shot
+#: kernel over NVLink) and 20e-6 (NCCL).
+ENGINE_ALL_REDUCE_S = 10e-6
+
+#: Share of the host link that page-locked copies reach: 0.80 to 0.90 (CUDA's bandwidthTest).
+PINNED_SHARE = 0.85
+
+#: Share of the host link that pageable copies reach, which pass through a staging buffer and touch
+#: fresh pages: 5 to 15 of 64 GB/s. ``tensor.to("cpu")`` makes such copies.
+PAGEABLE_SHARE = 0.15
+
+#: Bytes per second of host memory per GPU: two sockets of 8 DDR5 channels, 70 % of 600 GB/s, over
+#: 8 GPUs, of which an optimizer on the host reaches the half to all.
+HOST_MEMORY_BYTES_PER_S = 40e9
+
+#: Decoder layers' checkpoints whose copies overlap with no computation: the last one of the
+#: forward pass and the first one of the backward pass have none beside them.
+EXPOSED_OFFLOADS = 1
+
+# -- optimizer --------------------------------------------------------------------------------
+
+#: Reads and writes per trained value of PyTorch's foreach AdamW with gradient clipping: norm and
+#: scaling of the gradient (3), weight decay (2), both moments (3 + 6), denominator (6), update (3).
+FOREACH_ADAMW_ACCESSES = 23
+
+#: Reads and writes per trained value of a fused AdamW: 4 in, 3 out; norm and scaling of the
+#: gradient (3); the copy into the compute weights (1).
+FUSED_ADAMW_ACCESSES = 11
+
+# -- output head: bytes moved per logit, beside the products -----------------------------------
+# Measured: seconds beyond the products at PRODUCT_SHARE, times MEMORY_SHARE of the bandwidth, over
+# tokens x vocabulary; medians over (tokens, hidden) of (16384, 3584), (4096, 3584), (16384, 2048),
+# (16384, 896) with 128,256 to 152,064 columns. Log-probability and entropy together.
+
+#: Log-probability with entropy, eager: forward, backward.
+EAGER_ENTROPY_BYTES = (97.0, 174.0)
+
+#: The same under torch.compile.
+COMPILED_ENTROPY_BYTES = (13.5, 9.5)
+
+#: The same in chunks of 2,048 tokens. Compiled chunks recompile for each length and fall back to this.
+CHUNKED_ENTROPY_BYTES = (110.0, 182.0)
+
+#: What checkpointing the entropy adds to the backward pass, as a share of its forward bytes.
+RECOMPUTED_ENTROPY_SHARE = 0.75
+
+#: Fused head in PyTorch, chunks of 512 tokens: forward, backward.
+FUSED_TORCH_BYTES = (95.0, 230.0)
+
+#: Fused head in Triton, vocabulary tiles: forward, backward.
+FUSED_TRITON_BYTES = (32.0, 72.0)
+
+#: Liger's fused head for Hopper. Published for an H100 (16,384 tokens, hidden 4,096, vocabulary
+#: 131,072): 24.1 ms forward and 78.2 ms backward, which is what its products take.
+FUSED_LIGER_BYTES = (0.0, 2.0)
+
+#: Accesses per logit of the log-probability alone: one read by a fused cross entropy, a written
+#: log-softmax otherwise; in the backward pass one read and one write, or two reads and two writes.
+CROSS_ENTROPY_ACCESSES = (1.0, 2.0)
+UNFUSED_CROSS_ENTROPY_ACCESSES = (3.0, 4.0)
+
+#: Accesses per logit of dividing by the temperature, in each direction: one read, one write.
+SCALING_ACCESSES = 2.0
+
+# -- weight sync ------------------------------------------------------------------------------
+
+#: Tensors of one decoder layer: each is gathered and loaded on its own.
+LAYER_TENSORS = 12
+
+#: Seconds of one bucket beside its bytes: handshake between processes and the engine's loader.
+#: Between 5e-3 and 50e-3; heuristic.
+BUCKET_S = 20e-3

@@ -1,0 +1,194 @@
+"""Seconds of the rollout: prefill in chunks, then one engine step per generated token."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from tuner.dtypes import DType
+from tuner.timing import assumptions as assume
+from tuner.timing.communication import ring_bytes_per_s
+from tuner.timing.layer import average_layer, cached_keys, product_flop_per_s, visible_keys
+from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
+from tuner.workload import Workload
+
+_REDUCTIONS_PER_LAYER = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """What one replica does in a step."""
+
+    sequences: int
+    concurrent: int  # sequences that run at once
+    full_steps: float  # engine steps that each yield one token of ``concurrent`` sequences
+    drain_steps: float  # steps in which the running sequences fall from ``concurrent`` to none
+
+
+def generation(workload: Workload, *, concurrent_sequences: int) -> Generation:
+    """Steps and running sequences of one replica.
+
+    Sequences that run at once are limited by the KV cache, by the engine's own limit, and by one
+    token each of a step's tokens. Each is taken to need room for its maximum length from the start,
+    so none is preempted. With mean length r and maximum R the last batch drains over ``2 (R - r)``
+    steps at half occupancy, the rest of the ``sequences x r`` tokens come from full batches: R
+    steps when all sequences run at once.
+    """
+    batch, rollout = workload.batch, workload.rollout
+    sequences = ceil(batch.sequences / rollout.replicas)
+    scheduled = min(rollout.max_sequences, rollout.max_batched_tokens) * rollout.data_parallel
+    concurrent = max(1, min(concurrent_sequences, scheduled, sequences))
+    mean = max(1.0, mean_response_tokens(batch))
+    beyond = max(0.0, batch.max_response_tokens - mean)
+    return Generation(
+        sequences=sequences,
+        concurrent=concurrent,
+        full_steps=max(0.0, mean * sequences / concurrent - beyond),
+        drain_steps=2 * beyond,
+    )
+
+
+def weight_read_bytes(workload: Workload, tokens: float) -> float:
+    """Weights that one GPU reads in an engine step of ``tokens`` tokens.
+
+    All of them under tensor parallelism's share; of the routed experts only those that some token
+    goes to, ``1 - (1 - k / E)^T`` of them when each token picks k of E at random.
+    """
+    model, rollout = workload.model, workload.rollout
+    moe = model.moe
+    experts = model.sparse_layers * model.expert_parameters
+    dense = model.active_parameters - (
+        0 if moe is None else model.sparse_layers * moe.experts_per_token * model.one_expert_parameters
+    )
+    read = dense / rollout.tensor_parallel
+    if moe is not None:
+        touched = 1 - (1 - moe.experts_per_token / moe.experts) ** tokens
+        read += experts * touched / max(rollout.tensor_parallel, rollout.expert_parallel)
+    return read * rollout.weight_dtype.bytes
+
+
+def cache_read_bytes(workload: Workload, running: float) -> float:
+    """KV cache that one GPU reads in a step: the tokens so far of all running sequences.
+
+    Heads are divided by tensor parallelism as far as there are any; a latent cache is not.
+    """
+    model, rollout, batch = workload.model, workload.rollout, workload.batch
+    context = mean_prompt_tokens(batch) + mean_response_tokens(batch) / 2
+    visible = cached_keys(average_layer(model), context)
+    split = 1 if model.latent is not None else min(rollout.tensor_parallel, model.kv_heads)
+    values = model.cached_layers * model.kv_values_per_token / split
+    return running * visible * values * rollout.kv_dtype.bytes
+
+
+def arithmetic_seconds(workload: Workload, tokens: float, keys: float) -> float:
+    """Products and attention of ``tokens`` tokens on one GPU of a replica; ``keys`` visible to each."""
+    model, rollout, gpu = workload.model, workload.rollout, workload.cluster.gpu
+    head = model.vocab * model.hidden  # computed for sampled tokens only, counted with decoding
+    body = model.active_parameters - head
+    width = average_layer(model).attention_width * model.layers
+    products = 2 * tokens * body / product_flop_per_s(gpu, rollout.weight_dtype)
+    attention = 2 * tokens * keys * width / (gpu.dense_bf16_flop_per_s * assume.ATTENTION_SHARE)
+    return (products + attention) / rollout.tensor_parallel
+
+
+def sampling_seconds(workload: Workload, running: float) -> float:
+    """Logits of the running sequences and the choice among them; every GPU of a replica chooses."""
+    model, rollout, gpu = workload.model, workload.rollout, workload.cluster.gpu
+    products = 2 * running * model.hidden * model.vocab / rollout.tensor_parallel
+    traffic = running * model.vocab * assume.SAMPLER_BYTES
+    return products / product_flop_per_s(gpu, DType.BFLOAT16) + traffic / (
+        gpu.memory_bytes_per_s * assume.MEMORY_SHARE
+    )
+
+
+def reduction_seconds(workload: Workload, tokens: float) -> float:
+    """All-reduces of tensor parallelism in one step: two per layer of ``tokens x hidden``."""
+    ranks = workload.rollout.tensor_parallel
+    if ranks < 2:
+        return 0.0
+    moved = 2 * tokens * workload.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
+    once = moved / ring_bytes_per_s(workload.cluster, ranks) + assume.ENGINE_ALL_REDUCE_S
+    return workload.model.layers * _REDUCTIONS_PER_LAYER * once
+
+
+def launch_seconds(workload: Workload, sequences: float) -> float:
+    """Seconds in which the kernels of one step are launched.
+
+    A CUDA graph replays them if one was captured for so many sequences; a list of sizes that ends
+    earlier leaves full steps to the host. The engine's own list counts as large enough.
+    """
+    rollout = workload.rollout
+    sizes = rollout.capture_sizes
+    covered = sizes is None or sequences <= max(sizes, default=0)
+    each = assume.GRAPH_LAUNCH_S if rollout.cuda_graphs and covered else assume.HOST_LAUNCH_S
+    return workload.model.layers * assume.ENGINE_LAYER_KERNELS * each
+
+
+def decode_step_parts(workload: Workload, sequences: float) -> dict[str, float]:
+    """Seconds by cause of one decoding step with this many running sequences in the replica.
+
+    ``max(weights + KV cache over bandwidth, arithmetic)`` plus sampling and reductions, no less
+    than launching its kernels takes, plus the engine's own time. Attention has no arithmetic of
+    its own here: reading the cache takes longer.
+    """
+    rollout, gpu = workload.rollout, workload.cluster.gpu
+    running = sequences / (rollout.data_parallel * rollout.pipeline_parallel)
+    read = weight_read_bytes(workload, sequences) + cache_read_bytes(workload, running)
+    reading = read / (gpu.memory_bytes_per_s * assume.DECODE_MEMORY_SHARE)
+    model = max(reading, arithmetic_seconds(workload, running, 0.0)) + sampling_seconds(workload, running)
+    reductions = reduction_seconds(workload, running)
+    return {
+        "decode": model,
+        "communication": reductions,
+        "launch": max(0.0, launch_seconds(workload, running) - model - reductions),
+        "engine": assume.ENGINE_STEP_S + running * assume.ENGINE_SEQUENCE_S,
+    }
+
+
+def decode_parts(workload: Workload, done: Generation) -> dict[str, float]:
+    """Seconds by cause of all decoding steps of one replica: full batches, then the drain."""
+    total = dict.fromkeys(("decode", "communication", "launch", "engine"), 0.0)
+    drain = [(share, done.drain_steps / len(assume.DRAIN_POINTS)) for share in assume.DRAIN_POINTS]
+    for share, steps in [(1.0, done.full_steps), *drain]:
+        for name, seconds in decode_step_parts(workload, share * done.concurrent).items():
+            total[name] += steps * seconds
+    return total
+
+
+def prefill_chunk_tokens(workload: Workload, prompt: float, tokens: float) -> float:
+    """Prompt tokens of one engine step: the limit, or as many whole prompts as fit when not chunked."""
+    limit = float(max(1, workload.rollout.max_batched_tokens))
+    if not workload.rollout.chunked_prefill:
+        limit = max(1, limit // prompt) * prompt
+    return min(limit, tokens)
+
+
+def prefill_parts(workload: Workload, done: Generation) -> dict[str, float]:
+    """Seconds by cause of computing the prompts of one replica, a chunk of tokens per engine step.
+
+    With prefix caching the responses to one prompt share it. A step of its own takes
+    ``max(arithmetic, reading the weights)`` and the engine's time, so small chunks waste both. In
+    chunked prefill the prompts after the first full batch ride on decoding steps, which read the
+    weights anyway.
+    """
+    batch, rollout, gpu = workload.batch, workload.rollout, workload.cluster.gpu
+    shared = batch.responses_per_prompt if rollout.prefix_caching else 1
+    prompt = max(1.0, mean_prompt_tokens(batch))
+    tokens = max(prompt, done.sequences / shared / rollout.data_parallel * prompt)
+    chunk = prefill_chunk_tokens(workload, prompt, tokens)
+    chunks = tokens / chunk
+    alone = done.concurrent / done.sequences if rollout.chunked_prefill else 1.0
+    read = weight_read_bytes(workload, chunk) / (gpu.memory_bytes_per_s * assume.DECODE_MEMORY_SHARE)
+    arithmetic = arithmetic_seconds(workload, chunk, visible_keys(average_layer(workload.model), prompt))
+    return {
+        "prefill": chunks * (arithmetic + alone * max(0.0, read - arithmetic)),
+        "communication": chunks * reduction_seconds(workload, chunk),
+        "engine": chunks * alone * assume.ENGINE_STEP_S,
+    }
+
+
+def rollout_parts(workload: Workload, *, concurrent_sequences: int) -> dict[str, float]:
+    """Seconds by cause of the whole rollout; replicas run side by side."""
+    done = generation(workload, concurrent_sequences=concurrent_sequences)
+    parts = decode_parts(workload, done)
+    for name, seconds in prefill_parts(workload, done).items():
+        parts[name] = parts.get(name, 0.0) + seconds
+    return parts

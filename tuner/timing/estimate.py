@@ -1,0 +1,111 @@
+"""Seconds per phase of one step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+
+from tuner.timing import fsdp, megatron
+from tuner.timing.decode import rollout_parts
+from tuner.timing.job import Job, Parts
+from tuner.timing.layer import value_model
+from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
+from tuner.timing.weight_sync import sync_parts
+from tuner.workload import Backend, HeadKind, OutputHead, Phase, Workload
+
+_VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTime:
+    """One phase and what its seconds are spent on (compute, communication, ...)."""
+
+    phase: Phase
+    seconds: float
+    parts: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """Modelled seconds of one step; good for comparing two workloads, not for a clock."""
+
+    phases: tuple[PhaseTime, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The whole step: phases run one after the other."""
+        return sum(phase.seconds for phase in self.phases)
+
+    def phase(self, phase: Phase) -> PhaseTime | None:
+        """The time of one phase, None when the step does not have it."""
+        return next((time for time in self.phases if time.phase is phase), None)
+
+
+def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
+    """Roofline seconds of every phase that the step has, in order.
+
+    Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
+    sequences of mean length. Not counted: reward, advantages, data handling, checkpoints,
+    validation, preemption, and the slack between phases.
+
+    Args:
+        workload: the job.
+        concurrent_sequences: sequences that the KV cache of one rollout replica holds at once.
+    """
+    phases = _phases(workload, concurrent_sequences)
+    return StepTime(phases=tuple(_phase_time(phase, parts) for phase, parts in phases))
+
+
+def _phase_time(phase: Phase, parts: Parts) -> PhaseTime:
+    return PhaseTime(phase=phase, seconds=sum(parts.values()), parts=tuple(parts.items()))
+
+
+def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[tuple[Phase, Parts]]:
+    actor, reference, critic = workload.actor, workload.reference, workload.critic
+    job = partial(Job, model=workload.model, cluster=workload.cluster, batch=workload.batch)
+    yield Phase.ROLLOUT, rollout_parts(workload, concurrent_sequences=concurrent_sequences)
+    if actor.log_prob is not None:
+        yield (
+            Phase.OLD_LOG_PROB,
+            _forward(job(engine=actor.engine, head=actor.head, one_pass=actor.log_prob, trains=False)),
+        )
+    if reference is not None:
+        yield (
+            Phase.REF_LOG_PROB,
+            _forward(
+                job(engine=reference.engine, head=reference.head, one_pass=reference.log_prob, trains=False)
+            ),
+        )
+    if critic is not None:
+        value = partial(job, model=value_model(critic.model), engine=critic.engine, head=_VALUE_HEAD)
+        yield Phase.VALUES, _forward(value(one_pass=critic.values, trains=False))
+        yield Phase.UPDATE_CRITIC, _update(value(one_pass=critic.update, trains=True))
+    yield (
+        Phase.UPDATE_ACTOR,
+        _update(job(engine=actor.engine, head=actor.head, one_pass=actor.update, trains=True)),
+    )
+    yield Phase.UPDATE_WEIGHTS, sync_parts(workload)
+
+
+def _pass_parts(job: Job) -> dict[str, float]:
+    megatron_engine = job.engine.backend is Backend.MEGATRON
+    return megatron.pass_parts(job) if megatron_engine else fsdp.pass_parts(job)
+
+
+def _forward(job: Job) -> Parts:
+    """One forward pass over all sequences, with the weights fetched and put away."""
+    states = state_transfer_seconds(job.model, job.engine, job.cluster.gpu, trains=False)
+    return {**_pass_parts(job), "states": states}
+
+
+def _update(job: Job) -> Parts:
+    """Forward, backward and optimizer step for every mini-batch of every epoch.
+
+    Offloaded states are fetched before the first mini-batch and put away after the last.
+    """
+    batch, gpu = job.batch, job.cluster.gpu
+    steps = batch.epochs * ceil(batch.prompts / max(1, min(batch.mini_batch_prompts, batch.prompts)))
+    one = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
+    parts = {name: steps * seconds for name, seconds in one.items()}
+    parts["states"] = state_transfer_seconds(job.model, job.engine, gpu, trains=True)
+    return parts

@@ -1,0 +1,172 @@
+"""Seconds of a pass under FSDP or FSDP2: weights are gathered layer by layer while others compute."""
+
+from dataclasses import dataclass
+
+from tuner.timing import assumptions as assume
+from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
+from tuner.timing.job import Job, Parts, head_of, kernels_seconds
+from tuner.timing.layer import checkpoint_values
+from tuner.timing.transfers import pinned_seconds
+from tuner.workload import Checkpointing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """One layer in one direction: what runs side by side, and how long it takes in the end."""
+
+    compute: float
+    exchange: float  # collectives between its own kernels, which nothing hides
+    launch: float
+    gather: float  # collectives beside it: next weights, last gradients
+    offload: float  # copies of activations to or from the host
+    launch_delays_gather: bool  # the next gather is issued after this layer's kernels
+
+    def parts(self) -> Parts:
+        """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
+        busy = self.compute + self.exchange
+        launched = max(busy, self.launch)
+        chain = self.launch + self.gather if self.launch_delays_gather else self.gather
+        gathered = max(launched, chain)
+        return {
+            "compute": self.compute,
+            "communication": self.exchange + gathered - launched,
+            "launch": launched - busy,
+            "offload": max(gathered, self.offload) - gathered,
+        }
+
+
+def weight_gather_seconds(job: Job, parameters: float) -> float:
+    """All-gather of ``parameters`` in the compute dtype over the shard group.
+
+    Weights that live on the host come over the host link first, as stored.
+    """
+    ranks = job.engine.parallel.shard
+    fetched = 0.0
+    if job.engine.streamed_offload:
+        fetched = pinned_seconds(parameters * job.engine.stored_dtype.bytes / ranks, job.cluster.gpu)
+    return fetched + gather_seconds(parameters * job.bytes_per_value, job.cluster, ranks)
+
+
+def gradient_reduce_seconds(job: Job, parameters: float) -> float:
+    """Reduce-scatter over the shard group, all-reduce of the shards over its copies, copy to the host.
+
+    The all-reduce happens with hybrid sharding, the copy where the states live on the host.
+    """
+    ranks = job.engine.parallel.shard
+    copies = max(1, job.engine.parallel.gpus // ranks)
+    whole = parameters * job.engine.reduce_dtype.bytes
+    seconds = gather_seconds(whole, job.cluster, ranks)
+    seconds += all_reduce_seconds(whole / ranks, job.cluster, copies, stride=ranks)
+    if job.engine.streamed_offload:
+        seconds += pinned_seconds(whole / ranks, job.cluster.gpu)
+    return seconds
+
+
+def sequence_exchange_seconds(job: Job) -> float:
+    """Ulysses: all-to-all of queries, keys, values and the attention's output of one layer, forward.
+
+    Heads of keys and values are repeated when there are fewer of them than ranks.
+    """
+    ranks = job.engine.parallel.ulysses
+    model = job.model
+    per_token = model.head_dim * (2 * model.heads + 2 * max(model.kv_heads, ranks))
+    return all_to_all_seconds(job.micro.tokens * per_token * job.bytes_per_value, job.cluster, ranks)
+
+
+def activation_copy_seconds(job: Job) -> float:
+    """One layer's kept activations over the host link, one way; 0 without activation offload."""
+    if not (job.trains and job.engine.activation_offload):
+        return 0.0
+    whole_layer = job.engine.checkpointing is Checkpointing.FULL
+    values = checkpoint_values(job.layer, whole_layer=whole_layer)
+    return pinned_seconds(job.micro.tokens * values * job.bytes_per_value, job.cluster.gpu)
+
+
+def forward_span(job: Job) -> Span:
+    """One layer forward, while the next layer's weights arrive.
+
+    Torch issues that gather on its own stream, so it overlaps with computation either way; without
+    explicit prefetching the host issues it only after it has launched the current layer's kernels
+    ("only useful for CPU-bound workloads", docstring of FullyShardedDataParallel; the implicit
+    prefetching of fully_shard is the same). Hence ``max(compute, launch + gather)`` without it and
+    ``max(compute, launch, gather)`` with it. A host that runs several layers ahead does better.
+    """
+    prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
+    return Span(
+        compute=job.compute.forward,
+        exchange=sequence_exchange_seconds(job),
+        launch=kernels_seconds(job, backward=False),
+        gather=weight_gather_seconds(job, job.layer.parameters),
+        offload=activation_copy_seconds(job),
+        launch_delays_gather=not prefetches,
+    )
+
+
+def backward_span(job: Job, *, reduces: bool) -> Span:
+    """One layer backward, while weights arrive and gradients leave.
+
+    Both engines prefetch in the backward pass by default. The gather and the reduction share the
+    links and therefore add up. Weights kept since the forward pass are not gathered again.
+    """
+    parameters = job.layer.parameters
+    trained = parameters if job.engine.lora is None else job.engine.lora.parameters / job.model.layers
+    gather = weight_gather_seconds(job, parameters) if job.engine.reshard_after_forward else 0.0
+    exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
+    return Span(
+        compute=job.compute.backward,
+        exchange=exchanges * sequence_exchange_seconds(job),
+        launch=kernels_seconds(job, backward=True),
+        gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
+        offload=activation_copy_seconds(job),
+        launch_delays_gather=False,
+    )
+
+
+def root_seconds(job: Job, *, reduces: bool) -> float:
+    """Embedding, head and final norm: gathered before the first layer, reduced after the last.
+
+    Nothing runs beside either. They stay gathered through the pass.
+    """
+    parameters = job.model.parameters - job.model.decoder_parameters
+    seconds = weight_gather_seconds(job, parameters)
+    if job.trains and reduces and job.engine.trains_all_parameters:
+        seconds += gradient_reduce_seconds(job, parameters)
+    return seconds
+
+
+def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
+    """Seconds by cause of one micro-batch.
+
+    Args:
+        job: the pass.
+        reduces: whether this micro-batch ends in a reduction of gradients.
+    """
+    layers = job.model.layers
+    total = {
+        "compute": 0.0,
+        "communication": root_seconds(job, reduces=reduces),
+        "launch": assume.MICRO_BATCH_S,
+        "offload": 0.0,
+    }
+    spans = [forward_span(job)]
+    if job.trains:
+        spans.append(backward_span(job, reduces=reduces))
+    for span in spans:
+        for name, seconds in span.parts().items():
+            total[name] += layers * seconds
+        total["offload"] += assume.EXPOSED_OFFLOADS * span.offload
+    total["head"] = head_of(job)
+    return total
+
+
+def pass_parts(job: Job) -> dict[str, float]:
+    """Seconds by cause of a whole pass: every micro-batch gathers, and reduces unless that is deferred.
+
+    Deferred gradient sync accumulates whole gradients and reduces once, in the last micro-batch.
+    """
+    count = job.micro.count
+    last = micro_batch_parts(job, reduces=True)
+    others = last
+    if job.trains and job.engine.deferred_gradient_sync and count > 1:
+        others = micro_batch_parts(job, reduces=False)
+    return {name: (count - 1) * others[name] + last[name] for name in last}

@@ -1,0 +1,140 @@
+"""One pass of one engine over one model, and what its micro-batches cost per layer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tuner.hardware import Cluster
+from tuner.model_shape import ModelShape
+from tuner.timing import assumptions as assume
+from tuner.timing import layer as per_layer
+from tuner.timing.head import head_seconds
+from tuner.timing.layer import Layer, average_layer
+from tuner.timing.tokens import MicroBatches, micro_batches_of
+from tuner.workload import Backend, Batch, Checkpointing, Engine, OutputHead, Pass
+
+Parts = Mapping[str, float]  # seconds by cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Forward passes over all sequences of a step, or forward and backward over one mini-batch."""
+
+    model: ModelShape
+    cluster: Cluster
+    batch: Batch
+    engine: Engine
+    head: OutputHead
+    one_pass: Pass
+    trains: bool
+
+    @cached_property
+    def micro(self) -> MicroBatches:
+        """Its micro-batches on the slowest GPU."""
+        return micro_batches_of(self.batch, self.engine, self.one_pass, optimizer_step=self.trains)
+
+    @cached_property
+    def layer(self) -> Layer:
+        """The model's average layer."""
+        return average_layer(self.model)
+
+    @cached_property
+    def compute(self) -> "LayerCompute":
+        """Seconds of one layer's arithmetic for one micro-batch."""
+        return layer_compute(self)
+
+    @property
+    def fused(self) -> bool:
+        """Whether element-wise kernels of a layer are fused; Megatron's always are."""
+        return self.engine.fused_layers or self.engine.backend is Backend.MEGATRON
+
+    @property
+    def trained_parameters(self) -> int:
+        """Parameters with gradients: all of the model, or the adapters."""
+        lora = self.engine.lora
+        return self.model.parameters if lora is None else lora.parameters
+
+    @property
+    def bytes_per_value(self) -> int:
+        """Bytes of a weight or activation inside a layer."""
+        return self.engine.compute_dtype.bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerCompute:
+    """Seconds that one GPU computes on one layer of one micro-batch."""
+
+    forward: float
+    backward: float  # with what checkpointing recomputes
+
+    @property
+    def both(self) -> float:
+        """Forward and backward."""
+        return self.forward + self.backward
+
+
+def layer_compute(job: Job) -> LayerCompute:
+    """Products, attention and element-wise kernels of one layer, forward and backward.
+
+    Backward: twice the products (once when only adapters learn, since frozen weights need no
+    gradient), 2.5 times the attention, twice the element-wise traffic, plus what is recomputed: the
+    whole forward pass, or the attention alone. Tensor parallelism divides everything.
+    """
+    engine, micro, gpu = job.engine, job.micro, job.cluster.gpu
+    split = engine.parallel.tensor
+    layer = job.layer
+    dtype = engine.compute_dtype
+    adapters = 0.0 if engine.lora is None else engine.lora.parameters / job.model.layers
+    read = per_layer.weight_read_seconds(_weights_held(job), gpu, dtype)
+    base = per_layer.product_seconds(layer.active_parameters / split, micro.tokens, gpu, dtype)
+    extra = per_layer.product_seconds(adapters / split, micro.tokens, gpu, dtype)
+    attention = per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu) / split
+    elementwise = per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused) / split
+    forward = max(base, read) + extra + attention + elementwise
+    if not job.trains:
+        return LayerCompute(forward=forward, backward=0.0)
+    backward = (
+        (1 if engine.lora is not None else 2) * max(base, read)
+        + 2 * extra
+        + assume.ATTENTION_BACKWARD * attention
+        + assume.ELEMENTWISE_BACKWARD * elementwise
+    )
+    recomputed = {
+        Checkpointing.NONE: 0.0,
+        Checkpointing.SELECTIVE: attention,
+        Checkpointing.FULL: forward,
+    }[engine.checkpointing]
+    return LayerCompute(forward=forward, backward=backward + recomputed)
+
+
+def _weights_held(job: Job) -> float:
+    """Weights of one layer that one GPU multiplies with: its tensor-parallel share and its experts."""
+    parallel = job.engine.parallel
+    layer = job.layer
+    shared = (layer.parameters - layer.routed_parameters) / parallel.tensor
+    return shared + layer.routed_parameters / (parallel.expert * parallel.expert_tensor)
+
+
+def head_of(job: Job) -> float:
+    """Seconds of the output head for one micro-batch; tensor parallelism divides the vocabulary."""
+    return head_seconds(
+        job.head,
+        tokens=job.micro.tokens,
+        hidden=job.model.hidden,
+        vocab=job.model.vocab / job.engine.parallel.tensor,
+        gpu=job.cluster.gpu,
+        dtype=job.engine.compute_dtype,
+        entropy=job.one_pass.entropy,
+        trains=job.trains,
+    )
+
+
+def kernels_seconds(job: Job, *, backward: bool) -> float:
+    """Seconds in which the host launches one layer's kernels.
+
+    The backward pass launches about twice the kernels from C++, at half the cost each: as long as
+    the forward pass, and once more for a layer that is recomputed.
+    """
+    once = per_layer.layer_kernels(fused=job.fused) * assume.HOST_LAUNCH_S
+    recomputes = backward and job.engine.checkpointing is Checkpointing.FULL
+    return once * (2 if recomputes else 1)

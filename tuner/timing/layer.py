@@ -1,0 +1,145 @@
+"""Arithmetic and memory traffic of one decoder layer, averaged over a model's layers."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tuner.dtypes import DType
+from tuner.hardware import Gpu
+from tuner.model_shape import ModelShape
+from tuner.timing import assumptions as assume
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """The average decoder layer of a model; counts per token where not said otherwise."""
+
+    hidden: int
+    norms: int
+    parameters: float  # all of them, every expert included
+    active_parameters: float  # those that one token is multiplied with
+    routed_parameters: float  # routed experts, all of them
+    attention_width: float  # values per visible key: heads x (width of keys + width of values)
+    query_key_values: int  # values that rotary embedding turns
+    gated_values: float  # intermediate values of the MLP, over all experts of a token
+    routed_copies: float  # copies of a token that travel to experts
+    window: int | None  # keys that a windowed layer sees at most
+    windowed_share: float  # of the layers
+
+
+@lru_cache(maxsize=256)
+def average_layer(model: ModelShape) -> Layer:
+    """The average decoder layer: a sum over layers, divided by their number."""
+    head = model.vocab * model.hidden + (model.vocab if model.head_bias else 0)
+    active = model.active_parameters - head - model.norm_parameters
+    value_dim = model.head_dim if model.latent is None else model.latent.v_head_dim
+    sparse = model.sparse_layers / model.layers
+    moe = model.moe
+    routed = 0 if moe is None else moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
+    return Layer(
+        hidden=model.hidden,
+        norms=model.norms_per_layer,
+        parameters=model.decoder_parameters / model.layers,
+        active_parameters=active / model.layers,
+        routed_parameters=sparse * model.expert_parameters,
+        attention_width=model.cached_layers / model.layers * model.heads * (model.head_dim + value_dim),
+        query_key_values=(model.heads + model.kv_heads) * model.head_dim,
+        gated_values=(1 - sparse) * model.intermediate + sparse * routed,
+        routed_copies=0.0 if moe is None else sparse * moe.experts_per_token,
+        window=model.sliding_window,
+        windowed_share=model.windowed_layers / model.layers,
+    )
+
+
+@lru_cache(maxsize=256)
+def value_model(model: ModelShape) -> ModelShape:
+    """The model with a value head: no output projection of its own."""
+    return replace(model, tied_embeddings=True, head_bias=False)
+
+
+def visible_keys(layer: Layer, sequence_tokens: float) -> float:
+    """Mean keys that a query of a causal sequence sees: ``s / 2``, or ``w (1 - w / 2s)`` in a window.
+
+    Averaged over all layers. The state of linear attention does not grow with the sequence and is
+    not counted.
+    """
+    full = sequence_tokens / 2
+    window, share = layer.window, layer.windowed_share
+    if window is None or window >= sequence_tokens:
+        return full
+    return share * window * (1 - window / (2 * sequence_tokens)) + (1 - share) * full
+
+
+def cached_keys(layer: Layer, context_tokens: float) -> float:
+    """Keys that a new token sees after ``context_tokens``: all of them, or those in the window."""
+    if layer.window is None:
+        return context_tokens
+    windowed = min(context_tokens, float(layer.window))
+    return layer.windowed_share * windowed + (1 - layer.windowed_share) * context_tokens
+
+
+def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
+    """Rate that dense products reach: the datasheet's peak for this dtype times a stated share."""
+    peak = gpu.dense_bf16_flop_per_s
+    if dtype is DType.FLOAT32:
+        peak *= assume.FLOAT32_SHARE
+    elif dtype is DType.FLOAT8 and gpu.dense_fp8_flop_per_s is not None:
+        peak = gpu.dense_fp8_flop_per_s
+    return peak * assume.PRODUCT_SHARE
+
+
+def product_seconds(parameters: float, tokens: float, gpu: Gpu, dtype: DType) -> float:
+    """Products of ``tokens`` with weights: ``2 P T`` FLOP over their rate.
+
+    Reading the weights is not counted here: with few tokens it takes longer than the arithmetic,
+    which :func:`weight_read_seconds` gives.
+    """
+    return 2 * parameters * tokens / product_flop_per_s(gpu, dtype)
+
+
+def weight_read_seconds(parameters: float, gpu: Gpu, dtype: DType) -> float:
+    """Reading weights once from memory."""
+    return parameters * dtype.bytes / (gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+
+
+def attention_seconds(layer: Layer, tokens: float, sequence_tokens: float, gpu: Gpu) -> float:
+    """Softmax attention forward: ``2 T k h (d_qk + d_v)`` FLOP with k visible keys.
+
+    The same on one GPU under sequence parallelism, where it has fewer heads of longer sequences.
+    """
+    flop = 2 * tokens * visible_keys(layer, sequence_tokens) * layer.attention_width
+    return flop / (gpu.dense_bf16_flop_per_s * assume.ATTENTION_SHARE)
+
+
+def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
+    """Bytes per token that norms, residuals, rotary embedding, activation and routing move, in bf16."""
+    norm = assume.FUSED_NORM_BYTES if fused else assume.NORM_BYTES
+    rotary = assume.FUSED_ROTARY_BYTES if fused else assume.ROTARY_BYTES
+    gate = assume.FUSED_GATE_BYTES if fused else assume.GATE_BYTES
+    return (
+        layer.hidden * (layer.norms * norm + assume.RESIDUAL_BYTES)
+        + layer.query_key_values * rotary
+        + layer.gated_values * gate
+        + layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
+    )
+
+
+def elementwise_seconds(layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool) -> float:
+    """Element-wise kernels forward: bytes over bandwidth."""
+    bytes_moved = tokens * elementwise_bytes(layer, fused=fused) * dtype.bytes / DType.BFLOAT16.bytes
+    return bytes_moved / (gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+
+
+def layer_kernels(*, fused: bool) -> int:
+    """Kernels that the host launches for one layer's forward pass."""
+    return assume.FUSED_LAYER_KERNELS if fused else assume.LAYER_KERNELS
+
+
+def checkpoint_values(layer: Layer, *, whole_layer: bool) -> float:
+    """Values per token that one layer keeps for its backward pass and that offloading copies away.
+
+    Its input alone when the layer is recomputed; otherwise the inputs of its products, its norms
+    and its attention. Not counted: float32 copies inside norms.
+    """
+    if whole_layer:
+        return layer.hidden
+    return 6 * layer.hidden + 2 * layer.query_key_values + 3 * layer.gated_values

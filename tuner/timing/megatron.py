@@ -1,0 +1,82 @@
+"""Seconds of a pass under Megatron: tensor, pipeline, context and expert parallelism."""
+
+from tuner.timing import assumptions as assume
+from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
+from tuner.timing.job import Job, head_of, kernels_seconds
+from tuner.workload import Checkpointing
+
+_REDUCTIONS_PER_LAYER = 2  # after the attention and after the MLP
+
+
+def tensor_exchange_seconds(job: Job) -> float:
+    """All-reduces of one layer in one direction, two of ``T x H``; sequence parallelism moves as much."""
+    bytes_whole = job.micro.tokens * job.model.hidden * job.bytes_per_value
+    return _REDUCTIONS_PER_LAYER * all_reduce_seconds(bytes_whole, job.cluster, job.engine.parallel.tensor)
+
+
+def context_exchange_seconds(job: Job) -> float:
+    """Keys and values of one layer that travel once round the ring of context ranks."""
+    parallel = job.engine.parallel
+    values = job.micro.tokens * job.model.kv_values_per_token / parallel.tensor
+    whole = values * parallel.context * job.bytes_per_value
+    return gather_seconds(whole, job.cluster, parallel.context, stride=parallel.tensor)
+
+
+def expert_exchange_seconds(job: Job) -> float:
+    """Dispatch of the routed token copies of one layer and their return."""
+    parallel = job.engine.parallel
+    copies = job.micro.tokens * job.layer.routed_copies / parallel.tensor
+    local = copies * job.model.hidden * job.bytes_per_value
+    return 2 * all_to_all_seconds(local, job.cluster, parallel.expert)
+
+
+def stage_parts(job: Job) -> dict[str, float]:
+    """Seconds by cause of one micro-batch on the slowest pipeline stage, which has the head."""
+    layers = job.model.layers / job.engine.parallel.pipeline
+    compute = job.compute
+    exchange = tensor_exchange_seconds(job) + context_exchange_seconds(job) + expert_exchange_seconds(job)
+    launch = kernels_seconds(job, backward=False)
+    directions = 1
+    if job.trains:
+        launch += kernels_seconds(job, backward=True)
+        directions = 3 if job.engine.checkpointing is Checkpointing.FULL else 2
+    busy = compute.both + directions * exchange
+    return {
+        "compute": layers * compute.both,
+        "communication": layers * directions * exchange,
+        "launch": layers * max(0.0, launch - busy) + assume.MICRO_BATCH_S,
+        "head": head_of(job),
+    }
+
+
+def gradient_sync_seconds(job: Job) -> float:
+    """Once per optimizer step: reduce-scatter of the gradients, all-gather of the updated weights.
+
+    Without a distributed optimizer an all-reduce of the gradients. Nothing overlaps with it (the
+    trainer's default); experts are counted in the same group as the rest.
+    """
+    parallel = job.engine.parallel
+    held = job.trained_parameters / (parallel.tensor * parallel.pipeline * parallel.expert)
+    ranks = parallel.data * parallel.context
+    stride = parallel.tensor
+    gradients = held * job.engine.reduce_dtype.bytes
+    if not job.engine.distributed_optimizer:
+        return all_reduce_seconds(gradients, job.cluster, ranks, stride=stride)
+    weights = held * job.engine.stored_dtype.bytes
+    return gather_seconds(gradients, job.cluster, ranks, stride=stride) + gather_seconds(
+        weights, job.cluster, ranks, stride=stride
+    )
+
+
+def pass_parts(job: Job) -> dict[str, float]:
+    """Seconds by cause of a whole pass: ``(m + p - 1)`` turns of the slowest stage.
+
+    The ``p - 1`` turns in which a stage waits are the pipeline bubble, a share ``(p - 1) / m`` of
+    the work (Narayanan et al. 2021).
+    """
+    stage = stage_parts(job)
+    parts = {name: job.micro.count * seconds for name, seconds in stage.items()}
+    parts["bubble"] = (job.engine.parallel.pipeline - 1) * sum(stage.values())
+    if job.trains:
+        parts["communication"] += gradient_sync_seconds(job)
+    return parts

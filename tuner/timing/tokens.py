@@ -1,0 +1,71 @@
+"""From batch sizes to the tokens that one GPU computes in one micro-batch."""
+
+from dataclasses import dataclass
+from math import log, sqrt
+
+from tuner.batching import local_sequences, micro_batches
+from tuner.timing import assumptions as assume
+from tuner.workload import Batch, Engine, Pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBatches:
+    """The micro-batches of one pass on the slowest GPU."""
+
+    count: int
+    tokens: float  # computed on one GPU in each of them, with the padding of unpacked sequences
+    sequence_tokens: float  # length over which attention runs
+
+
+def mean_prompt_tokens(batch: Batch) -> float:
+    """Mean prompt length, a stated share of the maximum."""
+    return batch.max_prompt_tokens * assume.MEAN_PROMPT_SHARE
+
+
+def mean_response_tokens(batch: Batch) -> float:
+    """Mean response length, a stated share of the maximum."""
+    return batch.max_response_tokens * assume.MEAN_RESPONSE_SHARE
+
+
+def mean_sequence_tokens(batch: Batch) -> float:
+    """Mean length of prompt and response together, at least 1."""
+    return max(1.0, mean_prompt_tokens(batch) + mean_response_tokens(batch))
+
+
+def straggler_factor(batch: Batch, *, sequences: int, ranks: int) -> float:
+    """Largest over mean tokens among ranks that draw ``sequences`` each, at least 1.
+
+    Ranks wait for each other in every collective, so the slowest sets the pace. Lengths are even
+    between 0 and their maxima: the largest of D sums of k is about ``1 + c sqrt(2 ln(D) / k)`` with
+    ``c = sqrt((P^2 + R^2) / 3) / (P + R)``, and never above ``D / (D + 1)`` of the maximum.
+    """
+    if ranks < 2:
+        return 1.0
+    prompt, response = batch.max_prompt_tokens, batch.max_response_tokens
+    variation = sqrt((prompt**2 + response**2) / 3) / max(1, prompt + response)
+    normal = 1 + variation * sqrt(2 * log(ranks) / max(1, sequences))
+    longest = batch.sequence_tokens / mean_sequence_tokens(batch)
+    return max(1.0, min(normal, longest * ranks / (ranks + 1)))
+
+
+def micro_batches_of(batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_step: bool) -> MicroBatches:
+    """Count and size of the micro-batches of one pass.
+
+    Packed sequences cost their mean length, unpacked ones the maximum (an engine that pads to the
+    longest sequence of each micro-batch does a little better). A token budget evens out
+    the tokens of all ranks; a fixed number of sequences leaves the differences between them.
+
+    Args:
+        batch: global batch sizes.
+        engine: whose ranks share the work.
+        one_pass: its batching.
+        optimizer_step: True for one mini-batch, False for all sequences of the step.
+    """
+    mean = mean_sequence_tokens(batch)
+    sequences = local_sequences(batch, engine, optimizer_step=optimizer_step)
+    count = micro_batches(batch, engine, one_pass, optimizer_step=optimizer_step, sequence_tokens=mean)
+    length = mean if engine.packed else float(batch.sequence_tokens)
+    tokens = sequences * length / engine.parallel.sequence_split / count
+    if engine.packed and not one_pass.batching.dynamic:
+        tokens *= straggler_factor(batch, sequences=sequences // count, ranks=engine.parallel.data)
+    return MicroBatches(count=count, tokens=tokens, sequence_tokens=length)

@@ -1,0 +1,77 @@
+"""Seconds of the host link, of the optimizer step and of moving states between host and GPU."""
+
+from tuner.dtypes import DType
+from tuner.hardware import Gpu
+from tuner.model_shape import ModelShape
+from tuner.timing import assumptions as assume
+from tuner.workload import Backend, Engine
+
+_MOMENTS = 2
+_MAIN_WEIGHTS = 1  # Megatron's float32 weights belong to its optimizer
+
+
+def pinned_seconds(bytes_moved: float, gpu: Gpu) -> float:
+    """Copy between GPU and page-locked host memory, one direction."""
+    return bytes_moved / (gpu.host_bytes_per_s * assume.PINNED_SHARE)
+
+
+def pageable_seconds(bytes_moved: float, gpu: Gpu) -> float:
+    """Copy between GPU and pageable host memory, one direction."""
+    return bytes_moved / (gpu.host_bytes_per_s * assume.PAGEABLE_SHARE)
+
+
+def weights_held(model: ModelShape, engine: Engine) -> float:
+    """Parameters that one GPU stores: a shard, or its share of tensor, pipeline and expert parallelism."""
+    parallel = engine.parallel
+    if engine.backend is not Backend.MEGATRON:
+        return model.parameters / parallel.shard
+    experts = model.sparse_layers * model.expert_parameters
+    rest = (model.parameters - experts) / parallel.tensor
+    return (rest + experts / (parallel.expert * parallel.expert_tensor)) / parallel.pipeline
+
+
+def trained_values(model: ModelShape, engine: Engine) -> float:
+    """Parameters whose optimizer states one GPU holds."""
+    held = weights_held(model, engine)
+    if engine.lora is not None:
+        held *= engine.lora.parameters / model.parameters
+    if engine.backend is Backend.MEGATRON and engine.distributed_optimizer:
+        held /= engine.parallel.data * engine.parallel.context
+    return held
+
+
+def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
+    """One AdamW step: reads and writes per trained value over memory bandwidth.
+
+    The share that lives on the host runs at the host's memory bandwidth, its gradients and weights
+    crossing the link.
+    """
+    values = trained_values(model, engine)
+    fused = engine.backend is Backend.MEGATRON
+    accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
+    bytes_moved = values * accesses * engine.optimizer_dtype.bytes
+    on_host = 1.0 if engine.streamed_offload else engine.optimizer_offload_fraction
+    on_gpu = bytes_moved / (gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+    crossing = 0.0 if engine.streamed_offload else values * (DType.FLOAT32.bytes + engine.stored_dtype.bytes)
+    host = bytes_moved / assume.HOST_MEMORY_BYTES_PER_S + pinned_seconds(crossing, gpu)
+    return (1 - on_host) * on_gpu + on_host * host
+
+
+def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> float:
+    """Loading offloaded states before a phase and storing them after it, once per phase.
+
+    A forward-only phase moves the weights alone. FSDP's copies are pageable; Megatron's weight
+    buffers are page-locked. States that are streamed during the pass are not moved here.
+    """
+    if engine.streamed_offload:
+        return 0.0
+    megatron = engine.backend is Backend.MEGATRON
+    seconds = 0.0
+    if engine.param_offload:
+        weights = weights_held(model, engine) * engine.stored_dtype.bytes
+        seconds += 2 * (pinned_seconds(weights, gpu) if megatron else pageable_seconds(weights, gpu))
+    if trains and engine.optimizer_offload:
+        states = _MOMENTS + (_MAIN_WEIGHTS if megatron else 0)
+        moved = trained_values(model, engine) * states * engine.optimizer_dtype.bytes
+        seconds += 2 * pageable_seconds(moved, gpu)
+    return seconds
