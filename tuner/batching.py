@@ -20,8 +20,8 @@ def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> in
 def micro_batch_tokens(batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_step: bool) -> int:
     """Tokens of the largest micro-batch on one GPU, every sequence at its maximum length.
 
-    Dynamic: the token budget (times the overshoot of releases that can exceed it), never less
-    than one whole sequence and never more than all local tokens. Static: the sequences of one
+    Dynamic: the token budget (more where a release does not hold it, see :func:`overshoot`), never
+    less than one whole sequence and never more than all local tokens. Static: the sequences of one
     micro-batch at full length; packing does not help the longest case.
     """
     split = engine.parallel.sequence_split
@@ -31,11 +31,45 @@ def micro_batch_tokens(batch: Batch, engine: Engine, one_pass: Pass, *, optimize
     if not batching.dynamic:
         return ceil(min(batching.micro_batch_sequences, sequences) * batch.sequence_tokens / split)
     budget = max(batching.token_budget, one_sequence)
-    return min(int(budget * batching.overshoot), ceil(sequences * batch.sequence_tokens / split))
+    if not batching.hard_limit:
+        budget = int(budget * overshoot(budget * split, batch.sequence_tokens, sequences))
+    return min(budget, ceil(sequences * batch.sequence_tokens / split))
+
+
+def overshoot(budget: int, longest: int, sequences: int) -> float:
+    r"""Largest micro-batch over the budget, for releases that only derive a count from it.
+
+    Such releases make :math:`k = \lceil \text{tokens} / B \rceil` micro-batches
+    and balance whole sequences between them, so that :math:`m` equally long sequences put
+    :math:`\lceil m / k \rceil` into the fullest. The worst length below the longest one that still
+    gives :math:`k` is :math:`l = \min(L, k B / m)`; the factor is the worst
+    :math:`\lceil m / k \rceil \, l / B` over all :math:`m` and :math:`k`, reached with one sequence
+    more than :math:`k` full micro-batches hold.
+
+    Args:
+        budget: tokens of a micro-batch over the ranks that share a sequence, :math:`B`.
+        longest: tokens of the longest sequence, :math:`L`.
+        sequences: sequences of one data-parallel rank in the pass.
+
+    Source: verl up to 0.9.0, ``utils/seqlen_balancing.py``, ``rearrange_micro_batches``.
+    """
+    worst = 1.0
+    for fullest in {budget // longest + 1, ceil(budget / longest) + 1}:
+        micro_batches = (sequences - 1) // (fullest - 1) if fullest > 1 else 0
+        if micro_batches:
+            longer = (fullest - 1) * micro_batches + 1
+            length = min(longest, micro_batches * budget / longer)
+            worst = max(worst, fullest * length / budget)
+    return worst
 
 
 def micro_batches(
-    batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_step: bool, sequence_tokens: float | None = None
+    batch: Batch,
+    engine: Engine,
+    one_pass: Pass,
+    *,
+    optimizer_step: bool,
+    sequence_tokens: float | None = None,
 ) -> int:
     """Micro-batches of one pass on one GPU.
 

@@ -2,7 +2,7 @@
 
 A trainer module reads its own configuration into a :class:`Workload`; the memory and time
 models and the rules see nothing else. A release's behaviour arrives here as a plain fact
-(``overshoot``, ``scaling``, ``deferred_gradient_sync``), never as a version to compare.
+(``hard_limit``, ``scaling``, ``deferred_gradient_sync``), never as a version to compare.
 """
 
 from dataclasses import dataclass, replace
@@ -180,7 +180,7 @@ class Batching:
     dynamic: bool
     token_budget: int  # per GPU, used when dynamic
     micro_batch_sequences: int  # per data-parallel rank, used when not dynamic
-    overshoot: float = 1.0  # largest micro-batch over budget, for releases that can exceed it
+    hard_limit: bool = True  # False: the budget only decides how many micro-batches there are
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,11 @@
 """Puts the phases together: who is resident when, and the moments of each pass on top."""
 
-from dataclasses import dataclass
-
 from tuner import batching
 from tuner.evidence import Evidence
-from tuner.memory import model_states
 from tuner.memory.host import host_bytes
-from tuner.memory.overhead import process_overhead_bytes
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
+from tuner.memory.residents import Residents, States
 from tuner.memory.rollout import RolloutMemory, rollout_memory
 from tuner.memory.terms import Estimate, Item, Moment, PhaseEstimate, Term
 from tuner.memory.weight_sync import sync_bytes
@@ -18,78 +15,13 @@ from tuner.workload import Engine, HeadKind, OutputHead, Pass, Phase, Reference,
 VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _States:
-    """One engine's resident states."""
-
-    parameters: Term
-    optimizer: Term
-    engine: Engine
-
-    def idle(self) -> tuple[Term, ...]:
-        """What stays on the card while another engine works."""
-        kept = []
-        if not self.engine.param_offload:
-            kept.append(self.parameters)
-        if not self.engine.optimizer_offload:
-            kept.append(self.optimizer)
-        return tuple(kept)
-
-    def forward(self) -> tuple[Term, ...]:
-        """A forward-only pass loads offloaded weights, not the optimizer."""
-        kept = [self.parameters]
-        if not self.engine.optimizer_offload:
-            kept.append(self.optimizer)
-        return tuple(kept)
-
-    def training(self) -> tuple[Term, ...]:
-        """Training loads everything at its start and offloads at its end."""
-        return (self.parameters, self.optimizer)
-
-
-def _states(model: ModelShape, engine: Engine, role: str) -> _States:
-    parameters = Term(
-        item=Item.PARAMETERS,
-        name=f"{role}_parameters",
-        bytes=model_states.parameter_bytes(model, engine),
-        formula="b_s N / W",
-    )
-    optimizer = Term(
-        item=Item.OPTIMIZER,
-        name=f"{role}_optimizer",
-        bytes=model_states.optimizer_bytes(model, engine),
-        formula="2 b_o N_t / W",
-    )
-    return _States(parameters=parameters, optimizer=optimizer, engine=engine)
-
-
 class _Step:
     """One step of a workload; builds the phases in order."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self.actor = _states(workload.model, workload.actor.engine, "actor")
-        self.critic = (
-            None
-            if workload.critic is None
-            else _states(workload.critic.model, workload.critic.engine, "critic")
-        )
-        gpus = workload.actor.engine.parallel.gpus
-        self.context = Term(
-            item=Item.OVERHEAD,
-            name="trainer_context",
-            bytes=process_overhead_bytes(gpus),
-            evidence=Evidence.HEURISTIC,
-            formula="context + communicators",
-        )
-        trainer = sum(term.bytes for term in (*self.idle_actor(), *self.idle_critic(), self.context))
-        self.rollout: RolloutMemory = rollout_memory(workload, trainer_bytes=trainer)
-
-    def idle_actor(self) -> tuple[Term, ...]:
-        return self.actor.idle()
-
-    def idle_critic(self) -> tuple[Term, ...]:
-        return () if self.critic is None else self.critic.idle()
+        self.residents = Residents.of(workload)
+        self.rollout: RolloutMemory = rollout_memory(workload)
 
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
@@ -147,7 +79,7 @@ class _Step:
             if training
             else 1,
         )
-        around = (*resident, *self.asleep(), self.context)
+        around = (*resident, *self.asleep(), self.residents.context)
         return _phase(phase, around, pass_moments(given, training=training))
 
     def phases(self) -> tuple[PhaseEstimate, ...]:
@@ -155,7 +87,7 @@ class _Step:
         actor, critic = workload.actor, workload.critic
         found = [self.rollout_phase(Phase.ROLLOUT)]
         if actor.log_prob is not None:
-            resident = (*self.actor.forward(), *self.idle_critic())
+            resident = (*self.residents.actor.forward, *self.residents.idle_critic)
             found.append(
                 self.pass_phase(
                     Phase.OLD_LOG_PROB, workload.model, actor.engine, actor.head, actor.log_prob, resident
@@ -163,20 +95,20 @@ class _Step:
             )
         if workload.reference is not None:
             found.append(self.reference_phase(workload.reference))
-        if critic is not None and self.critic is not None:
-            resident = (*self.critic.forward(), *self.idle_actor())
+        if critic is not None and self.residents.critic is not None:
+            resident = (*self.residents.critic.forward, *self.residents.idle_actor)
             found.append(
                 self.pass_phase(
                     Phase.VALUES, critic.model, critic.engine, VALUE_HEAD, critic.values, resident
                 )
             )
-            resident = (*self.critic.training(), *self.idle_actor())
+            resident = (*self.residents.critic.training, *self.residents.idle_actor)
             found.append(
                 self.pass_phase(
                     Phase.UPDATE_CRITIC, critic.model, critic.engine, VALUE_HEAD, critic.update, resident
                 )
             )
-        resident = (*self.actor.training(), *self.idle_critic())
+        resident = (*self.residents.actor.training, *self.residents.idle_critic)
         found.append(
             self.pass_phase(
                 Phase.UPDATE_ACTOR, workload.model, actor.engine, actor.head, actor.update, resident
@@ -188,19 +120,17 @@ class _Step:
         return tuple(found)
 
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
-        resident = (
-            (*self.idle_actor(), *self.idle_critic(), self.context) if self.workload.rollout.colocated else ()
-        )
+        resident = self.residents.idle if self.workload.rollout.colocated else ()
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
         return _phase(phase, resident, (Moment(name=name, terms=self.awake()),))
 
     def reference_phase(self, reference: Reference) -> PhaseEstimate:
         workload = self.workload
-        resident = (*self.idle_actor(), *self.idle_critic())
+        resident = (*self.residents.idle_actor, *self.residents.idle_critic)
         if not reference.separate:
-            resident = (*self.actor.forward(), *self.idle_critic())
+            resident = (*self.residents.actor.forward, *self.residents.idle_critic)
         elif not (reference.engine.streamed_offload or reference.engine.param_offload):
-            resident = (*resident, _states(workload.model, reference.engine, "reference").parameters)
+            resident = (*resident, States.of(workload.model, reference.engine, "reference").parameters)
         return self.pass_phase(
             Phase.REF_LOG_PROB, workload.model, reference.engine, reference.head, reference.log_prob, resident
         )
@@ -220,7 +150,12 @@ class _Step:
             formula="B + b_s V H",
         )
         terms = (weights, transfer) if workload.rollout.colocated else (transfer,)
-        around = (*self.actor.forward(), *self.idle_critic(), *self.asleep(), self.context)
+        around = (
+            *self.residents.actor.forward,
+            *self.residents.idle_critic,
+            *self.asleep(),
+            self.residents.context,
+        )
         return _phase(Phase.UPDATE_WEIGHTS, around, (Moment(name="transfer", terms=terms),))
 
 

@@ -154,15 +154,20 @@ def published_rule_bytes(*, tokens: int, vocab: int) -> int:
     return 7 * tokens * vocab
 
 
-def megatron_head_bytes(*, tokens: int, vocab: int, tensor_parallel: int, entropy: bool) -> int:
+def megatron_head_bytes(
+    head: OutputHead, *, tokens: int, vocab: int, tensor_parallel: int, entropy: bool
+) -> int:
     r"""Megatron's vocabulary-parallel head: :math:`V / T_p` columns, logits upcast to float32.
 
     Without entropy the bfloat16 logits and their float32 copy, :math:`6`; with it a clone and the
-    saved softmax, :math:`14` forward. The backward pass works in place,
-    so both directions cost the same.
+    saved softmax, :math:`14`, of which the softmax shrinks to :math:`4 \, c / T` in chunks. The
+    backward pass works in place, so both directions cost the same.
 
     Source: verl ``engine/megatron/transformer_impl.py``, ``utils/megatron/tensor_parallel.py``;
     read from the code, not measured.
     """
-    per_logit = 2 + _FLOAT32 + (2 * _FLOAT32 if entropy else 0)
-    return tokens * ceil(vocab / tensor_parallel) * per_logit
+    per_logit = float(DType.BFLOAT16.bytes + _FLOAT32)
+    if entropy:
+        share = 1.0 if head.chunk_tokens is None else min(1.0, head.chunk_tokens / max(1, tokens))
+        per_logit += _FLOAT32 * (1 + share)
+    return ceil(tokens * ceil(vocab / tensor_parallel) * per_logit)

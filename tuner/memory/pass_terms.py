@@ -49,6 +49,7 @@ def head_bytes(given: PassInput, *, training: bool) -> int:
     """Peak of the output head, by the backend's implementation."""
     if given.engine.backend is Backend.MEGATRON and given.head.kind is HeadKind.LOGITS:
         return logits.megatron_head_bytes(
+            given.head,
             tokens=given.tokens,
             vocab=given.model.vocab,
             tensor_parallel=given.engine.parallel.tensor,

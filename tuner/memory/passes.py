@@ -1,11 +1,15 @@
 """One pass over one model: the micro-batch it works on, and the moments it goes through."""
 
+from functools import lru_cache
+
 from tuner.memory import fsdp_passes, megatron_passes
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.terms import Moment
 from tuner.workload import Backend
 
 
+# Advice compares hundreds of workloads that differ in one pass.
+@lru_cache(maxsize=4096)
 def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
     """What is allocated beyond the resident states, at each moment of a pass.
 

@@ -6,6 +6,7 @@ from math import ceil
 from tuner.dtypes import DType
 from tuner.memory.kv_cache import kv_bytes_per_sequence, kv_bytes_per_token
 from tuner.memory.overhead import CUDA_GRAPHS, process_overhead_bytes
+from tuner.memory.residents import Residents
 from tuner.workload import FractionOf, RolloutEngine, Workload
 
 # Sampling holds logits in the compute dtype, their float32 copy and the sorted probabilities.
@@ -72,18 +73,18 @@ def graph_bytes(workload: Workload) -> int:
     return ceil(CUDA_GRAPHS.typical * min(1.0, len(rollout.capture_sizes) / DEFAULT_CAPTURE_SIZES))
 
 
-def trainer_free_bytes(workload: Workload, trainer_bytes: int) -> int:
-    """What is free on the card when the engine takes its share."""
-    return workload.cluster.gpu.memory_bytes - trainer_bytes
+def _trainer_bytes(workload: Workload) -> int:
+    """What the trainer holds on the card while the engine sizes its cache."""
+    if not workload.rollout.colocated:
+        return 0
+    return sum(term.bytes for term in Residents.of(workload).idle)
 
 
-def _cache_and_pool(
-    workload: Workload, weights: int, activations: int, trainer_bytes: int
-) -> tuple[int, int]:
+def _cache_and_pool(workload: Workload, weights: int, activations: int) -> tuple[int, int]:
     """KV cache and the engine's whole pool, graphs and context apart, by meaning of the fraction."""
     rollout, capacity = workload.rollout, workload.cluster.gpu.memory_bytes
     context = process_overhead_bytes(rollout.replica_gpus)
-    free = trainer_free_bytes(workload, trainer_bytes)
+    free = capacity - _trainer_bytes(workload)
     if rollout.fraction_of is FractionOf.STATIC_POOL:
         static = int(rollout.memory_fraction * capacity)
         return static - weights, static + activations
@@ -95,13 +96,8 @@ def _cache_and_pool(
     return requested - weights - activations - context, requested - context
 
 
-def rollout_memory(workload: Workload, *, trainer_bytes: int = 0) -> RolloutMemory:
+def rollout_memory(workload: Workload) -> RolloutMemory:
     """The engine's memory on one GPU.
-
-    Args:
-        workload: the job.
-        trainer_bytes: what the trainer holds on the card while the engine sizes its cache; matters
-            only where the fraction is one of free memory.
 
     Source: vLLM ``v1/worker/gpu_worker.py`` (``determine_available_memory``), SGLang
     ``server_args.py`` (``mem_fraction_static``), TensorRT-LLM ``KvCacheConfig``.
@@ -110,7 +106,7 @@ def rollout_memory(workload: Workload, *, trainer_bytes: int = 0) -> RolloutMemo
     weights = engine_weight_bytes(workload)
     activations = engine_activation_bytes(workload)
     graphs = graph_bytes(workload)
-    cache, pool = _cache_and_pool(workload, weights, activations, trainer_bytes)
+    cache, pool = _cache_and_pool(workload, weights, activations)
     model_tokens = rollout.max_model_tokens or model.max_positions
     longest = min(model_tokens, workload.batch.sequence_tokens)
     per_token = kv_bytes_per_token(model, rollout)

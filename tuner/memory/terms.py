@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from tuner.evidence import Evidence
 from tuner.workload import Phase
@@ -40,7 +41,7 @@ class Moment:
     name: str
     terms: tuple[Term, ...]
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Everything resident at this instant."""
         return sum(term.bytes for term in self.terms)
@@ -53,7 +54,7 @@ class PhaseEstimate:
     phase: Phase
     moments: tuple[Moment, ...]
 
-    @property
+    @cached_property
     def peak(self) -> Moment:
         """The moment with the most bytes; the first of equals."""
         return max(self.moments, key=lambda moment: moment.bytes)
@@ -85,7 +86,7 @@ class Estimate:
     host_bytes: int  # host memory per node: offloaded states and copies
     problems: tuple[str, ...] = ()  # why the job cannot start at all, e.g. no room for a KV cache
 
-    @property
+    @cached_property
     def worst(self) -> PhaseEstimate:
         """The phase with the highest peak."""
         return max(self.phases, key=lambda phase: phase.peak_bytes)
