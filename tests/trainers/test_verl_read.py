@@ -1,0 +1,617 @@
+"""What each release makes of the same settings."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.trainers.launches import (
+    ACTOR,
+    DYNAMIC,
+    GRPO,
+    LORA,
+    MEGATRON,
+    MODEL,
+    PPO,
+    REF,
+    ROLLOUT,
+    SGLANG,
+    STATIC,
+    VERSIONS,
+    settings_of,
+    workload_of,
+)
+from tests.workloads import QWEN3_30B_A3B, QWEN25_0_5B, QWEN25_7B
+from tuner.dtypes import DType
+from tuner.errors import InputError, UnsupportedError
+from tuner.trainers.verl import cluster_size, critic_model_path, model_path
+from tuner.units import MIB
+from tuner.workload import (
+    Backend,
+    Checkpointing,
+    Engine,
+    FractionOf,
+    HeadKind,
+    RolloutEngine,
+    Scaling,
+)
+
+
+def by_release(*values: Any) -> list[Any]:
+    """One case per bundled release, oldest first."""
+    return list(zip(VERSIONS, values, strict=True))
+
+
+def engine_of(overrides: tuple[str, ...], version: str) -> Engine:
+    return workload_of(overrides, version).actor.engine
+
+
+# -- batch and passes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_batch_sizes(version: str) -> None:
+    batch = workload_of(STATIC, version).batch
+    assert (batch.prompts, batch.responses_per_prompt, batch.mini_batch_prompts) == (512, 8, 128)
+    assert (batch.max_prompt_tokens, batch.max_response_tokens, batch.epochs) == (1024, 3072, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_static_passes(version: str) -> None:
+    workload = workload_of(STATIC, version)
+    assert workload.actor.log_prob is not None
+    assert workload.reference is not None
+    passes = (workload.actor.update, workload.actor.log_prob, workload.reference.log_prob)
+    assert [one.batching.dynamic for one in passes] == [False] * 3
+    assert [one.batching.micro_batch_sequences for one in passes] == [2, 4, 4]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_dynamic_batching_and_budgets_follow_the_actor(version: str) -> None:
+    workload = workload_of((*DYNAMIC, f"{ACTOR}.ppo_max_token_len_per_gpu=20480"), version)
+    assert workload.actor.log_prob is not None
+    assert workload.reference is not None
+    passes = (workload.actor.update, workload.actor.log_prob, workload.reference.log_prob)
+    assert all(one.batching.dynamic for one in passes)
+    assert [one.batching.token_budget for one in passes] == [20480] * 3
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(4, 4, 4, 4, 1, 1))
+def test_a_global_micro_batch_is_divided_over_the_ranks_until_it_is_dead(version: str, expected: int) -> None:
+    overrides = (*GRPO, f"{ACTOR}.ppo_micro_batch_size=16", f"{ACTOR}.ulysses_sequence_parallel_size=2")
+    assert workload_of(overrides, version).actor.update.batching.micro_batch_sequences == expected
+
+
+def test_a_micro_batch_that_nothing_says_is_one() -> None:
+    assert workload_of(GRPO, "0.9.1").actor.update.batching.micro_batch_sequences == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_entropy_is_computed_in_log_probs_and_on_request_in_the_update(version: str) -> None:
+    plain = workload_of(DYNAMIC, version)
+    regularised = workload_of((*DYNAMIC, f"{ACTOR}.entropy_coeff=0.01"), version)
+    assert plain.actor.log_prob is not None
+    assert plain.reference is not None
+    assert (plain.actor.log_prob.entropy, plain.actor.update.entropy) == (True, False)
+    assert plain.reference.log_prob.entropy is False
+    assert regularised.actor.update.entropy is True
+
+
+def test_an_entropy_metric_counts_like_an_entropy_loss() -> None:
+    assert workload_of((*DYNAMIC, f"{ACTOR}.calculate_entropy=True"), "0.9.1").actor.update.entropy
+
+
+@pytest.mark.parametrize("version", ["0.6.1", "0.7.1", "0.8.0", "0.9.1"])
+def test_bypass_mode_drops_old_log_probs(version: str) -> None:
+    overrides = (*DYNAMIC, "algorithm.rollout_correction.bypass_mode=True")
+    assert workload_of(overrides, version).actor.log_prob is None
+
+
+# -- engines -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fsdp_defaults(version: str) -> None:
+    engine = engine_of(STATIC, version)
+    assert engine.backend is Backend.FSDP
+    assert (engine.stored_dtype, engine.compute_dtype, engine.reduce_dtype) == (
+        DType.FLOAT32,
+        DType.BFLOAT16,
+        DType.FLOAT32,
+    )
+    assert engine.checkpointing is Checkpointing.FULL
+    assert engine.parallel.shard == engine.parallel.gpus == 8
+
+
+@pytest.mark.parametrize(("size", "shard"), [(-1, 16), (8, 8), (2, 2), (64, 16)])
+def test_shard_group(size: int, shard: int) -> None:
+    workload = workload_of((*DYNAMIC, f"{ACTOR}.fsdp_config.fsdp_size={size}"), "0.9.1", nodes=2)
+    assert workload.actor.engine.parallel.shard == shard
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(*["bf16"] * 2, *["fp32"] * 4))
+def test_dtype_of_the_reference(version: str, expected: str) -> None:
+    reference = workload_of(DYNAMIC, version).reference
+    assert reference is not None
+    assert reference.engine.stored_dtype is {"bf16": DType.BFLOAT16, "fp32": DType.FLOAT32}[expected]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("overrides", [STATIC, DYNAMIC])
+def test_a_reference_under_fsdp_is_always_offloaded(version: str, overrides: tuple[str, ...]) -> None:
+    reference = workload_of((*overrides, f"{REF}.fsdp_config.param_offload=False"), version).reference
+    assert reference is not None
+    assert reference.engine.streamed_offload
+    assert not reference.engine.param_offload
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offload_policy_is_for_fsdp2(version: str) -> None:
+    policy = (f"{ACTOR}.fsdp_config.offload_policy=True", f"{ACTOR}.fsdp_config.param_offload=True")
+    second, first = engine_of((*DYNAMIC, *policy), version), engine_of((*STATIC, *policy), version)
+    assert (second.streamed_offload, second.param_offload) == (True, False)
+    assert (first.streamed_offload, first.param_offload) == (False, True)
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(True, True, True, False, False, False))
+def test_fsdp1_heeds_reshard_after_forward_since_0_7_1(version: str, expected: bool) -> None:
+    assert (
+        engine_of(
+            (*STATIC, f"{ACTOR}.fsdp_config.reshard_after_forward=False"), version
+        ).reshard_after_forward
+        is expected
+    )
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(False, False, False, False, True, True))
+def test_fsdp2_heeds_forward_prefetch_since_0_8(version: str, expected: bool) -> None:
+    prefetch = f"{ACTOR}.fsdp_config.forward_prefetch=True"
+    assert engine_of((*DYNAMIC, prefetch), version).prefetch_effective is expected
+    assert engine_of((*STATIC, prefetch), version).prefetch_effective
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(False, False, False, True, True, True))
+def test_fsdp2_wraps_an_untied_embedding_and_head_since_0_7_1(version: str, expected: bool) -> None:
+    assert engine_of(DYNAMIC, version).separate_embedding_units is expected
+    assert not workload_of(DYNAMIC, version, model=QWEN25_0_5B).actor.engine.separate_embedding_units
+    assert not engine_of(STATIC, version).separate_embedding_units
+
+
+def test_deferred_gradient_sync_is_asked_for_in_0_9_1() -> None:
+    assert not engine_of(DYNAMIC, "0.9.1").deferred_gradient_sync
+    switch = f"{ACTOR}.fsdp_config.use_no_sync_for_gradient_accumulation=True"
+    assert engine_of((*DYNAMIC, switch), "0.9.1").deferred_gradient_sync
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(False, False, False, True, True, True))
+def test_packing_is_the_default_since_0_7(version: str, expected: bool) -> None:
+    overrides = tuple(override for override in GRPO if "remove_padding" not in override)
+    workload = workload_of(overrides, version)
+    assert workload.actor.engine.packed is expected
+    assert workload.actor.head.compiled is expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_ulysses_of_actor_and_reference(version: str) -> None:
+    workload = workload_of((*DYNAMIC, f"{ACTOR}.ulysses_sequence_parallel_size=4"), version)
+    assert workload.reference is not None
+    assert workload.actor.engine.parallel.ulysses == workload.reference.engine.parallel.ulysses == 4
+    assert workload.actor.engine.parallel.data == 2
+
+
+def test_the_engines_own_ulysses_key_is_the_actors_alone() -> None:
+    workload = workload_of((*DYNAMIC, f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size=4"), "0.9.1")
+    assert workload.reference is not None
+    assert (workload.actor.engine.parallel.ulysses, workload.reference.engine.parallel.ulysses) == (4, 1)
+
+
+def test_mixed_precision() -> None:
+    engine = engine_of(
+        (
+            *DYNAMIC,
+            f"+{ACTOR}.fsdp_config.mixed_precision.param_dtype=fp16",
+            f"+{ACTOR}.fsdp_config.mixed_precision.reduce_dtype=bf16",
+        ),
+        "0.9.1",
+    )
+    assert (engine.compute_dtype, engine.reduce_dtype) == (DType.FLOAT16, DType.BFLOAT16)
+
+
+def test_fsdp_turbo_counts_as_fsdp2_and_veomni_is_refused() -> None:
+    assert engine_of((*DYNAMIC, f"{ACTOR}.strategy=fsdp_turbo"), "0.9.1").backend is Backend.FSDP2
+    with pytest.raises(UnsupportedError, match="veomni"):
+        workload_of((*DYNAMIC, f"{ACTOR}.strategy=veomni"), "0.9.1")
+
+
+# -- head ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "at_one", "at_other"),
+    [
+        *[(version, Scaling.IN_PLACE, Scaling.IN_PLACE) for version in VERSIONS[:-1]],
+        (VERSIONS[-1], Scaling.NONE, Scaling.COPY),
+    ],
+)
+def test_temperature(version: str, at_one: Scaling, at_other: Scaling) -> None:
+    assert workload_of(DYNAMIC, version).actor.head.scaling is at_one
+    assert workload_of((*DYNAMIC, f"{ROLLOUT}.temperature=0.7"), version).actor.head.scaling is at_other
+
+
+@pytest.mark.parametrize(
+    ("version", "key"),
+    by_release(*["actor.use_torch_compile"] * 4, *["actor.fsdp_config.use_torch_compile"] * 2),
+)
+def test_the_live_compile_key(version: str, key: str) -> None:
+    assert workload_of(DYNAMIC, version).actor.head.compiled
+    assert not workload_of((*DYNAMIC, f"actor_rollout_ref.{key}=False"), version).actor.head.compiled
+
+
+def test_the_dead_compile_key_does_nothing() -> None:
+    assert workload_of((*DYNAMIC, f"{ACTOR}.use_torch_compile=False"), "0.9.1").actor.head.compiled
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(2048, 2048, 2048, 2048, None, 2048))
+def test_the_actors_chunking_key_is_dead_in_0_8_only(version: str, expected: int | None) -> None:
+    overrides = (*DYNAMIC, f"{ACTOR}.entropy_from_logits_with_chunking=True")
+    assert workload_of(overrides, version).actor.head.chunk_tokens == expected
+
+
+def test_chunk_size() -> None:
+    chunked = (
+        *DYNAMIC,
+        f"{ACTOR}.entropy_from_logits_with_chunking=True",
+        f"{ACTOR}.entropy_from_logits_chunk_size=512",
+    )
+    assert workload_of(chunked, "0.9.1").actor.head.chunk_tokens == 512
+    checkpointed = (*chunked, f"{ACTOR}.entropy_checkpointing=True")
+    assert workload_of(checkpointed, "0.9.1").actor.head.chunk_tokens == 2048
+
+
+def test_without_packing_entropy_is_eager_and_whole() -> None:
+    overrides = (
+        *DYNAMIC,
+        f"{MODEL}.use_remove_padding=False",
+        f"{ACTOR}.entropy_from_logits_with_chunking=True",
+    )
+    head = workload_of(overrides, "0.9.1").actor.head
+    assert (head.compiled, head.chunk_tokens, head.fusable) == (False, None, ())
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind"),
+    [
+        ("torch", HeadKind.FUSED_TORCH),
+        ("triton", HeadKind.FUSED_TRITON),
+        ("liger", HeadKind.FUSED_LIGER),
+        ("unheard-of", HeadKind.FUSED_TORCH),
+    ],
+)
+def test_fused_heads(backend: str, kind: HeadKind) -> None:
+    fused = (
+        *DYNAMIC,
+        f"{MODEL}.use_fused_kernels=True",
+        f"{MODEL}.fused_kernel_options.impl_backend={backend}",
+    )
+    workload = workload_of(fused, "0.9.1")
+    assert workload.actor.head.kind is kind
+    assert workload.reference is not None
+    assert workload.reference.head.kind is kind
+
+
+def test_fusable_heads() -> None:
+    torch, triton = HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON
+    assert workload_of(STATIC, "0.9.1").actor.head.fusable == (torch, triton)
+    assert workload_of(DYNAMIC, "0.9.1").actor.head.fusable == ()  # untied head, a unit of its own
+    assert workload_of(STATIC, "0.6.1").actor.head.fusable == (torch,)  # vocabulary is no multiple of 1024
+    assert workload_of((*STATIC, f"{MODEL}.use_liger=True"), "0.8.0").actor.head.fusable == ()
+    assert workload_of(MEGATRON, "0.9.1").actor.head.fusable == (triton,)
+    capped = replace(QWEN25_7B, architecture="gemma2")
+    assert workload_of(STATIC, "0.9.1", model=capped).actor.head.fusable == ()
+
+
+# -- adapters ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_adapters_need_no_reference_of_their_own(version: str) -> None:
+    workload = workload_of(LORA, version)
+    assert workload.actor.engine.lora is not None
+    assert workload.actor.engine.lora.rank == 32
+    assert workload.reference is not None
+    assert not workload.reference.separate
+    assert workload.reference.engine == workload.actor.engine
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(True, True, True, False, False, False))
+def test_a_reference_within_the_actor_computes_entropy_until_0_7(version: str, expected: bool) -> None:
+    reference = workload_of(LORA, version).reference
+    assert reference is not None
+    assert reference.log_prob.entropy is expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fsdp1_gathers_the_model_for_its_adapters_unless_told_otherwise(version: str) -> None:
+    assert workload_of(LORA, version).sync.gathers_whole_model
+    assert not workload_of((*LORA, f"{ROLLOUT}.layered_summon=True"), version).sync.gathers_whole_model
+    assert not workload_of((*LORA, f"{ACTOR}.strategy=fsdp2"), version).sync.gathers_whole_model
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(*[DType.FLOAT32] * 5, DType.BFLOAT16))
+def test_moments_of_adapters_on_a_bfloat16_base(version: str, expected: DType) -> None:
+    engine = engine_of((*LORA, f"++{ACTOR}.fsdp_config.model_dtype=bf16"), version)
+    assert (engine.stored_dtype, engine.optimizer_dtype) == (DType.BFLOAT16, expected)
+
+
+def test_an_adapter_of_unknown_rank_is_asked_about() -> None:
+    with pytest.raises(InputError, match="rank") as caught:
+        workload_of((*DYNAMIC, f"{MODEL}.lora_adapter_path=/adapters/one"), "0.7.1")
+    assert caught.value.key == f"{MODEL}.lora_adapter_path"
+
+
+# -- critic --------------------------------------------------------------------------------
+
+
+def test_there_is_a_critic_for_gae_or_on_request() -> None:
+    assert workload_of(PPO, "0.9.1").critic is not None
+    assert workload_of(DYNAMIC, "0.9.1").critic is None
+    assert workload_of((*DYNAMIC, "critic.enable=True"), "0.9.1").critic is not None
+    assert workload_of((*PPO, "critic.enable=False"), "0.9.1").critic is None
+
+
+@pytest.mark.parametrize(
+    ("version", "update", "values"),
+    [(v, 40000, 40000) for v in VERSIONS[:4]] + [("0.8.0", 40000, 32768), ("0.9.1", 32768, 32768)],
+)
+def test_critic_budgets_reach_less_and_less(version: str, update: int, values: int) -> None:
+    critic = workload_of((*PPO, "critic.ppo_max_token_len_per_gpu=40000"), version).critic
+    assert critic is not None
+    assert (critic.update.batching.token_budget, critic.values.batching.token_budget) == (update, values)
+
+
+def test_the_critics_inference_budget_is_both_under_the_v1_trainer() -> None:
+    overrides = (*PPO, "+critic.ppo_infer_max_token_len_per_gpu=65536")
+    for extra, update in (((), 65536), (("trainer.use_v1=False",), 32768)):
+        critic = workload_of((*overrides, *extra), "0.9.1").critic
+        assert critic is not None
+        assert (critic.update.batching.token_budget, critic.values.batching.token_budget) == (update, 65536)
+
+
+@pytest.mark.parametrize(("version", "dynamic"), by_release(False, False, False, False, True, True))
+def test_a_critic_of_the_model_engines_is_always_dynamic(version: str, dynamic: bool) -> None:
+    critic = workload_of(
+        (*PPO, "critic.use_dynamic_bsz=False", "critic.ppo_micro_batch_size_per_gpu=8"), version
+    ).critic
+    assert critic is not None
+    assert critic.update.batching.dynamic is dynamic
+    assert dynamic or critic.update.batching.micro_batch_sequences == 8
+
+
+@pytest.mark.parametrize(
+    ("version", "section"), by_release(*["critic.model.fsdp_config"] * 4, *["critic.fsdp"] * 2)
+)
+def test_the_critics_fsdp_section(version: str, section: str) -> None:
+    critic = workload_of((*PPO, f"{section}.param_offload=True"), version).critic
+    assert critic is not None
+    assert critic.engine.param_offload
+
+
+# -- Megatron ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_megatron(version: str) -> None:
+    workload = workload_of(MEGATRON, version)
+    engine = workload.actor.engine
+    assert engine.backend is Backend.MEGATRON
+    assert (engine.parallel.tensor, engine.parallel.data, engine.parallel.shard) == (4, 2, 1)
+    assert engine.parallel.expert_tensor == 4  # as the tensor size where nothing says
+    assert engine.checkpointing is Checkpointing.NONE
+    assert engine.stored_dtype is DType.BFLOAT16
+    assert (workload.actor.head.logits_dtype, workload.actor.head.compiled) == (DType.FLOAT32, False)
+    assert engine.packed
+    assert workload.reference is not None
+    assert not workload.reference.engine.streamed_offload
+
+
+@pytest.mark.parametrize(("version", "tensor"), by_release(4, 4, 4, 4, 2, 2))
+def test_the_legacy_workers_put_the_reference_on_the_actors_grid(version: str, tensor: int) -> None:
+    reference = workload_of((*MEGATRON, f"{REF}.megatron.tensor_model_parallel_size=2"), version).reference
+    assert reference is not None
+    assert reference.engine.parallel.tensor == tensor
+
+
+def test_megatron_recomputation_and_host_optimizer() -> None:
+    engine = engine_of(
+        (
+            *MEGATRON,
+            f"{ACTOR}.megatron.override_transformer_config.recompute_granularity=full",
+            f"+{ACTOR}.optim.override_optimizer_config.optimizer_cpu_offload=True",
+            f"+{ACTOR}.optim.override_optimizer_config.optimizer_offload_fraction=0.5",
+        ),
+        "0.9.1",
+    )
+    assert engine.checkpointing is Checkpointing.FULL
+    assert engine.optimizer_offload_fraction == 0.5
+
+
+def test_0_4_1_has_switches_of_its_own_for_recomputation() -> None:
+    asked = (*MEGATRON, f"{MODEL}.enable_gradient_checkpointing=True")
+    assert engine_of(asked, "0.4.1").checkpointing is Checkpointing.NONE  # the granularity stays null
+    granularity = f"{MODEL}.gradient_checkpointing_kwargs.activations_checkpoint_granularity=full"
+    assert engine_of((*asked, granularity), "0.4.1").checkpointing is Checkpointing.FULL
+
+
+def test_low_precision_moments_of_megatron() -> None:
+    overrides = (
+        *MEGATRON,
+        f"{ACTOR}.optim.use_precision_aware_optimizer=True",
+        f"{ACTOR}.optim.exp_avg_dtype=bf16",
+    )
+    assert engine_of(overrides, "0.9.1").optimizer_dtype is DType.BFLOAT16
+
+
+def test_a_grid_larger_than_the_job() -> None:
+    with pytest.raises(InputError, match="8 GPUs") as caught:
+        workload_of((*MEGATRON, f"{ACTOR}.megatron.pipeline_model_parallel_size=4"), "0.9.1")
+    assert caught.value.key == f"{ACTOR}.megatron.tensor_model_parallel_size"
+
+
+def test_experts() -> None:
+    overrides = (
+        *MEGATRON,
+        f"{ACTOR}.megatron.tensor_model_parallel_size=2",
+        f"{ACTOR}.megatron.expert_model_parallel_size=8",
+        f"{ACTOR}.megatron.expert_tensor_parallel_size=1",
+    )
+    parallel = workload_of(overrides, "0.9.1", model=QWEN3_30B_A3B).actor.engine.parallel
+    assert (parallel.tensor, parallel.expert, parallel.expert_tensor) == (2, 8, 1)
+
+
+# -- rollout -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "sequences", "model_tokens", "graphs", "level", "bucket"),
+    [
+        ("0.4.1", 256, 4096, False, 1, 0),
+        ("0.5.0", 256, 4096, False, 1, 0),
+        ("0.6.1", 1024, 4096, True, 2, 0),
+        ("0.7.1", 1024, None, True, 2, 2048),
+        ("0.8.0", 1024, None, True, 2, 2048),
+        ("0.9.1", 256, None, True, 2, 2048),
+    ],
+)
+def test_vllm(
+    version: str, sequences: int, model_tokens: int | None, graphs: bool, level: int, bucket: int
+) -> None:
+    workload = workload_of(DYNAMIC, version)
+    rollout = workload.rollout
+    assert rollout.engine is RolloutEngine.VLLM
+    assert rollout.fraction_of is FractionOf.TOTAL
+    assert (rollout.memory_fraction, rollout.tensor_parallel, rollout.replicas) == (0.5, 2, 4)
+    assert rollout.max_sequences == sequences
+    assert rollout.max_model_tokens == model_tokens
+    assert rollout.cuda_graphs is graphs
+    assert rollout.sleep_level == level
+    assert workload.sync.bucket_bytes == bucket * MIB
+
+
+def test_dead_rollout_keys() -> None:
+    assert workload_of((*DYNAMIC, f"{ROLLOUT}.max_num_seqs=64"), "0.5.0").rollout.max_sequences == 256
+    assert workload_of((*DYNAMIC, f"{ROLLOUT}.free_cache_engine=False"), "0.4.1").rollout.frees_memory
+    assert not workload_of((*DYNAMIC, f"{ROLLOUT}.free_cache_engine=False"), "0.5.0").rollout.frees_memory
+
+
+def test_the_server_of_0_6_1_takes_no_model_length() -> None:
+    given = (*DYNAMIC, f"{ROLLOUT}.max_model_len=8192")
+    assert workload_of(given, "0.6.1").rollout.max_model_tokens == 8192
+    assert workload_of((*given, f"{ROLLOUT}.mode=async"), "0.6.1").rollout.max_model_tokens == 4096
+
+
+@pytest.mark.parametrize(
+    ("version", "sequences", "level", "bucket"),
+    [
+        ("0.4.1", 2048, 2, 0),
+        ("0.5.0", 2048, 2, 512),
+        ("0.6.1", 1024, 2, 512),
+        ("0.7.1", 1024, 1, 2048),
+        ("0.8.0", 1024, 1, 2048),
+        ("0.9.1", 256, 1, 2048),
+    ],
+)
+def test_sglang(version: str, sequences: int, level: int, bucket: int) -> None:
+    workload = workload_of((*SGLANG, f"{ROLLOUT}.max_num_batched_tokens=20000"), version)
+    rollout = workload.rollout
+    assert rollout.fraction_of is FractionOf.STATIC_POOL
+    assert rollout.max_batched_tokens == 8192  # verl passes none
+    assert (rollout.max_sequences, rollout.sleep_level, rollout.cuda_graphs) == (sequences, level, True)
+    assert workload.sync.bucket_bytes == bucket * MIB
+
+
+def test_sleep_keeps_the_base_of_adapters() -> None:
+    assert workload_of(LORA, "0.9.1").rollout.sleep_level == 1
+    merged = workload_of((*LORA, f"{MODEL}.lora.merge=True"), "0.9.1")
+    assert merged.rollout.sleep_level == 2
+    assert merged.actor.engine.lora is not None
+    assert merged.actor.engine.lora.merged_for_rollout
+
+
+def test_quantised_rollout() -> None:
+    quantised = workload_of(
+        (*DYNAMIC, f"{ROLLOUT}.quantization=fp8", f"+{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype=fp8_e4m3"),
+        "0.9.1",
+    ).rollout
+    assert (quantised.weight_dtype, quantised.kv_dtype) == (DType.FLOAT8, DType.FLOAT8)
+
+
+def test_the_bucket_of_0_7_1_must_hold_the_largest_tensor() -> None:
+    assert workload_of(STATIC, "0.7.1").sync.smallest_bucket_bytes == QWEN25_7B.embedding_parameters * 4
+    assert workload_of(STATIC, "0.8.0").sync.smallest_bucket_bytes == 0
+
+
+def test_gpus_of_their_own_for_generation() -> None:
+    separate = (
+        *DYNAMIC,
+        "actor_rollout_ref.hybrid_engine=False",
+        "trainer.v1.trainer_mode=separate_async",
+        f"{ROLLOUT}.nnodes=2",
+        f"{ROLLOUT}.n_gpus_per_node=4",
+        f"+{ROLLOUT}.standalone_gpu_memory_utilization=0.8",
+    )
+    rollout = workload_of(separate, "0.9.1").rollout
+    assert (rollout.colocated, rollout.gpus, rollout.memory_fraction) == (False, 8, 0.8)
+    recipe = (
+        *DYNAMIC,
+        "actor_rollout_ref.hybrid_engine=False",
+        "+rollout.nnodes=1",
+        "+rollout.n_gpus_per_node=2",
+    )
+    assert workload_of(recipe, "0.5.0").rollout.gpus == 2
+
+
+def test_a_rollout_that_no_engine_is_named_for_reads_as_vllm() -> None:
+    overrides = tuple(override for override in DYNAMIC if "rollout.name" not in override)
+    assert workload_of(overrides, "0.9.1").rollout.engine is RolloutEngine.VLLM
+
+
+def test_a_replica_larger_than_the_rollout() -> None:
+    with pytest.raises(InputError, match="there are 8") as caught:
+        workload_of((*DYNAMIC, f"{ROLLOUT}.tensor_model_parallel_size=16"), "0.9.1")
+    assert caught.value.key == f"{ROLLOUT}.tensor_model_parallel_size"
+
+
+# -- 0.7.1 with its new workers ------------------------------------------------------------
+
+
+def test_0_7_1_with_the_new_workers_reads_the_later_keys() -> None:
+    overrides = (
+        *DYNAMIC,
+        "trainer.use_legacy_worker_impl=disable",
+        f"{ACTOR}.use_torch_compile=False",
+        f"{ACTOR}.ppo_micro_batch_size=16",
+    )
+    workload = workload_of(overrides, "0.7.1")
+    assert workload.actor.head.compiled
+    assert workload.actor.update.batching.micro_batch_sequences == 1
+    assert workload.release.version == "0.7.1"
+
+
+# -- paths and sizes -----------------------------------------------------------------------
+
+
+def test_paths_and_cluster() -> None:
+    settings = settings_of((*PPO, "trainer.nnodes=4", "trainer.n_gpus_per_node=4"), "0.9.1")
+    assert model_path(settings) == critic_model_path(settings) == "Qwen/Qwen2.5-7B-Instruct"
+    assert cluster_size(settings) == (4, 4)
+
+
+def test_placeholders_are_no_paths() -> None:
+    settings = settings_of([f"{ROLLOUT}.name=vllm"], "0.9.1")
+    assert model_path(settings) is None
+    assert critic_model_path(settings) is None
+
+
+def test_a_critic_path_without_a_critic_is_not_asked_for() -> None:
+    settings = settings_of((*DYNAMIC, "critic.model.path=some/model"), "0.9.1")
+    assert critic_model_path(settings) is None

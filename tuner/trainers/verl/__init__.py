@@ -1,0 +1,22 @@
+"""verl: the only place where its configuration keys are spelled."""
+
+from tuner.trainers.verl.read import (
+    CRITIC_MODEL_PATH,
+    MODEL_PATH,
+    cluster_size,
+    critic_model_path,
+    model_path,
+    read,
+)
+from tuner.trainers.verl.write import NotExpressible, write_overrides
+
+__all__ = [
+    "CRITIC_MODEL_PATH",
+    "MODEL_PATH",
+    "NotExpressible",
+    "cluster_size",
+    "critic_model_path",
+    "model_path",
+    "read",
+    "write_overrides",
+]

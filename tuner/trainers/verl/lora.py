@@ -1,0 +1,132 @@
+"""How many parameters the adapters of a model have."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tuner.model_shape import ModelShape
+
+ALL_LINEAR = "all-linear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear:
+    """One projection that an adapter can be put on, ``copies`` of it in the layer."""
+
+    name: str
+    inputs: int
+    outputs: int
+    copies: int = 1
+
+
+def adapter_parameters(
+    model: ModelShape,
+    *,
+    rank: int,
+    target: str | Sequence[str],
+    exclude: str | Sequence[str] = (),
+    experts: bool,
+) -> int:
+    r"""Parameters of all adapters that peft adds to a transformers model.
+
+    .. math:: \sum r \, (n_{in} + n_{out}) \text{ over the targeted projections}
+
+    Args:
+        model: its dimensions.
+        rank: :math:`r`.
+        target: ``all-linear`` (every projection except the output head), names, or a pattern that
+            spells names out.
+        exclude: names left without an adapter.
+        experts: whether routed experts and routers are linear modules of their own. They are in
+            transformers 4; transformers 5 keeps the experts of a layer as one tensor, which peft skips.
+    """
+    total = 0
+    for layer in range(model.layers):
+        for linear in _linears(model, layer, experts=experts):
+            if _named(linear.name, target) and not _named(linear.name, exclude):
+                total += linear.copies * rank * (linear.inputs + linear.outputs)
+    return total
+
+
+def megatron_adapter_parameters(model: ModelShape, *, rank: int, target: Sequence[str]) -> int:
+    """Parameters of all adapters in Megatron's fused projections.
+
+    Routed experts run as one grouped projection and share one adapter.
+    """
+    query = model.heads * model.head_dim
+    key_value = 2 * model.kv_heads * model.head_dim
+    gates = 2 if model.gated_mlp else 1
+    total = 0
+    for layer in range(model.layers):
+        widths = [model.intermediate]
+        if model.is_sparse(layer) and model.moe is not None:
+            widths = [
+                width for width in (model.moe.expert_intermediate, model.moe.shared_intermediate) if width
+            ]
+        sizes = {
+            "linear_qkv": model.hidden + query + key_value,
+            "linear_proj": query + model.hidden,
+            "linear_fc1": sum(model.hidden + gates * width for width in widths),
+            "linear_fc2": sum(width + model.hidden for width in widths),
+        }
+        total += rank * sum(size for name, size in sizes.items() if name in target)
+    return total
+
+
+def _named(name: str, target: str | Sequence[str]) -> bool:
+    if target == ALL_LINEAR:
+        return True
+    if isinstance(target, str):  # a pattern such as ".*(q_proj|v_proj)"
+        return re.search(rf"\b{name}\b", target) is not None
+    return name in target
+
+
+def _linears(model: ModelShape, layer: int, *, experts: bool) -> Iterator[Linear]:
+    yield from _attention(model, layer)
+    moe = model.moe
+    if moe is None or not model.is_sparse(layer):
+        yield from _mlp(model, model.intermediate)
+        return
+    if experts:
+        yield from _mlp(model, moe.expert_intermediate, copies=moe.experts)
+        yield Linear(name="gate", inputs=model.hidden, outputs=moe.experts)
+    if moe.shared_intermediate:
+        yield from _mlp(model, moe.shared_intermediate)
+        if moe.shared_gate:
+            yield Linear(name="shared_expert_gate", inputs=model.hidden, outputs=1)
+
+
+def _mlp(model: ModelShape, width: int, *, copies: int = 1) -> Iterator[Linear]:
+    if model.gated_mlp:
+        yield Linear(name="gate_proj", inputs=model.hidden, outputs=width, copies=copies)
+    yield Linear(name="up_proj", inputs=model.hidden, outputs=width, copies=copies)
+    yield Linear(name="down_proj", inputs=width, outputs=model.hidden, copies=copies)
+
+
+def _attention(model: ModelShape, layer: int) -> Iterator[Linear]:
+    hidden = model.hidden
+    if model.linear is not None and model.is_linear(layer):
+        linear = model.linear
+        yield Linear(name="in_proj_qkvz", inputs=hidden, outputs=linear.conv_width + linear.value_width)
+        yield Linear(name="in_proj_ba", inputs=hidden, outputs=2 * linear.value_heads)
+        yield Linear(name="out_proj", inputs=linear.value_width, outputs=hidden)
+        return
+    query = model.heads * model.head_dim
+    if model.latent is not None:
+        latent = model.latent
+        if latent.q_lora_rank is None:
+            yield Linear(name="q_proj", inputs=hidden, outputs=query)
+        else:
+            yield Linear(name="q_a_proj", inputs=hidden, outputs=latent.q_lora_rank)
+            yield Linear(name="q_b_proj", inputs=latent.q_lora_rank, outputs=query)
+        compressed = latent.kv_lora_rank + latent.qk_rope_head_dim
+        expanded = model.heads * (latent.qk_nope_head_dim + latent.v_head_dim)
+        yield Linear(name="kv_a_proj_with_mqa", inputs=hidden, outputs=compressed)
+        yield Linear(name="kv_b_proj", inputs=latent.kv_lora_rank, outputs=expanded)
+        yield Linear(name="o_proj", inputs=model.heads * latent.v_head_dim, outputs=hidden)
+        return
+    key_value = model.kv_heads * model.head_dim
+    yield Linear(name="q_proj", inputs=hidden, outputs=query * (2 if model.attention_gate else 1))
+    yield Linear(name="k_proj", inputs=hidden, outputs=key_value)
+    yield Linear(name="v_proj", inputs=hidden, outputs=key_value)
+    yield Linear(name="o_proj", inputs=query, outputs=hidden)

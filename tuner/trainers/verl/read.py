@@ -1,0 +1,155 @@
+"""Reads verl's settings into a workload. Everything a release does of its own becomes a plain fact."""
+
+from tuner.hardware import Cluster
+from tuner.inputs.settings import Settings
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.read_batching import BatchRole, read_batch, read_batching
+from tuner.trainers.verl.read_engine import read_engine
+from tuner.trainers.verl.read_head import read_head
+from tuner.trainers.verl.read_lora import lora_rank
+from tuner.trainers.verl.read_rollout import read_rollout, read_sync
+from tuner.trainers.verl.source import EngineSource, Source, source_of
+from tuner.workload import (
+    Actor,
+    Backend,
+    Batch,
+    Critic,
+    Engine,
+    Pass,
+    Reference,
+    Release,
+    Workload,
+)
+
+MODEL_PATH = "actor_rollout_ref.model.path"
+CRITIC_MODEL_PATH = "critic.model.path"
+
+
+def read(
+    settings: Settings, *, version: str, model: ModelShape, critic_model: ModelShape | None, cluster: Cluster
+) -> Workload:
+    """The workload that a release makes of its settings.
+
+    Args:
+        settings: the composed configuration.
+        version: the release.
+        model: dimensions of the actor's model.
+        critic_model: those of the critic's, None to take the actor's.
+        cluster: the trainer's GPUs; the settings' own counts are not looked at.
+
+    Raises:
+        InputError: a value has the wrong type or makes no workload.
+        UnsupportedError: the training engine is not modelled.
+    """
+    source = source_of(settings, version)
+    batch = read_batch(source)
+    actor = _actor(source, batch, model, cluster.gpus)
+    rollout = read_rollout(source, batch, actor.engine)
+    return Workload(
+        release=Release(trainer="verl", version=version),
+        model=model,
+        cluster=cluster,
+        batch=batch,
+        actor=actor,
+        reference=_reference(source, batch, model, actor),
+        critic=_critic(source, batch, critic_model or model, cluster.gpus),
+        rollout=rollout,
+        sync=read_sync(source, model, rollout, actor.engine),
+    )
+
+
+def model_path(settings: Settings) -> str | None:
+    """Where the actor's model comes from; None when only verl's placeholder says."""
+    return settings.text(MODEL_PATH) if settings.is_set(MODEL_PATH) else None
+
+
+def critic_model_path(settings: Settings) -> str | None:
+    """Where the critic's model comes from; None without a critic, and when only verl's placeholder says."""
+    given = uses_critic(settings) and settings.is_set(CRITIC_MODEL_PATH)
+    return settings.text(CRITIC_MODEL_PATH) if given else None
+
+
+def cluster_size(settings: Settings) -> tuple[int, int]:
+    """The trainer's GPUs per node, and nodes."""
+    gpus = settings.integer("trainer.n_gpus_per_node", default=8, minimum=1)
+    return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
+
+
+def uses_critic(settings: Settings) -> bool:
+    """Whether there is a critic: asked for, or needed by the advantage estimator."""
+    enable = "critic.enable"
+    if settings.get(enable) is not None:
+        return settings.flag(enable)
+    return settings.text("algorithm.adv_estimator", default="gae") == "gae"
+
+
+def uses_reference(source: Source) -> bool:
+    """Whether there is a KL term, in the loss or in the reward."""
+    return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
+
+
+def _actor(source: Source, batch: Batch, model: ModelShape, gpus: int) -> Actor:
+    engine = read_engine(EngineSource(source=source, role="actor", model=model, gpus=gpus))
+    coefficient = source.number("actor.entropy_coeff", default=0.0)
+    entropy = coefficient != 0 or source.flag("actor.calculate_entropy")
+    # the update first: a wrong value is named by its own key, not by one that follows it
+    update = Pass(batching=read_batching(source, "actor", engine), entropy=entropy)
+    log_prob = Pass(batching=read_batching(source, "log_prob", engine), entropy=True)
+    return Actor(
+        engine=engine,
+        head=read_head(source, model, engine),
+        update=update,
+        log_prob=None if source.flag("bypass_old_log_prob") else log_prob,
+    )
+
+
+def _reference(source: Source, batch: Batch, model: ModelShape, actor: Actor) -> Reference | None:
+    if not uses_reference(source):
+        return None
+    if _is_adapter(source, actor.engine):
+        return _own_reference(source, batch, actor)
+    engine = read_engine(
+        EngineSource(source=source, role="ref", model=model, gpus=actor.engine.parallel.gpus)
+    )
+    return Reference(
+        engine=engine,
+        head=read_head(source, model, engine),
+        log_prob=Pass(batching=read_batching(source, "ref", engine)),
+    )
+
+
+def _own_reference(source: Source, batch: Batch, actor: Actor) -> Reference:
+    """The actor with its adapters off. 0.7.1 batches it by the reference's keys and spares the entropy."""
+    keys: BatchRole = "ref" if batches_by_reference_keys(source) else "log_prob"
+    return Reference(
+        engine=actor.engine,
+        head=actor.head,
+        log_prob=Pass(batching=read_batching(source, keys, actor.engine), entropy=not source.since("0.7.1")),
+        separate=False,
+    )
+
+
+def batches_by_reference_keys(source: Source) -> bool:
+    """Whether the reference's keys batch it although it is the actor itself."""
+    return source.since("0.7.1") and not source.engine_workers
+
+
+def _is_adapter(source: Source, actor: Engine) -> bool:
+    """Whether the reference is the actor itself; since 0.7 either spelling of the rank decides."""
+    if actor.lora is not None:
+        return True
+    return source.since("0.7.1") and any(
+        lora_rank(source, "actor", backend) > 0 for backend in (Backend.FSDP, Backend.MEGATRON)
+    )
+
+
+def _critic(source: Source, batch: Batch, model: ModelShape, gpus: int) -> Critic | None:
+    if not uses_critic(source.settings):
+        return None
+    engine = read_engine(EngineSource(source=source, role="critic", model=model, gpus=gpus))
+    return Critic(
+        model=model,
+        engine=engine,
+        update=Pass(batching=read_batching(source, "critic", engine)),
+        values=Pass(batching=read_batching(source, "values", engine)),
+    )

@@ -1,0 +1,234 @@
+"""Reads the rollout engine and how new weights reach it."""
+
+from tuner.dtypes import DType, parse_dtype
+from tuner.errors import InputError
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.source import Source
+from tuner.units import MIB
+from tuner.workload import (
+    Backend,
+    Batch,
+    Engine,
+    FractionOf,
+    Rollout,
+    RolloutEngine,
+    WeightSync,
+)
+
+_ENGINES = {
+    "vllm": RolloutEngine.VLLM,
+    "sglang": RolloutEngine.SGLANG,
+    "sglang_async": RolloutEngine.SGLANG,
+    "trtllm": RolloutEngine.TENSORRT_LLM,
+    "hf": RolloutEngine.TRANSFORMERS,
+}
+_FRACTION_OF = {
+    RolloutEngine.VLLM: FractionOf.TOTAL,
+    RolloutEngine.SGLANG: FractionOf.STATIC_POOL,
+    RolloutEngine.TENSORRT_LLM: FractionOf.FREE_AFTER_WEIGHTS,
+    RolloutEngine.TRANSFORMERS: FractionOf.TOTAL,
+}
+# What an engine takes where verl passes nothing.
+_VLLM_SEQUENCES = 256
+_SGLANG_SEQUENCES = 2048
+_SGLANG_PREFILL_TOKENS = 8192
+
+
+def read_rollout(source: Source, batch: Batch, actor: Engine) -> Rollout:
+    """The generation engine.
+
+    Raises:
+        InputError: an unknown engine is named, or one replica needs more GPUs than there are.
+    """
+    engine = _engine(source)
+    colocated, gpus = _placement(source, actor.parallel.gpus)
+    tensor, data, pipeline = _replica(source, engine, gpus)
+    return Rollout(
+        engine=engine,
+        memory_fraction=_fraction(source, colocated=colocated),
+        fraction_of=_FRACTION_OF[engine],
+        tensor_parallel=tensor,
+        data_parallel=data,
+        pipeline_parallel=pipeline,
+        expert_parallel=source.integer("rollout.expert_parallel", default=1),
+        weight_dtype=_weight_dtype(source, engine),
+        kv_dtype=_kv_dtype(source, engine),
+        max_sequences=_max_sequences(source, engine),
+        max_batched_tokens=_max_batched_tokens(source, engine),
+        max_model_tokens=_max_model_tokens(source, batch),
+        cuda_graphs=_cuda_graphs(source, engine),
+        capture_sizes=None if engine is RolloutEngine.SGLANG else source.sizes("rollout.capture_sizes"),
+        chunked_prefill=source.flag("rollout.chunked_prefill", default=True),
+        prefix_caching=source.flag("rollout.prefix_caching", default=True),
+        frees_memory=source.flag("rollout.free_cache", default=True)
+        and source.flag("rollout.sleep_mode", default=True),
+        sleep_level=_sleep_level(source, engine, actor, colocated=colocated),
+        log_stats=not source.flag("rollout.disable_log_stats", default=True),
+        colocated=colocated,
+        gpus=gpus,
+    )
+
+
+def read_sync(source: Source, model: ModelShape, rollout: Rollout, actor: Engine) -> WeightSync:
+    """How new weights travel. Up to 0.6 only SGLang gets them in buckets."""
+    bucketed = rollout.engine is RolloutEngine.SGLANG or (
+        source.since("0.7.0") and rollout.engine is not RolloutEngine.TRANSFORMERS
+    )
+    megabytes = source.integer("sync.bucket_megabytes", default=2048 if source.since("0.7.0") else 512)
+    known = source.key("sync.bucket_megabytes") is not None
+    return WeightSync(
+        bucket_bytes=megabytes * MIB if bucketed and known else 0,
+        gathers_whole_model=_gathers(source, rollout, actor),
+        smallest_bucket_bytes=_largest_tensor(source, model, actor)
+        if _asserts_bucket(source, rollout)
+        else 0,
+    )
+
+
+def _asserts_bucket(source: Source, rollout: Rollout) -> bool:
+    """0.7.1 refuses a tensor larger than vLLM's bucket; later releases send it on its own."""
+    return rollout.engine is RolloutEngine.VLLM and source.since("0.7.0") and not source.since("0.8.0")
+
+
+def _largest_tensor(source: Source, model: ModelShape, actor: Engine) -> int:
+    # the embedding, as stored; the model engines cast to bfloat16 before they send
+    dtype = DType.BFLOAT16 if source.engine_workers else actor.stored_dtype
+    return model.embedding_parameters * dtype.bytes
+
+
+def _engine(source: Source) -> RolloutEngine:
+    """The engine; vLLM where none is named, which a check reports."""
+    return _ENGINES[source.choice("rollout.engine", tuple(_ENGINES), default="vllm")]
+
+
+def _replica(source: Source, engine: RolloutEngine, gpus: int) -> tuple[int, int, int]:
+    """Tensor, data and pipeline size of one replica."""
+    tensor = source.integer("rollout.tensor_parallel", default=2)
+    data = source.integer("rollout.data_parallel", default=1)
+    pipeline = source.integer("rollout.pipeline_parallel", default=1)
+    if engine is RolloutEngine.TRANSFORMERS:
+        return 1, 1, 1  # generates with the trainer's own model
+    if tensor * data * pipeline > gpus:
+        raise source.error(
+            "rollout.tensor_parallel",
+            f"a replica needs tensor {tensor} x data {data} x pipeline {pipeline} GPUs, there are {gpus}",
+            hint="lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes",
+        )
+    return tensor, data, pipeline
+
+
+def _placement(source: Source, trainer_gpus: int) -> tuple[bool, int]:
+    """Whether generation shares the trainer's GPUs, and the GPUs it runs on.
+
+    The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those.
+    """
+    nodes = source.integer("recipe.rollout_nodes", default=0, minimum=0)
+    per_node = source.integer("recipe.rollout_gpus_per_node", default=0, minimum=0)
+    if source.v1_trainer and source.text("v1_mode", default="sync") == "separate_async":
+        nodes = source.integer("rollout.nodes", default=0, minimum=0)
+        per_node = source.integer("rollout.gpus_per_node", default=0, minimum=0)
+        if source.flag("hybrid_engine", default=True):
+            return True, trainer_gpus + nodes * per_node
+    own = nodes * per_node
+    return (False, own) if own else (True, trainer_gpus)
+
+
+def _fraction(source: Source, *, colocated: bool) -> float:
+    shared = source.number("rollout.memory_fraction", default=0.5, minimum=0.0, maximum=1.0)
+    alone = source.number("rollout.standalone_fraction", default=shared, minimum=0.0, maximum=1.0)
+    return shared if colocated else alone
+
+
+def _weight_dtype(source: Source, engine: RolloutEngine) -> DType:
+    """The weights' dtype; fp8 when verl or the engine quantises them."""
+    stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
+    asked = {source.text("rollout.quantization", default="")}
+    if engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
+        asked.add(source.text(f"rollout.{engine.value}_quantization", default=""))
+    return DType.FLOAT8 if any("fp8" in word for word in asked) else stored
+
+
+def _kv_dtype(source: Source, engine: RolloutEngine) -> DType:
+    """The cache's dtype: the weights' before quantisation unless the engine is told otherwise."""
+    stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
+    if engine not in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
+        return stored
+    meaning = f"rollout.{engine.value}_kv_dtype"
+    word = source.text(meaning, default="auto")
+    if word == "auto":
+        return stored
+    if word.startswith("fp8"):  # fp8, fp8_e4m3, fp8_e5m2, fp8_inc
+        return DType.FLOAT8
+    try:
+        return parse_dtype(word)
+    except InputError as error:
+        raise source.error(meaning, error.message, hint=error.hint) from None
+
+
+def _max_sequences(source: Source, engine: RolloutEngine) -> int:
+    """Sequences an engine runs at once; verl passes no limit before 0.6."""
+    if source.key("rollout.max_sequences") is None:
+        return _SGLANG_SEQUENCES if engine is RolloutEngine.SGLANG else _VLLM_SEQUENCES
+    return source.integer("rollout.max_sequences", default=256 if source.since("0.9.0") else 1024)
+
+
+def _max_batched_tokens(source: Source, engine: RolloutEngine) -> int:
+    """Tokens of one engine step; SGLang is never told and prefills in chunks of its own size."""
+    given = source.integer("rollout.max_batched_tokens", default=8192)
+    return _SGLANG_PREFILL_TOKENS if engine is RolloutEngine.SGLANG else given
+
+
+def _max_model_tokens(source: Source, batch: Batch) -> int | None:
+    """The longest sequence the engine is built for.
+
+    Prompt and response up to 0.6 (0.6.1's server whatever the key says), the model's limit later.
+    """
+    given = source.integer("rollout.max_model_tokens")
+    if source.since("0.7.0"):
+        return given
+    both = source.integer("rollout.prompt_length", default=batch.max_prompt_tokens) + source.integer(
+        "rollout.response_length", default=batch.max_response_tokens
+    )
+    serves = source.since("0.6.0") and _is_async(source)
+    return both if given is None or serves else given
+
+
+def _is_async(source: Source) -> bool:
+    return source.text("rollout.mode", default="async" if source.since("0.7.0") else "sync") != "sync"
+
+
+def _cuda_graphs(source: Source, engine: RolloutEngine) -> bool:
+    """SGLang captures graphs whatever the key says until its server came."""
+    eager = source.flag("rollout.enforce_eager")
+    if engine is RolloutEngine.SGLANG and not (source.since("0.6.0") and _is_async(source)):
+        return True
+    return not eager
+
+
+def _sleep_level(source: Source, engine: RolloutEngine, actor: Engine, *, colocated: bool) -> int:
+    """What happens to the engine's weights while it sleeps: 1 to the host, 2 dropped."""
+    adapters = actor.lora is not None and not actor.lora.merged_for_rollout
+    if engine is RolloutEngine.SGLANG:
+        # its server keeps a copy on the host when it shares the GPUs
+        return 1 if source.since("0.6.0") and _is_async(source) and colocated else 2
+    if engine is not RolloutEngine.VLLM:
+        return 2
+    if not source.since("0.6.0"):
+        return 1
+    if not source.since("0.7.0"):
+        return 1 if source.flag("rollout.layered_summon") else 2
+    return 1 if adapters or source.flag("model.mtp_rollout") else 2
+
+
+def _gathers(source: Source, rollout: Rollout, actor: Engine) -> bool:
+    """Whether every full tensor exists at once.
+
+    FSDP1 summons the whole model for its adapters unless told to go layer by layer, and for
+    SGLang's ``dummy_hf`` format of the first sharding managers.
+    """
+    layered, text = source.flag("rollout.layered_summon"), source.text("rollout.load_format", default="dummy")
+    if actor.backend is not Backend.FSDP:
+        return False
+    if actor.lora is not None:
+        return actor.lora.merged_for_rollout or not layered
+    return rollout.engine is RolloutEngine.SGLANG and not source.since("0.6.0") and "hf" in text
