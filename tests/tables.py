@@ -1,0 +1,160 @@
+"""The tables of examples beside the verl trainer: what they say, and what the real path makes of it.
+
+A table is ``tuner/trainers/verl/examples/<rule>.yaml``; bases are in ``bases.yaml`` there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tuner import rules
+from tuner.findings import Finding
+from tuner.gpus import find_gpu
+from tuner.hardware import Cluster
+from tuner.inputs.settings import Settings
+from tuner.models import find_model
+from tuner.rules.case import Case
+from tuner.trainers import verl
+from tuner.trainers.verl import checks
+from tuner.trainers.verl.load import load
+from tuner.workload import Workload
+
+EXAMPLES = Path(verl.__file__).parent / "examples"
+HEADROOM = 0.1
+_BASE_FIELDS = ("model", "gpu", "gpus_per_node", "nodes", "version")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """A configuration that no rule or check has anything to say about."""
+
+    name: str
+    model: str
+    gpu: str
+    gpus_per_node: int
+    nodes: int
+    version: str
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One case of a table."""
+
+    name: str
+    base: Base
+    set: tuple[str, ...]
+    finds: bool
+    proposes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The examples of one rule or check."""
+
+    rule: str
+    base: Base
+    bad: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A configuration as the program sees it."""
+
+    settings: Settings
+    workload: Workload
+    version: str
+
+
+def names() -> list[str]:
+    """The rules that have a table."""
+    return sorted(path.stem for path in EXAMPLES.glob("*.yaml") if path.stem != "bases")
+
+
+@cache
+def bases() -> dict[str, Base]:
+    """The named bases."""
+    return {
+        name: Base(name=name, **{**body, "overrides": tuple(body["overrides"])})
+        for name, body in _read(EXAMPLES / "bases.yaml").items()
+    }
+
+
+@cache
+def table(rule: str) -> Table:
+    """The table of a rule."""
+    raw = _read(EXAMPLES / f"{rule}.yaml")
+    base = _base(bases()[raw["base"]], raw)
+    unknown = set(raw) - {"rule", "base", "bad", "cases", *_BASE_FIELDS}
+    assert not unknown, f"{rule}.yaml: {unknown}"
+    return Table(
+        rule=raw["rule"],
+        base=base,
+        bad=tuple(raw["bad"]),
+        rows=tuple(_row(case, base) for case in raw["cases"]),
+    )
+
+
+def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
+    """Load, read and resolve a base with overrides on top, as the command line does."""
+    given = [
+        f"actor_rollout_ref.model.path={base.model}",
+        f"trainer.n_gpus_per_node={base.gpus_per_node}",
+        f"trainer.nnodes={base.nodes}",
+        *base.overrides,
+        *overrides,
+    ]
+    settings = load(None, given, version=base.version).settings
+    critic = verl.critic_model_path(settings)
+    per_node, nodes = verl.cluster_size(settings)
+    workload = verl.read(
+        settings,
+        version=base.version,
+        model=find_model(verl.model_path(settings) or base.model),
+        critic_model=find_model(critic) if critic else None,
+        cluster=Cluster(
+            gpu=find_gpu(base.gpu),
+            gpus_per_node=per_node,
+            nodes=nodes,
+            network_bytes_per_s=50e9,
+            host_memory_bytes=None,
+        ),
+    )
+    return Scene(settings=settings, workload=workload, version=base.version)
+
+
+def check_findings(it: Scene) -> list[Finding]:
+    """What the checks say."""
+    return checks.run(it.settings, it.workload, version=it.version)
+
+
+def rule_findings(it: Scene, *, headroom: float = HEADROOM) -> list[Finding]:
+    """What the rules say."""
+    return rules.run(Case.of(it.workload, headroom=headroom))
+
+
+def _row(raw: dict[str, Any], base: Base) -> Row:
+    unknown = set(raw) - {"name", "base", "set", "finds", "proposes", *_BASE_FIELDS}
+    assert not unknown, f"{raw['name']}: {unknown}"
+    return Row(
+        name=raw["name"],
+        base=_base(bases()[raw["base"]] if "base" in raw else base, raw),
+        set=tuple(raw.get("set", ())),
+        finds=raw["finds"],
+        proposes=tuple(raw.get("proposes", ())),
+    )
+
+
+def _base(base: Base, raw: dict[str, Any]) -> Base:
+    return replace(base, **{field: raw[field] for field in _BASE_FIELDS if field in raw})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(content, dict), path
+    return content

@@ -1,0 +1,18 @@
+"""A range of releases, so that every check states its own in one place."""
+
+from dataclasses import dataclass
+
+from tuner.trainers.verl.versions import at_least
+
+
+@dataclass(frozen=True, kw_only=True)
+class Releases:
+    """``since`` inclusive, ``until`` exclusive; None is open."""
+
+    since: str | None = None
+    until: str | None = None
+
+    def __contains__(self, version: str) -> bool:
+        return (self.since is None or at_least(version, self.since)) and (
+            self.until is None or not at_least(version, self.until)
+        )

@@ -1,0 +1,56 @@
+"""Building a finding from settings: where it stands, and what to paste."""
+
+from collections.abc import Iterable, Sequence
+
+from tuner.errors import Location
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.workload import Phase
+
+
+def report(
+    rule: Rule,
+    settings: Settings,
+    message: str,
+    *,
+    keys: Sequence[str],
+    overrides: Iterable[str] = (),
+    severity: Severity | None = None,
+    phase: Phase | None = None,
+    notes: Iterable[str] = (),
+) -> Finding:
+    """A finding at the first of ``keys`` that the user set.
+
+    Args:
+        rule: the check's identity.
+        settings: where the keys were set.
+        message: one sentence with the values found.
+        keys: the keys it is about, the most telling first.
+        overrides: assignments that put it right.
+        severity: another severity than the rule's own.
+        phase: the phase that it concerns, if one.
+        notes: caveats, one sentence each.
+    """
+    return Finding(
+        rule=rule,
+        message=message,
+        severity=severity or rule.severity,
+        evidence=Evidence.EXACT,
+        phase=phase,
+        keys=tuple(keys),
+        overrides=tuple(overrides),
+        location=_location(settings, keys),
+        notes=tuple(notes),
+    )
+
+
+def assign(settings: Settings, key: str, value: object) -> str:
+    """The override that sets a key, with ``+`` where this configuration has no such key yet."""
+    text = "null" if value is None else str(value)
+    return f"{'' if key in settings else '+'}{key}={text}"
+
+
+def _location(settings: Settings, keys: Iterable[str]) -> Location | None:
+    origins = (settings.origin(key) for key in keys if settings.is_set(key))
+    return next((origin.location for origin in origins if origin is not None), None)

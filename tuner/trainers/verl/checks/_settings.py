@@ -1,0 +1,42 @@
+"""Questions that several checks ask of a configuration."""
+
+from tuner.inputs.settings import Settings
+from tuner.workload import Backend, Workload
+
+ACTOR = "actor_rollout_ref.actor"
+REFERENCE = "actor_rollout_ref.ref"
+ROLLOUT = "actor_rollout_ref.rollout"
+MODEL = "actor_rollout_ref.model"
+CRITIC = "critic"
+
+
+def changed(settings: Settings, key: str) -> bool:
+    """Whether the user set this key to something else than the release's default.
+
+    A composed configuration spells out every key; only those that differ were meant.
+    """
+    return settings.is_set(key) and settings.get(key) != _defaults(settings).get(key)
+
+
+def in_release(settings: Settings, key: str) -> bool:
+    """Whether the release's own configuration has this key."""
+    return key in _defaults(settings)
+
+
+def shards_with_fsdp(workload: Workload) -> bool:
+    """Whether the actor runs under FSDP, the first or the second."""
+    return workload.actor.engine.backend is not Backend.MEGATRON
+
+
+def static_batches(settings: Settings) -> bool:
+    """Whether the actor's micro-batches are counted in sequences instead of tokens."""
+    return not settings.flag(f"{ACTOR}.use_dynamic_bsz")
+
+
+def _defaults(settings: Settings) -> Settings:
+    return Settings(
+        tree=settings.defaults,
+        defaults=settings.defaults,
+        origins={},
+        default_origin=settings.default_origin,
+    )
