@@ -21,6 +21,8 @@ class DType(Enum):
 
 _BYTES = {DType.FLOAT32: 4, DType.BFLOAT16: 2, DType.FLOAT16: 2, DType.FLOAT8: 1}
 
+_SHORT_NAMES = {"bf16", "fp16", "fp32", "fp8"}
+
 _NAMES = {
     "fp32": DType.FLOAT32,
     "float32": DType.FLOAT32,
@@ -52,6 +54,6 @@ def parse_dtype(text: object) -> DType:
     if dtype is None:
         raise InputError(
             f"unknown dtype {str(text)!r}",
-            hint="use one of " + ", ".join(sorted({d.value for d in DType} | {"bf16", "fp16", "fp32", "fp8"})),
+            hint=f"use one of {', '.join(sorted({dtype.value for dtype in DType} | _SHORT_NAMES))}",
         )
     return dtype

@@ -26,8 +26,8 @@ from tuner.workload import (
     Workload,
 )
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "measured"
-VERL_FSDP = SHARED / "verl-0.9.1-fsdp-2xh200.json"
+RECORDED = Path(__file__).resolve().parents[2] / "docs" / "validation" / "data"
+VERL_FSDP = RECORDED / "verl-0.9.1-fsdp-2xh200.json"
 FUSED = {None: HeadKind.LOGITS, "torch": HeadKind.FUSED_TORCH, "triton": HeadKind.FUSED_TRITON}
 
 # Small tensors and workspaces that a process holds between passes; more than this is another engine

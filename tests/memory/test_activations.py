@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 
 from tests import workloads
-from tests.memory.measured import SHARED
+from tests.memory.measured import RECORDED
 from tuner.memory import activations
 from tuner.models import find_model
 from tuner.workload import Checkpointing
 
-RECORDED = SHARED / "hf-train-step-h200.json"
+STEPS = RECORDED / "hf-train-step-h200.json"
 CROSS_ENTROPY_BYTES_PER_LOGIT = 12  # transformers' own loss: float32 copy, log-softmax and its gradient
 
 
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded steps are not beside this checkout")
 @pytest.mark.parametrize("name", ["Qwen2.5-0.5B", "Qwen2.5-1.5B", "Llama-3.2-1B", "Qwen3-4B"])
 def test_saved_layers_meet_the_measured_slope(name: str) -> None:
-    cases: list[dict[str, Any]] = json.loads(RECORDED.read_text())["cases"]
+    cases: list[dict[str, Any]] = json.loads(STEPS.read_text())["cases"]
     points = sorted(
         (case["tokens"], case["peak_allocated_bytes"])
         for case in cases

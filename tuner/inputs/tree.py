@@ -6,6 +6,7 @@ A path is a tuple of keys. Its dotted spelling quotes a key that holds a dot its
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 Path = tuple[str, ...]
@@ -19,6 +20,7 @@ def dotted(path: Path) -> str:
     return ".".join(f"'{key}'" if "." in key else key for key in path)
 
 
+@lru_cache(maxsize=4096)
 def split_key(key: str) -> Path:
     """Split ``a.b[0].c`` or ``a.'b.c'`` into its parts."""
     if "'" in key:

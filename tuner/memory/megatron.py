@@ -1,6 +1,7 @@
 """What one rank of a Megatron grid holds."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 from tuner.model_shape import ModelShape
@@ -25,6 +26,7 @@ def stage_layers(model: ModelShape, engine: Engine) -> int:
     return ceil(model.layers / engine.parallel.pipeline)
 
 
+@lru_cache(maxsize=256)  # walks every layer, and is asked for by several terms of each estimate
 def local_parameters(model: ModelShape, engine: Engine) -> LocalParameters:
     r"""Parameters of the fullest rank: a stage of the layers and an embedding or a head.
 

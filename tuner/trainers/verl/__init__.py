@@ -8,6 +8,7 @@ from tuner.trainers.verl.read import (
     model_path,
     read,
 )
+from tuner.trainers.verl.resting import resting_on_defaults
 from tuner.trainers.verl.write import NotExpressible, write_overrides
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "critic_model_path",
     "model_path",
     "read",
+    "resting_on_defaults",
     "write_overrides",
 ]

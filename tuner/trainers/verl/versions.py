@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from tuner.errors import InputError
 
@@ -34,6 +35,7 @@ def choose(requested: str | None) -> Choice:
     return Choice(version=BUNDLED[-1], reason="newest bundled release; no verl is installed here")
 
 
+@cache
 def at_least(version: str, minimum: str) -> bool:
     """Whether ``version`` is ``minimum`` or newer; suffixes such as rc1, .dev0 and .post1 do not count."""
     return _numbers(version) >= _numbers(minimum)

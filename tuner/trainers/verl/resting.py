@@ -1,0 +1,44 @@
+"""Settings that decide the estimate and that nobody set: they rest on a release's defaults."""
+
+from tuner.inputs.settings import Layer, Settings
+from tuner.trainers.verl.keys import KEYS, key
+
+# What a person changes first when a job does not fit. A number that rests on one of these is only
+# as good as the default is true.
+_DECISIVE = (
+    "batch.prompts",
+    "batch.responses_per_prompt",
+    "batch.mini_batch_prompts",
+    "batch.max_prompt_tokens",
+    "batch.max_response_tokens",
+    "rollout.memory_fraction",
+    "rollout.tensor_parallel",
+    "actor.fsdp.param_offload",
+    "actor.fsdp.optimizer_offload",
+    "model.gradient_checkpointing",
+    "model.packed",
+    "actor.entropy_coeff",
+    "gpus_per_node",
+    "nodes",
+)
+_BATCHING = {True: "actor.token_budget", False: "actor.micro_batch"}
+
+
+def resting_on_defaults(settings: Settings, *, version: str, dynamic: bool) -> tuple[tuple[str, object], ...]:
+    """Decisive keys that neither the file nor an override sets, with the default that is used.
+
+    Args:
+        settings: the loaded settings.
+        version: the release whose keys count.
+        dynamic: whether the update's micro-batches are packed by tokens, which decides whether the
+            budget or the micro-batch size matters.
+    """
+    found = []
+    for meaning in (*_DECISIVE, _BATCHING[dynamic]):
+        name = key(meaning, version) if meaning in KEYS else None
+        origin = None if name is None else settings.origin(name)
+        if name is None or origin is None or origin.layer is not Layer.DEFAULT:
+            continue
+        if (value := settings.get(name)) is not None:  # a missing one is a check's business
+            found.append((name, value))
+    return tuple(found)
