@@ -1,0 +1,347 @@
+"""Pricing, ranking, conflicts and the combination."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+import pytest
+
+from tests.tables import HEADROOM, bases, check_findings, rule_findings, scene, table
+from tests.workloads import ALL, dynamic, grpo_7b, ppo_7b
+from tuner import memory, rules, timing
+from tuner.advise import Advice, Recommendation, Verdict, advise
+from tuner.advise.differences import changes, merged
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.trainers import verl
+from tuner.workload import Checkpointing, Phase, Workload
+
+Change = Callable[[Workload], Workload]
+
+
+def paths(before: Workload, after: Workload) -> tuple[str, ...]:
+    """Overrides of a trainer whose keys are the workload's own fields."""
+    return tuple(f"{'.'.join(path)}={value}" for path, value in changes(before, after).items())
+
+
+def advice_of(workload: Workload, findings: list[Finding] | None = None, **options: object) -> Advice:
+    given = rules.run(Case.of(workload, headroom=HEADROOM)) if findings is None else findings
+    return advise(
+        workload,
+        findings=given,
+        write_overrides=options.get("write_overrides", paths),  # type: ignore[arg-type]
+        headroom=HEADROOM,
+        ignored=options.get("ignored", ()),  # type: ignore[arg-type]
+    )
+
+
+def finding(
+    name: str,
+    proposal: Workload | None,
+    *,
+    goal: Goal = Goal.TIME,
+    severity: Severity = Severity.ADVICE,
+    phase: Phase | None = None,
+) -> Finding:
+    rule = Rule(code="TST001", name=name, summary=name, severity=severity, goal=goal, numerics=Numerics.EXACT)
+    return Finding(
+        rule=rule, message=name, severity=severity, evidence=Evidence.EXACT, phase=phase, proposal=proposal
+    )
+
+
+def names(advice: Advice) -> list[str]:
+    return [found.finding.rule.name for found in advice.recommendations]
+
+
+def by_name(advice: Advice, name: str) -> Recommendation:
+    return next(found for found in advice.recommendations if found.finding.rule.name == name)
+
+
+def too_large() -> Workload:
+    return grpo_7b().with_actor(update=dynamic(262144))
+
+
+class TestVerdict:
+    def test_fits(self) -> None:
+        assert advice_of(grpo_7b()).verdict is Verdict.FITS
+
+    def test_tight_within_the_headroom(self) -> None:
+        capacity = grpo_7b().cluster.gpu.memory_bytes
+        for hundredths in range(50, 95):
+            workload = grpo_7b().with_rollout(memory_fraction=hundredths / 100)
+            peak = memory.estimate(workload).worst.peak_bytes
+            if capacity * (1 - HEADROOM) < peak <= capacity:
+                assert advice_of(workload).verdict is Verdict.TIGHT
+                return
+        pytest.fail("no fraction is tight")
+
+    def test_does_not_fit(self) -> None:
+        assert advice_of(grpo_7b().with_rollout(memory_fraction=0.95)).verdict is Verdict.DOES_NOT_FIT
+
+
+class TestPrice:
+    def test_is_the_models_own(self) -> None:
+        workload = grpo_7b()
+        proposal = workload.with_actor_engine(fused_layers=True)
+        (found,) = advice_of(workload, [finding("fuse", proposal, phase=Phase.UPDATE_ACTOR)]).recommendations
+        before, after = memory.estimate(workload), memory.estimate(proposal)
+        assert found.price is not None
+        assert found.price.before_bytes == before.phase(Phase.UPDATE_ACTOR).peak_bytes  # type: ignore[union-attr]
+        assert found.price.after_bytes == after.phase(Phase.UPDATE_ACTOR).peak_bytes  # type: ignore[union-attr]
+        assert found.price.worst_before_bytes == before.worst.peak_bytes
+        concurrent = memory.rollout_memory(workload).concurrent_sequences
+        step = timing.step_time(workload, concurrent_sequences=concurrent)
+        assert found.price.seconds_before == step.seconds
+        assert found.price.seconds_after < step.seconds
+
+    def test_a_finding_without_proposal_keeps_its_own_overrides(self) -> None:
+        check = replace(finding("check", None), overrides=("a=1",))
+        (found,) = advice_of(grpo_7b(), [check]).recommendations
+        assert found.overrides == ("a=1",)
+        assert found.price is None
+
+    def test_a_finding_without_phase_is_priced_in_the_worst_one(self) -> None:
+        workload = grpo_7b()
+        (found,) = advice_of(
+            workload, [finding("fuse", workload.with_actor_engine(fused_layers=True))]
+        ).recommendations
+        assert found.price is not None
+        assert found.price.phase is memory.estimate(workload).worst.phase
+
+
+class TestDropping:
+    @pytest.mark.parametrize(
+        ("goal", "change"),
+        [
+            (Goal.TIME, lambda workload: workload.with_actor(update=dynamic(4096))),
+            (Goal.TIME, lambda workload: workload.with_rollout(memory_fraction=0.95)),
+            (Goal.MEMORY, lambda workload: workload.with_actor(update=dynamic(32768))),
+            (Goal.MEMORY, lambda workload: workload.with_rollout(log_stats=True)),
+        ],
+        ids=["slower", "faster but does not fit", "more memory", "no difference"],
+    )
+    def test_what_does_not_pay(self, goal: Goal, change: Change) -> None:
+        workload = grpo_7b()
+        given = finding("costs", change(workload), goal=goal, phase=Phase.UPDATE_ACTOR)
+        assert advice_of(workload, [given]).recommendations == ()
+
+    def test_what_cannot_be_written(self) -> None:
+        def mute(_before: Workload, _after: Workload) -> tuple[str, ...]:
+            raise ValueError("no key")
+
+        workload = grpo_7b()
+        given = finding("fuse", workload.with_actor_engine(fused_layers=True))
+        result = advice_of(workload, [given], write_overrides=mute)
+        assert result.recommendations == ()
+        assert result.combination is None
+
+    def test_memory_advice_may_raise_a_phase_that_has_room(self) -> None:
+        workload = grpo_7b().with_rollout(frees_memory=False, memory_fraction=0.7)
+        slept = workload.with_rollout(frees_memory=True)
+        given = finding("sleep", slept, goal=Goal.MEMORY, phase=Phase.UPDATE_ACTOR)
+        assert names(advice_of(workload, [given])) == ["sleep"]
+
+
+class TestRanking:
+    def test_errors_then_memory_then_time(self) -> None:
+        workload = too_large()
+        given = [
+            finding("fuse", workload.with_actor_engine(fused_layers=True)),
+            finding(
+                "small",
+                workload.with_actor(update=dynamic(131072)),
+                goal=Goal.MEMORY,
+                phase=Phase.UPDATE_ACTOR,
+            ),
+            finding(
+                "smaller",
+                workload.with_actor(update=dynamic(8192)),
+                goal=Goal.MEMORY,
+                phase=Phase.UPDATE_ACTOR,
+            ),
+            finding("wrong", None, severity=Severity.ERROR, goal=Goal.CORRECTNESS),
+            finding("old", None, severity=Severity.WARNING, goal=Goal.CORRECTNESS),
+            finding("log", workload.with_rollout(log_stats=True), goal=Goal.CORRECTNESS),
+        ]
+        ranked = names(advice_of(workload, given))
+        assert ranked == ["wrong", "smaller", "small", "old", "fuse", "log"]
+
+    def test_by_gain_of_time(self) -> None:
+        ranked = advice_of(grpo_7b()).recommendations
+        gains = [found.price.seconds_before - found.price.seconds_after for found in ranked if found.price]
+        assert gains == sorted(gains, reverse=True)
+
+    def test_equals_keep_their_order(self) -> None:
+        given = [finding(name, None) for name in "cab"]
+        assert names(advice_of(grpo_7b(), given)) == ["c", "a", "b"]
+
+
+class TestConflicts:
+    def test_one_field_set_differently(self) -> None:
+        workload = grpo_7b()
+        given = [
+            finding("more", workload.with_rollout(memory_fraction=0.7)),
+            finding("most", workload.with_rollout(memory_fraction=0.72)),
+            finding("fuse", workload.with_actor_engine(fused_layers=True)),
+        ]
+        result = advice_of(workload, given)
+        assert by_name(result, "more").conflicts == ("most",)
+        assert by_name(result, "most").conflicts == ("more",)
+        assert by_name(result, "fuse").conflicts == ()
+
+    def test_same_value_is_no_conflict(self) -> None:
+        workload = grpo_7b()
+        given = [finding(name, workload.with_rollout(memory_fraction=0.7)) for name in ("one", "two")]
+        assert all(found.conflicts == () for found in advice_of(workload, given).recommendations)
+
+
+class TestCombination:
+    @pytest.mark.parametrize("workload", [make() for make in ALL], ids=[make.__name__ for make in ALL])
+    def test_is_faster_and_fits(self, workload: Workload) -> None:
+        result = advice_of(workload)
+        assert result.combination is not None
+        assert result.combination.time.seconds < result.time.seconds
+        assert result.combination.estimate.fits(HEADROOM)
+        assert set(result.combination.overrides) == set(paths(workload, result.combination.workload))
+
+    def test_repairs_what_does_not_fit_with_little(self) -> None:
+        result = advice_of(too_large())
+        assert result.verdict is not Verdict.FITS
+        combination = result.combination
+        assert combination is not None
+        assert combination.estimate.fits(HEADROOM)
+        assert (
+            "token-budget-too-large" in combination.rules or "recomputation-not-needed" in combination.rules
+        )
+        engine = combination.workload.actor.engine
+        assert not engine.activation_offload
+        assert engine.parallel.ulysses == 1
+
+    def test_takes_back_what_another_change_made_needless(self) -> None:
+        """Critic and actor on one card: cures of the first round may be undone by those of the next."""
+        workload = ppo_7b().with_rollout(memory_fraction=0.8)
+        result = advice_of(workload)
+        assert result.combination is not None
+        settled = result.combination.workload
+        again = advice_of(settled)
+        assert again.combination is None
+
+    def test_names_only_rules_whose_changes_are_left(self) -> None:
+        for make in ALL:
+            result = advice_of(make())
+            assert result.combination is not None
+            assert len(set(result.combination.rules)) == len(result.combination.rules)
+            assert set(result.combination.rules) <= {module.RULE.name for module in rules.modules()}
+
+    def test_leaves_changed_numerics_to_the_user(self) -> None:
+        workload = grpo_7b().with_batch(prompts=160)
+        result = advice_of(workload)
+        assert "padding-sequences" in names(result)
+        assert result.combination is not None
+        assert "padding-sequences" not in result.combination.rules
+        assert result.combination.workload.batch == workload.batch
+
+    def test_does_not_ask_ignored_rules(self) -> None:
+        workload = grpo_7b()
+        ignored = "fused-layers"
+        given = [
+            found for found in rules.run(Case.of(workload, headroom=HEADROOM)) if found.rule.name != ignored
+        ]
+        result = advice_of(workload, given, ignored=(ignored,))
+        assert result.combination is not None
+        assert ignored not in result.combination.rules
+        assert not result.combination.workload.actor.engine.fused_layers
+
+    def test_checks_every_step_when_the_whole_cannot_be_written(self) -> None:
+        """A trainer that cannot set both switches at once still gets one of them."""
+
+        def either(before: Workload, after: Workload) -> tuple[str, ...]:
+            written = paths(before, after)
+            if len(written) > 1:
+                raise ValueError("one at a time")
+            return written
+
+        workload = grpo_7b()
+        given = [
+            finding("fuse", workload.with_actor_engine(fused_layers=True)),
+            finding("more", workload.with_rollout(memory_fraction=0.7)),
+        ]
+        result = advice_of(workload, given, write_overrides=either)
+        assert result.combination is not None
+        assert len(result.combination.overrides) == 1
+
+    def test_brings_the_repairs_without_which_the_job_would_not_run(self) -> None:
+        workload = grpo_7b()
+        given = [
+            finding("fuse", workload.with_actor_engine(fused_layers=True)),
+            replace(finding("assert", None, severity=Severity.ERROR), overrides=("+bucket=4096",)),
+            replace(finding("again", None, severity=Severity.ERROR), overrides=("rollout.log_stats=False",)),
+            replace(finding("old", None, severity=Severity.WARNING), overrides=("new=1",)),
+            finding("log", workload.with_rollout(log_stats=True), goal=Goal.CORRECTNESS),
+        ]
+        combination = advice_of(workload, given).combination
+        assert combination is not None
+        assert combination.rules[-1] == "assert"
+        assert "+bucket=4096" in combination.overrides
+        assert "rollout.log_stats=False" not in combination.overrides
+        assert "new=1" not in combination.overrides
+
+    def test_a_repair_alone_is_a_combination(self) -> None:
+        tuned = scene(bases()["tuned"]).workload
+        repair = replace(finding("assert", None, severity=Severity.ERROR), overrides=("bucket=4096",))
+        combination = advice_of(tuned, [repair]).combination
+        assert combination is not None
+        assert combination.overrides == ("bucket=4096",)
+        assert combination.workload == tuned
+
+    def test_nothing_to_say_is_no_combination(self) -> None:
+        it = scene(bases()["tuned"])
+        assert advice_of(it.workload).combination is None
+
+
+class TestDifferences:
+    def test_changes_are_leaves(self) -> None:
+        workload = grpo_7b()
+        other = workload.with_actor_engine(checkpointing=Checkpointing.NONE).with_rollout(memory_fraction=0.6)
+        assert changes(workload, other) == {
+            ("actor", "engine", "checkpointing"): Checkpointing.NONE,
+            ("rollout", "memory_fraction"): 0.6,
+        }
+
+    def test_merging_the_changes_gives_the_other(self) -> None:
+        workload, other = grpo_7b(), too_large().with_batch(prompts=64)
+        assert merged(workload, changes(workload, other)) == other
+
+    def test_merging_changes_nothing_else(self) -> None:
+        workload = grpo_7b()
+        first = workload.with_rollout(memory_fraction=0.6)
+        second = workload.with_rollout(max_sequences=64)
+        both = merged(first, changes(workload, second))
+        assert both.rollout.memory_fraction == 0.6
+        assert both.rollout.max_sequences == 64
+
+
+def test_overrides_of_the_combination_settle_a_real_configuration() -> None:
+    """Through the trainer: what is pasted is read back as the combined workload."""
+    base = bases()["grpo-0.9.1"]
+    it = scene(base)
+    result = advise(
+        it.workload,
+        findings=check_findings(it) + rule_findings(it),
+        write_overrides=lambda before, after: verl.write_overrides(
+            before, after, it.settings, version=it.version
+        ),
+        headroom=HEADROOM,
+    )
+    assert result.combination is not None
+    followed = scene(base, result.combination.overrides)
+    assert memory.estimate(followed.workload).worst.peak_bytes == result.combination.estimate.worst.peak_bytes
+    assert rule_findings(followed) == []
+
+
+def test_advice_comes_at_once() -> None:
+    it = scene(table("rollout-memory-fraction").base, table("rollout-memory-fraction").bad)
+    started = perf_counter()
+    advice_of(it.workload)
+    assert perf_counter() - started < 1.0  # some 0.05 s; the bound only catches searches that explode

@@ -1,0 +1,56 @@
+"""What every rule looks like, whatever it says."""
+
+import inspect
+import re
+from itertools import pairwise
+from types import ModuleType
+
+import pytest
+
+from tuner import rules
+from tuner.findings import Rule
+from tuner.render import does_not_fit
+from tuner.trainers.verl import checks
+
+HEADINGS = ["What it checks", "Why it matters", "When it does not apply", "Sources"]
+AREAS = {"MEM", "BAT", "ROL", "SEQ", "KRN", "SYN"}
+MODULES = pytest.mark.parametrize("module", rules.modules(), ids=lambda module: module.RULE.name)
+
+
+def test_there_are_many_rules_in_the_order_of_their_codes() -> None:
+    codes = [module.RULE.code for module in rules.modules()]
+    assert len(codes) > 30
+    assert codes == sorted(codes)
+
+
+def test_codes_and_names_are_unique_among_rules_and_checks() -> None:
+    known: list[Rule] = [module.RULE for module in rules.modules()] + [rule for rule, _ in checks.RULES]
+    known.append(does_not_fit.RULE)
+    assert len({rule.code for rule in known}) == len(known)
+    assert len({rule.name for rule in known}) == len(known)
+
+
+@MODULES
+def test_rule_is_named_like_its_file(module: ModuleType) -> None:
+    assert module.RULE.name == module.__name__.rpartition(".")[2].replace("_", "-")
+    assert re.fullmatch(r"[A-Z]{3}\d{3}", module.RULE.code)
+    assert module.RULE.code[:3] in AREAS
+    assert not module.RULE.summary.endswith(".")
+
+
+@MODULES
+def test_page_has_the_fixed_headings(module: ModuleType) -> None:
+    lines = (inspect.getdoc(module) or "").splitlines()
+    underlined = [line for line, below in pairwise(lines) if set(below) == {"-"}]
+    assert underlined == HEADINGS
+    assert all(len(line) == len(below) for line, below in pairwise(lines) if set(below) == {"-"})
+    assert not lines[0].endswith(".")
+    assert lines[1] == ""
+
+
+@MODULES
+def test_every_sentence_of_the_page_has_a_line_and_an_end(module: ModuleType) -> None:
+    prose = [line for line in (inspect.getdoc(module) or "").splitlines()[2:] if line and set(line) != {"-"}]
+    sentences = [line for line in prose if line not in HEADINGS]
+    assert len(sentences) >= 4
+    assert all(line.endswith((".", ":")) for line in sentences)

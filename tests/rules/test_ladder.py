@@ -1,0 +1,90 @@
+"""Cures for what does not fit come in the order of what they cost."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.workloads import dynamic, grpo_7b, ppo_7b
+from tuner.rules import _ladder as ladder
+from tuner.rules.case import Case
+from tuner.workload import Checkpointing, HeadKind, Phase, Workload
+
+
+def case_of(workload: Workload) -> Case:
+    return Case.of(workload, headroom=0.1)
+
+
+def too_large() -> Workload:
+    """65,536 tokens without recomputation: four times what the card holds."""
+    workload = grpo_7b()
+    return workload.with_actor(
+        engine=replace(workload.actor.engine, checkpointing=Checkpointing.NONE), update=dynamic(65536)
+    )
+
+
+def test_nothing_is_due_where_everything_fits() -> None:
+    case = case_of(grpo_7b())
+    cures = {cure for rungs in ladder.LADDERS for cure in rungs.cures}
+    assert all(ladder.due(case, cure) is None for cure in cures)
+
+
+def test_only_the_cheapest_sufficient_cure_is_due() -> None:
+    case = case_of(too_large())
+    assert ladder.due(case, ladder.checkpointed) is Phase.UPDATE_ACTOR
+    assert ladder.due(case, ladder.one_sequence) is None
+    assert ladder.due(case, ladder.activations_offloaded) is None
+
+
+def test_dearer_cures_follow_when_it_is_not_sufficient() -> None:
+    workload = too_large().with_actor(update=dynamic(1 << 20))
+    case = case_of(workload.with_batch(max_response_tokens=1 << 19))
+    due = [cure for cure in ladder.LADDERS[0].cures if ladder.due(case, cure) is Phase.UPDATE_ACTOR]
+    assert due[:3] == [ladder.fewer_graphs, ladder.checkpointed, ladder.one_sequence]
+    assert ladder.head_fused in due
+    assert ladder.sequence_shared in due
+
+
+def test_a_cure_that_lowers_nothing_is_not_due() -> None:
+    workload = too_large().with_actor_engine(optimizer_offload=True)
+    assert ladder.due(case_of(workload), ladder.optimizer_offloaded) is None
+
+
+@pytest.mark.parametrize("rungs", ladder.LADDERS, ids=lambda rungs: rungs.phases[0].value)
+def test_cures_are_idempotent(rungs: ladder.Ladder) -> None:
+    for phase in rungs.phases:
+        for cure in rungs.cures:
+            once = cure(ppo_7b(), phase)
+            assert cure(once, phase) == once
+
+
+def test_the_head_is_fused_only_where_that_is_right() -> None:
+    workload = grpo_7b().with_actor_head(fusable=())
+    assert ladder.head_fused(workload, Phase.UPDATE_ACTOR) == workload
+    fused = ladder.head_fused(grpo_7b(), Phase.UPDATE_ACTOR)
+    assert fused.actor.head.kind is HeadKind.FUSED_TORCH
+    assert fused.reference is not None
+    assert fused.reference.head.kind is HeadKind.FUSED_TORCH
+
+
+def test_sequences_are_shared_by_sizes_that_divide_the_heads() -> None:
+    assert ladder.sequence_splits(grpo_7b(), Phase.UPDATE_ACTOR) == [2, 4]  # of 28 heads, 4 key-value heads
+
+
+def test_largest_finds_the_edge() -> None:
+    case = case_of(grpo_7b())
+    tried: list[int] = []
+
+    def propose(tokens: int) -> Workload:
+        tried.append(tokens)
+        return case.workload.with_actor(update=dynamic(tokens))
+
+    found = case.largest(range(4096, 409600, 4096), propose)
+    assert found is not None
+    assert case.affords(case.workload.with_actor(update=dynamic(found)))
+    assert not case.affords(case.workload.with_actor(update=dynamic(found + 4096)))
+    assert len(tried) < 10
+
+
+def test_largest_is_none_when_nothing_is_accepted() -> None:
+    case = case_of(grpo_7b())
+    assert case.largest([1, 2, 3], lambda _: case.workload, accept=lambda _: False) is None

@@ -1,0 +1,76 @@
+"""Prices what the rules propose with the model that judged the original.
+
+Each proposal is priced alone. Those that do not help their own goal, break what fits, or cannot be
+written in the trainer's keys are dropped. The rest are ranked, and combined: changes are merged one
+after the other, each kept only if the job is better with it, and the rules are asked again about
+the result until they have nothing to add.
+"""
+
+from collections.abc import Collection, Sequence
+
+from tuner.advise.answer import Advice, Combination, OverrideWriter, Price, Recommendation, Verdict
+from tuner.advise.combine import combine
+from tuner.advise.differences import with_conflicts
+from tuner.advise.pricing import rank, recommend
+from tuner.findings import Finding
+from tuner.memory import mean_tokens_that_fit
+from tuner.rules.case import Case
+from tuner.workload import Workload
+
+__all__ = [
+    "Advice",
+    "Combination",
+    "OverrideWriter",
+    "Price",
+    "Recommendation",
+    "Verdict",
+    "advise",
+    "verdict",
+]
+
+# Below this share of the maximum length a static micro-batch is not worth calling "fits while short":
+# the recorded runs of verl's examples that fit although their maxima do not average a third.
+SHORTEST_SHARE = 1 / 8
+
+
+def advise(
+    workload: Workload,
+    *,
+    findings: Sequence[Finding],
+    write_overrides: OverrideWriter,
+    headroom: float,
+    ignored: Collection[str] = (),
+) -> Advice:
+    """Price, rank and combine what rules and checks found.
+
+    Args:
+        workload: the original.
+        findings: of ``rules.run`` and of the trainer's checks, about this workload.
+        write_overrides: turns (original, proposal) into the trainer's overrides; raises ValueError
+            where they cannot express the difference.
+        headroom: share of the card that proposals leave free.
+        ignored: names of rules that must not be asked again while combining.
+    """
+    case = Case.of(workload, headroom=headroom)
+    priced = [recommend(case, finding, write_overrides) for finding in findings]
+    kept = [recommendation for recommendation in priced if recommendation is not None]
+    kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
+    mean_tokens = mean_tokens_that_fit(workload, shortest=SHORTEST_SHARE)
+    return Advice(
+        workload=workload,
+        estimate=case.estimate,
+        rollout=case.rollout,
+        time=case.time,
+        headroom=headroom,
+        verdict=verdict(case, mean_tokens),
+        mean_tokens=mean_tokens,
+        recommendations=with_conflicts(workload, kept),
+        combination=combine(case, kept, write_overrides, ignored),
+    )
+
+
+def verdict(case: Case, mean_tokens: int | None) -> Verdict:
+    """Whether a workload fits its card, all sequences taken at their maximum length."""
+    if not case.estimate.fits():
+        return Verdict.DOES_NOT_FIT if mean_tokens is None else Verdict.FITS_WHILE_SHORT
+    return Verdict.FITS if case.estimate.fits(case.headroom) else Verdict.TIGHT

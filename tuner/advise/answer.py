@@ -1,0 +1,71 @@
+"""The answer: what is wrong, what to change, and what each change costs or gains."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from tuner.findings import Finding
+from tuner.memory import Estimate, RolloutMemory
+from tuner.timing import StepTime
+from tuner.workload import Phase, Workload
+
+OverrideWriter = Callable[[Workload, Workload], tuple[str, ...]]
+"""Turns (original, proposal) into the trainer's overrides; ValueError where it has no keys for it."""
+
+
+class Verdict(Enum):
+    """Whether the configuration fits the card."""
+
+    FITS = "fits"
+    TIGHT = "tight"  # fits, but with less than the stated headroom
+    FITS_WHILE_SHORT = "fits_while_short"  # until sequences grow towards their maximum length
+    DOES_NOT_FIT = "does_not_fit"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What one proposal costs or gains, priced alone against the original."""
+
+    phase: Phase  # the finding's phase, or the worst one
+    before_bytes: int  # peak of that phase
+    after_bytes: int
+    worst_before_bytes: int  # peak of the worst phase
+    worst_after_bytes: int
+    seconds_before: float  # of the whole step, modelled
+    seconds_after: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """A finding with its price; ``price`` is None for findings that propose no workload."""
+
+    finding: Finding
+    overrides: tuple[str, ...]
+    price: Price | None
+    conflicts: tuple[str, ...] = ()  # names of rules that set the same field differently
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combination:
+    """All accepted proposals together, priced once more."""
+
+    rules: tuple[str, ...]
+    overrides: tuple[str, ...]
+    workload: Workload
+    estimate: Estimate
+    time: StepTime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """The whole answer. Every output format is a rendering of this."""
+
+    workload: Workload
+    estimate: Estimate
+    rollout: RolloutMemory
+    time: StepTime
+    headroom: float
+    verdict: Verdict
+    mean_tokens: int | None  # mean sequence length that still fits; None where no length does
+    recommendations: tuple[Recommendation, ...]  # ranked: errors, then by gain
+    combination: Combination | None

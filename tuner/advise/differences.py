@@ -1,0 +1,57 @@
+"""Differences between workloads: what one changes, merging them, and where two collide."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
+
+from tuner.advise.answer import Recommendation
+from tuner.workload import Workload
+
+Changes = Mapping[tuple[str, ...], Any]
+"""New values by the path of their field."""
+
+
+def changes(before: Any, after: Any) -> dict[tuple[str, ...], Any]:
+    """Fields that differ, by path, down to the leaves of nested dataclasses."""
+    found: dict[tuple[str, ...], Any] = {}
+    for field in fields(before):
+        old, new = getattr(before, field.name), getattr(after, field.name)
+        if old is new or old == new:
+            continue
+        if is_dataclass(old) and type(old) is type(new):
+            found.update({(field.name, *path): value for path, value in changes(old, new).items()})
+        else:
+            found[(field.name,)] = new
+    return found
+
+
+def merged(workload: Workload, difference: Changes) -> Workload:
+    """A workload with some of its fields changed."""
+    changed: Any = workload
+    for path, value in difference.items():
+        changed = _set(changed, path, value)
+    return cast(Workload, changed)
+
+
+def _set(node: Any, path: tuple[str, ...], value: Any) -> Any:
+    name, *rest = path
+    return replace(node, **{name: _set(getattr(node, name), tuple(rest), value) if rest else value})
+
+
+def with_conflicts(workload: Workload, ranked: Sequence[Recommendation]) -> tuple[Recommendation, ...]:
+    """Name, at each recommendation, the rules that set one of its fields to another value."""
+    differences = [
+        {} if found.finding.proposal is None else changes(workload, found.finding.proposal)
+        for found in ranked
+    ]
+
+    def conflicting(index: int) -> tuple[str, ...]:
+        mine = differences[index]
+        return tuple(
+            other.finding.rule.name
+            for place, other in enumerate(ranked)
+            if place != index
+            and any(path in mine and mine[path] != value for path, value in differences[place].items())
+        )
+
+    return tuple(replace(found, conflicts=conflicting(index)) for index, found in enumerate(ranked))

@@ -1,0 +1,204 @@
+"""The passes of a step, and how much each takes into one micro-batch.
+
+Sizes are counted in longest sequences, so that a token budget and a fixed number of sequences are
+compared and proposed alike.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil
+
+from tuner.batching import local_sequences
+from tuner.rules.case import LEAST_GAIN, Case
+from tuner.workload import Engine, Pass, Phase, Workload
+
+NEARLY_ALL = 0.9  # of a gain; the rest costs memory and gives little
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One pass of a workload, and where a changed one goes."""
+
+    phase: Phase
+    engine: Engine
+    one_pass: Pass
+    trains: bool
+    put: Callable[[Workload, Pass], Workload]
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether a token budget fills the micro-batches."""
+        return self.one_pass.batching.dynamic
+
+    def share(self, workload: Workload) -> int:
+        """Tokens of one longest sequence on one GPU."""
+        return ceil(workload.batch.sequence_tokens / self.engine.parallel.sequence_split)
+
+    def sequences(self, workload: Workload) -> int:
+        """Sequences of one data-parallel rank in this pass."""
+        return local_sequences(workload.batch, self.engine, optimizer_step=self.trains)
+
+    def size(self, workload: Workload) -> float:
+        """Longest sequences that one micro-batch holds."""
+        batching = self.one_pass.batching
+        if batching.dynamic:
+            return batching.token_budget / self.share(workload)
+        return batching.micro_batch_sequences
+
+    def sizes(self, workload: Workload) -> list[int]:
+        """Sizes worth considering: whole sequences, and divisors of the local ones when static."""
+        local = self.sequences(workload)
+        if self.dynamic:
+            return list(range(1, local + 1))
+        return [size for size in range(1, local + 1) if local % size == 0]
+
+    def resized(self, workload: Workload, size: int) -> Workload:
+        """The workload with micro-batches of ``size`` longest sequences in this pass."""
+        batching = self.one_pass.batching
+        if batching.dynamic:
+            batching = replace(batching, token_budget=size * self.share(workload))
+        else:
+            batching = replace(batching, micro_batch_sequences=size)
+        return self.put(workload, replace(self.one_pass, batching=batching))
+
+
+def actor_update(workload: Workload) -> Site:
+    """The actor's training pass."""
+    return Site(
+        phase=Phase.UPDATE_ACTOR,
+        engine=workload.actor.engine,
+        one_pass=workload.actor.update,
+        trains=True,
+        put=lambda other, one_pass: other.with_actor(update=one_pass),
+    )
+
+
+def old_log_prob(workload: Workload) -> Site | None:
+    """The actor's forward pass over the rollouts, None where the step has none."""
+    if workload.actor.log_prob is None:
+        return None
+    return Site(
+        phase=Phase.OLD_LOG_PROB,
+        engine=workload.actor.engine,
+        one_pass=workload.actor.log_prob,
+        trains=False,
+        put=lambda other, one_pass: other.with_actor(log_prob=one_pass),
+    )
+
+
+def ref_log_prob(workload: Workload) -> Site | None:
+    """The reference's forward pass, None without a reference."""
+    if workload.reference is None:
+        return None
+    return Site(
+        phase=Phase.REF_LOG_PROB,
+        engine=workload.reference.engine,
+        one_pass=workload.reference.log_prob,
+        trains=False,
+        put=lambda other, one_pass: other.with_reference(log_prob=one_pass),
+    )
+
+
+def critic_sizes_agree(workload: Workload) -> bool:
+    """Whether both passes of the critic are sized alike, as where one setting drives both."""
+    critic = workload.critic
+    return critic is not None and critic.values.batching == critic.update.batching
+
+
+def _with_critic_passes(workload: Workload, one_pass: Pass, *, values: bool) -> Workload:
+    """The workload with one changed pass of the critic, its size in both where they agree."""
+    critic = workload.critic
+    if critic is None:
+        return workload
+    other = critic.update if values else critic.values
+    if critic_sizes_agree(workload):
+        other = replace(other, batching=one_pass.batching)
+    changed = (one_pass, other) if values else (other, one_pass)
+    return workload.with_critic(values=changed[0], update=changed[1])
+
+
+def values(workload: Workload) -> Site | None:
+    """The critic's forward pass, None without a critic."""
+    if workload.critic is None:
+        return None
+    return Site(
+        phase=Phase.VALUES,
+        engine=workload.critic.engine,
+        one_pass=workload.critic.values,
+        trains=False,
+        put=lambda other, one_pass: _with_critic_passes(other, one_pass, values=True),
+    )
+
+
+def critic_update(workload: Workload) -> Site | None:
+    """The critic's training pass, None without a critic."""
+    if workload.critic is None:
+        return None
+    return Site(
+        phase=Phase.UPDATE_CRITIC,
+        engine=workload.critic.engine,
+        one_pass=workload.critic.update,
+        trains=True,
+        put=lambda other, one_pass: _with_critic_passes(other, one_pass, values=False),
+    )
+
+
+def all_passes(workload: Workload) -> tuple[Site, ...]:
+    """Every pass the step has."""
+    sites = (
+        actor_update(workload),
+        old_log_prob(workload),
+        ref_log_prob(workload),
+        values(workload),
+        critic_update(workload),
+    )
+    return tuple(site for site in sites if site is not None)
+
+
+def site_of(workload: Workload, phase: Phase) -> Site | None:
+    """The pass of a phase, None where the phase is none or the step lacks it."""
+    return next((site for site in all_passes(workload) if site.phase is phase), None)
+
+
+def larger(case: Case, site: Site) -> int | None:
+    """The size that pays: the smallest with nearly all of what the largest affordable one gains.
+
+    At least three longest sequences where they are affordable, the largest multiple otherwise. None
+    when no larger size makes the step faster.
+    """
+    workload = case.workload
+    now = site.size(workload)
+    candidates = [size for size in site.sizes(workload) if size > now]
+    if not candidates or not case.faster(site.resized(workload, candidates[-1])):
+        return None
+    most = case.largest(candidates, lambda size: site.resized(workload, size))
+    if most is None or not case.faster(site.resized(workload, most)):
+        return None
+    best = case.seconds(site.resized(workload, most))
+    # Whatever is left must be too little for this rule to speak again.
+    enough = min(best / (1 - LEAST_GAIN), case.time.seconds - NEARLY_ALL * (case.time.seconds - best))
+    usable = [size for size in candidates if min(3, most) <= size <= most]
+    slow = case.largest(
+        usable[:-1],
+        lambda size: site.resized(workload, size),
+        accept=lambda other: case.seconds(other) > enough,
+    )
+    size = next(size for size in usable if slow is None or size > slow)
+    return size if case.pays(site.resized(workload, size)) else most
+
+
+def smaller(case: Case, site: Site) -> Workload | None:
+    """The workload with the largest micro-batches of this pass that fit, the smallest if none does.
+
+    None when the pass is as small as it can be.
+    """
+    workload = case.workload
+    candidates = [size for size in site.sizes(workload) if size < site.size(workload)]
+    if not candidates:
+        return None
+    size = case.largest(
+        candidates,
+        lambda size: site.resized(workload, size),
+        accept=lambda other: case.eases(other, site.phase),
+    )
+    return site.resized(workload, size or candidates[0])

@@ -1,0 +1,122 @@
+"""Memory fractions and tensor-parallel sizes of the rollout engine."""
+
+from collections.abc import Callable
+from math import ceil
+
+from tuner.rules.case import LEAST_GAIN, Case, figures
+from tuner.workload import FractionOf, Phase, Workload
+
+AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)
+HUNDREDTHS = range(5, 96)  # fractions worth proposing; the last twentieth is never free
+ALIGNMENT = 8  # sequences; CUDA graphs are captured for multiples of it
+
+
+def with_fraction(workload: Workload, hundredths: int) -> Workload:
+    """The workload with another memory fraction."""
+    return workload.with_rollout(memory_fraction=hundredths / 100)
+
+
+def hundredths(workload: Workload) -> float:
+    """The memory fraction in hundredths."""
+    return workload.rollout.memory_fraction * 100
+
+
+def starts(workload: Workload) -> bool:
+    """Whether the engine finds room for weights and one sequence of full length."""
+    return figures(workload).rollout.concurrent_sequences > 0
+
+
+def least(candidates: range, accept: Callable[[int], bool]) -> int | None:
+    """The smallest candidate that is accepted, where all larger ones are too."""
+    low, high = 0, len(candidates)
+    while low < high:
+        middle = (low + high) // 2
+        if accept(candidates[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return candidates[low] if low < len(candidates) else None
+
+
+def least_fraction(workload: Workload) -> Workload | None:
+    """The smallest memory fraction with which the engine starts, None where none does."""
+    found = least(HUNDREDTHS, lambda value: starts(with_fraction(workload, value)))
+    return None if found is None else with_fraction(workload, found)
+
+
+def largest_fraction(case: Case) -> Workload | None:
+    """The largest memory fraction with which rollout and wake-up fit and the engine starts."""
+    found = case.largest(
+        HUNDREDTHS,
+        lambda value: with_fraction(case.workload, value),
+        accept=lambda other: case.eases(other, *AWAKE),
+    )
+    if found is None or not starts(with_fraction(case.workload, found)):
+        return None
+    return with_fraction(case.workload, found)
+
+
+def sequences_per_replica(workload: Workload) -> int:
+    """Sequences that one replica generates in a step."""
+    return ceil(workload.batch.sequences / workload.rollout.replicas)
+
+
+def with_matching_limit(workload: Workload) -> Workload:
+    """The limit on running sequences raised to what the cache holds at full length, never lowered.
+
+    A limit and a cache that are raised one without the other gain nothing.
+    """
+    rollout = workload.rollout
+    most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
+    unlimited = figures(workload.with_rollout(max_sequences=most)).rollout
+    held = unlimited.concurrent_sequences // rollout.data_parallel
+    limit = most if held >= most else held // ALIGNMENT * ALIGNMENT
+    return workload if limit <= rollout.max_sequences else workload.with_rollout(max_sequences=limit)
+
+
+def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Workload | None:
+    """A larger memory fraction that is affordable and faster than another workload, None where none is.
+
+    The smallest one that runs as many sequences as the largest affordable one, with a matching limit.
+    """
+    candidates = [value for value in HUNDREDTHS if value > hundredths(workload)]
+
+    def raised(value: int) -> Workload:
+        return with_matching_limit(with_fraction(workload, value))
+
+    def pays(value: int) -> bool:
+        return case.seconds(raised(value)) < case.seconds(than) * (1 - LEAST_GAIN)
+
+    if not candidates or not pays(candidates[-1]):
+        return None
+    most = case.largest(candidates, raised)
+    if most is None or not pays(most):
+        return None
+    held = _held(raised(most))
+    enough = least(range(candidates[0], most + 1), lambda value: _held(raised(value)) >= held)
+    return raised(most if enough is None else enough)
+
+
+def _held(workload: Workload) -> int:
+    return min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
+
+
+def tensor_sizes(workload: Workload) -> list[int]:
+    """Tensor-parallel sizes that divide the heads and the GPUs and stay within a node."""
+    rollout, model = workload.rollout, workload.model
+    others = rollout.data_parallel * rollout.pipeline_parallel
+    return [
+        size
+        for size in range(1, workload.cluster.gpus_per_node + 1)
+        if model.heads % size == 0
+        and rollout.gpus % (size * others) == 0
+        and (model.kv_heads % size == 0 or size % model.kv_heads == 0)
+    ]
+
+
+def misread(case: Case) -> bool:
+    """Whether the engine's fraction would fit if it were what vLLM takes it for, a share of the card."""
+    if case.workload.rollout.fraction_of is FractionOf.TOTAL:
+        return False
+    as_total = case.workload.with_rollout(fraction_of=FractionOf.TOTAL)
+    return case.eases(as_total, *AWAKE)

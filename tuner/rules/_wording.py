@@ -1,0 +1,35 @@
+"""Numbers in the sentences of findings."""
+
+from tuner.rules.case import Case
+from tuner.units import GIB, MIB
+from tuner.workload import Phase
+
+
+def gib(count_bytes: float) -> str:
+    """Bytes as GiB: ``"61.4 GiB"``."""
+    return f"{count_bytes / GIB:.1f} GiB"
+
+
+def mib(count_bytes: int) -> str:
+    """Bytes as MiB: ``"2048 MiB"``."""
+    return f"{count_bytes // MIB} MiB"
+
+
+def count(number: int) -> str:
+    """A count with separators: ``"16,384"``."""
+    return f"{number:,}"
+
+
+def sequences(number: float) -> str:
+    """A number of sequences, fractions to one decimal: ``"2.5"``."""
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def longest(number: float) -> str:
+    """A number of longest sequences: ``"1 longest sequence"``, ``"2.5 longest sequences"``."""
+    return f"{sequences(number)} longest sequence{'' if number == 1 else 's'}"
+
+
+def over(case: Case, phase: Phase) -> str:
+    """How far a phase is over the limit: ``"update_actor needs 81.2 GiB where 71.7 GiB may be used"``."""
+    return f"{phase.value} needs {gib(case.peak_bytes(phase))} where {gib(case.limit_bytes)} may be used"

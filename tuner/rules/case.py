@@ -1,0 +1,165 @@
+"""What a rule may see: a workload, what the model says about it, and what it would say about another."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tuner import memory, timing
+from tuner.findings import Severity
+from tuner.memory import Estimate, PhaseEstimate, RolloutMemory
+from tuner.timing import StepTime
+from tuner.workload import Phase, Workload
+
+# A gain below this share of the step is smaller than what the time model can tell apart.
+LEAST_GAIN = 0.005
+
+
+class Figures:
+    """What the model says about one workload, each part worked out when it is first asked for."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Memory per phase."""
+        return memory.estimate(self._workload)
+
+    @cached_property
+    def rollout(self) -> RolloutMemory:
+        """Memory of the rollout engine."""
+        return memory.rollout_memory(self._workload)
+
+    @cached_property
+    def time(self) -> StepTime:
+        """Seconds per phase."""
+        return timing.step_time(self._workload, concurrent_sequences=self.rollout.concurrent_sequences)
+
+
+@lru_cache(maxsize=1024)
+def figures(workload: Workload) -> Figures:
+    """The model's figures for a workload, remembered."""
+    return Figures(workload)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One workload with its estimate, for the rules to judge.
+
+    A proposal is judged by the same model: ``fits``, ``affords``, ``eases``, ``lowers``, ``faster``.
+    Estimates are remembered, so that rules may ask freely.
+    """
+
+    workload: Workload
+    estimate: Estimate
+    time: StepTime
+    rollout: RolloutMemory
+    headroom: float  # share of the card that proposals leave free
+
+    @classmethod
+    def of(cls, workload: Workload, *, headroom: float) -> "Case":
+        """Estimate a workload."""
+        found = figures(workload)
+        return cls(
+            workload=workload,
+            estimate=found.estimate,
+            time=found.time,
+            rollout=found.rollout,
+            headroom=headroom,
+        )
+
+    def other(self, workload: Workload) -> "Case":
+        """The same question about another workload."""
+        return Case.of(workload, headroom=self.headroom)
+
+    # -- memory --------------------------------------------------------------------------
+
+    @property
+    def limit_bytes(self) -> int:
+        """Bytes a phase may take: the card less the headroom."""
+        return int(self.estimate.capacity_bytes * (1 - self.headroom))
+
+    def peak_bytes(self, phase: Phase) -> int:
+        """Peak of a phase, 0 when the step does not have it."""
+        found = self.estimate.phase(phase)
+        return 0 if found is None else found.peak_bytes
+
+    def short(self, *phases: Phase) -> PhaseEstimate | None:
+        """The worst of these phases (of all, when none is named) if it is over the limit."""
+        candidates = [found for found in self.estimate.phases if not phases or found.phase in phases]
+        worst = max(candidates, key=lambda found: found.peak_bytes, default=None)
+        return worst if worst is not None and worst.peak_bytes > self.limit_bytes else None
+
+    def eases(self, workload: Workload, *phases: Phase) -> bool:
+        """Whether a proposal brings all of these phases under the limit."""
+        proposed = (figures(workload).estimate.phase(phase) for phase in phases)
+        return all(found is None or found.peak_bytes <= self.limit_bytes for found in proposed)
+
+    def severity(self, phase: Phase) -> Severity:
+        """Of a memory finding: a warning when the phase exceeds the card, advice when it is tight."""
+        over = self.peak_bytes(phase) > self.estimate.capacity_bytes
+        return Severity.WARNING if over else Severity.ADVICE
+
+    def fits(self, workload: Workload) -> bool:
+        """Whether a proposal leaves the headroom free in every phase."""
+        return figures(workload).estimate.fits(self.headroom)
+
+    def affords(self, workload: Workload) -> bool:
+        """Whether a proposal costs no memory that is missing.
+
+        Every phase is within the limit or no higher than it was, and the job can start if it could.
+        """
+        proposed = figures(workload).estimate
+        return len(proposed.problems) <= len(self.estimate.problems) and all(
+            found.peak_bytes <= max(self.limit_bytes, self.peak_bytes(found.phase))
+            for found in proposed.phases
+        )
+
+    def lowers(self, workload: Workload, phase: Phase) -> bool:
+        """Whether a proposal brings the peak of a phase down."""
+        proposed = figures(workload).estimate.phase(phase)
+        return proposed is not None and proposed.peak_bytes < self.peak_bytes(phase)
+
+    def largest(
+        self,
+        values: Iterable[int],
+        propose: Callable[[int], Workload],
+        *,
+        accept: Callable[[Workload], bool] | None = None,
+    ) -> int | None:
+        """The largest of ``values`` whose proposal is accepted, None when none is.
+
+        Args:
+            values: candidates; what is accepted for one must be accepted for every smaller one,
+                as it is when memory grows with the value.
+            propose: the workload for a value.
+            accept: :meth:`affords` unless told.
+        """
+        accept = accept or self.affords
+        ordered = sorted(set(values))
+        low, high = 0, len(ordered)
+        while low < high:
+            middle = (low + high) // 2
+            if accept(propose(ordered[middle])):
+                low = middle + 1
+            else:
+                high = middle
+        return ordered[low - 1] if low else None
+
+    # -- time ----------------------------------------------------------------------------
+
+    def seconds(self, workload: Workload) -> float:
+        """Modelled seconds of a step of another workload."""
+        return figures(workload).time.seconds
+
+    def faster(self, workload: Workload) -> bool:
+        """Whether a proposal shortens the step by more than the model's resolution."""
+        return self.seconds(workload) < self.time.seconds * (1 - LEAST_GAIN)
+
+    def slower(self, workload: Workload) -> bool:
+        """Whether a proposal lengthens the step by more than the model's resolution."""
+        return self.seconds(workload) > self.time.seconds * (1 + LEAST_GAIN)
+
+    def pays(self, workload: Workload) -> bool:
+        """Whether a proposal is affordable and faster."""
+        return self.faster(workload) and self.affords(workload)

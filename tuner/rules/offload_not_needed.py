@@ -1,0 +1,74 @@
+"""Keep states on the card where everything fits with them
+
+What it checks
+--------------
+
+Weights or optimizer states are offloaded between phases, and leaving them on the card is affordable and faster.
+
+Why it matters
+--------------
+
+Offloaded states cross the host link twice per phase that needs them, from pageable memory at a fraction of its speed.
+Where no phase lacks the room, that time is lost.
+
+When it does not apply
+----------------------
+
+The rollout's cache uses the room: then offloading is what makes the rollout fast.
+
+Sources
+-------
+
+verl 0.9.1, ``workers/engine/base.py``, ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``, ``load_fsdp_optimizer``).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.workload import Engine, Workload
+
+RULE = Rule(
+    code="MEM009",
+    name="offload-not-needed",
+    summary="states are offloaded although everything fits with them on the card",
+    severity=Severity.ADVICE,
+    goal=Goal.TIME,
+    numerics=Numerics.EXACT,
+)
+
+# what to keep on the card: weights, optimizer states, or both
+CHOICES: dict[str, dict[str, Any]] = {
+    "weights": {"param_offload": False},
+    "optimizer states": {"optimizer_offload": False},
+    "weights and optimizer states": {"param_offload": False, "optimizer_offload": False},
+}
+
+
+def check(case: Case) -> Finding | None:
+    """Keep on the card whatever makes the shortest step."""
+    workload = case.workload
+    proposals = {name: _kept(workload, changes) for name, changes in CHOICES.items()}
+    paying = [name for name, proposal in proposals.items() if case.pays(proposal)]
+    if not paying:
+        return None
+    best = min(paying, key=lambda name: case.seconds(proposals[name]))
+    return Finding(
+        rule=RULE,
+        message=f"{best} travel to the host and back in every step, although each phase has room for them",
+        severity=RULE.severity,
+        evidence=Evidence.MODELLED,
+        proposal=proposals[best],
+    )
+
+
+def _kept(workload: Workload, changes: dict[str, Any]) -> Workload:
+    def keep(engine: Engine) -> Engine:
+        return engine if engine.streamed_offload else replace(engine, **changes)
+
+    changed = workload.with_actor(engine=keep(workload.actor.engine))
+    if workload.critic is not None:
+        changed = changed.with_critic(engine=keep(workload.critic.engine))
+    return changed
