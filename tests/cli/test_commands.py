@@ -1,0 +1,293 @@
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import typer
+
+from tests.cli.golden import expect
+from tests.cli.runner import ROOT, process, run
+from tuner import __version__
+from tuner.cli import app, pipeline
+from tuner.render.report import schema
+
+CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
+GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")
+ADVISE = ("advise", CONFIG, *GIVEN)
+CHECK = ("check", CONFIG, *GIVEN)
+TIGHTER = "actor_rollout_ref.rollout.gpu_memory_utilization=0.2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--help",), 0),
+        (("-h",), 0),
+        (("--version",), 0),
+        (("-V",), 0),
+        ((), 2),
+        (("nonsense",), 2),
+        (("advise",), 2),
+        (("advise", "--no-such-option", CONFIG), 2),
+        (("advise", CONFIG, "--headroom", "2"), 2),
+        (("advise", "missing.yaml"), 2),
+        (ADVISE, 0),
+        ((*ADVISE, "--output-format", "json"), 0),
+        ((*ADVISE, "--fail-on", "advice"), 1),
+        ((*ADVISE, "--fail-on", "advice", "--output-format", "json"), 1),
+        ((*CHECK, "--fail-on", "advice"), 1),
+        ((*CHECK, "--fail-on", "advice", "--output-format", "json"), 1),
+        (("check", "missing.yaml"), 2),
+        (("check",), 2),
+        (("estimate-memory", "--model", "qwen2.5-7b"), 0),
+        (("estimate-memory", "--model", "no-such-model"), 2),
+        (("rule", "--all"), 0),
+        (("rule", "MEM001"), 0),
+        (("rule", "does-not-fit", "--output-format", "json"), 0),
+        (("rule", "no-such-rule"), 2),
+        (("rule",), 2),
+        (("schema", "report"), 0),
+        (("schema", "nonsense"), 2),
+    ],
+)
+def test_exit_codes(arguments: tuple[str, ...], code: int) -> None:
+    result = run(*arguments)
+    assert result.code == code, result.err
+    assert "Traceback" not in result.err + result.out
+
+
+def test_exit_codes_of_a_process() -> None:
+    assert process("--version").out.startswith(f"tuner {__version__} (Python 3.")
+    missing = process("advise", "missing.yaml")
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err.startswith("error: ")
+    assert len(missing.err.splitlines()) == 1
+
+
+def test_a_bug_is_one_line_and_a_traceback_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug\nof ours")
+
+    monkeypatch.setattr(pipeline, "consult", fail)
+    result = run(*ADVISE)
+    assert result.code == 3
+    assert result.err.startswith("internal error: RuntimeError: a bug\\nof ours; please report")
+    assert len(result.err.splitlines()) == 1
+    assert "Traceback" in run(*ADVISE, "--verbose").err
+    assert run(*CHECK).code == 3
+
+
+def test_control_c_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "consult", interrupt)
+    result = run(*ADVISE)
+    assert result.code == 130
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("arguments", [ADVISE, ("rule", "--all"), ("schema", "report"), ("--help",)])
+def test_a_closed_pipe_is_quiet_and_keeps_the_code(arguments: tuple[str, ...]) -> None:
+    result = process(*arguments, shell="| head -c 1 >/dev/null")
+    assert (result.code, result.err) == (0, "")
+
+
+def test_advice_names_what_it_rests_on() -> None:
+    result = run(*ADVISE)
+    assert result.err == ""
+    for words in (
+        "verl 0.9.1",
+        "qwen2.5-7b",
+        "h100-sxm",
+        "8 x ",
+        "update_actor",
+        "actor_rollout_ref.rollot.n",
+    ):
+        assert words.lower() in result.out.lower()
+
+
+def test_two_runs_give_the_same_bytes() -> None:
+    assert run(*ADVISE, "--output-format", "json").out == run(*ADVISE, "--output-format", "json").out
+
+
+def test_the_report_of_a_real_configuration_validates() -> None:
+    report = json.loads(run(*ADVISE, "--output-format", "json").out)
+    jsonschema.validate(report, schema("report"), cls=jsonschema.Draft202012Validator)
+    settings = {setting["key"]: setting for setting in report["premises"]["settings"]}
+    assert settings["data.train_batch_size"]["location"] == {"source": CONFIG, "line": 10, "column": 3}
+    assert report["premises"]["gpu_reason"] == "--gpu"
+
+
+def test_text_and_json_agree() -> None:
+    text = run(*ADVISE).out
+    for phase in json.loads(run(*ADVISE, "--output-format", "json").out)["memory"]["phases"]:
+        assert f"{phase['phase']:<14} {phase['peak_bytes'] / 2**30:>6.1f} GiB" in text
+
+
+def test_overrides_come_after_an_optional_mark() -> None:
+    plain = json.loads(run(*ADVISE, TIGHTER, "--output-format", "json").out)
+    marked = json.loads(run(*ADVISE, "--output-format", "json", "--", TIGHTER).out)
+    assert plain["workload"] == marked["workload"]
+    assert plain["workload"]["rollout"]["memory_fraction"] == 0.2
+    added = run(*ADVISE, "-f", "json", "--", "+data.seed=1", "~actor_rollout_ref.actor.use_kl_loss")
+    assert added.code == 0, added.err
+    assert json.loads(added.out)["workload"]["reference"] is None
+
+
+def test_standard_input_is_a_configuration_too() -> None:
+    result = run("advise", "-", *GIVEN, "-f", "json", stdin=Path(CONFIG).read_text())
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["workload"]["batch"]["prompts"] == 512
+
+
+def test_options_stand_above_the_configuration() -> None:
+    options = ("--gpus-per-node", "4", "--nodes", "2", "--model", "qwen2.5-0.5b", "--host-memory", "512")
+    report = json.loads(run(*ADVISE, *options, "-f", "json").out)
+    cluster = report["workload"]["cluster"]
+    assert (cluster["gpus_per_node"], cluster["nodes"], cluster["host_memory_bytes"]) == (4, 2, 512 * 2**30)
+    assert report["workload"]["model"]["hidden"] == 896
+    assert report["premises"]["gpus_reason"] == "--gpus-per-node and --nodes"
+
+
+def test_check_prints_one_line_per_finding_and_a_count() -> None:
+    result = run(*CHECK, "--fail-on", "error")
+    lines = result.out.splitlines()
+    assert lines
+    assert all(line.startswith(f"{CONFIG}:") for line in lines)
+    assert result.err.startswith("1 file checked: ")
+    assert result.err.count("\n") == 1
+    report = json.loads(run(*CHECK, "-f", "json").out)
+    jsonschema.validate(report, schema("check"), cls=jsonschema.Draft202012Validator)
+    assert len(report["findings"]) == len(lines)
+
+
+def test_check_goes_on_after_a_file_that_cannot_be_used(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("a: [1\n")
+    result = run("check", str(broken), CONFIG, *GIVEN)
+    assert result.code == 2
+    assert CONFIG in result.out
+    assert result.err.splitlines()[0].startswith("error: ")
+    assert "broken.yaml" in result.err
+    assert "2 files checked, 1 unreadable: " in result.err
+
+
+def test_a_job_that_does_not_fit_is_a_line_of_check() -> None:
+    result = run("check", CONFIG, "--gpu", "l4", "--gpus-per-node", "2")
+    assert result.code == 1
+    assert ":1:1: error MEM001 does-not-fit: " in result.out
+
+
+BAD_FILES = {
+    "empty": b"",
+    "binary": bytes(range(256)),
+    "broken": b"a: [1, 2\nb: 3\n",
+    "duplicate": b"data:\n  train_batch_size: 1\n  train_batch_size: 2\n",
+    "list": b"- a\n- b\n",
+    "object": b'data: !!python/object/apply:os.system ["touch /tmp/owned"]\n',
+    "bomb": b"a: &a [x,x,x,x,x,x,x,x,x]\n"
+    + b"".join(b"%c: &%c [%s]\n" % (i + 1, i + 1, b",".join([b"*%c" % i] * 9)) for i in range(97, 106)),
+    "huge": b"# " + b"x" * 10_000_000 + b"\nalgorithm: {}\n",
+    "type": b"actor_rollout_ref: {model: {path: Qwen/Qwen2.5-7B}, rollout: {n: many, name: vllm}}\n",
+    "model": b"actor_rollout_ref: {model: {path: nobody/unheard-of}, rollout: {name: vllm}}\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_one_message(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.yaml"
+    path.write_bytes(BAD_FILES[name])
+    result = run("advise", str(path), *GIVEN)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: ")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_an_unknown_model_is_blamed_on_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(BAD_FILES["model"])
+    assert f"{path}:1:29: actor_rollout_ref.model.path: " in run("advise", str(path), *GIVEN).err
+    (tmp_path / "folder").mkdir()
+    result = run(*ADVISE, f"actor_rollout_ref.model.path={tmp_path}/folder")
+    assert result.code == 2
+    assert "command line:1:" in result.err
+    assert "config.json" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("advise", str(ROOT)), "directory"),
+        (("advise", "data.train_batch_size=8"), "put the YAML file first"),
+        (("advise", CONFIG, "--gpu", "h1000"), "h1000"),
+        (("advise", CONFIG, "--verl-version", "latest"), "is not a verl release"),
+        (("advise", CONFIG, "--model", str(ROOT / "tests")), "config.json"),
+        ((*ADVISE, "a=[1"), "a=[1"),
+        (("rule", "does-not-fi"), "did you mean does-not-fit"),
+        (("rule", "MEM001", "--all"), "--all"),
+    ],
+)
+def test_bad_arguments_are_one_message(arguments: tuple[str, ...], words: str) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "arguments", "coloured"),
+    [
+        ({}, (), False),
+        ({"FORCE_COLOR": "1"}, (), True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, (), False),
+        ({"NO_COLOR": "1"}, ("--color", "always"), True),
+        ({"FORCE_COLOR": "1"}, ("--color", "never"), False),
+    ],
+)
+def test_colour(
+    env: dict[str, str], arguments: tuple[str, ...], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b" in run(*ADVISE, *arguments).out) is coloured
+
+
+def test_an_ascii_terminal_gets_ascii(tmp_path: Path) -> None:
+    config = tmp_path / "显存.yaml"
+    config.write_bytes(Path(CONFIG).read_bytes())
+    result = process("advise", str(config), *GIVEN, env={"PYTHONIOENCODING": "ascii"})
+    assert result.code == 0, result.err
+    assert result.out.isascii()
+    assert "|" in result.out
+
+
+def test_columns_narrow_the_bars_and_never_a_line_of_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = run(*CHECK).out
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run(*CHECK).out == wide
+    bars = [line for line in run(*ADVISE).out.splitlines() if "│" in line]
+    assert bars
+    assert max(len(line) for line in bars) <= 40
+
+
+def test_commands_and_options_change_only_on_purpose() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    lines = []
+    for name, command in commands.items():
+        for parameter in command.params:
+            lines.append(f"{name} {'/'.join(parameter.opts)}")
+            assert getattr(parameter, "help", None), f"{lines[-1]} has no help"
+        assert "Examples:" in command.epilog
+    expect("options.txt", "\n".join(lines))
+
+
+def test_help_comes_without_the_libraries_of_the_commands() -> None:
+    import subprocess
+    import sys
+
+    heavy = "{'pydantic', 'yaml', 'hydra', 'omegaconf', 'rich', 'tuner.rules', 'tuner.trainers'}"
+    code = f"import sys, tuner.cli; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -1,0 +1,60 @@
+import json
+
+import jsonschema
+import pytest
+
+from tests.cli import answers
+from tests.cli.golden import expect
+from tuner.render.concise import lines
+from tuner.render.json import advice_json, check_json
+from tuner.render.report import SCHEMAS, schema
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_schemas_are_valid_and_named(name: str) -> None:
+    content = schema(name)
+    jsonschema.Draft202012Validator.check_schema(content)
+    assert content["$id"] == f"urn:tuner:schema:{name}:1.0"
+
+
+def test_the_report_validates_and_holds_raw_bytes() -> None:
+    answer = answers.answer()
+    report = json.loads(advice_json(answer))
+    jsonschema.validate(report, schema("report"), cls=jsonschema.Draft202012Validator)
+    phases = {phase["phase"]: phase for phase in report["memory"]["phases"]}
+    update = phases["update_actor"]
+    assert report["verdict"] == "does_not_fit"
+    assert report["memory"]["worst_phase"] == "update_actor"
+    assert update["peak_bytes"] == answer.advice.estimate.worst.peak_bytes
+    peak = next(moment for moment in update["moments"] if moment["name"] == update["peak_moment"])
+    assert sum(term["bytes"] for term in peak["terms"]) == update["peak_bytes"]
+    assert update["seconds"] == 29.9
+
+
+def test_the_report_holds_settings_with_their_origin_and_unknown_keys() -> None:
+    premises = json.loads(advice_json(answers.answer()))["premises"]
+    fraction, budget = premises["settings"]
+    assert (fraction["value"], fraction["layer"]) == (0.6, "override")
+    assert (budget["value"], budget["location"]) == (
+        16384,
+        {"source": "config.yaml", "line": 12, "column": 5},
+    )
+    assert premises["unknown_keys"][0]["nearest"] == "actor_rollout_ref.rollout.n"
+
+
+def test_the_report_holds_findings_in_order_with_prices() -> None:
+    report = json.loads(advice_json(answers.answer()))
+    assert [finding["code"] for finding in report["findings"]] == ["CFG901", "MEM901", "KRN901"]
+    assert report["findings"][0]["price"] is None
+    assert report["findings"][1]["price"]["seconds_after"] == 104.0
+    assert report["combination"]["fits"] is True
+
+
+def test_the_published_schema_changes_only_on_purpose() -> None:
+    expect("report.schema.json", json.dumps(schema("report"), indent=1))
+
+
+def test_check_json_validates() -> None:
+    text = check_json(lines(answers.answer()), ["config.yaml: broken"])
+    jsonschema.validate(json.loads(text), schema("check"), cls=jsonschema.Draft202012Validator)
+    assert json.loads(text)["unreadable"] == ["config.yaml: broken"]

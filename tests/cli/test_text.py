@@ -1,0 +1,168 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.cli import answers
+from tests.cli.golden import expect
+from tuner.advise import Verdict
+from tuner.memory import Item
+from tuner.render.bars import PARTS, chart
+from tuner.render.recommendations import pasteable, price
+from tuner.render.terminal import Terminal, plain
+from tuner.render.text import advice_text, verdict
+from tuner.units import GIB
+from tuner.workload import Phase
+
+PAPER = Terminal(width=80)
+PROBLEM = "the rollout engine has no room for a KV cache"
+
+
+def bars(text: str) -> dict[str, str]:
+    """Phase and bar of each line of a chart."""
+    names = "|".join(phase.value for phase in Phase)
+    found = (re.match(rf"  ({names}) +[\d.]+ GiB(?: +\d+%)? (.*)", line) for line in text.splitlines())
+    return {match[1]: match[2] for match in found if match}
+
+
+def test_whole_text_at_80_columns() -> None:
+    expect("advice-80.txt", advice_text(answers.answer(), PAPER))
+
+
+def test_whole_text_in_ascii_at_40_columns() -> None:
+    text = advice_text(answers.answer(assumed=True), Terminal(width=40, unicode=False), terms=True)
+    assert text.isascii()
+    expect("advice-40-ascii.txt", text)
+
+
+def test_whole_text_in_colour() -> None:
+    coloured = advice_text(answers.answer(), Terminal(width=80, colour=True))
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == advice_text(answers.answer(), PAPER)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_only_lines_to_paste_or_find_are_longer_than_the_screen(width: int) -> None:
+    text = advice_text(answers.answer(assumed=True), Terminal(width=width))
+    long = [line for line in text.splitlines() if len(line) > width]
+    assert all("actor_rollout_ref." in line for line in long)
+    assert all(len(line) <= width for line in chart(answers.estimate(), Terminal(width=width)).splitlines())
+
+
+def test_every_item_has_a_letter_and_a_colour_of_its_own() -> None:
+    assert {part.item for part in PARTS} == set(Item)
+    assert len({part.letter for part in PARTS}) == len({part.colour for part in PARTS}) == len(PARTS)
+
+
+def test_a_bar_is_in_proportion_and_marks_the_capacity() -> None:
+    drawn = bars(chart(answers.estimate(logits=60.0), Terminal(width=80, unicode=False)))
+    fitting, over = drawn["rollout"], drawn["update_actor"]
+    assert fitting.index("|") == over.index("|")
+    cells = len(over) - 1
+    assert over.count("L") == pytest.approx(cells * 60.0 / 86.9, abs=1)
+    assert fitting.count("K") == pytest.approx(cells * 30.8 / 86.9, abs=1)
+    assert over.index("|") == pytest.approx(cells * 79.6 / 86.9, abs=1)
+    assert fitting.endswith("|")
+    assert not over.endswith("|")
+
+
+def test_parts_can_be_told_apart_without_colour() -> None:
+    assert bars(chart(answers.estimate(), PAPER))["rollout"].replace("█", "").split() == ["POEKC", "│"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "logits", "expected"),
+    [
+        (Verdict.FITS, 30.0, "FITS: update_actor peaks at 56.9 GiB of 79.6 GiB; 22.7 GiB (29%) stay free."),
+        (
+            Verdict.TIGHT,
+            50.0,
+            "TIGHT: update_actor peaks at 76.9 GiB of 79.6 GiB; 2.7 GiB stay free, the headroom",
+        ),
+        (
+            Verdict.FITS_WHILE_SHORT,
+            60.0,
+            "FITS WHILE SHORT: sequences may average 1,024 of at most 2,048 tokens; at full length",
+        ),
+        (
+            Verdict.DOES_NOT_FIT,
+            60.0,
+            "DOES NOT FIT: update_actor peaks at 86.9 GiB of 79.6 GiB, 7.3 GiB too much.",
+        ),
+    ],
+)
+def test_the_verdict_says_where_and_by_how_much(kind: Verdict, logits: float, expected: str) -> None:
+    said = verdict(answers.advice(kind, logits=logits), Terminal(width=200))
+    assert said.startswith(expected)
+    assert ("Largest parts: logits 60.0 GiB" in said) == (logits == 60.0)
+
+
+def test_a_job_that_cannot_start_says_why() -> None:
+    advice = answers.advice(logits=30.0)
+    advice = replace(advice, estimate=replace(advice.estimate, problems=(PROBLEM,)))
+    said = verdict(advice, PAPER)
+    assert said.startswith("CANNOT START")
+    assert PROBLEM in said
+
+
+def test_other_phases_that_do_not_fit_are_named() -> None:
+    advice = replace(answers.advice(), estimate=answers.estimate(logits=60.0, capacity=50.0))
+    assert "Too large as well: rollout 51.6 GiB." in verdict(advice, Terminal(width=200))
+
+
+def test_an_assumed_gpu_is_said_loudly() -> None:
+    text = advice_text(answers.answer(assumed=True), PAPER)
+    assert "ASSUMED: no GPU was named" in text
+    assert "ASSUMED" not in advice_text(answers.answer(), PAPER)
+
+
+def test_no_advice_is_said_too() -> None:
+    advice = replace(answers.advice(Verdict.FITS, logits=10.0), recommendations=(), combination=None)
+    text = advice_text(answers.answer(advice), PAPER)
+    assert "No advice" in text
+    assert "All together" not in text
+
+
+def test_a_price_counts_both_phases_and_time() -> None:
+    cost = answers.recommendations()[1].price
+    assert cost is not None
+    said = price(cost, PAPER, capacity_bytes=round(79.6 * GIB))
+    assert said == "update_actor 86.9 → 61.2 GiB; then it fits; step 4% slower (modelled)"
+    unchanged = replace(cost, phase=Phase.ROLLOUT, before_bytes=GIB, after_bytes=GIB, seconds_after=100.1)
+    said = price(unchanged, PAPER, capacity_bytes=100 * GIB)
+    assert said == "worst phase 86.9 → 61.2 GiB; same step time (modelled)"
+
+
+def test_advice_that_is_due_only_later_is_told_apart() -> None:
+    advice = answers.advice()
+    assert advice.combination is not None
+    later = replace(advice.combination, rules=("fused-something", "late-one"))
+    text = advice_text(answers.answer(replace(advice, combination=later)), PAPER)
+    assert "from fused-something; once these are followed late-one" in text
+
+
+def test_a_combination_that_does_not_fit_says_by_how_much() -> None:
+    advice = answers.advice()
+    assert advice.combination is not None
+    short = replace(advice.combination, estimate=answers.estimate(logits=55.0))
+    text = advice_text(answers.answer(replace(advice, combination=short)), PAPER)
+    assert "All together: still does not fit, 2.3 GiB too much; worst phase 86.9" in text
+
+
+def test_overrides_are_pasteable() -> None:
+    assert pasteable("a.b=1e-6") == "a.b=1e-6"
+    assert pasteable("a.b=[x,y]") == "'a.b=[x,y]'"
+    assert pasteable("~a.b") == "'~a.b'"
+
+
+def test_text_of_the_user_is_shown_as_it_is_written() -> None:
+    assert plain("trainer.logger=[console] :warning: 显存") == "trainer.logger=[console] :warning: 显存"
+    assert plain("a\x1b[31mb\nc\u202ed\x07") == "a\\x1b[31mb\\nc\\u202ed\\x07"
+    hostile = answers.recommendations()[0]
+    hostile = replace(
+        hostile, finding=replace(hostile.finding, message="[bold]\x1b[2J"), overrides=("a=\x1b[0m",)
+    )
+    advice = replace(answers.advice(), recommendations=(hostile,))
+    text = advice_text(answers.answer(advice), PAPER)
+    assert "\x1b" not in text
+    assert "[bold]\\x1b[2J" in text

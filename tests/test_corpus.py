@@ -1,0 +1,61 @@
+"""Every launch of verl's own scripts gives advice or one clear message."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import Result, run
+
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "verl-launches.jsonl"
+NOT_A_TRAINER = {  # entry points that train no policy with rollouts, and the words that name them
+    "sft": "supervised fine-tuning",
+    "generation": "generation",
+    "eval": "evaluation",
+}
+
+pytestmark = pytest.mark.skipif(not CORPUS.exists(), reason="the recorded launches are not at hand")
+
+
+def _launches() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in CORPUS.read_text().splitlines()] if CORPUS.exists() else []
+
+
+def _advise(launch: dict[str, Any]) -> Result:
+    release = launch["tags"][0].removeprefix("v")
+    arguments = ["advise", "/dev/null", "--verl-version", release, "--gpu", "h100-sxm"]
+    return run(*arguments, "--", *launch["overrides"])
+
+
+@pytest.fixture(scope="module")
+def results() -> list[tuple[dict[str, Any], Result]]:
+    return [(launch, _advise(launch)) for launch in _launches()]
+
+
+def test_each_launch_ends_in_advice_or_one_message(results: list[tuple[dict[str, Any], Result]]) -> None:
+    assert len(results) == 403
+    for launch, result in results:
+        where = f"{launch['path']} {launch['tags']}: {result.err}"
+        if result.code == 0:
+            assert result.out.split(":")[0] in {"FITS", "TIGHT", "FITS WHILE SHORT", "DOES NOT FIT"}, where
+            assert not result.err, where
+        else:
+            assert result.code == 2, where
+            assert result.err.startswith("error: "), where
+            assert result.err.count("\n") == 1, where
+            assert not result.out, where
+
+
+def test_most_launches_are_advised(results: list[tuple[dict[str, Any], Result]]) -> None:
+    trainers = [result for launch, result in results if launch["entry"].endswith("main_ppo")]
+    assert sum(result.code == 0 for result in trainers) >= 0.8 * len(trainers)
+
+
+def test_other_entry_points_are_named(results: list[tuple[dict[str, Any], Result]]) -> None:
+    for launch, result in results:
+        module = launch["entry"].rsplit(".", 1)[-1]
+        kind = next((kind for kind in NOT_A_TRAINER if kind in module), None)
+        if kind is not None:
+            assert result.code == 2, launch["entry"]
+            assert NOT_A_TRAINER[kind] in result.err, f"{launch['entry']}: {result.err}"

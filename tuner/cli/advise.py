@@ -1,0 +1,104 @@
+"""``tuner advise``: priced advice for one configuration."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tuner.cli import options
+
+EXAMPLES = options.examples(
+    "tuner advise config.yaml --gpu h100-sxm",
+    "tuner advise config.yaml actor_rollout_ref.rollout.gpu_memory_utilization=0.7",
+    "tuner advise /dev/null actor_rollout_ref.model.path=Qwen/Qwen3-8B actor_rollout_ref.rollout.name=vllm",
+    "tuner advise config.yaml --model qwen2.5-7b --output-format json -- +data.seed=1 ~reward_model",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="advise", epilog=EXAMPLES)(advise)
+
+
+def advise(
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="A verl configuration in YAML; - reads standard input.")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OVERRIDES...", help="Hydra overrides: key=value, +key=value, ~key."),
+    ] = None,
+    verl_version: options.VerlVersion = None,
+    model: options.Model = None,
+    critic_model: options.CriticModel = None,
+    gpu: options.Gpu = None,
+    gpus_per_node: options.GpusPerNode = None,
+    nodes: options.Nodes = None,
+    host_memory: options.HostMemory = None,
+    headroom: options.Headroom = 0.1,
+    output_format: Annotated[
+        Literal["text", "json"],
+        typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
+    ] = "text",
+    fail_on: Annotated[
+        Literal["error", "warning", "advice", "never"],
+        typer.Option("--fail-on", help="Least severity of a finding that makes the exit code 1."),
+    ] = "never",
+    terms: Annotated[
+        bool, typer.Option("--terms", help="List every memory term of every phase with its formula.")
+    ] = False,
+    color: options.Colour = "auto",
+    verbose: options.Verbose = False,
+) -> None:
+    """Judge one configuration: does it fit, what to change.
+
+    Says where memory is tight, phase by phase, and gives advice with its price and the override to paste.
+    """
+    from tuner.cli.pipeline import Premises, consult
+    from tuner.render.terminal import Terminal, write
+
+    _expect_a_file(config)
+    answer = consult(
+        config,
+        overrides or (),
+        Premises(
+            verl_version=verl_version,
+            model=model,
+            critic_model=critic_model,
+            gpu=gpu,
+            gpus_per_node=gpus_per_node,
+            nodes=nodes,
+            host_memory_gib=host_memory,
+            headroom=headroom,
+        ),
+    )
+    if output_format == "json":
+        from tuner.render.json import advice_json
+
+        write(sys.stdout, advice_json(answer))
+    else:
+        from tuner.render.text import advice_text
+
+        write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), terms=terms))
+    if fail_on != "never":
+        from tuner.findings import Severity
+        from tuner.render.concise import lines
+
+        if any(line.at_least(Severity(fail_on)) for line in lines(answer)):
+            raise typer.Exit(1)
+
+
+def _expect_a_file(config: str) -> None:
+    from tuner.errors import InputError
+
+    if "=" in config and not Path(config).exists():
+        raise InputError(
+            f"the first argument, {config!r}, is an override where a configuration file is expected",
+            hint="put the YAML file first; without one: tuner advise /dev/null key=value ...",
+        )
+    if config.endswith(".sh"):
+        raise InputError(
+            f"{config!r} is a launch script, which is not read",
+            hint="give the overrides of its command: tuner advise /dev/null key=value ...",
+        )

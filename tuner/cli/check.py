@@ -1,0 +1,108 @@
+"""``tuner check``: the same engine as ``advise``, one line per finding, for continuous integration."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tuner.cli import options
+
+if TYPE_CHECKING:
+    from tuner.cli.pipeline import Premises
+    from tuner.render.concise import Line
+
+EXAMPLES = options.examples(
+    "tuner check configs/*.yaml --gpu h100-sxm",
+    "tuner check config.yaml --gpu a100-80g --fail-on error",
+    "tuner check config.yaml --gpu h200 --output-format json",
+)
+BAD_INPUT = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="check", epilog=EXAMPLES)(check)
+
+
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="verl configurations in YAML.")],
+    verl_version: options.VerlVersion = None,
+    model: options.Model = None,
+    critic_model: options.CriticModel = None,
+    gpu: options.Gpu = None,
+    gpus_per_node: options.GpusPerNode = None,
+    nodes: options.Nodes = None,
+    host_memory: options.HostMemory = None,
+    headroom: options.Headroom = 0.1,
+    output_format: Annotated[
+        Literal["concise", "json"],
+        typer.Option("--output-format", "-f", help="One line per finding, or JSON."),
+    ] = "concise",
+    fail_on: Annotated[
+        options.SeverityName,
+        typer.Option("--fail-on", help="Least severity of a finding that makes the exit code 1."),
+    ] = "warning",
+    color: options.Colour = "auto",
+    verbose: options.Verbose = False,
+) -> None:
+    """Judge configurations, one line per finding.
+
+    The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
+    """
+    from tuner.cli.pipeline import Premises
+    from tuner.findings import Severity
+    from tuner.render.concise import concise
+    from tuner.render.terminal import Terminal, plain, write
+
+    premises = Premises(
+        verl_version=verl_version,
+        model=model,
+        critic_model=critic_model,
+        gpu=gpu,
+        gpus_per_node=gpus_per_node,
+        nodes=nodes,
+        host_memory_gib=host_memory,
+        headroom=headroom,
+    )
+    found: list[Line] = []
+    unreadable: list[str] = []
+    for file in files:
+        outcome = _outcome(file, premises)
+        if isinstance(outcome, str):
+            unreadable.append(outcome)
+            write(sys.stderr, f"error: {plain(outcome)}")
+        else:
+            found += outcome
+    if output_format == "json":
+        from tuner.render.json import check_json
+
+        write(sys.stdout, check_json(found, unreadable))
+    elif found:
+        terminal = Terminal.of(sys.stdout, color)
+        write(sys.stdout, "\n".join(concise(line, terminal) for line in found))
+    write(sys.stderr, _count(found, files=len(files), unreadable=len(unreadable)))
+    if unreadable:
+        raise typer.Exit(BAD_INPUT)
+    if any(line.at_least(Severity(fail_on)) for line in found):
+        raise typer.Exit(1)
+
+
+def _outcome(file: str, premises: "Premises") -> "list[Line] | str":
+    """The findings of one file, or the message why it cannot be used; the other files are still checked."""
+    from tuner.cli.pipeline import consult
+    from tuner.errors import TunerError
+    from tuner.render.concise import lines
+
+    try:
+        return list(lines(consult(file, (), premises)))
+    except TunerError as error:
+        return str(error) if file in str(error) else f"{file}: {error}"
+
+
+def _count(found: "list[Line]", *, files: int, unreadable: int) -> str:
+    from tuner.findings import Severity
+
+    counts = {severity: sum(line.finding.severity is severity for line in found) for severity in Severity}
+    text = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
+    unread = f", {unreadable} unreadable" if unreadable else ""
+    return f"{files} file{'s' if files != 1 else ''} checked{unread}: {text or 'no findings'}"

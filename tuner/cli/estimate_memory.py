@@ -1,0 +1,87 @@
+"""``tuner estimate-memory``: what the output head, the activations and the KV cache take."""
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from tuner.cli import options
+
+EXAMPLES = options.examples(
+    "tuner estimate-memory --vocab 152k --tokens 16k",
+    "tuner estimate-memory --vocab 151936 --tokens 8192 --hidden 2048 --dtype float32",
+    "tuner estimate-memory --model qwen2.5-7b --tokens 16k",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="estimate-memory", epilog=EXAMPLES)(estimate_memory)
+
+
+def estimate_memory(
+    vocab: Annotated[
+        str | None,
+        typer.Option(
+            "--vocab", metavar="COUNT", help="Vocabulary entries; k means 1000.", show_default="the model's"
+        ),
+    ] = None,
+    tokens: Annotated[
+        str,
+        typer.Option("--tokens", metavar="COUNT", help="Tokens of one micro-batch on one GPU; k means 1024."),
+    ] = "16k",
+    hidden: Annotated[
+        str | None,
+        typer.Option(
+            "--hidden",
+            metavar="COUNT",
+            help="Hidden width, which the fused heads depend on.",
+            show_default="the model's, else 3584",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str,
+        typer.Option("--dtype", metavar="NAME", help="Number format of logits, activations and KV cache."),
+    ] = "bf16",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME|DIR|FILE",
+            help="Bundled model name, model folder or config.json; adds its activations and KV cache.",
+            show_default=False,
+        ),
+    ] = None,
+    output_format: Annotated[
+        Literal["text", "json"],
+        typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
+    ] = "text",
+    color: options.Colour = "auto",
+    verbose: options.Verbose = False,
+) -> None:
+    """Weigh the output head, activations and KV cache.
+
+    Compares every way to compute log-probabilities and entropy by its memory, forward-only and in training.
+    """
+    from tuner.dtypes import parse_dtype
+    from tuner.errors import InputError
+    from tuner.models import find_model
+    from tuner.render.head_table import HeadSizes, head_text
+    from tuner.render.terminal import Terminal, write
+    from tuner.units import KIB, parse_count
+
+    shape = find_model(model) if model is not None else None
+    if vocab is None and shape is None:
+        raise InputError("neither a vocabulary nor a model is given", hint="add --vocab 152k or --model NAME")
+    sizes = HeadSizes(
+        tokens=parse_count(tokens, thousand=KIB),
+        vocab=parse_count(vocab) if vocab is not None else (shape.vocab if shape else 0),
+        hidden=parse_count(hidden) if hidden is not None else (shape.hidden if shape else 3584),
+        dtype=parse_dtype(dtype),
+    )
+    if output_format == "json":
+        from tuner.render.json import head_json
+
+        write(sys.stdout, head_json(sizes, shape))
+    else:
+        write(sys.stdout, head_text(sizes, shape, Terminal.of(sys.stdout, color)))

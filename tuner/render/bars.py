@@ -1,0 +1,117 @@
+"""One bar per phase: what fills the card, with the capacity marked.
+
+A part begins with its letter and is filled with blocks (with its letter where blocks cannot be
+shown), so parts are told apart without colour. Colours are Okabe and Ito's, safe for colour-blind
+readers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+
+from tuner.memory import Estimate, Item, PhaseEstimate
+from tuner.render.numbers import gib, percent
+from tuner.render.terminal import Terminal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """How one item is drawn."""
+
+    item: Item
+    letter: str
+    label: str
+    colour: int  # of the 256-colour palette
+
+
+PARTS = (
+    Part(item=Item.PARAMETERS, letter="P", label="parameters", colour=32),
+    Part(item=Item.GRADIENTS, letter="G", label="gradients", colour=36),
+    Part(item=Item.OPTIMIZER, letter="O", label="optimizer states", colour=214),
+    Part(item=Item.UNSHARDED, letter="U", label="unsharded layers", colour=117),
+    Part(item=Item.ACTIVATIONS, letter="A", label="activations", colour=221),
+    Part(item=Item.LOGITS, letter="L", label="logits", colour=202),
+    Part(item=Item.ENGINE, letter="E", label="rollout engine", colour=175),
+    Part(item=Item.KV_CACHE, letter="K", label="KV cache", colour=139),
+    Part(item=Item.SYNC, letter="S", label="weight sync", colour=187),
+    Part(item=Item.OVERHEAD, letter="C", label="CUDA context and buffers", colour=246),
+)
+
+_NAME_WIDTH = max(len("update_weights"), len("phase"))
+_PEAK_WIDTH = len("1234.5 GiB")
+_SHARE_WIDTH = len(" 1000%")
+_ROOMY = 60  # columns from which the share has a column of its own
+
+
+def chart(estimate: Estimate, terminal: Terminal) -> str:
+    """All phases on one scale, a line for each, and a legend of the parts that occur."""
+    scale = max(estimate.capacity_bytes, estimate.worst.peak_bytes)
+    shares = terminal.width >= _ROOMY
+    left = 2 + _NAME_WIDTH + 1 + _PEAK_WIDTH + (_SHARE_WIDTH if shares else 0) + 1
+    cells = max(4, terminal.width - left - 1)
+    mark = round(cells * estimate.capacity_bytes / scale)
+    lines = [_head(estimate, terminal, left=left, mark=mark, shares=shares)]
+    for phase in estimate.phases:
+        peak = gib(phase.peak_bytes).rjust(_PEAK_WIDTH)
+        share = percent(phase.peak_bytes / estimate.capacity_bytes).rjust(_SHARE_WIDTH) if shares else ""
+        over = phase.peak_bytes > estimate.capacity_bytes
+        label = f"  {phase.phase.value:<{_NAME_WIDTH}} {peak}{share} "
+        label = terminal.style(label, "bold", "red") if over else label
+        lines.append(label + _bar(phase, terminal, scale=scale, cells=cells, mark=mark))
+    return "\n".join([*lines, "", _legend(estimate.phases, terminal)])
+
+
+def _head(estimate: Estimate, terminal: Terminal, *, left: int, mark: int, shares: bool) -> str:
+    names = f"  {'phase':<{_NAME_WIDTH}} {'peak':>{_PEAK_WIDTH}}" + (
+        "share".rjust(_SHARE_WIDTH) if shares else ""
+    )
+    capacity = f"{gib(estimate.capacity_bytes)} {'▼' if terminal.unicode else 'v'}"
+    room = left + mark + 1 - len(names)
+    line = names + (capacity.rjust(room) if room > len(capacity) else "")
+    return terminal.style(line, "dim")
+
+
+def _bar(phase: PhaseEstimate, terminal: Terminal, *, scale: int, cells: int, mark: int) -> str:
+    """One character per cell, the mark between the cells that fit the card and those that do not."""
+    amounts = [phase.bytes_of(part.item) for part in PARTS]
+    ends = [round(cells * total / scale) for total in accumulate(amounts)]
+    owners: list[tuple[Part | None, bool]] = [
+        (part, position == start)
+        for part, start, end in zip(PARTS, [0, *ends], ends, strict=False)
+        for position in range(start, end)
+    ]
+    owners += [(None, False)] * (cells - len(owners))
+    edge = terminal.style("│" if terminal.unicode else "|", "bold")
+    return (_paint(owners[:mark], terminal) + edge + _paint(owners[mark:], terminal)).rstrip()
+
+
+def _paint(owners: Sequence[tuple[Part | None, bool]], terminal: Terminal) -> str:
+    """The cells of one side of the mark, equal ones painted at once."""
+    painted = ""
+    for (part, first), run in groupby(owners):
+        length = len(list(run))
+        if part is None:
+            painted += " " * length
+        elif first or not terminal.unicode:
+            painted += terminal.paint(part.letter * length, f"30;48;5;{part.colour}")
+        else:
+            painted += terminal.paint("█" * length, f"38;5;{part.colour}")
+    return painted
+
+
+def _legend(phases: Sequence[PhaseEstimate], terminal: Terminal) -> str:
+    present = [part for part in PARTS if any(phase.bytes_of(part.item) for phase in phases)]
+    lines: list[list[Part]] = [[]]
+    used = 0
+    for part in present:
+        width = len(part.label) + 4
+        if lines[-1] and used + width > terminal.width:
+            lines.append([])
+            used = 0
+        lines[-1].append(part)
+        used += width
+    return "\n".join(
+        "  "
+        + "  ".join(f"{terminal.paint(part.letter, f'30;48;5;{part.colour}')} {part.label}" for part in line)
+        for line in lines
+    )

@@ -1,0 +1,74 @@
+"""One line per finding, for continuous integration and editors. Lines are never wrapped."""
+
+from dataclasses import dataclass
+
+from tuner.errors import Location
+from tuner.findings import Finding, Severity
+from tuner.render import does_not_fit, unknown_key
+from tuner.render.answer import Answer
+from tuner.render.recommendations import SEVERITY_COLOURS, pasteable
+from tuner.render.terminal import Terminal, plain
+
+_ORDER = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A finding with its place in the user's input."""
+
+    location: Location
+    finding: Finding
+    overrides: tuple[str, ...]
+
+    def at_least(self, severity: Severity) -> bool:
+        """Whether the finding is as bad as ``severity`` or worse."""
+        return _ORDER[self.finding.severity] <= _ORDER[severity]
+
+
+def lines(answer: Answer) -> tuple[Line, ...]:
+    """All findings, with a bad verdict and unknown keys among them, worst first, then in the file's order."""
+    found = [
+        Line(
+            location=_location(answer, item.finding, item.overrides),
+            finding=item.finding,
+            overrides=item.overrides,
+        )
+        for item in answer.advice.recommendations
+    ]
+    missing = does_not_fit.check(answer.advice)
+    others = [*([missing] if missing is not None else []), *unknown_key.check(answer)]
+    found += [Line(location=_location(answer, other, ()), finding=other, overrides=()) for other in others]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(line: Line) -> tuple[int, str, int, int, str]:
+    place = line.location
+    code = line.finding.rule.code
+    return (_ORDER[line.finding.severity], place.source, place.line or 0, place.column or 0, code)
+
+
+def concise(line: Line, terminal: Terminal) -> str:
+    """``path:line:col: severity CODE name: message (override: ...)``."""
+    place, finding = line.location, line.finding
+    severity = terminal.style(finding.severity.value, SEVERITY_COLOURS[finding.severity])
+    where = f"{plain(place.source)}:{place.line or 1}:{place.column or 1}"
+    text = f"{where}: {severity} {finding.rule.code} {finding.rule.name}: {plain(finding.message)}"
+    if line.overrides:
+        text += f" (override: {' '.join(pasteable(override) for override in line.overrides)})"
+    return text
+
+
+def _place(answer: Answer) -> Location:
+    return Location(source=answer.source, line=1, column=1)
+
+
+def _location(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Location:
+    """The finding's own place, else where the user set a key that it names, else the top of the file."""
+    if finding.location is not None:
+        return finding.location
+    named = [override.lstrip("+~").partition("=")[0] for override in overrides]
+    for key in (*finding.keys, *named):
+        origin = answer.settings.origin(key) if answer.settings.is_set(key) else None
+        if origin is not None and origin.location is not None:
+            return origin.location
+    return _place(answer)

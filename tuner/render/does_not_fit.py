@@ -1,0 +1,59 @@
+"""The job needs more memory than a GPU has
+
+What it checks
+--------------
+
+Whether any phase peaks above the capacity of the GPU, or the rollout engine has no room for a KV cache.
+This is the verdict of the memory model itself, given as a finding so that a check can fail on it.
+It is an error where the job cannot fit, and a warning where it fits while its sequences are short.
+
+Why it matters
+--------------
+
+The job ends with an out-of-memory error, in the first step or, for optimizer states, in the second.
+A job with static micro-batches can run for days and fail when its responses have grown.
+The findings of other rules say what to change; this one only says that something must.
+
+When it does not apply
+----------------------
+
+A job that fits with less than the stated headroom is not reported here.
+Fragmentation and libraries outside the model's terms can still make a tight job fail.
+
+Sources
+-------
+
+The page on the memory model lists every term and what it was compared with.
+"""  # noqa: D415 - the first line is the page's title
+
+from tuner.advise import Advice, Verdict
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.render.numbers import gib
+
+RULE = Rule(
+    code="MEM001",
+    name="does-not-fit",
+    summary="the job needs more memory than a GPU has",
+    severity=Severity.ERROR,
+    goal=Goal.MEMORY,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(advice: Advice) -> Finding | None:
+    """The verdict as a finding; None when the job fits, however tightly."""
+    if advice.verdict in (Verdict.FITS, Verdict.TIGHT):
+        return None
+    estimate = advice.estimate
+    short = advice.verdict is Verdict.FITS_WHILE_SHORT
+    worst = estimate.worst
+    peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} of {gib(estimate.capacity_bytes)}"
+    length = [f"fits while sequences average at most {advice.mean_tokens:,} tokens"] if short else []
+    return Finding(
+        rule=RULE,
+        message="; ".join([*length, peak, *estimate.problems]),
+        severity=Severity.WARNING if short else RULE.severity,
+        evidence=Evidence.MODELLED,
+        phase=worst.phase,
+    )

@@ -1,0 +1,180 @@
+"""Every way to compute log-probabilities and entropy side by side, and what else a model's tokens take."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from tuner.dtypes import DType
+from tuner.memory.activations import all_layers_saved_bytes, layer_input_bytes
+from tuner.memory.logits import head_peak_bytes, published_rule_bytes
+from tuner.model_shape import ModelShape
+from tuner.render.numbers import gib
+from tuner.render.terminal import Terminal, plain
+from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Scaling
+
+CHUNK_TOKENS = 2048  # verl's default for chunked entropy
+_COLUMN = 11
+_gib = partial(gib, decimals=2)  # the leanest ways take some 10 MiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadSizes:
+    """One micro-batch on one GPU."""
+
+    tokens: int
+    vocab: int
+    hidden: int
+    dtype: DType
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRow:
+    """The peak of one way, in each direction, without and with entropy."""
+
+    name: str
+    forward_bytes: int
+    forward_entropy_bytes: int
+    training_bytes: int
+    training_entropy_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRow:
+    """What tokens of a model take besides the output head."""
+
+    name: str
+    bytes_per_token: int
+    bytes: int
+
+
+def heads(dtype: DType) -> tuple[tuple[str, OutputHead], ...]:
+    """The ways, from the plainest to the leanest."""
+
+    def logits(
+        *,
+        compiled: bool = False,
+        chunk: int | None = None,
+        checkpointed: bool = False,
+        scaling: Scaling = Scaling.NONE,
+    ) -> OutputHead:
+        return OutputHead(
+            kind=HeadKind.LOGITS,
+            compiled=compiled,
+            chunk_tokens=chunk,
+            checkpointed=checkpointed,
+            scaling=scaling,
+            logits_dtype=dtype,
+        )
+
+    return (
+        ("eager", logits()),
+        ("eager, checkpointed", logits(checkpointed=True)),
+        ("eager, chunked", logits(chunk=CHUNK_TOKENS)),
+        ("eager, chunked, checkpointed", logits(chunk=CHUNK_TOKENS, checkpointed=True)),
+        ("compiled", logits(compiled=True)),
+        ("compiled, chunked", logits(compiled=True, chunk=CHUNK_TOKENS)),
+        ("compiled, temperature copies", logits(compiled=True, scaling=Scaling.COPY)),
+        ("compiled, temperature in place", logits(compiled=True, scaling=Scaling.IN_PLACE)),
+        ("fused, torch", OutputHead(kind=HeadKind.FUSED_TORCH, logits_dtype=dtype)),
+        ("fused, Triton", OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=dtype)),
+        ("fused, Liger", OutputHead(kind=HeadKind.FUSED_LIGER, logits_dtype=dtype)),
+    )
+
+
+def head_rows(sizes: HeadSizes) -> tuple[HeadRow, ...]:
+    """The peak of every way."""
+
+    def peak(head: OutputHead, *, entropy: bool, training: bool) -> int:
+        return head_peak_bytes(
+            head,
+            tokens=sizes.tokens,
+            vocab=sizes.vocab,
+            hidden=sizes.hidden,
+            entropy=entropy,
+            training=training,
+        )
+
+    return tuple(
+        HeadRow(
+            name=name,
+            forward_bytes=peak(head, entropy=False, training=False),
+            forward_entropy_bytes=peak(head, entropy=True, training=False),
+            training_bytes=peak(head, entropy=False, training=True),
+            training_entropy_bytes=peak(head, entropy=True, training=True),
+        )
+        for name, head in heads(sizes.dtype)
+    )
+
+
+def token_rows(sizes: HeadSizes, model: ModelShape) -> tuple[TokenRow, ...]:
+    """KV cache and activations of the whole model on one GPU, nothing divided."""
+    engine = _engine(sizes.dtype)
+    amounts = (
+        ("KV cache", model.kv_values_per_token * model.cached_layers * sizes.dtype.bytes),
+        ("activations, checkpointed", layer_input_bytes(model, engine) * model.layers),
+        ("activations, all kept", all_layers_saved_bytes(model, engine)),
+    )
+    return tuple(
+        TokenRow(name=name, bytes_per_token=amount, bytes=amount * sizes.tokens) for name, amount in amounts
+    )
+
+
+def _engine(dtype: DType) -> Engine:
+    return Engine(
+        backend=Backend.FSDP2,
+        parallel=Parallelism(gpus=1),
+        stored_dtype=DType.FLOAT32,
+        compute_dtype=dtype,
+        reduce_dtype=DType.FLOAT32,
+        optimizer_dtype=DType.FLOAT32,
+        checkpointing=Checkpointing.NONE,
+        packed=True,
+    )
+
+
+def head_text(sizes: HeadSizes, model: ModelShape | None, terminal: Terminal) -> str:
+    """Both tables for a terminal."""
+    title = (
+        f"Output head: {sizes.tokens:,} tokens x {sizes.vocab:,} vocabulary, "
+        f"hidden {sizes.hidden:,}, {sizes.dtype.value}"
+    )
+    published = _gib(published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab))
+    notes = (
+        f"Peaks on one GPU; weights, their gradient and the hidden states are not counted. "
+        f"Chunks are of {CHUNK_TOKENS:,} tokens.",
+        f"The published rule of thumb, tokens x vocabulary x (4 + 2 + 1), gives {published}; "
+        f"none of these ways takes that.",
+    )
+    parts = [
+        terminal.style(terminal.prose(title), "bold"),
+        _head_table(head_rows(sizes), terminal),
+        "\n".join(terminal.prose(note) for note in notes),
+    ]
+    if model is not None:
+        parts.append(_token_table(sizes, model, terminal))
+    return "\n\n".join(parts)
+
+
+def _head_table(rows: tuple[HeadRow, ...], terminal: Terminal) -> str:
+    width = max(len(row.name) for row in rows)
+    group = 2 * _COLUMN
+    head = (
+        "  " + " " * width + "forward only".rjust(group) + "training".rjust(group),
+        "  " + " " * width + ("log-prob".rjust(_COLUMN) + "+ entropy".rjust(_COLUMN)) * 2,
+    )
+    lines = [terminal.style(line, "dim") for line in head]
+    for row in rows:
+        forward = (row.forward_bytes, row.forward_entropy_bytes)
+        amounts = (*forward, row.training_bytes, row.training_entropy_bytes)
+        lines.append(f"  {row.name:<{width}}" + "".join(_gib(amount).rjust(_COLUMN) for amount in amounts))
+    return "\n".join(lines)
+
+
+def _token_table(sizes: HeadSizes, model: ModelShape, terminal: Terminal) -> str:
+    rows = token_rows(sizes, model)
+    width = max(len(row.name) for row in rows)
+    lines = [
+        terminal.style(f"{plain(model.name)}: all {model.layers} layers on one GPU", "bold"),
+        terminal.style(f"  {'':<{width}}{'per token':>18}{f'{sizes.tokens:,} tokens':>16}", "dim"),
+    ]
+    lines += [f"  {row.name:<{width}}{row.bytes_per_token:>12,} bytes{_gib(row.bytes):>16}" for row in rows]
+    return "\n".join(lines)

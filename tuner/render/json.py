@@ -1,0 +1,222 @@
+"""Fills the report's models. Nothing is rounded and nothing is left out."""
+
+from collections.abc import Sequence
+
+from tuner import __version__
+from tuner.advise import Advice, Recommendation
+from tuner.errors import Location
+from tuner.memory import Estimate
+from tuner.memory.logits import published_rule_bytes
+from tuner.model_shape import ModelShape
+from tuner.render.answer import Answer
+from tuner.render.concise import Line
+from tuner.render.head_table import HeadSizes, head_rows, token_rows
+from tuner.render.report import (
+    CheckLine,
+    CheckReport,
+    CombinationReport,
+    FindingReport,
+    HeadReport,
+    MemoryReport,
+    MomentReport,
+    PhaseReport,
+    PhaseTimeReport,
+    Place,
+    Premises,
+    Report,
+    TermReport,
+    TimePart,
+    Unknown,
+    UserSetting,
+)
+from tuner.timing import StepTime
+
+
+def report(answer: Answer) -> Report:
+    """The whole answer."""
+    advice = answer.advice
+    return Report(
+        tuner_version=__version__,
+        premises=_premises(answer),
+        workload=advice.workload,
+        verdict=advice.verdict,
+        mean_tokens=advice.mean_tokens,
+        memory=_memory(advice.estimate, advice.time),
+        rollout=advice.rollout,
+        time=_time(advice.time),
+        findings=tuple(_finding(item) for item in advice.recommendations),
+        combination=_combination(advice),
+    )
+
+
+def advice_json(answer: Answer) -> str:
+    """The report as JSON."""
+    return report(answer).model_dump_json(indent=2)
+
+
+def check_json(lines: Sequence[Line], unreadable: Sequence[str]) -> str:
+    """The findings of several files as JSON."""
+    findings = tuple(
+        CheckLine(
+            path=line.location.source,
+            line=line.location.line or 1,
+            column=line.location.column or 1,
+            severity=line.finding.severity,
+            code=line.finding.rule.code,
+            name=line.finding.rule.name,
+            message=line.finding.message,
+            evidence=line.finding.evidence,
+            overrides=line.overrides,
+        )
+        for line in lines
+    )
+    return CheckReport(
+        tuner_version=__version__, findings=findings, unreadable=tuple(unreadable)
+    ).model_dump_json(indent=2)
+
+
+def head_json(sizes: HeadSizes, model: ModelShape | None) -> str:
+    """The table of the output head as JSON."""
+    return HeadReport(
+        tuner_version=__version__,
+        sizes=sizes,
+        heads=head_rows(sizes),
+        published_rule_bytes=published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab),
+        model=model.name if model is not None else None,
+        tokens=token_rows(sizes, model) if model is not None else (),
+    ).model_dump_json(indent=2)
+
+
+def _premises(answer: Answer) -> Premises:
+    workload = answer.advice.workload
+    critic = workload.critic
+    return Premises(
+        source=answer.source,
+        trainer=workload.release.trainer,
+        release=workload.release.version,
+        release_reason=answer.release_reason,
+        model_reason=answer.model_reason,
+        parameters=workload.model.parameters,
+        active_parameters=workload.model.active_parameters,
+        critic_parameters=critic.model.parameters if critic is not None else None,
+        gpu_reason=answer.gpu_reason,
+        gpu_assumed=answer.gpu_assumed,
+        gpus_reason=answer.gpus_reason,
+        headroom=answer.advice.headroom,
+        settings=_settings(answer),
+        resting_on_defaults=dict(answer.resting),
+        unknown_keys=tuple(
+            Unknown(
+                key=unknown.key,
+                nearest=unknown.nearest,
+                known_in=unknown.known_in,
+                location=_place(unknown.location),
+            )
+            for unknown in answer.unknown
+        ),
+    )
+
+
+def _settings(answer: Answer) -> tuple[UserSetting, ...]:
+    found = (answer.settings.setting(key) for key in answer.settings.user_keys)
+    return tuple(
+        UserSetting(
+            key=setting.key,
+            value=setting.value,
+            layer=setting.origin.layer,
+            location=_place(setting.origin.location) if setting.origin.location is not None else None,
+            text=setting.origin.text,
+        )
+        for setting in found
+        if setting is not None
+    )
+
+
+def _place(location: Location) -> Place:
+    return Place(source=location.source, line=location.line, column=location.column)
+
+
+def _memory(estimate: Estimate, time: StepTime) -> MemoryReport:
+    phases = []
+    for phase in estimate.phases:
+        spent = time.phase(phase.phase)
+        moments = tuple(
+            MomentReport(
+                name=moment.name,
+                bytes=moment.bytes,
+                terms=tuple(
+                    TermReport(
+                        item=term.item,
+                        name=term.name,
+                        bytes=term.bytes,
+                        evidence=term.evidence,
+                        formula=term.formula,
+                    )
+                    for term in moment.terms
+                ),
+            )
+            for moment in phase.moments
+        )
+        phases.append(
+            PhaseReport(
+                phase=phase.phase,
+                peak_bytes=phase.peak_bytes,
+                allocated_bytes=phase.allocated_bytes,
+                peak_moment=phase.peak.name,
+                moments=moments,
+                seconds=spent.seconds if spent is not None else None,
+            )
+        )
+    return MemoryReport(
+        capacity_bytes=estimate.capacity_bytes,
+        worst_phase=estimate.worst.phase,
+        host_bytes=estimate.host_bytes,
+        problems=estimate.problems,
+        phases=tuple(phases),
+    )
+
+
+def _time(time: StepTime) -> tuple[PhaseTimeReport, ...]:
+    return tuple(
+        PhaseTimeReport(
+            phase=phase.phase,
+            seconds=phase.seconds,
+            parts=tuple(TimePart(name=name, seconds=seconds) for name, seconds in phase.parts),
+        )
+        for phase in time.phases
+    )
+
+
+def _finding(item: Recommendation) -> FindingReport:
+    finding = item.finding
+    return FindingReport(
+        code=finding.rule.code,
+        name=finding.rule.name,
+        severity=finding.severity,
+        goal=finding.rule.goal,
+        numerics=finding.rule.numerics,
+        evidence=finding.evidence,
+        phase=finding.phase,
+        message=finding.message,
+        notes=finding.notes,
+        keys=finding.keys,
+        location=_place(finding.location) if finding.location is not None else None,
+        overrides=item.overrides,
+        price=item.price,
+        conflicts=item.conflicts,
+    )
+
+
+def _combination(advice: Advice) -> CombinationReport | None:
+    together = advice.combination
+    if together is None:
+        return None
+    return CombinationReport(
+        rules=together.rules,
+        overrides=together.overrides,
+        fits=together.estimate.fits(),
+        worst_phase=together.estimate.worst.phase,
+        worst_bytes=together.estimate.worst.peak_bytes,
+        memory=_memory(together.estimate, together.time),
+        seconds=together.time.seconds,
+    )

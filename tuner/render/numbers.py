@@ -1,0 +1,41 @@
+"""How numbers are written: the only place that rounds."""
+
+from tuner.units import GIB, GIGA, KIB, MEGA
+
+
+def gib(count_bytes: int, *, decimals: int = 1) -> str:
+    """Bytes as GiB: ``"79.6 GiB"``."""
+    return f"{count_bytes / GIB:.{decimals}f} GiB"
+
+
+def change(before_bytes: int, after_bytes: int) -> str:
+    """Two amounts side by side: ``"60.2 -> 41.0 GiB"``."""
+    return f"{before_bytes / GIB:.1f} -> {gib(after_bytes)}"
+
+
+def same_gib(before_bytes: int, after_bytes: int) -> bool:
+    """True when two amounts are written alike."""
+    return gib(before_bytes) == gib(after_bytes)
+
+
+def percent(share: float) -> str:
+    """A share as a whole percentage: ``"12%"``."""
+    return f"{share * 100:.0f}%"
+
+
+def parameters(count: int) -> str:
+    """Parameters in billions, or millions below one: ``"7.6B"``, ``"494M"``."""
+    return f"{count / GIGA:.1f}B" if count >= GIGA else f"{count / MEGA:.0f}M"
+
+
+def tokens(count: int) -> str:
+    """Tokens with a binary k from 10,240 on where that is exact: ``"16k"``, ``"215,040"``."""
+    return f"{count // KIB}k" if count >= 10 * KIB and count % KIB == 0 else f"{count:,}"
+
+
+def step_change(seconds_before: float, seconds_after: float) -> str:
+    """How the modelled step time changes, in words. Faster and slower are shares of the time before."""
+    share = seconds_after / seconds_before - 1
+    if abs(share) < 0.005:
+        return "same step time (modelled)"
+    return f"step {percent(abs(share))} {'slower' if share > 0 else 'faster'} (modelled)"

@@ -1,0 +1,169 @@
+"""The page of a rule, built from its docstring and its table of cases.
+
+``tuner rule`` and the documentation render the same :class:`RulePage`.
+"""
+
+import json
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+
+from tuner import rules
+from tuner.errors import InputError
+from tuner.findings import Rule
+from tuner.render import does_not_fit, unknown_key
+from tuner.render.recommendations import NUMERICS, SEVERITY_COLOURS, pasteable
+from tuner.render.rst import parse_docstring, plain_text, reflow
+from tuner.render.terminal import Terminal
+from tuner.trainers.verl import checks
+
+EXAMPLES = Path(checks.__file__).parents[1] / "examples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """Overrides that trigger the rule over a configuration that triggers nothing."""
+
+    premise: str  # model, GPUs and release, in words
+    bad: tuple[str, ...]
+    instead: tuple[str, ...]  # what the rule proposes; empty where it proposes nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulePage:
+    """Everything a page shows."""
+
+    rule: Rule
+    title: str
+    sections: tuple[tuple[str, str], ...]  # heading and body, reStructuredText
+    example: Example | None
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Name and value of the rule's properties, in words."""
+        rule = self.rule
+        return (
+            ("Severity", rule.severity.value),
+            ("Aims at", rule.goal.value),
+            ("Numerics", NUMERICS[rule.numerics]),
+            ("Since", rule.since),
+        )
+
+
+def pages() -> tuple[RulePage, ...]:
+    """The pages of all rules and checks, by code."""
+    found = [(module.RULE, module) for module in (does_not_fit, unknown_key, *rules.modules())] + list(
+        checks.RULES
+    )
+    return tuple(
+        page(rule, module, EXAMPLES / f"{rule.name}.yaml")
+        for rule, module in sorted(found, key=lambda pair: str(pair[0].code))
+    )
+
+
+def page(rule: Rule, module: ModuleType, example: Path) -> RulePage:
+    """The page of one rule.
+
+    Args:
+        rule: its identity.
+        module: the module whose docstring describes it.
+        example: its table of cases; it need not exist.
+    """
+    title, sections = parse_docstring(module.__doc__ or "")
+    return RulePage(
+        rule=rule,
+        title=title or rule.summary,
+        sections=sections,
+        example=read_example(example) if example.is_file() else None,
+    )
+
+
+def read_example(path: Path) -> Example:
+    """The bad example of a table of cases, and what is proposed for it where a case says so."""
+    table = yaml.safe_load(path.read_text(encoding="utf-8"))
+    bases = yaml.safe_load((path.parent / "bases.yaml").read_text(encoding="utf-8"))
+    bad = _strings(table["bad"])
+    instead = next(
+        (case["proposes"] for case in table["cases"] if "proposes" in case and _strings(case["set"]) == bad),
+        (),
+    )
+    return Example(premise=_premise(bases[table["base"]]), bad=bad, instead=_strings(instead))
+
+
+def _strings(values: Any) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)
+
+
+def _premise(base: dict[str, Any]) -> str:
+    gpus = int(base.get("gpus_per_node", 1)) * int(base.get("nodes", 1))
+    return f"{base['model']} on {gpus} x {base['gpu']}, verl {base['version']}"
+
+
+def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:
+    """The page of a code or name, in any case.
+
+    Raises:
+        InputError: there is no such rule; the hint names the nearest.
+    """
+    names = {page.rule.name: page for page in pages} | {page.rule.code.lower(): page for page in pages}
+    found = names.get(wanted.lower())
+    if found is not None:
+        return found
+    near = get_close_matches(wanted.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {names[near[0]].rule.name}?" if near else "'tuner rule --all' lists all of them"
+    raise InputError(f"there is no rule {wanted!r}", hint=hint)
+
+
+def as_text(page: RulePage, terminal: Terminal) -> str:
+    """The page for a terminal."""
+    facts = "; ".join(f"{name.lower()}: {value}" for name, value in page.facts)
+    head = terminal.style(f"{page.rule.code} {page.rule.name}", "bold")
+    parts = [f"{head}\n{terminal.prose(plain_text(page.title))}\n{terminal.style(facts, 'dim')}"]
+    parts += [
+        f"{terminal.style(heading, 'bold')}\n{reflow(body, terminal)}"
+        for heading, body in page.sections
+        if body
+    ]
+    if page.example is not None:
+        lines = [terminal.style("Example", "bold"), terminal.prose(page.example.premise, first="  ")]
+        lines += [f"    {pasteable(override)}" for override in page.example.bad]
+        if page.example.instead:
+            lines += [
+                "  advised instead",
+                *(f"    {pasteable(override)}" for override in page.example.instead),
+            ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def as_line(page: RulePage, terminal: Terminal) -> str:
+    """Code, name, severity and title on one line."""
+    rule = page.rule
+    severity = terminal.style(f"{rule.severity.value:<8}", SEVERITY_COLOURS[rule.severity])
+    return f"{rule.code}  {severity} {terminal.style(rule.name, 'bold')}: {plain_text(page.title)}"
+
+
+def as_json(pages: RulePage | tuple[RulePage, ...]) -> str:
+    """One page, or a list of pages, with the bodies in reStructuredText."""
+    content = _content(pages) if isinstance(pages, RulePage) else [_content(page) for page in pages]
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def _content(page: RulePage) -> dict[str, Any]:
+    rule, example = page.rule, page.example
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "title": page.title,
+        "summary": rule.summary,
+        "severity": rule.severity.value,
+        "goal": rule.goal.value,
+        "numerics": rule.numerics.value,
+        "since": rule.since,
+        "sections": [{"heading": heading, "body": body} for heading, body in page.sections],
+        "example": example and {"premise": example.premise, "bad": example.bad, "instead": example.instead},
+    }
