@@ -235,6 +235,7 @@ class Rollout:
     weight_dtype: DType = DType.BFLOAT16
     kv_dtype: DType = DType.BFLOAT16
     max_sequences: int
+    sequences_adjustable: bool = True  # False where the release leaves max_sequences to the engine
     max_batched_tokens: int
     max_model_tokens: int | None  # None: the model's own limit
     cuda_graphs: bool

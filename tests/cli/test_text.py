@@ -82,7 +82,7 @@ def test_parts_can_be_told_apart_without_colour() -> None:
         (
             Verdict.FITS_WHILE_SHORT,
             60.0,
-            "FITS WHILE SHORT: sequences may average 1,024 of at most 2,048 tokens; at full length",
+            "FITS WHILE SHORT: sequences may average 1,024 of at most 4,096 tokens; at full length",
         ),
         (
             Verdict.DOES_NOT_FIT,

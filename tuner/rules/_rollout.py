@@ -67,6 +67,8 @@ def with_matching_limit(workload: Workload) -> Workload:
     A limit and a cache that are raised one without the other gain nothing.
     """
     rollout = workload.rollout
+    if not rollout.sequences_adjustable:
+        return workload
     most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
     unlimited = figures(workload.with_rollout(max_sequences=most)).rollout
     held = unlimited.concurrent_sequences // rollout.data_parallel

@@ -16,6 +16,7 @@ Log lines that show a low cache usage while requests wait are the sign of it.
 When it does not apply
 ----------------------
 
+Early releases leave this limit to the engine.
 The cache is what limits: then a larger memory fraction helps, a larger limit would only preempt.
 Each sequence of the limit also costs the sampler a row of the vocabulary, which is counted.
 

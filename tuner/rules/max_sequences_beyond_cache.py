@@ -53,7 +53,9 @@ def check(case: Case) -> Finding | None:
     held = case.rollout.concurrent_sequences
     usable = min(of_replica, SHORTER_RESPONSES * max(1, held)) / rollout.data_parallel
     limit = ALIGNMENT * ceil(usable / ALIGNMENT)
-    if limit >= rollout.max_sequences or not starts(workload) or case.short(*AWAKE) is not None:
+    if limit >= rollout.max_sequences or not rollout.sequences_adjustable:
+        return None
+    if not starts(workload) or case.short(*AWAKE) is not None:
         return None
     if with_more_cache(case, workload, than=workload) is not None:
         return None

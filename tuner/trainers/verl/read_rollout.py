@@ -54,6 +54,7 @@ def read_rollout(source: Source, batch: Batch, actor: Engine) -> Rollout:
         weight_dtype=_weight_dtype(source, engine),
         kv_dtype=_kv_dtype(source, engine),
         max_sequences=_max_sequences(source, engine),
+        sequences_adjustable=source.key("rollout.max_sequences") is not None,
         max_batched_tokens=_max_batched_tokens(source, engine),
         max_model_tokens=_max_model_tokens(source, batch),
         cuda_graphs=_cuda_graphs(source, engine),

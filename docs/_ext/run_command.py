@@ -1,0 +1,72 @@
+"""``.. run:: tuner ...``: a command with the output it gives today, produced while building.
+
+Nothing shown is pasted, so a page cannot show what the program no longer prints. A command
+that ends with another exit status than the page says fails the build.
+"""
+
+import json
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+from docs.tools.program import run
+
+COLUMNS = 88  # what a page shows without scrolling
+
+
+class Run(SphinxDirective):
+    """One command.
+
+    ``:exit:`` is the status it must end with. ``:head:`` shows the first lines only. ``:advised:``
+    first asks the same command for its advice and then adds all overrides that go together.
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar[OptionSpec] = {
+        "exit": directives.nonnegative_int,
+        "head": directives.positive_int,
+        "advised": directives.flag,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """The command and its output as one block that is not translated."""
+        words = self.arguments[0].split()
+        if "advised" in self.options:
+            words += self._advised(words)
+        lines = self._output(words, self.options.get("exit", 0)).rstrip().splitlines()
+        head = self.options.get("head", len(lines))
+        shown = lines[:head] + (["..."] if head < len(lines) else [])
+        text = "\n".join([f"$ {_wrapped(words)}", *shown])
+        return [nodes.literal_block(text, text, language="text")]
+
+    def _advised(self, words: list[str]) -> list[str]:
+        report = json.loads(self._output([*words, "--output-format", "json"], 0))
+        return list(report["combination"]["overrides"])
+
+    def _output(self, words: list[str], expected: int) -> str:
+        result = run(" ".join(words), columns=COLUMNS)
+        if result.returncode != expected:
+            command = " ".join(words)
+            raise self.error(f"{command}: exit status {result.returncode}, not {expected}\n{result.stdout}")
+        return result.stdout
+
+
+def _wrapped(words: list[str]) -> str:
+    """A command line, continued over several lines where it is long."""
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > COLUMNS - 4:
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines).strip()
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register the directive."""
+    app.add_directive("run", Run)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,76 @@
+"""Search that finds parts of configuration keys, and Chinese without a dictionary.
+
+The index and the query must be split alike, so each class holds both splitters: ``split``
+for the index and ``js_splitter_code`` for the browser. Keys fall apart at underscores;
+Chinese text is indexed by its characters and by every pair of neighbours.
+"""
+
+import re
+
+from sphinx.application import Sphinx
+from sphinx.search import SearchLanguage
+from sphinx.search.en import SearchEnglish
+from sphinx.util.typing import ExtensionMetadata
+
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_TOKEN = re.compile(rf"[{_HAN}]+|[^\W_{_HAN}]+")
+
+
+class SearchEnglishAndKeys(SearchEnglish):
+    """English, with ``snake_case`` keys split into their words."""
+
+    js_splitter_code = r"""
+var splitQuery = (query) =>
+  query.split(/[^\p{Letter}\p{Number}]+/gu).filter((term) => term);
+"""
+
+    def split(self, text: str) -> list[str]:
+        """Words of a text, keys taken apart."""
+        return [part for token in re.findall(r"\w+", text) for part in token.split("_") if part]
+
+
+class SearchChinese(SearchLanguage):
+    """Chinese by single characters and pairs of neighbours; Latin words and keys as they are."""
+
+    lang = "zh_CN"
+    language_name = "Chinese"
+    stopwords: frozenset[str] = frozenset()
+    js_splitter_code = r"""
+const HAN = "\\u3400-\\u4dbf\\u4e00-\\u9fff";
+const TOKEN = new RegExp(`[${HAN}]+|(?:(?![${HAN}])[\\p{Letter}\\p{Number}])+`, "gu");
+var splitQuery = (query) =>
+  (query.match(TOKEN) || []).flatMap((token) => {
+    if (token.length < 3 || !new RegExp(`[${HAN}]`).test(token)) return [token];
+    return Array.from({ length: token.length - 1 }, (_, i) => token.slice(i, i + 2));
+  });
+"""
+
+    def split(self, text: str) -> list[str]:
+        """Latin words, Chinese characters and pairs of neighbouring characters."""
+        terms: list[str] = []
+        for token in _TOKEN.findall(text):
+            if _is_han(token):
+                terms += token
+                terms += (token[i : i + 2] for i in range(len(token) - 1))
+            else:
+                terms.append(token)
+        return terms
+
+    def word_filter(self, word: str) -> bool:
+        """Whether a term goes into the index."""
+        return _is_han(word) or (len(word) > 1 and not word.isdigit())
+
+    def stem(self, word: str) -> str:
+        """Chinese has no inflection; Latin words only lose their capitals."""
+        return word.lower()
+
+
+def _is_han(word: str) -> bool:
+    return re.match(rf"[{_HAN}]", word) is not None
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Replace Sphinx's English search and add the Chinese one."""
+    app.add_search_language(SearchEnglishAndKeys)
+    app.add_search_language(SearchChinese)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,60 @@
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
+
+import tuner  # noqa: E402
+
+project = "tuner"
+author = "tuner contributors"
+copyright = "2026, tuner contributors"
+release = version = tuner.__version__
+
+# One source, two sites: the language is given with -D language=zh_CN or in DOCS_LANG.
+language = os.environ.get("DOCS_LANG", "en")
+
+extensions = [
+    "accuracy",
+    "cli_reference",
+    "formulas",
+    "languages",
+    "mathml",
+    "profile_tables",
+    "report_reference",
+    "rule_examples",
+    "rule_pages",
+    "run_command",
+    "search_languages",
+    "sphinx.ext.extlinks",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build"]
+nitpicky = True
+smartquotes = False
+extlinks = {"verl-issue": ("https://github.com/verl-project/verl/issues/%s", "verl #%s")}
+
+# Messages live at the top of the repository; the theme's own strings apart from them,
+# since updating the messages would delete what no page of ours says.
+locale_dirs = ["../locale", "_ui"]
+gettext_compact = True
+gettext_uuid = False
+gettext_location = False
+
+html_theme = "furo"
+html_title = "tuner"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/languages.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}

@@ -1,0 +1,194 @@
+"""Check Chinese translations against their English messages.
+
+Sphinx warns of a lost reference and of nothing else: a literal that touches Chinese text, a key
+that was translated or a number that changed would reach the page. Usage::
+
+    python docs/tools/lint_catalogue.py locale/zh_CN/LC_MESSAGES/*.po
+"""
+
+import re
+import sys
+from calendar import month_name
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import polib
+import yaml
+
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_FULL_WIDTH = "，。；：！？（）、“”《》"
+_LITERAL = re.compile(r"``(.+?)``")
+_ROLE = re.compile(r":(?P<name>[\w:+-]+):`(?P<body>[^`]+)`")
+_LINK = re.compile(r"`[^`<]*<(?P<target>[^`>]+)>`__?")
+_SUBSTITUTION = re.compile(r"\|[^|\s][^|]*\|")
+_STRONG = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")
+_MARKUP = re.compile(r"``.+?``|:[\w:+-]+:`[^`]+`|`[^`<]*<[^`>]+>`__?|\*\*(?=\S).+?(?<=\S)\*\*")
+# What reStructuredText accepts on either side of inline markup, as far as it occurs in Chinese text.
+_MAY_PRECEDE = re.compile(r"$|[\s，。；：！？（、“《(\"'/-]")
+_MAY_FOLLOW = re.compile(r"$|[\s，。；：！？）、”》)\"'.,;:!?/-]")
+_MONTHS = tuple(month_name)[1:]
+_MONTH = re.compile(rf"\b(?:{'|'.join(_MONTHS)})\b(?= \d{{4}})")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+@dataclass(frozen=True)
+class Term:
+    """How one English term is said."""
+
+    english: re.Pattern[str]
+    chinese: tuple[str, ...]
+    forbidden: tuple[str, ...]
+
+
+@cache
+def terms() -> tuple[Term, ...]:
+    """The list in ``terms.yaml``."""
+    entries = yaml.safe_load(Path(__file__).with_name("terms.yaml").read_text(encoding="utf-8"))
+    return tuple(
+        Term(
+            english=re.compile(rf"\b(?:{entry['english']})\b", re.IGNORECASE),
+            chinese=tuple(entry["chinese"]),
+            forbidden=tuple(entry["forbidden"]),
+        )
+        for entry in entries
+    )
+
+
+def problems(message: str, translation: str) -> list[str]:
+    """What is wrong with one translation, one sentence each; empty when nothing is."""
+    return [problem for check in _CHECKS for problem in check(message, translation)]
+
+
+def _same_markup(message: str, translation: str) -> Iterator[str]:
+    kinds: dict[str, Callable[[str], list[str]]] = {
+        "literals": _LITERAL.findall,
+        "links": lambda text: [match["target"] for match in _LINK.finditer(text)],
+        "roles": lambda text: [f"{match['name']} {_target(match['body'])}" for match in _ROLE.finditer(text)],
+        "substitutions": _SUBSTITUTION.findall,
+    }
+    for kind, find in kinds.items():
+        expected, found = Counter(find(message)), Counter(find(translation))
+        if expected != found:
+            lost, added = sorted((expected - found).elements()), sorted((found - expected).elements())
+            yield f"{kind} differ: lost {lost}, added {added}"
+    if len(_STRONG.findall(message)) != len(_STRONG.findall(translation)):
+        yield "strong emphasis differs"
+
+
+def _target(body: str) -> str:
+    """What a role points to: its title may be translated."""
+    titled = re.search(r"<([^>]+)>$", body)
+    return titled[1] if titled else body
+
+
+def _markup_set_off(message: str, translation: str) -> Iterator[str]:
+    for match in _MARKUP.finditer(translation):
+        before = translation[: match.start()][-1:]
+        after = translation[match.end() :][:1]
+        if not (_MAY_PRECEDE.match(before) and _MAY_FOLLOW.match(after)):
+            around = translation[max(0, match.start() - 4) : match.end() + 4]
+            yield f"markup touches text, put a space: {around!r}"
+
+
+def _no_single_backticks(message: str, translation: str) -> Iterator[str]:
+    if "`" in _bare(translation):
+        yield "a single backtick makes a title reference, or a literal is not closed"
+
+
+def _spacing(message: str, translation: str) -> Iterator[str]:
+    bare = _bare(translation)
+    if touching := re.search(f"[{_HAN}][A-Za-z0-9]|[A-Za-z0-9%][{_HAN}]", bare):
+        yield f"no space between Chinese and Latin: {touching[0]!r}"
+    if half := re.search(rf"[{_HAN}]\s*[,;:!?()]", bare):
+        yield f"half-width punctuation after Chinese: {half[0]!r}"
+    if re.search(rf"[{_HAN}]\.(\s|$)", bare):
+        yield "half-width full stop after Chinese"
+    needed = re.sub(r"(?<=[`*]) (?=[（“《])|(?<=[）”》]) (?=[`:*])", "", translation)
+    if spaced := re.search(rf"[{_FULL_WIDTH}] | [{_FULL_WIDTH}]", needed):
+        yield f"space beside full-width punctuation: {spaced[0]!r}"
+    if re.search(r"\d %", bare):
+        yield "space before %"
+
+
+def _same_numbers(message: str, translation: str) -> Iterator[str]:
+    dated = _MONTH.sub(lambda match: str(_MONTHS.index(match[0]) + 1), _bare(message))
+    expected = Counter(_NUMBER.findall(dated))
+    found = Counter(_NUMBER.findall(_bare(translation)))
+    if expected != found:
+        yield f"numbers differ: {sorted(expected.elements())} and {sorted(found.elements())}"
+
+
+def _same_end(message: str, translation: str) -> Iterator[str]:
+    if message.rstrip().endswith(".") != translation.rstrip().endswith(("。", ".")):
+        yield "one of the two ends in a full stop"
+    if message.rstrip().endswith(":") != translation.rstrip().endswith(("：", ":")):
+        yield "one of the two ends in a colon"
+
+
+def _terms(message: str, translation: str) -> Iterator[str]:
+    english, chinese = _prose(message), _prose(translation)
+    for term in terms():
+        said = term.english.search(english)
+        if said is None:
+            continue
+        if not any(word.lower() in chinese.lower() for word in term.chinese):
+            yield f"{said[0]!r} is {' or '.join(term.chinese)}"
+        yield from (f"do not say {word} for {said[0]!r}" for word in term.forbidden if word in chinese)
+
+
+def _translated(message: str, translation: str) -> Iterator[str]:
+    words = re.findall(r"\b[a-z]{2,}\b", _bare(message))
+    if len(words) >= 3 and not re.search(f"[{_HAN}]", translation):
+        yield "not translated"
+
+
+def _bare(text: str) -> str:
+    """A text without its markup, which leaves a space."""
+    for pattern in (_LITERAL, _ROLE, _LINK, _SUBSTITUTION):
+        text = pattern.sub(" ", text)
+    return text.replace("**", " ")
+
+
+def _prose(text: str) -> str:
+    """A text without literals and quotations, and with the titles of its roles and links."""
+    text = re.sub(r'"[^"]+"', " ", _LITERAL.sub(" ", text))
+    return re.sub(r"<[^>]+>(?=`)", "", text)
+
+
+_CHECKS: tuple[Callable[[str, str], Iterator[str]], ...] = (
+    _same_markup,
+    _markup_set_off,
+    _no_single_backticks,
+    _spacing,
+    _same_numbers,
+    _same_end,
+    _terms,
+    _translated,
+)
+
+
+def lint(path: Path) -> list[str]:
+    """Problems of one catalogue, each with its file and line."""
+    found = []
+    for entry in polib.pofile(str(path)):
+        if entry.obsolete:
+            continue
+        if not entry.msgstr or entry.fuzzy:
+            found.append(f"{path}:{entry.linenum}: {'fuzzy' if entry.fuzzy else 'not translated'}")
+            continue
+        found += [f"{path}:{entry.linenum}: {problem}" for problem in problems(entry.msgid, entry.msgstr)]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Print the problems of all catalogues; 1 when there is one."""
+    found = [problem for argument in arguments for problem in lint(Path(argument))]
+    print("\n".join([*found, f"{len(arguments)} catalogues, {len(found)} problems"]))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""How the documentation's search takes text apart."""
+
+import pytest
+
+from docs._ext.search_languages import SearchChinese, SearchEnglishAndKeys
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("gpu_memory_utilization", ["gpu", "memory", "utilization"]),
+        ("the MEM001 rule", ["the", "MEM001", "rule"]),
+    ],
+)
+def test_keys_fall_apart_in_english(text: str, terms: list[str]) -> None:
+    assert SearchEnglishAndKeys({}).split(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("熵", ["熵"]),
+        ("序列打包", ["序", "列", "打", "包", "序列", "列打", "打包"]),
+        ("显存 gpu_memory", ["显", "存", "显存", "gpu", "memory"]),
+        ("用vLLM生成", ["用", "vLLM", "生", "成", "生成"]),
+    ],
+)
+def test_chinese_is_indexed_by_characters_and_pairs(text: str, terms: list[str]) -> None:
+    assert SearchChinese({}).split(text) == terms
+
+
+def test_numbers_and_single_letters_stay_out_of_the_index() -> None:
+    search = SearchChinese({})
+    assert [word for word in ("熵", "16", "a", "vllm") if search.word_filter(word)] == ["熵", "vllm"]
