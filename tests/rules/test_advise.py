@@ -7,7 +7,7 @@ from time import perf_counter
 import pytest
 
 from tests.tables import HEADROOM, bases, check_findings, rule_findings, scene, table
-from tests.workloads import ALL, dynamic, grpo_7b, ppo_7b
+from tests.workloads import ALL, dynamic, grpo_7b, ppo_7b, static
 from tuner import memory, rules, timing
 from tuner.advise import Advice, Recommendation, Verdict, advise
 from tuner.advise.differences import changes, merged
@@ -294,6 +294,24 @@ class TestCombination:
         assert combination is not None
         assert combination.overrides == ("bucket=4096",)
         assert combination.workload == tuned
+
+    def test_two_right_proposals_do_not_make_a_wrong_one(self) -> None:
+        """A micro-batch of 256 divides what each of four ranks holds, not what each of eight does."""
+        base = grpo_7b().with_batch(prompts=128, mini_batch_prompts=128)
+        engine = base.actor.engine
+        shared = replace(engine, parallel=replace(engine.parallel, ulysses=2))
+        workload = base.with_actor(engine=shared, update=static(2))
+        given = [
+            finding("larger", workload.with_actor(update=static(256))),
+            finding("unshared", workload.with_actor(engine=engine), goal=Goal.CORRECTNESS),
+        ]
+        combination = advice_of(
+            workload, given, ignored=[module.RULE.name for module in rules.modules()]
+        ).combination
+        assert combination is not None
+        update = combination.workload.actor.update.batching
+        local = 128 * 8 // combination.workload.actor.engine.parallel.data
+        assert local % update.micro_batch_sequences == 0
 
     def test_nothing_to_say_is_no_combination(self) -> None:
         it = scene(bases()["tuned"])

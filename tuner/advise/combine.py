@@ -7,6 +7,7 @@ from tuner import rules
 from tuner.advise.answer import Combination, OverrideWriter, Recommendation
 from tuner.advise.differences import Changes, changes, merged
 from tuner.advise.pricing import helps, rank, shortage, written
+from tuner.batching import local_sequences
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.workload import Workload
@@ -30,6 +31,8 @@ def _better(current: Case, candidate: Case, rule: Rule) -> bool:
     """
     if candidate.workload == current.workload:
         return False
+    if _divides(current.workload) and not _divides(candidate.workload):
+        return False  # two proposals that are right alone; the next round finds what is right with the first
     missing, left = shortage(current), shortage(candidate)
     if missing != left:
         return left < missing
@@ -38,6 +41,18 @@ def _better(current: Case, candidate: Case, rule: Rule) -> bool:
     if rule.goal is Goal.TIME:
         return candidate.time.seconds < current.time.seconds
     return rule.goal is Goal.CORRECTNESS or candidate.time.seconds <= current.time.seconds
+
+
+def _divides(workload: Workload) -> bool:
+    """Whether fixed micro-batches divide a rank's mini-batch, which trainers insist on."""
+    updates = [(workload.actor.engine, workload.actor.update)]
+    if workload.critic is not None:
+        updates.append((workload.critic.engine, workload.critic.update))
+    return all(
+        local_sequences(workload.batch, engine, optimizer_step=True) % update.batching.micro_batch_sequences
+        == 0
+        for engine, update in updates
+    )
 
 
 def combine(

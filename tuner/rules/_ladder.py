@@ -177,7 +177,7 @@ def split_over(workload: Workload, phases: Collection[Phase], ranks: int) -> Wor
         changed = changed.with_reference(engine=split(reference.engine))
     for phase in phases:
         changed = one_sequence(changed, phase)
-    return changed
+    return _passes.with_dividing_sizes(changed)
 
 
 def sequence_shared(workload: Workload, phase: Phase) -> Workload:

@@ -160,6 +160,17 @@ def site_of(workload: Workload, phase: Phase) -> Site | None:
     return next((site for site in all_passes(workload) if site.phase is phase), None)
 
 
+def with_dividing_sizes(workload: Workload) -> Workload:
+    """Fixed sizes lowered to divisors of what a rank has, after the number of ranks has changed."""
+    for site in all_passes(workload):
+        held, local = site.one_pass.batching.micro_batch_sequences, site.sequences(workload)
+        fitting = max(size for size in range(1, min(held, local) + 1) if local % size == 0)
+        if local % held:
+            batching = replace(site.one_pass.batching, micro_batch_sequences=fitting)
+            workload = site.put(workload, replace(site.one_pass, batching=batching))
+    return workload
+
+
 def larger(case: Case, site: Site) -> int | None:
     """The size that pays: the smallest with nearly all of what the largest affordable one gains.
 

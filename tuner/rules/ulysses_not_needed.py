@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.rules._passes import site_of
+from tuner.rules._passes import site_of, with_dividing_sizes
 from tuner.rules.case import Case
 from tuner.workload import Engine, Phase, Workload
 
@@ -77,4 +77,4 @@ def _shared(workload: Workload, ranks: int) -> Workload:
         site = site_of(changed, phase)
         if site is not None and site.dynamic and site.size(changed) < 1:
             changed = site.resized(changed, 1)
-    return changed
+    return with_dividing_sizes(changed)
