@@ -14,7 +14,7 @@ It is not a plain gain: under ``torch.compile``, the default, the compiled entro
 
 When it does not apply
 ----------------------
-With the actor's own keys, which are read.
+With the actor's own keys, which are read, and where the reference's key only has the value of the actor's.
 
 Sources
 -------
@@ -46,7 +46,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """One finding per key that is switched on."""
     for name in _NAMES:
         key = f"{REFERENCE}.{name}"
-        if settings.flag(key):
+        follows = settings.flag(f"{ACTOR}.{name}")  # from 0.9 on the reference's key copies the actor's
+        if settings.flag(key) and not follows:
             yield report(
                 RULE,
                 settings,
