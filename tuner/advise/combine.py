@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tuner import rules
 from tuner.advise.answer import Combination, OverrideWriter, Recommendation
-from tuner.advise.differences import Changes, changes, merged
+from tuner.advise.differences import Changes, changes, merged, without_idle_sizes
 from tuner.advise.pricing import helps, rank, shortage, written
 from tuner.batching import local_sequences
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -45,13 +45,13 @@ def _better(current: Case, candidate: Case, rule: Rule) -> bool:
 
 def _divides(workload: Workload) -> bool:
     """Whether fixed micro-batches divide a rank's mini-batch, which trainers insist on."""
-    updates = [(workload.actor.engine, workload.actor.update)]
+    updates = [(workload.actor.engine, workload.actor.update.batching)]
     if workload.critic is not None:
-        updates.append((workload.critic.engine, workload.critic.update))
+        updates.append((workload.critic.engine, workload.critic.update.batching))
     return all(
-        local_sequences(workload.batch, engine, optimizer_step=True) % update.batching.micro_batch_sequences
-        == 0
-        for engine, update in updates
+        batching.dynamic
+        or local_sequences(workload.batch, engine, optimizer_step=True) % batching.micro_batch_sequences == 0
+        for engine, batching in updates
     )
 
 
@@ -136,7 +136,7 @@ def _merge(
         if current is before:
             break
         findings = _asked_again(current, ignored)
-    return current, accepted
+    return case.other(without_idle_sizes(case.workload, current.workload)), accepted
 
 
 def _asked_again(current: Case, ignored: Collection[str]) -> list[Finding]:

@@ -33,6 +33,25 @@ def merged(workload: Workload, difference: Changes) -> Workload:
     return cast(Workload, changed)
 
 
+def without_idle_sizes(before: Workload, after: Workload) -> Workload:
+    """``after`` with the batch sizes that it does not use put back to those of ``before``.
+
+    A dynamic pass uses its token budget, a static one its micro-batch size; the other is noise.
+    """
+
+    def idle(path: tuple[str, ...]) -> bool:
+        *way, field = path
+        if not way or way[-1] != "batching":
+            return False
+        batching: Any = after
+        for name in way:
+            batching = getattr(batching, name)
+        return field == ("micro_batch_sequences" if batching.dynamic else "token_budget")
+
+    difference = changes(before, after)
+    return merged(before, {path: value for path, value in difference.items() if not idle(path)})
+
+
 def _set(node: Any, path: tuple[str, ...], value: Any) -> Any:
     name, *rest = path
     return replace(node, **{name: _set(getattr(node, name), tuple(rest), value) if rest else value})

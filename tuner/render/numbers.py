@@ -38,4 +38,4 @@ def step_change(seconds_before: float, seconds_after: float) -> str:
     share = seconds_after / seconds_before - 1
     if abs(share) < 0.005:
         return "same step time (modelled)"
-    return f"step {percent(abs(share))} {'slower' if share > 0 else 'faster'} (modelled)"
+    return f"step {percent(abs(share))} {'longer' if share > 0 else 'shorter'} (modelled)"
