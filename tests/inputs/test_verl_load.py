@@ -138,18 +138,26 @@ def test_engine(tmp_path: Path, text: str, overrides: list[str], version: str, c
 @pytest.mark.parametrize(
     ("text", "overrides", "message"),
     [
-        ("", ["model_engine=veomni"], "command line:1:1: the training engine 'veomni' is not modelled"),
+        (
+            "",
+            ["model_engine=veomni"],
+            "command line:1:1: model_engine: the training engine 'veomni' is not modelled",
+        ),
         ("", ["model_engine=torchtitan"], "'torchtitan'"),
-        ("", ["a=1", "model_engine=automodel"], "command line:2:1: the training engine 'automodel'"),
+        (
+            "",
+            ["a=1", "model_engine=automodel"],
+            "command line:2:1: model_engine: the training engine 'automodel'",
+        ),
         (
             "actor_rollout_ref:\n  actor: {strategy: veomni}\n",
             [],
-            "config.yaml:2:11: the training engine 'veomni'",
+            "config.yaml:2:11: actor_rollout_ref.actor.strategy: the training engine 'veomni'",
         ),
         (
             "defaults: [ppo_trainer, actor@actor_rollout_ref.actor: veomni_actor]\n",
             [],
-            "1:25: the training engine",
+            "1:25: defaults: the training engine",
         ),
         (
             "defaults: [sft_trainer]\n",

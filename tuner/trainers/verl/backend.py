@@ -6,7 +6,7 @@ from typing import Any
 from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.interpolation import MISSING, is_interpolation
 from tuner.inputs.overrides import COMMAND_LINE, Arguments, Kind
-from tuner.inputs.tree import Path, contains, lookup, split_key
+from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
 from tuner.trainers.verl.entry_points import refuse_config
@@ -33,13 +33,13 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
         UnsupportedError: the engine is not modelled, or the configuration belongs to another entry point.
         InputError: ``--config-name`` names an unknown configuration.
     """
-    for engine, location in _engines(composition, arguments):
+    for engine, key, location in _engines(composition, arguments):
         if engine is None or engine == MISSING or is_interpolation(engine):
             continue
         if engine not in _CONFIG_OF_ENGINE:
             message = f"the training engine {engine!r} is not modelled"
             raise UnsupportedError(
-                message, location=location, hint="FSDP (fsdp, fsdp2) and Megatron (megatron) are"
+                message, location=location, key=key, hint="FSDP (fsdp, fsdp2) and Megatron (megatron) are"
             )
         return _CONFIG_OF_ENGINE[engine]
     named = _named_config(arguments.config_name) or composition.config
@@ -49,21 +49,23 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
     return _MEGATRON if any(_is_megatron(path) and not contains(fsdp, path) for path in keys) else _FSDP
 
 
-def _engines(composition: Composition, arguments: Arguments) -> Iterator[tuple[Any, Location | None]]:
-    """What the user says about the training engine, the most explicit first."""
+def _engines(composition: Composition, arguments: Arguments) -> Iterator[tuple[Any, str, Location | None]]:
+    """What the user says about the training engine, by which key, the most explicit first."""
     settings = [item for item in reversed(arguments.overrides) if item.kind is not Kind.DELETE]
-    yield from ((item.value, item.location) for item in settings if item.key == _ENGINE[0])
+    yield from ((item.value, item.key, item.location) for item in settings if item.key == _ENGINE[0])
     for item in settings:
         if item.package is not None:
             engine = bundled_engine(f"{item.key}@{item.package}", str(item.value))
             if engine != "dp":  # most groups are the same for every engine
-                yield engine, item.location
-    yield composition.engine, composition.engine_location
-    yield from ((item.value, item.location) for item in settings if split_key(item.key) == _STRATEGY)
+                yield engine, f"{item.key}@{item.package}", item.location
+    yield composition.engine, "defaults", composition.engine_location
+    yield from (
+        (item.value, item.key, item.location) for item in settings if split_key(item.key) == _STRATEGY
+    )
     for path in (_STRATEGY, _ENGINE):
         for document in reversed(composition.documents):
             if contains(document.tree, path):
-                yield lookup(document.tree, path), document.location(*path)
+                yield lookup(document.tree, path), dotted(path), document.location(*path)
 
 
 def _named_config(name: str | None) -> str | None:
