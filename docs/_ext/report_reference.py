@@ -10,7 +10,7 @@ from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata
 
 from tables import table
-from tuner.render.report import schema
+from tuner.render.schemas import schema
 
 
 def type_name(field: dict[str, Any]) -> str:

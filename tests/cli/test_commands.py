@@ -9,7 +9,7 @@ from tests.cli.golden import expect
 from tests.cli.runner import ROOT, process, run
 from tuner import __version__
 from tuner.cli import app, pipeline
-from tuner.render.report import schema
+from tuner.render.schemas import schema
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")

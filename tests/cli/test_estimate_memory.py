@@ -8,7 +8,7 @@ from tests.cli.runner import run
 from tests.workloads import QWEN25_7B
 from tuner.dtypes import DType
 from tuner.render.head_table import HeadSizes, head_rows, head_text, token_rows
-from tuner.render.report import schema
+from tuner.render.schemas import schema
 from tuner.render.terminal import Terminal
 
 SIZES = HeadSizes(tokens=16384, vocab=152064, hidden=3584, dtype=DType.BFLOAT16)

@@ -7,7 +7,7 @@ from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.render.concise import lines
 from tuner.render.json import advice_json, check_json
-from tuner.render.report import SCHEMAS, schema
+from tuner.render.schemas import SCHEMAS, schema
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

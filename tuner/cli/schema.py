@@ -1,4 +1,4 @@
-"""``tuner schema``: the JSON Schema of an output."""
+"""``tuner schema``: the JSON Schema of an output, or of measured passes."""
 
 import sys
 from typing import Annotated, Literal
@@ -7,7 +7,7 @@ import typer
 
 from tuner.cli import options
 
-EXAMPLES = options.examples("tuner schema report > report.schema.json")
+EXAMPLES = options.examples("tuner schema report > report.schema.json", "tuner schema measured")
 
 
 def register(app: typer.Typer) -> None:
@@ -17,15 +17,18 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     output: Annotated[
-        Literal["report", "check", "estimate"],
-        typer.Argument(metavar="OUTPUT", help="The output of advise, check or estimate-memory."),
+        Literal["report", "check", "estimate", "accuracy", "measured"],
+        typer.Argument(
+            metavar="OUTPUT",
+            help="The output of advise, check, estimate-memory or accuracy; measured: accuracy's input.",
+        ),
     ],
     verbose: options.Verbose = False,
 ) -> None:
-    """Print the JSON Schema of an output."""
+    """Print the JSON Schema of an output, or of measured passes."""
     import json
 
-    from tuner.render.report import schema as schema_of
+    from tuner.render.schemas import schema as schema_of
     from tuner.render.terminal import write
 
     write(sys.stdout, json.dumps(schema_of(output), indent=2))

@@ -23,6 +23,11 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f}%"
 
 
+def share(value: float, *, signed: bool = True) -> str:
+    """A share with one decimal, with its sign: ``"+1.2%"``."""
+    return f"{value:+.1%}" if signed else f"{value:.1%}"
+
+
 def parameters(count: int) -> str:
     """Parameters in billions, or millions below one: ``"7.6B"``, ``"494M"``."""
     return f"{count / GIGA:.1f}B" if count >= GIGA else f"{count / MEGA:.0f}M"

@@ -217,16 +217,3 @@ class HeadReport(_Model):
     published_rule_bytes: Annotated[int, Field(description="7 bytes per token and vocabulary entry")]
     model: str | None
     tokens: tuple[TokenRow, ...]
-
-
-SCHEMAS: dict[str, type[BaseModel]] = {"report": Report, "check": CheckReport, "estimate": HeadReport}
-
-
-def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of one output, with its identity and version."""
-    content = SCHEMAS[name].model_json_schema(mode="serialization")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:tuner:schema:{name}:{SCHEMA_VERSION}",
-        **content,
-    }

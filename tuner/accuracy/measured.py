@@ -1,0 +1,169 @@
+"""Files of measured peaks: pydantic models, published as a JSON Schema, and their reader."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tuner.errors import InputError, Location
+from tuner.units import MIB
+
+MAX_BYTES = 16 * MIB  # a recorded pass has less than 0.001 MiB
+_LARGEST = 10**15  # no count of tokens or bytes is larger
+_FIGURE = r"(_bytes|seconds)$"  # names of what is measured, never of a setting
+
+Count = Annotated[int, Field(ge=1, le=_LARGEST)]
+Bytes = Annotated[int, Field(ge=0, le=_LARGEST, description="bytes")]
+
+
+class _Model(BaseModel):
+    # A misspelled setting must not be taken for one that is off, so nothing unknown is accepted.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class MeasuredCase(_Model):
+    """One measured pass of verl's FSDP engine, as one GPU saw it.
+
+    A switch that is not given is off. Further figures, whose names end in ``_bytes`` or ``seconds``,
+    may be there and are not read.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"patternProperties": {_FIGURE: {}}})
+
+    model: Annotated[str, Field(description="bundled model name, model folder or config.json")]
+    pass_: Annotated[
+        Literal["log_prob", "update"],
+        Field(alias="pass", description="forward only, or a whole update with its optimizer step"),
+    ]
+    strategy: Literal["fsdp", "fsdp2"]
+    world_size: Annotated[int, Field(ge=1, le=1_000_000, description="GPUs, over which states are sharded")]
+    ulysses: Annotated[int, Field(ge=1, description="GPUs that share one sequence")] = 1
+    model_dtype: Annotated[
+        Literal["fp32", "float32", "bf16", "bfloat16"], Field(description="of the stored parameters")
+    ]
+    tokens: Annotated[Count, Field(description="of one micro-batch on this GPU")]
+    sequence_length: Annotated[Count, Field(description="tokens of every sequence, whole")]
+    micro_batches: Annotated[int, Field(ge=1, le=1_000_000, description="of one optimizer step")] = 1
+    lora_rank: Annotated[
+        int, Field(ge=0, le=100_000, description="of adapters on all linear layers; 0 without")
+    ] = 0
+    temperature: Annotated[float, Field(gt=0)]
+    gradient_checkpointing: bool
+    reshard_after_forward: bool
+    use_torch_compile: Annotated[bool, Field(description="of the entropy")]
+    fused_kernels: Annotated[
+        Literal["torch", "triton"] | None, Field(description="of the output head; null without")
+    ] = None
+    calculate_entropy: bool
+    entropy_chunking: bool = False
+    entropy_checkpointing: bool = False
+    activation_offload: bool = False
+    param_offload: bool = False
+    optimizer_offload: bool = False
+    forward_only_engine: Annotated[
+        bool, Field(description="an engine like the reference's, its parameters on the host")
+    ] = False
+    forward_prefetch: bool = False
+    deferred_gradient_sync: bool = False
+    allocated_before_bytes: Annotated[Bytes, Field(description="bytes of tensors when the pass began")]
+    peak_allocated_bytes: Annotated[
+        Bytes, Field(description="bytes at the peak of PyTorch's allocator, reset before the pass")
+    ]
+    peak_requested_bytes: Bytes | None = None
+    peak_reserved_bytes: Bytes | None = None
+    non_torch_bytes: Annotated[
+        Bytes | None, Field(description="bytes on the GPU that PyTorch's allocator does not hold")
+    ] = None
+    seconds: Annotated[float | None, Field(ge=0)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_further_figures(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        return {key: value for key, value in values.items() if key in known or not re.search(_FIGURE, key)}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "MeasuredCase":
+        if self.world_size % self.ulysses:
+            raise ValueError(f"world_size {self.world_size} is no multiple of ulysses {self.ulysses}")
+        if self.tokens * self.ulysses % self.sequence_length:
+            raise ValueError(
+                f"tokens {self.tokens} times ulysses {self.ulysses} is no multiple of "
+                f"sequence_length {self.sequence_length}"
+            )
+        if self.pass_ == "update" and self.forward_only_engine:
+            raise ValueError("pass is update, which a forward_only_engine does not have")
+        if self.peak_allocated_bytes <= self.allocated_before_bytes:
+            raise ValueError("peak_allocated_bytes is not above allocated_before_bytes")
+        return self
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of one micro-batch, over the GPUs that share them."""
+        return self.tokens * self.ulysses // self.sequence_length
+
+
+class MeasuredFile(_Model):
+    """Measured passes of one setup."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, title="measured passes"
+    )
+
+    what: str = ""
+    hardware: str = ""
+    software: Annotated[dict[str, str], Field(description="versions by name")] = {}
+    notes: tuple[str, ...] = ()
+    date: str = ""
+    cases: Annotated[tuple[MeasuredCase, ...], Field(min_length=1)]
+
+
+def read_measured(file: Path) -> MeasuredFile:
+    """Read one file of measured passes.
+
+    Raises:
+        InputError: it cannot be read, is not JSON, or a case of it is not as :class:`MeasuredCase` says.
+    """
+    where = Location(source=str(file))
+    content = _read(file, where)
+    try:
+        return MeasuredFile.model_validate_json(content)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        first = problems[0]
+        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise InputError(
+            f"{_message(first['type'], first['msg'])}{more}",
+            location=where,
+            key=_key(first["loc"]),
+            hint="tuner schema measured prints what such a file holds",
+        ) from None
+
+
+def _read(file: Path, where: Location) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError("there is no such file", location=where) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"the file cannot be read: {reason}", location=where) from None
+    if len(content) > MAX_BYTES:
+        raise InputError(f"the file is larger than the limit of {MAX_BYTES // MIB} MiB", location=where)
+    return content
+
+
+def _message(kind: str, text: str) -> str:
+    known = {"missing": "is missing", "extra_forbidden": "is not known"}
+    text = known.get(kind, text.removeprefix("Value error, "))
+    return text[:1].lower() + text[1:] if text.startswith("Input ") else text
+
+
+def _key(place: tuple[int | str, ...]) -> str | None:
+    """``("cases", 3, "tokens")`` as ``cases[3].tokens``."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in place]
+    return "".join(parts).lstrip(".") or None

@@ -1,0 +1,128 @@
+"""From a measured pass to the workload that it is a pass of."""
+
+from tuner.accuracy.measured import MeasuredCase
+from tuner.dtypes import DType, parse_dtype
+from tuner.gpus import find_gpu
+from tuner.hardware import Cluster
+from tuner.model_shape import ModelShape
+from tuner.models import find_model
+from tuner.trainers.verl.lora import ALL_LINEAR, adapter_parameters
+from tuner.units import GIB
+from tuner.workload import (
+    Actor,
+    Backend,
+    Batch,
+    Batching,
+    Checkpointing,
+    Engine,
+    FractionOf,
+    HeadKind,
+    Lora,
+    OutputHead,
+    Parallelism,
+    Pass,
+    Release,
+    Rollout,
+    RolloutEngine,
+    Scaling,
+    WeightSync,
+    Workload,
+)
+
+_GPU = "h200"  # what PyTorch's allocator hands out does not depend on the card
+_HEADS = {None: HeadKind.LOGITS, "torch": HeadKind.FUSED_TORCH, "triton": HeadKind.FUSED_TRITON}
+_CHUNK_TOKENS = 2048  # verl's default
+
+
+def workload_of(case: MeasuredCase) -> Workload:
+    """The workload, with the behaviour of verl 0.9.1.
+
+    Its update and its log-probabilities are the same micro-batch; nothing but the actor is on the GPU.
+
+    Raises:
+        InputError: nothing is known of the model.
+        UnsupportedError: the model is of a type that is not modelled.
+    """
+    model = find_model(case.model)
+    one_pass = Pass(
+        batching=Batching(dynamic=False, token_budget=case.tokens, micro_batch_sequences=case.sequences),
+        entropy=case.calculate_entropy,
+    )
+    return Workload(
+        release=Release(trainer="verl", version="0.9.1"),
+        model=model,
+        cluster=Cluster(gpu=find_gpu(_GPU), gpus_per_node=case.world_size, nodes=1, network_bytes_per_s=1.0),
+        batch=_batch(case),
+        actor=Actor(engine=_engine(case, model), head=_head(case), update=one_pass, log_prob=one_pass),
+        reference=None,
+        critic=None,
+        rollout=_rollout_elsewhere(case),
+        sync=WeightSync(bucket_bytes=2 * GIB, gathers_whole_model=False),
+    )
+
+
+def _batch(case: MeasuredCase) -> Batch:
+    mini_batch = case.sequences * case.micro_batches * (case.world_size // case.ulysses)
+    return Batch(
+        prompts=mini_batch,
+        responses_per_prompt=1,
+        mini_batch_prompts=mini_batch,
+        epochs=1,
+        max_prompt_tokens=case.sequence_length // 2,
+        max_response_tokens=case.sequence_length - case.sequence_length // 2,
+    )
+
+
+def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
+    stored = parse_dtype(case.model_dtype)
+    return Engine(
+        backend=Backend(case.strategy),
+        parallel=Parallelism(gpus=case.world_size, shard=case.world_size, ulysses=case.ulysses),
+        stored_dtype=stored,
+        compute_dtype=DType.BFLOAT16,
+        reduce_dtype=DType.FLOAT32,
+        optimizer_dtype=stored,
+        checkpointing=Checkpointing.FULL if case.gradient_checkpointing else Checkpointing.NONE,
+        packed=True,
+        activation_offload=case.activation_offload,
+        param_offload=case.param_offload,
+        optimizer_offload=case.optimizer_offload,
+        streamed_offload=case.forward_only_engine,
+        reshard_after_forward=case.reshard_after_forward,
+        forward_prefetch=case.forward_prefetch,
+        deferred_gradient_sync=case.deferred_gradient_sync,
+        separate_embedding_units=case.strategy == "fsdp2" and not model.tied_embeddings,
+        lora=_lora(case, model),
+    )
+
+
+def _lora(case: MeasuredCase, model: ModelShape) -> Lora | None:
+    if not case.lora_rank:
+        return None
+    parameters = adapter_parameters(model, rank=case.lora_rank, target=ALL_LINEAR, experts=False)
+    return Lora(rank=case.lora_rank, parameters=parameters)
+
+
+def _head(case: MeasuredCase) -> OutputHead:
+    return OutputHead(
+        kind=_HEADS[case.fused_kernels],
+        compiled=case.use_torch_compile,
+        chunk_tokens=_CHUNK_TOKENS if case.entropy_chunking else None,
+        checkpointed=case.entropy_checkpointing,
+        scaling=Scaling.NONE if case.temperature == 1.0 else Scaling.COPY,
+    )
+
+
+def _rollout_elsewhere(case: MeasuredCase) -> Rollout:
+    return Rollout(
+        engine=RolloutEngine.VLLM,
+        memory_fraction=0.5,
+        fraction_of=FractionOf.TOTAL,
+        tensor_parallel=1,
+        max_sequences=1,
+        max_batched_tokens=case.sequence_length,
+        max_model_tokens=None,
+        cuda_graphs=False,
+        colocated=False,
+        gpus=case.world_size,
+    )

@@ -1,0 +1,97 @@
+"""Measured passes beside their predictions, as a table."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from tuner.accuracy import USUAL, ComparedFile, Comparison, Spread, special_settings, summarise
+from tuner.render.numbers import gib, share
+from tuner.render.terminal import Terminal, plain
+from tuner.units import GIB
+
+_NAME, _AMOUNT, _ERROR = 24, 10, 8  # columns; both groups of figures end in column 80
+_HEAD = (
+    f"{'':<{_NAME}}" + f"{'peak, GiB':>{2 * _AMOUNT}}{'':>{_ERROR}}" + f"{'added, GiB':>{2 * _AMOUNT}}",
+    f"  {'case':<4} {'pass':<9}{'tokens':>8}"
+    + f"{'predicted':>{_AMOUNT}}{'measured':>{_AMOUNT}}{'error':>8}" * 2,
+)
+
+
+def accuracy_text(files: Sequence[ComparedFile], terminal: Terminal) -> str:
+    """Every file's passes by model and settings, then the errors of all of them."""
+    parts = [part for file in files for part in _file(file, terminal)]
+    rows = [row for file in files for row in file.comparisons]
+    return "\n\n".join([*parts, _summary(rows, terminal), _notes(rows, terminal)]) + "\n"
+
+
+def _file(file: ComparedFile, terminal: Terminal) -> Iterator[str]:
+    title = [terminal.style(plain(file.source), "bold")]
+    versions = ", ".join(f"{name} {version}" for name, version in file.measured.software.items())
+    title += [
+        terminal.prose(plain(text), indent="  ", first="  ")
+        for text in (file.measured.hardware, versions)
+        if text.strip()
+    ]
+    yield "\n".join(title)
+    for place, rows in groupby(enumerate(file.comparisons), key=lambda row: _where(row[1])):
+        heading = terminal.style(terminal.prose(plain(place)), "bold")
+        yield "\n".join([heading, *(terminal.style(line, "dim") for line in _HEAD), *_rows(rows, terminal)])
+
+
+def _where(row: Comparison) -> str:
+    gpus = row.case.world_size
+    return f"{row.case.model}, {gpus} GPU" + ("s" if gpus > 1 else "")
+
+
+def _rows(rows: Iterator[tuple[int, Comparison]], terminal: Terminal) -> Iterator[str]:
+    for settings, alike in groupby(rows, key=lambda row: special_settings(row[1].case)):
+        yield terminal.prose(", ".join(settings) or "usual settings", indent="    ", first="  ")
+        for index, row in alike:
+            yield _row(index, row)
+            if row.foreign:
+                yield f"{'':<8}of both peaks {gib(row.foreign, decimals=2)} held by something else"
+
+
+def _row(index: int, row: Comparison) -> str:
+    return (
+        f"  {index:>4} {row.case.pass_:<9}{row.case.tokens:>8,}"
+        f"{_amount(row.predicted_peak)}{_amount(row.measured_peak)}{share(row.error):>{_ERROR}}"
+        f"{_amount(row.predicted_added)}{_amount(row.measured_added)}{share(row.added_error):>{_ERROR}}"
+    )
+
+
+def _amount(size: int) -> str:
+    return f"{size / GIB:>{_AMOUNT}.2f}"
+
+
+def _summary(rows: Sequence[Comparison], terminal: Terminal) -> str:
+    summary = summarise(rows)
+    count = f"{summary.cases} case" + ("s" if summary.cases > 1 else "")
+    head = f"  {'':<22}{'median':>10}{'95th percentile':>18}{'worst':>10}"
+    return "\n".join(
+        [
+            terminal.style(f"Size of the error over {count}", "bold"),
+            terminal.style(head, "dim"),
+            _spread("peak of the pass", summary.peak),
+            _spread("what the pass adds", summary.added),
+        ]
+    )
+
+
+def _spread(name: str, spread: Spread) -> str:
+    median, p95, worst = (share(size, signed=False) for size in (spread.median, spread.p95, spread.worst))
+    return f"  {name:<22}{median:>10}{p95:>18}{worst:>10}"
+
+
+def _notes(rows: Sequence[Comparison], terminal: Terminal) -> str:
+    usual = ", ".join(f"{key}={value}" for key, value in USUAL.items())
+    notes = [
+        "Peaks are those of PyTorch's allocator on one GPU; added is the peak less what was allocated when "
+        "the pass began.",
+        f"Settings that a group does not name: {usual}; switches off.",
+    ]
+    if any(row.foreign for row in rows):
+        notes.append(
+            "Held by something else: allocated before the pass and not by its engine, so not predicted; "
+            "it counts as measured."
+        )
+    return "\n".join(terminal.prose(note) for note in notes)

@@ -1,0 +1,28 @@
+"""The JSON Schemas of all outputs, and of the one input that is JSON."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from tuner.accuracy import MeasuredFile
+from tuner.render.accuracy_report import AccuracyReport
+from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
+
+OUTPUTS: dict[str, type[BaseModel]] = {
+    "report": Report,
+    "check": CheckReport,
+    "estimate": HeadReport,
+    "accuracy": AccuracyReport,
+}
+INPUTS: dict[str, type[BaseModel]] = {"measured": MeasuredFile}
+SCHEMAS = OUTPUTS | INPUTS
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one output or input, with its identity and version."""
+    content = SCHEMAS[name].model_json_schema(mode="serialization" if name in OUTPUTS else "validation")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:tuner:schema:{name}:{SCHEMA_VERSION}",
+        **content,
+    }
