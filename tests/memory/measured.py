@@ -4,3 +4,4 @@ from pathlib import Path
 
 RECORDED = Path(__file__).resolve().parents[2] / "docs" / "validation" / "data"
 VERL_FSDP = RECORDED / "verl-0.9.1-fsdp-2xh200.json"
+VERL_FSDP_MORE = RECORDED / "verl-0.9.1-fsdp-2xh200-more.json"

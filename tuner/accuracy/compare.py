@@ -20,7 +20,7 @@ _PARAMETERS, _OPTIMIZER = "actor_parameters", "actor_optimizer"
 
 # Small tensors and workspaces that a process holds between passes; more than this is another engine
 # that had not been freed yet, a fact of the recording and not of the pass.
-RESIDUE_LIMIT = 128 * MIB
+RESIDUE_LIMIT = 192 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +114,17 @@ def _held_before(case: MeasuredCase, phase: PhaseEstimate, terms: tuple[Term, ..
     before = case.allocated_before_bytes
     sizes = (_states(terms), _states(terms, kept_by=case))
     held = min(sizes, key=lambda size: abs(before - size))
-    whole = _bytes(phase, "unsharded_model")
-    # An earlier forward pass had left the weights whole.
+    whole = _left_whole(case, phase)
     return held + whole if whole and before - held > whole else held
+
+
+def _left_whole(case: MeasuredCase, phase: PhaseEstimate) -> int:
+    """Weights that an earlier forward pass leaves gathered: all of them, or FSDP1's root unit."""
+    if not case.reshard_after_forward:
+        return _bytes(phase, "unsharded_model")
+    if case.strategy != "fsdp":
+        return 0
+    return max(term.bytes for moment in phase.moments for term in moment.terms if term.name == "root_unit")
 
 
 def _states(terms: tuple[Term, ...], *, kept_by: MeasuredCase | None = None) -> int:

@@ -32,13 +32,16 @@ def norm_saved_bytes(model: ModelShape, engine: Engine) -> int:
     .. math:: (4 + b + b) \, H
 
     The float32 copy of the input, the normalised values and the output. Liger's kernel and
-    Megatron's fused layers recompute from the input and keep :math:`2 b H`.
+    Megatron's fused layers recompute from the input and keep :math:`2 b H`. Under LoRA the norm's
+    weight is frozen, and nothing needs the normalised values: :math:`(4 + b) \, H`.
 
     Source: transformers ``LlamaRMSNorm``; Liger ``ops/rms_norm.py``.
     """
     compute = engine.compute_dtype.bytes
     if _fused(engine):
         return 2 * compute * model.hidden
+    if engine.lora is not None:
+        return (_FLOAT32 + compute) * model.hidden
     return (_FLOAT32 + 2 * compute) * model.hidden
 
 
@@ -157,7 +160,13 @@ def _widest_mlp(model: ModelShape) -> int:
 
 
 def final_norm_bytes(model: ModelShape, engine: Engine) -> int:
-    """The final norm, whose output is what the output projection keeps."""
+    r"""The final norm, whose output is what the output projection keeps.
+
+    Under LoRA norm and projection are frozen: no gradient of theirs needs the normalised values or
+    the output, and the float32 copy of the input is left, :math:`4 H`.
+    """
+    if engine.lora is not None and not _fused(engine):
+        return _FLOAT32 * model.hidden
     return norm_saved_bytes(model, engine)
 
 

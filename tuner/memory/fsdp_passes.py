@@ -60,6 +60,11 @@ class _Terms:
         return self.root if self.given.engine.backend is Backend.FSDP else None
 
     @property
+    def root_gather(self) -> Term | None:
+        size = fsdp_units.root_gather_bytes(self.given.model, self.given.engine)
+        return None if self.keeps_layers else self._gathered("root_gather", size, "c b_c U_r")
+
+    @property
     def first_units(self) -> Term | None:
         size = fsdp_units.first_layer_gather_bytes(self.given.model, self.given.engine)
         return None if self.keeps_layers else self._gathered("first_units", size, "c b_c (U_r + U_l)")
@@ -219,8 +224,9 @@ def forward_moments(given: PassInput) -> tuple[Moment, ...]:
 def training_moments(given: PassInput) -> tuple[Moment, ...]:
     """Forward, backward and optimizer step.
 
-    The head comes twice: when log-probabilities and entropy are differentiated, and when the
-    projection is, with its weights whole again and their gradient beside them. Layers come twice:
+    The head comes three times: when log-probabilities and entropy are differentiated, when the
+    projection's weights are gathered again, and when it is differentiated, with the gradient of
+    its weights beside them. Layers come twice:
     the last one, when all inputs are still saved, and the first, when all other gradients exist.
     """
     t = _Terms(given)
@@ -236,6 +242,7 @@ def training_moments(given: PassInput) -> tuple[Moment, ...]:
     return (
         moment("forward_end", *forward, t.root_between_passes, t.head_forward),
         moment("head_backward", *head, t.head_backward),
+        moment("root_gather", *forward, t.root_gather, t.plain_logits),
         moment("projection_backward", *projection, t.plain_logits),
         moment("last_layer_backward", *last),
         moment("first_layer_backward", *end, t.upper_gradients, t.hidden_states, *layer),

@@ -69,6 +69,16 @@ def head_gather_bytes(model: ModelShape, engine: Engine) -> int:
     return head_unit_parameters(model, engine) * engine.compute_dtype.bytes
 
 
+def root_gather_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""The head's unit while it is gathered for the backward pass.
+
+    .. math:: c \, b_c U_r
+
+    FSDP2 holds the gather's buffer and the weights copied out of it at once.
+    """
+    return _gather_buffers(engine) * head_gather_bytes(model, engine)
+
+
 def whole_model_bytes(model: ModelShape, engine: Engine) -> int:
     r"""All weights, gathered: :math:`b_c N`, where layers are not resharded after the forward pass."""
     return model.parameters * engine.compute_dtype.bytes
