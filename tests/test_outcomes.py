@@ -228,8 +228,6 @@ OUT_OF_MEMORY = [
 
 # Facts that decide and that the record lacks; the answer must name them as resting on defaults.
 MISSING = {
-    "o111": ("data.max_response_length", f"{ACTOR}.ppo_micro_batch_size_per_gpu"),
-    "o133": (f"{ROLLOUT}.gpu_memory_utilization", "data.max_response_length"),
     "o141": ("data.max_prompt_length", "data.max_response_length"),
 }
 

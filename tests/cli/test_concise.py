@@ -22,6 +22,10 @@ def test_a_job_that_does_not_fit_is_a_finding() -> None:
     first = lines(answers.answer())[0]
     assert first.finding.rule is does_not_fit.RULE
     assert first.finding.severity is Severity.ERROR
+    short = lines(answers.answer(answers.advice(Verdict.FITS_WHILE_SHORT)))
+    warning = next(line.finding for line in short if line.finding.rule is does_not_fit.RULE)
+    assert warning.severity is Severity.WARNING
+    assert "at most 1,024 tokens" in warning.message
     fitting = lines(answers.answer(answers.advice(Verdict.TIGHT, logits=50.0)))
     assert does_not_fit.RULE not in {line.finding.rule for line in fitting}
 

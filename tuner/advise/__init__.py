@@ -28,8 +28,8 @@ __all__ = [
     "verdict",
 ]
 
-# Below this share of the maximum length a static micro-batch is not worth calling "fits while short":
-# the recorded runs of verl's examples that fit although their maxima do not average a third.
+# Below this share of the maximum length a job is not worth calling "fits while short". The recipes
+# that verl documents to run, and that are over the card at full length, fit up to a third or a half.
 SHORTEST_SHARE = 1 / 8
 
 

@@ -1,0 +1,42 @@
+"""Decisive settings that nobody set are named with the default that is used."""
+
+from pathlib import Path
+
+from tests.trainers.launches import ACTOR, GRPO, ROLLOUT
+from tuner.trainers.verl import resting_on_defaults
+from tuner.trainers.verl.load import load
+
+
+def resting(*overrides: str, dynamic: bool = False, path: Path | None = None) -> dict[str, object]:
+    settings = load(path, overrides, version="0.9.1").settings
+    return dict(resting_on_defaults(settings, version="0.9.1", dynamic=dynamic))
+
+
+def test_what_is_set_is_not_named() -> None:
+    found = resting(*GRPO)
+    assert "data.max_response_length" not in found
+    assert f"{ROLLOUT}.n" not in found
+    assert found[f"{ROLLOUT}.gpu_memory_utilization"] == 0.5
+    assert found[f"{ACTOR}.fsdp_config.param_offload"] is False
+
+
+def test_without_any_setting_the_lengths_are_named() -> None:
+    found = resting()
+    assert found["data.max_prompt_length"] == 512
+    assert found["data.max_response_length"] == 512
+
+
+def test_a_value_in_a_file_counts_as_set(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("data:\n  max_response_length: 512\n")  # the default's own value
+    found = resting(path=config)
+    assert "data.max_response_length" not in found
+    assert "data.max_prompt_length" in found
+
+
+def test_only_the_size_that_the_batching_uses_is_named() -> None:
+    budget, micro = f"{ACTOR}.ppo_max_token_len_per_gpu", f"{ACTOR}.ppo_micro_batch_size_per_gpu"
+    assert resting(*GRPO, dynamic=True)[budget] == 16384
+    static = resting(*GRPO)
+    assert budget not in static
+    assert micro not in static  # it has no default: a check says so
