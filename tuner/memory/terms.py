@@ -25,13 +25,30 @@ class Item(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Term:
-    """One addend: bytes on one GPU."""
+    """One addend: bytes on one GPU.
+
+    ``formula`` with the numbers of ``symbols`` put in, rounded up to whole bytes, is ``bytes``.
+    """
 
     item: Item
     name: str  # stable identifier, e.g. "kv_cache"
     bytes: int
     evidence: Evidence = Evidence.EXACT
-    formula: str = ""  # the formula with its symbols; see the page on the model
+    formula: str = ""  # in the names of ``symbols``; neighbours are multiplied: "T V b"
+    symbols: tuple[tuple[str, float], ...] = ()
+    source: str = ""  # the function that derives it: "memory.logits.head_peak_bytes"; its docstring is its page
+    low_bytes: int | None = None  # the interval of a size that is not derived; None where ``bytes`` is both ends
+    high_bytes: int | None = None
+
+    @property
+    def low(self) -> int:
+        """The least bytes it may have."""
+        return self.bytes if self.low_bytes is None else self.low_bytes
+
+    @property
+    def high(self) -> int:
+        """The most bytes it may have."""
+        return self.bytes if self.high_bytes is None else self.high_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +62,11 @@ class Moment:
     def bytes(self) -> int:
         """Everything resident at this instant."""
         return sum(term.bytes for term in self.terms)
+
+    @cached_property
+    def interval(self) -> tuple[int, int]:
+        """The least and the most bytes, by the intervals of the terms."""
+        return sum(term.low for term in self.terms), sum(term.high for term in self.terms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +85,12 @@ class PhaseEstimate:
     def peak_bytes(self) -> int:
         """Bytes at the peak, everything on the card counted."""
         return self.peak.bytes
+
+    @cached_property
+    def interval(self) -> tuple[int, int]:
+        """The peak's least and most bytes: each end is the maximum of that end over the moments."""
+        lows, highs = zip(*(moment.interval for moment in self.moments), strict=True)
+        return max(lows), max(highs)
 
     def bytes_of(self, *items: Item) -> int:
         """Bytes of these items at the peak."""
