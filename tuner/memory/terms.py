@@ -36,8 +36,8 @@ class Term:
     evidence: Evidence = Evidence.EXACT
     formula: str = ""  # in the names of ``symbols``; neighbours are multiplied: "T V b"
     symbols: tuple[tuple[str, float], ...] = ()
-    source: str = ""  # the function that derives it: "memory.logits.head_peak_bytes"; its docstring is its page
-    low_bytes: int | None = None  # the interval of a size that is not derived; None where ``bytes`` is both ends
+    source: str = ""  # the deriving function, "memory.logits.head_peak_bytes"; its docstring is its page
+    low_bytes: int | None = None  # ends of the interval of a size that is not derived; None: exactly bytes
     high_bytes: int | None = None
 
     @property
