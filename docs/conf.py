@@ -18,6 +18,7 @@ language = os.environ.get("DOCS_LANG", "en")
 extensions = [
     "accuracy",
     "cli_reference",
+    "facts",
     "formulas",
     "languages",
     "mathml",
@@ -28,6 +29,7 @@ extensions = [
     "run_command",
     "search_languages",
     "sphinx.ext.extlinks",
+    "terms",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]

@@ -1,6 +1,7 @@
 """Parameter counts against the models that transformers itself builds, on the meta device."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from tuner import resources
 from tuner.errors import InputError
-from tuner.models import shape_from_config
+from tuner.models import has_token_classification, model_types, shape_from_config
 from tuner.models.profile import read_profile
 
 torch = pytest.importorskip("torch")
@@ -131,3 +132,19 @@ def test_counts_agree_after_a_round_trip_through_the_newest_spelling(tmp_path: P
         assert shape.kv_values_per_token == expected.kv_values_per_token, model_type
         assert shape.windowed_layers == expected.windowed_layers, model_type
         assert shape.max_positions == expected.max_positions, model_type
+
+
+def test_value_heads_are_there_where_transformers_has_token_classification() -> None:
+    from transformers.models.auto import modeling_auto
+
+    known = set(modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES)
+    assert {kind for kind in model_types() if has_token_classification(kind)} == known & set(model_types())
+
+
+def test_a_value_head_has_the_parameters_that_transformers_builds() -> None:
+    config = shallow(ONE_PER_TYPE["llama"])
+    kind = transformers.AutoConfig.for_model(**copy.deepcopy(config), num_labels=1)
+    with torch.device("meta"):
+        model = transformers.AutoModelForTokenClassification.from_config(kind)
+    built = sum(parameter.numel() for parameter in model.parameters())
+    assert replace(shape_from_config(config, name="", source=""), value_head=True).parameters == built

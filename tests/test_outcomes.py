@@ -1,254 +1,155 @@
 """Real jobs with a known end: what ran is not refused, what ran out of memory is not waved through."""
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+import re
+from dataclasses import replace
 
 import pytest
 
-from tests.cli.runner import run
-
-SHARED = Path(__file__).parents[2] / "shared" / "corpus"
-OUTCOMES = SHARED / "outcomes.json"
-LAUNCHES = SHARED / "verl-launches.jsonl"
+from tests import workloads
+from tests.outcomes import FIT, LEFT_OUT, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY, OUTCOMES, Job, records, report
+from tuner.memory.allocation import Confidence, matches, parse_failed_allocation
+from tuner.memory.tensors import tensors
+from tuner.models import find_model
+from tuner.workload import HeadKind, Lora
 
 pytestmark = pytest.mark.skipif(not OUTCOMES.exists(), reason="the recorded outcomes are not at hand")
 
-GRPO = "algorithm.adv_estimator=grpo"
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+JUDGED = [*FIT, *OUT_OF_MEMORY, *OUT_OF_HOST_MEMORY]
+FITS = {"fits", "fits_alone"}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A recorded job in the tool's terms: only what the record states, nothing that would decide it."""
-
-    record: str
-    gpu: str
-    model: str
-    overrides: tuple[str, ...]
-    release: str = "0.4.1"  # the oldest bundled one for older releases and forks
-    gpus_per_node: int = 8
-    nodes: int = 1
-
-
-def _records() -> dict[str, dict[str, Any]]:
-    return {record["id"]: record for record in json.loads(OUTCOMES.read_text())} if OUTCOMES.exists() else {}
-
-
-def _report(job: Job) -> dict[str, Any]:
-    result = run(
-        "advise",
-        "/dev/null",
-        *("--verl-version", job.release, "--gpu", job.gpu, "--model", job.model),
-        *("--gpus-per-node", str(job.gpus_per_node), "--nodes", str(job.nodes)),
-        *("--output-format", "json", "--", *job.overrides),
-    )
-    assert result.code == 0, result.err
-    report: dict[str, Any] = json.loads(result.out)
-    return report
-
-
-def _documented(record: str, *, gpu: str, gpus_per_node: int, nodes: int = 1) -> Job:
-    found = _records().get(record, {"model": "", "config": {"overrides": []}})
-    path = next(
-        (o for o in found["config"]["overrides"] if o.startswith("actor_rollout_ref.model.path=")), "="
-    )
-    return Job(
-        record=record,
-        gpu=gpu,
-        model=path.split("=", 1)[1],
-        overrides=tuple(found["config"]["overrides"]),
-        gpus_per_node=gpus_per_node,
-        nodes=nodes,
-    )
-
-
-def _large(record: str, launch: str, *, model: str, nodes: int) -> Job:
-    """A documented Megatron recipe: the launch of the same family with the recipe's own parallelism."""
-    config = _records().get(record, {"config": {}})["config"]
-    overrides: list[str] = []
-    for line in LAUNCHES.read_text().splitlines() if LAUNCHES.exists() else []:
-        if (found := json.loads(line))["path"].endswith(launch):
-            overrides = [o for o in found["overrides"] if not o.startswith("actor_rollout_ref.model.path=")]
-    offload = f"+{ACTOR}.optim.override_optimizer_config.optimizer_offload_fraction"
-    overrides = [o for o in overrides if not o.startswith(offload) and "num_layers_in_" not in o]
-    for role in ("actor", "ref"):
-        prefix = f"actor_rollout_ref.{role}.megatron"
-        overrides += [
-            f"{prefix}.tensor_model_parallel_size={config.get('tp')}",
-            f"{prefix}.pipeline_model_parallel_size={config.get('pp')}",
-            f"{prefix}.expert_model_parallel_size={config.get('ep')}",
-        ]
-    # The record does not say; verl's best practice for models of this size.
-    recompute = f"++{ACTOR}.megatron.override_transformer_config.recompute"
-    overrides = [o for o in overrides if ".recompute_" not in o]
-    overrides += [
-        f"{recompute}_granularity=full",
-        f"{recompute}_method=uniform",
-        f"{recompute}_num_layers=1",
-    ]
-    overrides.append(f"{offload}={config.get('optimizer_offload_fraction')}")
-    return Job(
-        record=record, gpu="h20-sxm", model=model, overrides=tuple(overrides), release="0.7.1", nodes=nodes
-    )
-
-
-FIT = [
-    _documented("o075", gpu="h100-sxm", gpus_per_node=1),
-    _documented("o077", gpu="h100-sxm", gpus_per_node=1),
-    _documented("o079", gpu="h100-sxm", gpus_per_node=1),
-    _documented("o081", gpu="h100-sxm", gpus_per_node=2),
-    _documented("o083", gpu="h100-sxm", gpus_per_node=4),
-    _documented("o085", gpu="h800-sxm", gpus_per_node=8, nodes=4),
-    _large("o103", "run_deepseek671b_math_megatron_96gb.sh", model="DeepSeek-V3", nodes=16),
-    _large("o105", "run_deepseek671b_math_megatron_96gb.sh", model="DeepSeek-V3", nodes=64),
-    _large("o107", "run_qwen3-235b_megatron_96gb.sh", model="Qwen3-235B-A22B", nodes=8),
-    _large("o109", "run_qwen3-235b_megatron_96gb.sh", model="Qwen3-235B-A22B", nodes=32),
-]
-
-OUT_OF_MEMORY = [
-    Job(  # 16 GPUs, half of them train; the packed batch is just under 24,576 tokens
-        record="o111",
-        gpu="h800-sxm",
-        model="Qwen2.5-32B",
-        release="0.5.0",
-        overrides=(GRPO, f"{ROLLOUT}.name=vllm", f"{ROLLOUT}.log_prob_use_dynamic_bsz=True"),
-    ),
-    Job(
-        record="o113",
-        release="0.2.0",  # not bundled; its logits were float32
-        gpu="a100-sxm-80g",
-        model="DeepSeek-R1-Distill-Qwen-14B",
-        nodes=4,
-        overrides=(
-            GRPO,
-            "data.train_batch_size=128",
-            "data.max_prompt_length=2048",
-            "data.max_response_length=32768",
-            "actor_rollout_ref.model.use_remove_padding=True",
-            "actor_rollout_ref.model.enable_gradient_checkpointing=True",
-            f"{ACTOR}.ppo_mini_batch_size=64",
-            f"{ACTOR}.use_dynamic_bsz=True",
-            f"{ACTOR}.ppo_max_token_len_per_gpu=24000",
-            f"{ACTOR}.ulysses_sequence_parallel_size=2",
-            f"{ACTOR}.entropy_coeff=0.001",  # the default of the release that the fork came from
-        ),
-    ),
-    Job(
-        record="o119",
-        gpu="a10g",
-        model="Llama-3.2-3B",
-        gpus_per_node=4,
-        overrides=(
-            "algorithm.adv_estimator=gae",
-            "data.train_batch_size=64",
-            "data.max_prompt_length=512",
-            "data.max_response_length=256",
-            f"{ACTOR}.ppo_mini_batch_size=4",
-            f"{ACTOR}.ppo_micro_batch_size_per_gpu=1",
-            f"{ROLLOUT}.tensor_model_parallel_size=1",
-            f"{ROLLOUT}.gpu_memory_utilization=0.4",
-            f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=1",
-            "critic.ppo_micro_batch_size_per_gpu=1",
-        ),
-    ),
-    Job(
-        record="o121",
-        gpu="a100-sxm-80g",  # the record names no card
-        model="Qwen2.5-7B-Instruct",
-        overrides=(
-            GRPO,
-            "data.train_batch_size=16",
-            "data.max_prompt_length=2048",
-            "data.max_response_length=4096",
-            f"{ACTOR}.ppo_mini_batch_size=256",
-            f"{ACTOR}.ppo_micro_batch_size_per_gpu=8",
-            "actor_rollout_ref.model.enable_gradient_checkpointing=False",
-            f"{ROLLOUT}.n=16",
-        ),
-    ),
-    Job(
-        record="o129",
-        gpu="a100-sxm-40g",
-        model="Qwen2.5-0.5B",
-        gpus_per_node=2,
-        overrides=(
-            "data.train_batch_size=128",
-            "data.max_prompt_length=4096",
-            "data.max_response_length=1000",
-            f"{ACTOR}.ppo_mini_batch_size=64",
-            f"{ACTOR}.ppo_micro_batch_size=16",
-            f"{ROLLOUT}.log_prob_micro_batch_size=32",
-        ),
-    ),
-    Job(
-        record="o133",
-        gpu="rtx-3090",
-        model="Qwen2.5-7B-Instruct",
-        gpus_per_node=4,
-        overrides=(f"{ROLLOUT}.name=vllm",),
-    ),
-    Job(
-        record="o139",
-        gpu="b200-sxm",
-        model="Qwen3-30B-A3B-Instruct-2507",
-        release="0.7.1",
-        overrides=(
-            GRPO,
-            f"{ROLLOUT}.name=sglang",
-            f"{ROLLOUT}.tensor_model_parallel_size=8",
-            f"{ROLLOUT}.gpu_memory_utilization=0.85",
-            f"{ROLLOUT}.max_model_len=32768",
-            f"{ACTOR}.ppo_max_token_len_per_gpu=32768",
-            f"{ACTOR}.ppo_micro_batch_size_per_gpu=1",
-            f"{ACTOR}.fsdp_config.optimizer_offload=False",
-            f"{ACTOR}.fsdp_config.param_offload=False",
-        ),
-    ),
-    Job(
-        record="o141",
-        gpu="b200-sxm",
-        model="Qwen3-30B-A3B-Instruct-2507",
-        release="0.7.1",
-        gpus_per_node=4,
-        overrides=(
-            GRPO,
-            f"{ROLLOUT}.name=sglang",
-            f"{ROLLOUT}.tensor_model_parallel_size=4",
-            f"{ROLLOUT}.gpu_memory_utilization=0.66",
-            f"{ROLLOUT}.max_model_len=32768",
-            f"{ACTOR}.ppo_max_token_len_per_gpu=32768",
-            f"{ACTOR}.ppo_micro_batch_size_per_gpu=1",
-            f"{ACTOR}.fsdp_config.optimizer_offload=True",
-            f"{ACTOR}.fsdp_config.param_offload=False",
-        ),
-    ),
-]
-
-# Facts that decide and that the record lacks; the answer must name them as resting on defaults.
+# Facts that decide and that the record lacks, with the largest value that the record leaves open. The
+# answer must name them as resting on defaults, and give the range with which the job fits for certain,
+# which must end below.
 MISSING = {
-    "o141": ("data.max_prompt_length", "data.max_response_length"),
+    "o141": (("data.max_prompt_length", "data.max_response_length"), 32768),  # max_model_len of the engine
 }
+# The same facts, as a later commit of the record's own repository tells them.
+FOUND = {"o141": ("data.max_prompt_length=4096", "data.max_response_length=28672")}
+
+PRODUCT = re.compile(r"([\d,]+) tokens x ([\d,]+)(?: vocab)? x (\d) B")
 
 
-@pytest.mark.parametrize("job", FIT, ids=lambda job: job.record)
+def _named(job: Job) -> str:
+    return job.record
+
+
+@pytest.mark.parametrize("job", FIT, ids=_named)
 def test_what_is_documented_to_run_is_not_refused(job: Job) -> None:
-    report = _report(job)
-    assert report["verdict"] in {"fits", "tight", "fits_while_short"}, report["memory"]
-    if report["verdict"] == "fits_while_short":
-        longest = report["workload"]["batch"]
-        assert report["mean_tokens"] < longest["max_prompt_tokens"] + longest["max_response_tokens"]
+    found = report(job)
+    assert found["verdict"] in FITS | {"fits_while_short"}, found["memory"]
+    if found["verdict"] == "fits_while_short":
+        longest = found["workload"]["batch"]
+        assert found["mean_tokens"] < longest["max_prompt_tokens"] + longest["max_response_tokens"]
 
 
-@pytest.mark.parametrize("job", OUT_OF_MEMORY, ids=lambda job: job.record)
+def test_what_starts_with_one_core_of_its_engine_only_is_said_to() -> None:
+    """0.2 of the card is 15.9 GiB: V1's sampler alone takes 4.1 beside weights of 14.2, V0's 1.2."""
+    job = next(job for job in FIT if job.record == "o079")
+    memory = report(job)["memory"]
+    assert ["V0 core" in doubt for doubt in memory["doubts"]] == [True]
+    assert not memory["problems"]
+
+
+@pytest.mark.parametrize("job", OUT_OF_MEMORY, ids=_named)
 def test_what_ran_out_of_memory_is_not_waved_through(job: Job) -> None:
-    report = _report(job)
-    if report["verdict"] in {"does_not_fit", "fits_while_short"}:
+    found = report(job)
+    if found["verdict"] not in FITS:
         return
-    if job.release not in report["premises"]["release"]:
-        assert job.release in report["premises"]["release_reason"]
+    if job.release not in found["premises"]["release"]:
+        assert job.release in found["premises"]["release_reason"]
         return
-    resting = report["premises"]["resting_on_defaults"]
-    assert job.record in MISSING, f"{job.record}: {report['verdict']}, resting on {resting}"
-    assert any(key in resting for key in MISSING[job.record]), resting
+    premises = found["premises"]
+    assert job.record in MISSING, f"{job.record}: {found['verdict']}, resting on {premises}"
+    keys, largest = MISSING[job.record]
+    for key in keys:
+        assert key in premises["resting_on_defaults"]
+        safe = premises["fitting_values"][key]["certain"]
+        assert safe is None or safe < largest
+
+
+@pytest.mark.parametrize("record", FOUND)
+def test_with_the_missing_facts_no_job_that_ran_out_of_memory_fits(record: str) -> None:
+    """What decides is the update's logits, whose freed blocks PyTorch holds while the engine wakes."""
+    job = next(job for job in OUT_OF_MEMORY if job.record == record)
+    found = report(replace(job, overrides=(*job.overrides, *FOUND[record])))
+    assert found["verdict"] != "fits"
+    assert found["memory"]["worst_phase"] == "update_weights"
+    phase = next(one for one in found["memory"]["phases"] if one["phase"] == "update_weights")
+    assert phase["peak_moment"] == "weights_back"
+    assert phase["peak_bytes"] > 0.95 * found["memory"]["capacity_bytes"]
+    assert phase["interval_bytes"][1] > found["memory"]["capacity_bytes"]
+
+
+@pytest.mark.parametrize("job", OUT_OF_HOST_MEMORY, ids=_named)
+def test_what_ran_out_of_host_memory_is_not_waved_through(job: Job) -> None:
+    found = report(job)
+    assert found["verdict"] == "does_not_fit"
+    assert job.host_memory is not None
+    assert found["memory"]["host_bytes"] > job.host_memory * 2**30
+    assert any("host memory" in problem for problem in found["memory"]["problems"])
+
+
+def test_every_record_is_judged_or_left_out_with_a_reason() -> None:
+    judged = [job.record for job in JUDGED]
+    left_out = [record for named in LEFT_OUT.values() for record in named]
+    assert sorted(judged + left_out) == sorted(records())  # none twice, none missing
+
+
+def test_no_job_with_settings_that_verl_reads_is_left_out() -> None:
+    """What has overrides of verl's own is judged, whatever came of it."""
+    with_settings = {
+        name for name, record in records().items() if "overrides" in record["config"] and record["model"]
+    }
+    assert with_settings <= {job.record for job in JUDGED}
+
+
+def _quoted(record: str) -> str:
+    """The allocation that failed, as torch wrote it."""
+    seen = records()[record]["observed"]
+    if "tried_to_allocate_gib" in seen:
+        return f"CUDA out of memory. Tried to allocate {seen['tried_to_allocate_gib']:.2f} GiB."
+    return f"CUDA out of memory. Tried to allocate {seen['tried_to_allocate_mib']:.2f} MiB."
+
+
+LOGITS = [name for name, record in records().items() if PRODUCT.search(record["explanation"] or "")]
+
+
+def test_the_records_that_quote_logits_are_known() -> None:
+    assert LOGITS == ["o111", "o113"]
+
+
+@pytest.mark.parametrize("record", LOGITS)
+def test_an_allocation_of_logits_is_explained_as_its_record_does(record: str) -> None:
+    """Tokens, vocabulary and bytes are those of the record's own explanation."""
+    said = PRODUCT.search(records()[record]["explanation"])
+    assert said is not None
+    tokens, vocab, size = (int(part.replace(",", "")) for part in said.groups())
+    job = next(job for job in JUDGED if job.record == record)
+    first = report(job, "--failed-allocation", _quoted(record))["failed_allocation"]["candidates"][0]
+    assert first["item"] == "logits"
+    assert first["formula"] == f"{tokens:,} tokens x {vocab:,} vocabulary entries x {size} bytes"
+    assert first["low_tokens"] <= tokens <= first["high_tokens"]
+    assert first["made_by"]
+
+
+def test_an_allocation_of_states_is_not_taken_for_logits() -> None:
+    """98 MiB on a GPU of four: a layer's 100,669,440 parameters / 4 x 4 bytes, rounded up to 2 MiB."""
+    job = next(job for job in JUDGED if job.record == "o119")
+    found = report(job, "--failed-allocation", _quoted("o119"))["failed_allocation"]["candidates"]
+    exact = [one["name"] for one in found if one["confidence"] == "exact"]
+    assert exact == ["actor_layer_shard_4", "critic_layer_shard_4"]
+    assert found[0]["formula"] == "100,669,440 parameters of a decoder layer / 4 ranks x 4 bytes"
+
+
+def test_an_allocation_of_routed_tokens_is_not_taken_for_logits() -> None:
+    """8.00 GiB of a sparse model: 65,536 tokens x 8 experts x 4,096 hidden entries x 4 bytes."""
+    workload = workloads.grpo_7b().with_batch(max_prompt_tokens=1024, max_response_tokens=64512)
+    workload = replace(workload, model=find_model("Qwen3-235B-A22B"), reference=None)
+    workload = workload.with_actor(update=workloads.dynamic(65536), log_prob=None)
+    workload = workload.with_actor_engine(lora=Lora(rank=16, parameters=10_000_000))
+    workload = workload.with_actor_head(kind=HeadKind.FUSED_TORCH)
+    line = records()["o025"]["observed"]["error"]
+    found = matches(parse_failed_allocation(line), tensors(workload))
+    exact = [one.tensor.name for one in found if one.confidence is Confidence.EXACT]
+    assert exact == ["routed_float32"]
+    assert found[0].tokens == 65536

@@ -36,6 +36,12 @@ def micro_batch_tokens(batch: Batch, engine: Engine, one_pass: Pass, *, optimize
     return min(budget, ceil(sequences * batch.sequence_tokens / split))
 
 
+def step_tokens(batch: Batch, engine: Engine) -> int:
+    """Tokens of one optimizer step on one GPU, every sequence at its maximum length."""
+    sequences = local_sequences(batch, engine, optimizer_step=True)
+    return ceil(sequences * batch.sequence_tokens / engine.parallel.sequence_split)
+
+
 def overshoot(budget: int, longest: int, sequences: int) -> float:
     r"""Largest micro-batch over the budget, for releases that only derive a count from it.
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from tuner.traced_layers import TracedModel
+
 
 class QueryKeyNorm(Enum):
     """Normalisation of queries and keys before attention."""
@@ -66,6 +68,15 @@ class MixtureOfExperts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LogitCopies:
+    """Tensors as large as the logits that a model makes before it returns them: scaling, soft-capping."""
+
+    saved: int = 0  # kept from the forward to the backward pass
+    forward: int = 0  # most at once while they are made, beyond those that are returned
+    backward: int = 0  # most at once in the backward pass, beyond what was saved and the gradient given
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelShape:
     """A decoder-only transformer. All sizes are element counts, not bytes.
 
@@ -87,6 +98,7 @@ class ModelShape:
     output_bias: bool = False
     mlp_bias: bool = False
     head_bias: bool = False  # a bias in the output projection (Phi-2)
+    value_head: bool = False  # one column with a bias in the output projection's place (a critic)
     gated_mlp: bool = True
     qk_norm: QueryKeyNorm = QueryKeyNorm.NONE
     norms_per_layer: int = 2
@@ -100,6 +112,8 @@ class ModelShape:
     linear: LinearAttention | None = None
     sliding_window: int | None = None
     windowed_layers: int = 0  # layers whose attention is limited to the window
+    logit_copies: LogitCopies = LogitCopies()
+    traced: TracedModel | None = None  # counted parameters and activations, in place of the formulas
     source: str = ""
 
     # -- kinds of layers ----------------------------------------------------------------
@@ -127,13 +141,36 @@ class ModelShape:
     @property
     def embedding_parameters(self) -> int:
         """Token embedding [vocab, hidden]."""
+        if self.traced is not None:
+            return self.traced.embedding_parameters
         return self.vocab * self.hidden
+
+    @property
+    def shares_embedding(self) -> bool:
+        """Whether the output projection multiplies with the embedding's own weights."""
+        return self.tied_embeddings and not self.value_head
+
+    @property
+    def projection_parameters(self) -> int:
+        """What the output projection multiplies with, its own weights or the embedding's."""
+        if self.value_head:
+            return self.hidden + 1
+        return self.vocab * self.hidden + (self.vocab if self.head_bias else 0)
 
     @property
     def head_parameters(self) -> int:
         """Output projection [vocab, hidden] and its bias; no matrix when it shares the embedding."""
+        if self.value_head:
+            return self.projection_parameters
+        if self.traced is not None:
+            return self.traced.head_parameters
         matrix = 0 if self.tied_embeddings else self.vocab * self.hidden
         return matrix + (self.vocab if self.head_bias else 0)
+
+    @property
+    def final_norm_parameters(self) -> int:
+        """The norm before the head; of a traced model all that lies outside layers, embedding and head."""
+        return self.norm_parameters if self.traced is None else self.traced.other_parameters
 
     @property
     def norm_parameters(self) -> int:
@@ -192,11 +229,15 @@ class ModelShape:
     @property
     def one_expert_parameters(self) -> int:
         """One routed expert, 0 in a dense model."""
+        if self.traced is not None and self.moe is not None:
+            return self.expert_parameters // self.moe.experts
         return 0 if self.moe is None else self._mlp(self.moe.expert_intermediate, bias=self.moe.expert_bias)
 
     @property
     def expert_parameters(self) -> int:
-        """Routed experts of one sparse layer, 0 in a dense model."""
+        """Routed experts of one sparse layer, 0 in a dense model; of a traced one the largest layer's."""
+        if self.traced is not None:
+            return max(kind.routed_parameters for kind in self.traced.kinds)
         return 0 if self.moe is None else self.moe.experts * self.one_expert_parameters
 
     @property
@@ -224,6 +265,8 @@ class ModelShape:
 
     def layer_parameters(self, layer: int) -> int:
         """All parameters of one decoder layer, 0-based."""
+        if self.traced is not None:
+            return self.traced.layer(layer).parameters
         norms = self.norms_per_layer * self.norm_parameters
         return self.mixer_parameters(layer) + self.mlp_parameters(layer) + norms
 
@@ -244,7 +287,7 @@ class ModelShape:
             self.embedding_parameters
             + self.position_parameters
             + self.decoder_parameters
-            + self.norm_parameters
+            + self.final_norm_parameters
             + self.head_parameters
             + self.extra_parameters
         )
@@ -261,8 +304,8 @@ class ModelShape:
         if self.moe is not None:
             idle_experts = self.moe.experts - self.moe.experts_per_token
             resting = self.sparse_layers * idle_experts * self.one_expert_parameters
-        head = self.vocab * self.hidden + (self.vocab if self.head_bias else 0)
-        return self.decoder_parameters - resting + self.norm_parameters + head
+        projection = self.projection_parameters
+        return self.decoder_parameters - resting + self.final_norm_parameters + projection
 
     # -- caches -------------------------------------------------------------------------
 

@@ -48,9 +48,10 @@ class FractionOf(Enum):
     """What the rollout engine multiplies its memory fraction by."""
 
     TOTAL = "total"  # of the card; weights, KV cache and activations live within it
-    REMAINING = "remaining"  # of what was free when the engine started
-    STATIC_POOL = "static_pool"  # of the card, for weights and KV cache only
-    FREE_AFTER_WEIGHTS = "free_after_weights"  # KV cache only
+    TOTAL_OF_ALL = "total_of_all"  # of the card; what the trainer holds at the start counts as well
+    OWN = "own"  # of the card, for all that the engine adds after its start, communicator and all
+    STATIC_POOL = "static_pool"  # of what was free when the engine started, for weights and KV cache only
+    FREE_AFTER_WEIGHTS = "free_after_weights"  # of what weights and activations leave, KV cache only
 
 
 class HeadKind(Enum):
@@ -77,6 +78,20 @@ class Checkpointing(Enum):
     NONE = "none"
     SELECTIVE = "selective"  # attention core only (Megatron)
     FULL = "full"  # every layer from its input
+
+
+class Quantity(Enum):
+    """A setting that decides what fits, whatever a trainer calls it."""
+
+    MAX_PROMPT_TOKENS = "max_prompt_tokens"
+    MAX_RESPONSE_TOKENS = "max_response_tokens"
+    TOKEN_BUDGET = "token_budget"
+    MICRO_BATCH_SEQUENCES = "micro_batch_sequences"
+    MEMORY_FRACTION = "memory_fraction"
+    PARAM_OFFLOAD = "param_offload"
+    OPTIMIZER_OFFLOAD = "optimizer_offload"
+    CHECKPOINTING = "checkpointing"
+    PACKED = "packed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +129,10 @@ class Parallelism:
     context: int = 1
     expert: int = 1
     expert_tensor: int = 1
+    virtual_pipeline: int = 1  # pieces that each pipeline stage is cut into
+    first_stage_layers: int | None = None  # None: the layers are dealt out evenly
+    last_stage_layers: int | None = None
+    stage: int | None = None  # the pipeline stage asked about; None: the one with the largest states
 
     @property
     def data(self) -> int:
@@ -144,11 +163,24 @@ class Engine:
     streamed_offload: bool = False  # CPU offload policy: weights fetched unit by unit, states on the host
     optimizer_offload_fraction: float = 0.0  # share of a Megatron optimizer that lives on the host
     distributed_optimizer: bool = True  # Megatron: optimizer states sharded over data parallelism
+    main_weight_bytes: int = (
+        4  # Megatron's main weight beside a parameter; 2 where it holds the lower half only
+    )
+    main_weights_offloaded: bool = True  # the fraction of a Megatron optimizer on the host takes them along
+    fused_weight_gradients: bool = False  # Megatron: added to the gradient buffer as they are computed
+    fused_rotary: bool = False  # Megatron: one kernel rotates queries and keys and keeps no tables per layer
+    frees_stage_outputs: bool = False  # Megatron: a stage frees what it has sent on
+    recompute_layers: int = 1  # layers recomputed at once under full checkpointing (Megatron)
+    recompute_first_layers: int | None = (
+        None  # of each stage, the others keep everything; None: all (Megatron)
+    )
     reshard_after_forward: bool = True
+    keeps_root: bool = False  # FSDP2 before torch 2.8: the root unit stays gathered until the backward pass
+    frees_root: bool = False  # the release reshards the root unit itself after a forward-only pass
     forward_prefetch: bool = False
     prefetch_effective: bool = True  # False where this release ignores the switch
     deferred_gradient_sync: bool = False
-    separate_embedding_units: bool = False  # embedding and head are FSDP units of their own
+    separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
     lora: Lora | None = None
 
@@ -222,12 +254,24 @@ class Critic:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CacheSizing:
+    """How a rollout engine comes to the size of its KV cache."""
+
+    fraction_of: FractionOf
+    max_sequences: int
+    sampler_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rollout:
     """The generation engine, one replica per ``tensor * data * pipeline`` GPUs."""
 
     engine: RolloutEngine
+    engine_version: str = ""  # for messages, and to read the same engine again
     memory_fraction: float
     fraction_of: FractionOf
+    checks_free: bool = True  # the engine stops where less than its share of the card is free at its start
+    older_core: CacheSizing | None = None  # how the core sizes the cache that its environment can ask for
     tensor_parallel: int
     data_parallel: int = 1
     pipeline_parallel: int = 1
@@ -244,6 +288,17 @@ class Rollout:
     prefix_caching: bool = True
     frees_memory: bool = True  # sleeps between generations
     sleep_level: int = 2  # 1 keeps the weights on the host, 2 drops them
+    sleeps_with_weights: bool = False  # only the KV cache is freed, the weights stay on the card
+    sleeps_with_cache: bool = False  # only the weights are freed, the KV cache stays on the card
+    pins_copy: bool = True  # weights kept on the host lie in pinned memory
+    swap_bytes: int = 0  # pinned host memory of one GPU, for cache blocks of preempted sequences
+    staged_wake_up: bool = True  # the KV cache comes back after new weights, not together with the old ones
+    own_process: bool = True  # False: the engine runs in the trainer's process and shares its context
+    counts_graphs: bool = False  # CUDA graphs are estimated beforehand and taken from the KV cache
+    sampler_bytes: int = 10  # per logit of the sequences that are sampled at once, while the engine is sized
+    block_tokens: int = 16  # tokens of one block of the KV cache
+    frees_windows: bool = True  # layers with a sliding window give blocks back that left the window
+    state_dtype: DType = DType.BFLOAT16  # of the states of linear attention
     log_stats: bool = False
     colocated: bool = True  # on the same GPUs as the trainer
     gpus: int
@@ -266,6 +321,15 @@ class WeightSync:
     bucket_bytes: int
     gathers_whole_model: bool  # every full tensor at once instead of one after the other
     smallest_bucket_bytes: int = 0  # releases that refuse a tensor larger than the bucket; 0 without limit
+    empties_cache_first: bool = True  # the trainer gives freed memory back before the engine's weights return
+    sent_dtype: DType | None = None  # gathered tensors are cast to this before they travel; None: as stored
+    buckets: int = 1  # buffers of ``bucket_bytes`` on the trainer's side
+    engine_buckets: int = 0  # copies of a bucket that the engine makes on the same card
+    stages_weights: bool = True  # offloaded weights come back as a whole, not tensor by tensor
+    offloads_first: bool = True  # offloaded weights leave the card again before the transfer, not after it
+    resumes_first: bool = True  # the engine's weights are mapped before the trainer gathers its own
+    loads_on_host: bool = False  # new weights are put together on the host, and moved at the end
+    keeps_loaded: bool = False  # offloaded weights stay on the card after the transfer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def public_functions(module: ModuleType) -> list[Callable[..., Any]]:
     return [
         function
         for name, function in vars(module).items()
-        if inspect.isfunction(function)
+        if inspect.isfunction(inspect.unwrap(function))  # cached ones too
         and function.__module__ == module.__name__
         and not name.startswith("_")
     ]

@@ -50,7 +50,16 @@ def gib(amount: float) -> int:
 
 def phase(kind: Phase, **amounts: float) -> PhaseEstimate:
     terms = tuple(
-        Term(item=Item[name.upper()], name=f"{name} of {kind.value}", bytes=gib(amount), formula="a \\cdot b")
+        Term(
+            item=Item[name.upper()],
+            name=f"{name} of {kind.value}",
+            bytes=gib(amount),
+            formula="2 a + 1" if gib(amount) % 2 else "2 a",
+            symbols=(("a", gib(amount) // 2),),
+            source="memory.logits.logit_tensors",
+            low_bytes=gib(amount - 0.4) if name == "overhead" else None,
+            high_bytes=gib(amount + 2.0) if name == "overhead" else None,
+        )
         for name, amount in amounts.items()
     )
     quiet = Moment(name="quiet", terms=terms[:1])

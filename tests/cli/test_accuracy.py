@@ -30,10 +30,15 @@ def test_the_recorded_file_is_met_within_the_limits() -> None:
     assert report["summary"]["cases"] == len(report["cases"]) == 52
     assert report["summary"]["peak"]["worst"] <= WORST_PEAK_ERROR
     assert report["summary"]["added"]["worst"] <= WORST_ADDED_ERROR
+    inside = [case["reserved_in_interval"] for case in report["cases"]]
+    assert report["summary"]["reserved"] == {"inside": sum(inside), "recorded": 52}
     for case in report["cases"]:
         assert sum(term["bytes"] for term in case["terms"]) == case["predicted_peak_bytes"]
         assert case["error"] == case["predicted_peak_bytes"] / case["measured_peak_bytes"] - 1
         assert case["measured_peak_bytes"] == case["case"]["peak_allocated_bytes"]
+        low, high = case["interval_bytes"]
+        assert case["measured_reserved_bytes"] == case["case"]["peak_reserved_bytes"]
+        assert case["reserved_in_interval"] is (low <= case["measured_reserved_bytes"] <= high)
         assert all(term["formula"] for term in case["terms"])
 
 
@@ -53,6 +58,17 @@ def test_text_and_json_agree() -> None:
         assert row[3:6] == [*amounts, f"{case['error']:+.1%}"]
     foreign = sum(case["foreign_bytes"] > 0 for case in report["cases"])
     assert text.count("held by something else") == foreign > 0
+    inside = report["summary"]["reserved"]["inside"]
+    assert f"reserved peak inside the interval: {inside} of 52 ({inside / 52:.1%})" in text
+    outside = [case for case in report["cases"] if not case["reserved_in_interval"]]
+    assert text.count("        reserved ") == len(outside) == 52 - inside
+
+
+def test_reserved_bytes_that_were_not_recorded_are_not_judged(tmp_path: Path) -> None:
+    one = written(tmp_path, PASS)
+    (case,) = json.loads(run("accuracy", one, "-f", "json").out)["cases"]
+    assert (case["measured_reserved_bytes"], case["reserved_in_interval"]) == (None, None)
+    assert "inside the interval" not in run("accuracy", one).out
 
 
 def test_several_files_are_summed_up_together(tmp_path: Path) -> None:

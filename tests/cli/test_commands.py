@@ -15,6 +15,7 @@ CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")
 ADVISE = ("advise", CONFIG, *GIVEN)
 CHECK = ("check", CONFIG, *GIVEN)
+VLLM = "actor_rollout_ref.rollout.name=vllm"
 TIGHTER = "actor_rollout_ref.rollout.gpu_memory_utilization=0.2"
 
 
@@ -148,6 +149,30 @@ def test_options_stand_above_the_configuration() -> None:
     assert (cluster["gpus_per_node"], cluster["nodes"], cluster["host_memory_bytes"]) == (4, 2, 512 * 2**30)
     assert report["workload"]["model"]["hidden"] == 896
     assert report["premises"]["gpus_reason"] == "--gpus-per-node and --nodes"
+
+
+def test_the_version_of_the_engine_can_be_named() -> None:
+    given = ("--verl-version", "0.4.1", "--gpu", "h100-sxm", "--model", "qwen2.5-7b", "-f", "json")
+    named = json.loads(run("advise", "/dev/null", *given, "--engine-version", "0.6.3", "--", VLLM).out)
+    taken = json.loads(run("advise", "/dev/null", *given, "--", VLLM).out)
+    assert (named["premises"]["engine"], named["premises"]["engine_reason"]) == (
+        "vLLM 0.6.3",
+        "--engine-version",
+    )
+    assert taken["premises"]["engine"] == "vLLM 0.8.5"
+    assert taken["premises"]["engine_reason"] == "the newest that verl 0.4.1 allows"
+    fractions = [report["workload"]["rollout"]["fraction_of"] for report in (named, taken)]
+    assert fractions == ["free_after_weights", "total_of_all"]
+
+
+def test_a_version_of_the_engine_that_cannot_be_is_one_line() -> None:
+    result = run(*ADVISE, "--engine-version", "0.8.5")
+    assert result.code == 2
+    assert result.err.startswith("error: verl 0.9.1 does not run with vLLM 0.8.5: it needs 0.18.0 or newer; ")
+    assert result.err.count("\n") == 1
+    checked = run(*CHECK, "--engine-version", "0.8.5")
+    assert checked.code == 2
+    assert "does not run with vLLM 0.8.5" in checked.err
 
 
 def test_check_prints_one_line_per_finding_and_a_count() -> None:

@@ -26,7 +26,7 @@ def test_a_job_that_does_not_fit_is_a_finding() -> None:
     warning = next(line.finding for line in short if line.finding.rule is does_not_fit.RULE)
     assert warning.severity is Severity.WARNING
     assert "at most 1,024 tokens" in warning.message
-    fitting = lines(answers.answer(answers.advice(Verdict.TIGHT, logits=50.0)))
+    fitting = lines(answers.answer(answers.advice(Verdict.FITS_ALONE, logits=50.0)))
     assert does_not_fit.RULE not in {line.finding.rule for line in fitting}
 
 

@@ -14,7 +14,7 @@ from tuner.render.schemas import SCHEMAS, schema
 def test_schemas_are_valid_and_named(name: str) -> None:
     content = schema(name)
     jsonschema.Draft202012Validator.check_schema(content)
-    assert content["$id"] == f"urn:tuner:schema:{name}:1.0"
+    assert content["$id"] == f"urn:tuner:schema:{name}:2.0"
 
 
 def test_the_report_validates_and_holds_raw_bytes() -> None:
@@ -29,6 +29,13 @@ def test_the_report_validates_and_holds_raw_bytes() -> None:
     peak = next(moment for moment in update["moments"] if moment["name"] == update["peak_moment"])
     assert sum(term["bytes"] for term in peak["terms"]) == update["peak_bytes"]
     assert update["seconds"] == 29.9
+    worst = answer.advice.estimate.worst
+    assert tuple(update["interval_bytes"]) == worst.interval
+    assert worst.interval[0] < worst.peak_bytes < worst.interval[1]
+    assert tuple(update["reserved_interval_bytes"]) == worst.reserved_interval
+    assert [tuple(term["interval_bytes"]) for term in peak["terms"]] == [
+        (term.low, term.high) for term in worst.peak.terms
+    ]
 
 
 def test_the_report_holds_settings_with_their_origin_and_unknown_keys() -> None:

@@ -6,13 +6,13 @@ import pytest
 from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.advise import Verdict
-from tuner.memory import Item
+from tuner.memory import Item, Moment, Term
 from tuner.render.bars import PARTS, chart
 from tuner.render.recommendations import pasteable, price
 from tuner.render.terminal import Terminal, plain
 from tuner.render.text import advice_text, verdict
 from tuner.units import GIB
-from tuner.workload import Phase
+from tuner.workload import FractionOf, Phase, RolloutEngine
 
 PAPER = Terminal(width=80)
 PROBLEM = "the rollout engine has no room for a KV cache"
@@ -29,8 +29,29 @@ def test_whole_text_at_80_columns() -> None:
     expect("advice-80.txt", advice_text(answers.answer(), PAPER))
 
 
+def test_running_sequences_that_the_cache_does_not_hold_are_said_to_be_preempted() -> None:
+    def text(running: int) -> str:
+        given = replace(answers.advice(), rollout=replace(answers.ROLLOUT, running_sequences=running))
+        return " ".join(advice_text(answers.answer(given), PAPER).split())
+
+    assert "When all 512 that run grow to full length, 231 are preempted" in text(512)
+    assert "preempted" not in text(281)
+
+
+def test_the_meaning_of_the_fraction_is_told_for_every_engine() -> None:
+    def text(**changes: object) -> str:
+        given = answers.advice()
+        given = replace(given, workload=given.workload.with_rollout(**changes))
+        return " ".join(advice_text(answers.answer(given), PAPER).split())
+
+    told = {kind: text(fraction_of=kind).partition("memory fraction of 0.50 is ")[2] for kind in FractionOf}
+    assert all(told.values())
+    assert len({meaning.partition(".")[0] for meaning in told.values()}) == len(FractionOf)
+    assert "memory fraction of" not in text(engine=RolloutEngine.TRANSFORMERS)
+
+
 def test_whole_text_in_ascii_at_40_columns() -> None:
-    text = advice_text(answers.answer(assumed=True), Terminal(width=40, unicode=False), terms=True)
+    text = advice_text(answers.answer(assumed=True), Terminal(width=40, unicode=False), explain=True)
     assert text.isascii()
     expect("advice-40-ascii.txt", text)
 
@@ -73,11 +94,16 @@ def test_parts_can_be_told_apart_without_colour() -> None:
 @pytest.mark.parametrize(
     ("kind", "logits", "expected"),
     [
-        (Verdict.FITS, 30.0, "FITS: update_actor peaks at 56.9 GiB of 79.6 GiB; 22.7 GiB (29%) stay free."),
         (
-            Verdict.TIGHT,
-            50.0,
-            "TIGHT: update_actor peaks at 76.9 GiB of 79.6 GiB; 2.7 GiB stay free, the headroom",
+            Verdict.FITS,
+            30.0,
+            "FITS: update_actor peaks at 56.9 GiB (56.5 to 58.9) of 79.6 GiB; 22.7 GiB (29%) stay free.",
+        ),
+        (
+            Verdict.FITS_ALONE,
+            51.0,
+            "FITS IF NOTHING ELSE USES THE GPU: update_actor peaks at 77.9 GiB (77.5 to 79.9) of 79.6 GiB; "
+            "1.7 GiB (2%) stay free, less than the headroom of 10%.",
         ),
         (
             Verdict.FITS_WHILE_SHORT,
@@ -87,7 +113,7 @@ def test_parts_can_be_told_apart_without_colour() -> None:
         (
             Verdict.DOES_NOT_FIT,
             60.0,
-            "DOES NOT FIT: update_actor peaks at 86.9 GiB of 79.6 GiB, 7.3 GiB too much.",
+            "WILL NOT FIT: update_actor peaks at 86.9 GiB (86.5 to 88.9) of 79.6 GiB, 7.3 GiB too much.",
         ),
     ],
 )
@@ -95,6 +121,73 @@ def test_the_verdict_says_where_and_by_how_much(kind: Verdict, logits: float, ex
     said = verdict(answers.advice(kind, logits=logits), Terminal(width=200))
     assert said.startswith(expected)
     assert ("Largest parts: logits 60.0 GiB" in said) == (logits == 60.0)
+
+
+@pytest.mark.parametrize("kind", Verdict)
+def test_the_words_of_the_verdict_are_one_piece_and_one_colour(kind: Verdict) -> None:
+    advice = answers.advice(kind, logits=60.0 if kind is Verdict.DOES_NOT_FIT else 30.0)
+    plainly = verdict(advice, Terminal(width=40))
+    word = plainly.partition(":")[0]
+    assert "\n" not in word
+    assert "\u2060" not in plainly
+    assert re.match(rf"\x1b\[1;3\dm{word}\x1b\[0m:\s", verdict(advice, Terminal(width=40, colour=True)))
+
+
+def test_too_little_host_memory_is_said_in_the_verdict() -> None:
+    advice = answers.advice(logits=30.0)
+    short = replace(advice.estimate, host_capacity_bytes=64 * GIB, problems=("host memory is short",))
+    said = verdict(replace(advice, estimate=short), Terminal(width=200))
+    assert said.startswith("WILL NOT FIT: update_actor peaks at 56.9 GiB")
+    assert "but the job takes 120.0 GiB of 64.0 GiB host memory per node." in said
+    assert "host memory is short" in said
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (None, "120.0 GiB for offloaded states and copies, up to 240.0 GiB where pinned memory"),
+        (256, "120.0 GiB of 256.0 GiB for offloaded states and copies, up to 240.0 GiB"),
+        (200, "to powers of two, which is more than a node has."),
+        (64, "120.0 GiB of 64.0 GiB for offloaded states and copies, up to 240.0 GiB"),
+    ],
+)
+def test_how_much_host_memory_there_may_be_is_said(limit: int | None, said: str) -> None:
+    pinned = Term(item=Item.OPTIMIZER, name="pinned", bytes=120 * GIB, high_bytes=240 * GIB)
+    answer = answers.answer()
+    estimate = replace(
+        answer.advice.estimate,
+        host_terms=(pinned,),
+        host_capacity_bytes=None if limit is None else limit * GIB,
+    )
+    text = advice_text(replace(answer, advice=replace(answer.advice, estimate=estimate)), Terminal(width=300))
+    assert said in text
+    assert ("which is more than a node has" in text) is (limit == 200)
+
+
+def test_the_engine_and_why_it_was_taken_are_said() -> None:
+    answer = replace(answers.answer(), engine="vLLM 0.8.5", engine_reason="the newest")
+    assert "\n  engine    vLLM 0.8.5 (the newest)\n" in advice_text(answer, Terminal(width=120))
+    assert "\n  engine  " not in advice_text(answers.answer(), Terminal(width=120))
+
+
+def test_a_doubt_is_said_below_the_verdict() -> None:
+    advice = answers.advice(Verdict.FITS_ALONE, logits=30.0)
+    doubted = replace(advice.estimate, doubts=("the rollout engine may not start",))
+    said = verdict(replace(advice, estimate=doubted), Terminal(width=200))
+    assert said.endswith("\n  the rollout engine may not start")
+
+
+def test_what_pytorch_may_keep_is_said() -> None:
+    advice = answers.advice(Verdict.FITS, logits=30.0)
+    quiet = Term(item=Item.ACTIVATIONS, name="earlier", bytes=5 * GIB)
+    update = advice.estimate.worst
+    longer = replace(update, moments=(*update.moments, Moment(name="before", terms=(quiet,))))
+    phases = tuple(longer if phase is update else phase for phase in advice.estimate.phases)
+    told = advice_text(
+        answers.answer(replace(advice, estimate=replace(advice.estimate, phases=phases))), Terminal(width=100)
+    )
+    assert "PyTorch may keep up to 5.0 GiB of freed blocks beyond update_actor's peak" in told
+    assert "freed blocks" not in advice_text(answers.answer(advice), PAPER)
 
 
 def test_a_job_that_cannot_start_says_why() -> None:

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.memory.measured import VERL_FSDP, VERL_FSDP_MORE
+from tests.memory.measured import (
+    VERL_FSDP,
+    VERL_FSDP_HOLDOUT,
+    VERL_FSDP_MORE,
+    VERL_FSDP_SECOND_HOLDOUT,
+)
 from tuner.accuracy import (
     ComparedFile,
     Comparison,
@@ -18,6 +23,7 @@ from tuner.accuracy import (
 )
 from tuner.accuracy.compare import RESIDUE_LIMIT
 from tuner.memory import Item
+from tuner.memory.batch_tensors import FIELDS, LOSS
 from tuner.render.accuracy import accuracy_text
 from tuner.render.terminal import Terminal
 from tuner.units import GIB
@@ -39,7 +45,10 @@ def comparisons() -> list[Comparison]:
     return [compare(case) for case in read_measured(VERL_FSDP).cases]
 
 
-RECORDINGS = pytest.mark.parametrize(("path", "cases"), [(VERL_FSDP, 52), (VERL_FSDP_MORE, 137)])
+RECORDINGS = pytest.mark.parametrize(
+    ("path", "cases"),
+    [(VERL_FSDP, 52), (VERL_FSDP_MORE, 137), (VERL_FSDP_HOLDOUT, 178), (VERL_FSDP_SECOND_HOLDOUT, 54)],
+)
 
 
 @RECORDINGS
@@ -58,6 +67,33 @@ def test_what_a_pass_adds_is_met(path: Path, cases: int) -> None:
     misses = [row for row in compared if abs(row.added_error) > WORST_ADDED_ERROR]
     assert not misses, table(misses)
     assert summarise(compared).added.median <= 0.01
+
+
+@RECORDINGS
+def test_of_each_recording_reserved_peaks_are_inside_their_intervals(path: Path, cases: int) -> None:
+    found = summarise([compare(case) for case in read_measured(path).cases]).reserved
+    assert found.recorded == cases
+    assert found.share >= 0.95
+
+
+def test_nearly_every_recorded_reserved_peak_is_inside_its_interval() -> None:
+    compared = [
+        compare(case)
+        for path in (VERL_FSDP, VERL_FSDP_MORE, VERL_FSDP_HOLDOUT)
+        for case in read_measured(path).cases
+    ]
+    found = summarise(compared).reserved
+    assert found.recorded == len(compared) == 367
+    outside = [row for row in compared if row.reserved_in_interval is False]
+    assert len(outside) == found.recorded - found.inside
+    assert found.share >= 0.95, table(outside)
+    # Both ends are approached, so neither says nothing.
+    places = [
+        ((row.case.peak_reserved_bytes or 0) - row.interval[0]) / (row.interval[1] - row.interval[0])
+        for row in compared
+    ]
+    assert min(places) < 0.15
+    assert max(place for place in places if place <= 1) > 0.9
 
 
 def test_foreign_memory_is_only_where_a_second_engine_was_recorded(comparisons: list[Comparison]) -> None:
@@ -105,6 +141,28 @@ def states(row: Comparison, *names: str) -> int:
     return sum(term.bytes for term in row.terms if term.name in names)
 
 
+def test_the_reserved_interval_ends_count_as_inside() -> None:
+    low, high = compare(case()).interval
+    inside = [
+        compare(case(peak_reserved_bytes=size)).reserved_in_interval
+        for size in (low - 1, low, high, high + 1)
+    ]
+    assert inside == [False, True, True, False]
+    assert compare(case()).reserved_in_interval is None
+
+
+def test_what_another_engine_held_moves_the_interval() -> None:
+    own = compare(case())
+    much = compare(case(allocated_before_bytes=30 * GIB))
+    assert much.foreign > 0
+    assert much.interval == tuple(end + much.foreign for end in own.interval)
+
+
+def test_without_recorded_reserved_bytes_there_is_nothing_to_be_outside() -> None:
+    found = summarise([compare(case())]).reserved
+    assert (found.inside, found.recorded, found.share) == (0, 0, 1.0)
+
+
 def test_ranks_that_share_a_sequence_see_their_part_of_it() -> None:
     workload = workload_of(case(ulysses=4, strategy="fsdp"))
     assert workload.actor.engine.backend is Backend.FSDP
@@ -112,7 +170,9 @@ def test_ranks_that_share_a_sequence_see_their_part_of_it() -> None:
     assert workload.batch.sequence_tokens == 2048
     assert workload.batch.sequences == 8  # 4 GPUs of 4096 tokens hold 8 sequences of 2048
     alone, shared = compare(case()), compare(case(ulysses=4))
-    assert alone.predicted_peak == shared.predicted_peak
+    # Each rank holds the ids, masks and losses of the whole sequences, the model's tensors of its part.
+    batch = 3 * 4096 * (sum(FIELDS.values()) + sum(LOSS.values()))
+    assert shared.predicted_peak - alone.predicted_peak == batch
 
 
 def test_a_pass_before_the_first_step_has_no_optimizer() -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
+from math import ceil
 
 import pytest
 from hypothesis import given
@@ -9,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests import workloads
 from tuner import memory
-from tuner.memory import Estimate, Item, model_states
+from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term, model_states
+from tuner.memory.engine_memory import rollout_memory
 from tuner.memory.fsdp_units import deferred_gradient_bytes
-from tuner.memory.rollout import rollout_memory
+from tuner.memory.rollout import engine_process
 from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workload
 
 
@@ -40,9 +43,12 @@ def _values(part: object) -> Iterator[object]:
 @pytest.mark.parametrize("make", workloads.ALL)
 def test_every_size_is_a_whole_number_of_bytes(make: object) -> None:
     estimate: Estimate = memory.estimate(make())  # type: ignore[operator]
-    sizes = [term.bytes for phase in estimate.phases for moment in phase.moments for term in moment.terms]
-    assert sizes and all(type(size) is int and size > 0 for size in sizes)
-    assert not any(isinstance(value, float) for value in _values(estimate))
+    terms = [term for phase in estimate.phases for moment in phase.moments for term in moment.terms]
+    assert terms and all(type(term.bytes) is int and term.bytes > 0 for term in terms)
+    assert all(type(end) is int for term in terms for end in (term.low, term.high))
+    # The numbers put into a formula may be shares.
+    plain = (replace(term, symbols=()) for term in terms)
+    assert not any(isinstance(value, float) for term in plain for value in _values(term))
 
 
 @pytest.mark.parametrize("make", workloads.ALL)
@@ -115,9 +121,11 @@ def test_offloaded_states_leave_the_other_phases_only() -> None:
 def test_the_engine_takes_its_fraction_of_the_card(fraction: float) -> None:
     workload = workloads.grpo_7b().with_rollout(memory_fraction=fraction, fraction_of=FractionOf.TOTAL)
     engine = rollout_memory(workload)
-    requested = int(fraction * workload.cluster.gpu.memory_bytes)
-    assert engine.pool_bytes - engine.graph_bytes == requested
-    assert engine.kv_bytes + engine.weight_bytes + engine.activation_bytes < requested
+    requested = ceil(Fraction(str(fraction)) * workload.cluster.gpu.memory_bytes)
+    assert engine.kv_bytes + engine.weight_bytes + engine.activation_bytes == requested
+    # What no allocator sees comes on top.
+    process = sum(part.typical for part in engine_process(workload))
+    assert engine.pool_bytes - engine.graph_bytes == requested + process
 
 
 def test_the_kv_cache_of_a_known_model() -> None:
@@ -129,6 +137,74 @@ def test_the_kv_cache_of_a_known_model() -> None:
 def test_a_rollout_without_room_for_a_cache_is_a_problem() -> None:
     estimate = memory.estimate(workloads.grpo_7b().with_rollout(memory_fraction=0.05, tensor_parallel=1))
     assert estimate.problems and not estimate.fits()
+
+
+def test_more_host_memory_than_a_node_has_is_a_problem() -> None:
+    workload = workloads.grpo_7b().with_actor_engine(param_offload=True, optimizer_offload=True)
+    needed = memory.estimate(workload).host_bytes
+
+    def on(host_bytes: int | None) -> Estimate:
+        machines = replace(workload.cluster, host_memory_bytes=host_bytes)
+        return memory.estimate(replace(workload, cluster=machines))
+
+    assert on(needed).fits() and on(None).fits()
+    short = on(needed - 1)
+    assert short.host_is_short and not short.fits()
+    assert any("host memory" in problem for problem in short.problems)
+
+
+# -- intervals -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", workloads.ALL)
+def test_every_figure_lies_in_its_interval(make: object) -> None:
+    estimate: Estimate = memory.estimate(make())  # type: ignore[operator]
+    for phase in estimate.phases:
+        low, high = phase.interval
+        assert low < phase.peak_bytes < high  # every phase has constants in it
+        for moment in phase.moments:
+            assert all(term.low <= term.bytes <= term.high for term in moment.terms)
+            assert sum(term.high for term in moment.terms) <= high
+    assert estimate.high_bytes == max(phase.interval[1] for phase in estimate.phases)
+
+
+def _term(name: str, size: int, item: Item = Item.ACTIVATIONS, spread: int = 0) -> Term:
+    return Term(item=item, name=name, bytes=size, low_bytes=size - spread, high_bytes=size + spread)
+
+
+def test_reserved_is_between_the_peak_and_blocks_of_its_own_for_each_kind() -> None:
+    foreign = (_term("kv_cache", 1000, Item.KV_CACHE), _term("context", 1000, Item.OVERHEAD))
+    phase = PhaseEstimate(
+        phase=Phase.UPDATE_ACTOR,
+        moments=(
+            Moment(name="a", terms=(_term("weights", 10), _term("logits", 50, spread=1), *foreign)),
+            Moment(name="b", terms=(_term("weights", 10), _term("logits", 20), _term("layer", 35))),
+        ),
+    )
+    assert phase.allocated_bytes == 65
+    assert phase.reserved_interval == (65, 10 + 51 + 35)
+
+
+def test_one_moment_leaves_nothing_to_keep() -> None:
+    phase = memory.estimate(workloads.grpo_7b()).phase(Phase.UPDATE_WEIGHTS)
+    assert phase is not None and len(phase.moments) == 1
+    assert phase.reserved_interval == (phase.allocated_bytes, phase.allocated_bytes)
+
+
+def test_a_card_between_the_peak_and_the_high_end_fits_but_not_for_certain() -> None:
+    workload = workloads.grpo_7b()
+    estimate = memory.estimate(workload)
+
+    def on(capacity: int) -> Estimate:
+        return replace(estimate, capacity_bytes=capacity)
+
+    peak, high = estimate.worst.peak_bytes, estimate.high_bytes
+    assert [(on(size).fits(), on(size).fits_for_certain()) for size in (peak - 1, peak, high - 1, high)] == [
+        (False, False),
+        (True, False),
+        (True, False),
+        (True, True),
+    ]
 
 
 def test_entropy_costs_nothing_compiled_and_fourteen_bytes_eager() -> None:

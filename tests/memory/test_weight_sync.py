@@ -1,37 +1,157 @@
-"""What sending weights to the rollout engine gathers."""
+"""What sending weights to the rollout engine holds, by release and strategy, on both sides."""
 
 from dataclasses import replace
 
-from tests import workloads
-from tuner.memory.weight_sync import sync_bytes
-from tuner.units import MIB
-from tuner.workload import Backend, WeightSync
+import pytest
 
+from tests import workloads
+from tuner import memory
+from tuner.dtypes import DType
+from tuner.memory.residents import States
+from tuner.memory.terms import Term
+from tuner.memory.weight_sync import gathered_tensor_bytes, sync_moments
+from tuner.units import MIB
+from tuner.workload import Backend, Engine, Phase, WeightSync, Workload
+
+SEVEN = workloads.grpo_7b()
+N, V, H, LAYER, INTERMEDIATE = 7_615_616_512, 152_064, 3_584, 233_057_792, 18_944
+EMBEDDING = V * H
+ROOT = 2 * EMBEDDING + H  # embedding, projection and final norm
 BUCKET = WeightSync(bucket_bytes=2048 * MIB, gathers_whole_model=False)
 WHOLE = replace(BUCKET, gathers_whole_model=True)
 
 
-def test_a_bucket_and_the_largest_tensor() -> None:
-    workload = workloads.grpo_7b()
-    engine = replace(workload.actor.engine, backend=Backend.FSDP2)
-    tensor = 4 * workload.model.vocab * workload.model.hidden
-    assert sync_bytes(workload.model, engine, BUCKET) == BUCKET.bucket_bytes + tensor
-    shard = 4 * -(-workload.model.parameters // engine.parallel.shard)
-    fsdp1 = replace(engine, backend=Backend.FSDP)
-    assert sync_bytes(workload.model, fsdp1, BUCKET) == BUCKET.bucket_bytes + tensor + shard
+def engine(backend: Backend = Backend.FSDP2, **changes: object) -> Engine:
+    return replace(SEVEN.actor.engine, backend=backend, **changes)  # type: ignore[arg-type]
 
 
-def test_adapters_summon_one_layer_or_everything() -> None:
-    workload = workloads.grpo_lora_7b()
-    model, engine = workload.model, workload.actor.engine
-    stored = engine.stored_dtype.bytes
-    assert sync_bytes(model, engine, BUCKET) == stored * model.largest_layer_parameters
-    assert sync_bytes(model, engine, WHOLE) == stored * model.parameters
+def moments(one: Engine, sync: WeightSync, **rollout: object) -> dict[str, dict[str, int]]:
+    """Sizes by name, moment by moment; engine weights are those of a replica of two GPUs."""
+    workload = replace(SEVEN, sync=sync, actor=replace(SEVEN.actor, engine=one)).with_rollout(**rollout)
+    states = States.of(workload.model, one, "actor")
+    found = sync_moments(workload, memory.rollout_memory(workload), states)
+    return {moment.name: _sizes(moment.terms) for moment in found}
 
 
-def test_merged_adapters_travel_as_a_whole_model() -> None:
-    workload = workloads.grpo_lora_7b()
-    assert workload.actor.engine.lora is not None
-    merged = replace(workload.actor.engine, lora=replace(workload.actor.engine.lora, merged_for_rollout=True))
-    plain = replace(workload.actor.engine, lora=None)
-    assert sync_bytes(workload.model, merged, BUCKET) == sync_bytes(workload.model, plain, BUCKET)
+def _sizes(terms: tuple[Term, ...]) -> dict[str, int]:
+    return {term.name: term.bytes for term in terms}
+
+
+def test_a_bucket_and_the_largest_tensor():
+    """Float32: 152,064 x 3,584 x 4 B = 2.18 GB beside a bucket of 2 GiB."""
+    found = moments(engine(), BUCKET)
+    assert found == {
+        "transfer": {
+            "actor_parameters": 4 * N // 8,
+            "sync_buckets": 2048 * MIB,
+            "sync_tensor": 4 * EMBEDDING,
+            "engine_weights": N,  # 2 B over 2 GPUs
+        }
+    }
+
+
+def test_a_tensor_that_is_cast_first_is_there_twice():
+    cast = replace(BUCKET, sent_dtype=DType.BFLOAT16)
+    assert moments(engine(), cast)["transfer"]["sync_tensor"] == (4 + 2) * EMBEDDING
+    stored = engine(stored_dtype=DType.BFLOAT16)
+    assert moments(stored, cast)["transfer"]["sync_tensor"] == 2 * EMBEDDING
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(1, 0), (1, 1), (2, 0)])
+def test_buckets_on_both_sides(ours, theirs):
+    found = moments(engine(), replace(BUCKET, buckets=ours, engine_buckets=theirs))
+    assert found["transfer"]["sync_buckets"] == (ours + theirs) * 2048 * MIB
+
+
+def test_fsdp1_copies_its_shards_out_of_gathered_units():
+    """Root and a layer whole in float32, with a copy of the layer's largest matrix or of the embedding."""
+    found = moments(engine(Backend.FSDP), BUCKET)
+    gathered = max(LAYER + H * INTERMEDIATE, EMBEDDING)
+    assert found["gather"] == {
+        "actor_parameters": N // 2,
+        "sync_shards": N // 2,
+        "sync_units": 4 * (ROOT + gathered),
+        "engine_weights": N,
+    }
+    assert found["transfer"]["sync_shards"] == N // 2
+    assert "sync_units" not in found["transfer"]
+
+
+def test_a_release_may_gather_before_the_engine_wakes():
+    early = replace(BUCKET, resumes_first=False)
+    assert "engine_weights" not in moments(engine(Backend.FSDP), early)["gather"]
+    assert "engine_weights" in moments(engine(Backend.FSDP), early)["transfer"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "changes", "copies"),
+    [
+        (Backend.FSDP2, {}, 1),  # the state dict holds what was loaded
+        (Backend.FSDP2, {"stages_weights": False}, 0),
+        (Backend.FSDP, {}, 1),  # the copies in the state dict
+        (Backend.FSDP, {"offloads_first": False}, 2),
+    ],
+)
+def test_offloaded_weights_during_the_transfer(backend, changes, copies):
+    found = moments(engine(backend, param_offload=True), replace(BUCKET, **changes))["transfer"]
+    assert found.get("actor_parameters", 0) + found.get("sync_shards", 0) == copies * N // 2
+
+
+def test_streamed_weights_never_lie_on_the_card():
+    assert "actor_parameters" not in moments(engine(streamed_offload=True), BUCKET)["transfer"]
+
+
+def test_a_cache_that_wakes_with_the_weights_is_there_during_the_transfer():
+    found = moments(engine(), BUCKET, staged_wake_up=False)
+    cache = memory.rollout_memory(SEVEN).kv_bytes
+    assert found["transfer"]["kv_cache"] == cache > 0
+    assert "kv_cache" not in moments(engine(), BUCKET)["transfer"]
+
+
+def test_adapters_summon_one_layer_or_everything():
+    lora = workloads.grpo_lora_7b().actor.engine
+    stored = lora.stored_dtype.bytes
+    found = moments(lora, BUCKET)
+    assert found["gather"]["sync_summoned"] == stored * LAYER
+    assert moments(lora, WHOLE)["gather"]["sync_summoned"] == stored * N
+    assert "sync_tensor" not in found["transfer"]
+    assert found["transfer"]["sync_buckets"] == 2048 * MIB
+
+
+def test_merged_adapters_travel_as_a_whole_model():
+    lora = workloads.grpo_lora_7b().actor.engine
+    assert lora.lora is not None
+    merged = replace(lora, lora=replace(lora.lora, merged_for_rollout=True))
+    plain = replace(lora, lora=None)
+    assert (
+        moments(merged, BUCKET)["transfer"]["sync_tensor"]
+        == moments(plain, BUCKET)["transfer"]["sync_tensor"]
+    )
+
+
+def test_megatron_gathers_the_parts_of_a_tensor_and_joins_them():
+    workload = workloads.grpo_32b_megatron()
+    tensor = workload.model.embedding_parameters * 2
+    one = workload.actor.engine
+    assert one.parallel.tensor > 1
+    assert gathered_tensor_bytes(workload.model, one, BUCKET) == 2 * tensor
+    alone = replace(one, parallel=replace(one.parallel, tensor=1))
+    assert gathered_tensor_bytes(workload.model, alone, BUCKET) == tensor
+
+
+def _peak(workload: Workload) -> int:
+    found = memory.estimate(workload).phase(Phase.UPDATE_WEIGHTS)
+    assert found is not None
+    return found.peak_bytes
+
+
+def test_more_in_a_bucket_never_takes_less():
+    sizes = [_peak(replace(SEVEN, sync=replace(BUCKET, bucket_bytes=size * MIB))) for size in (0, 512, 4096)]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+
+
+def test_the_phase_counts_the_weights_of_the_trainer_once():
+    found = memory.estimate(SEVEN).phase(Phase.UPDATE_WEIGHTS)
+    assert found is not None
+    for moment in found.moments:
+        assert [term.name for term in moment.terms].count("actor_parameters") == 1

@@ -65,15 +65,22 @@ class TestVerdict:
     def test_fits(self) -> None:
         assert advice_of(grpo_7b()).verdict is Verdict.FITS
 
-    def test_tight_within_the_headroom(self) -> None:
+    def test_fits_alone_where_the_high_end_does_not(self) -> None:
         capacity = grpo_7b().cluster.gpu.memory_bytes
         for hundredths in range(50, 95):
             workload = grpo_7b().with_rollout(memory_fraction=hundredths / 100)
-            peak = memory.estimate(workload).worst.peak_bytes
-            if capacity * (1 - HEADROOM) < peak <= capacity:
-                assert advice_of(workload).verdict is Verdict.TIGHT
+            estimate = memory.estimate(workload)
+            if estimate.worst.peak_bytes <= capacity < estimate.high_bytes:
+                assert advice_of(workload).verdict is Verdict.FITS_ALONE
                 return
-        pytest.fail("no fraction is tight")
+        pytest.fail("no fraction puts the card between the peak and the high end")
+
+    def test_too_little_host_memory_does_not_fit(self) -> None:
+        workload = grpo_7b().with_actor_engine(param_offload=True, optimizer_offload=True)
+        assert advice_of(workload).verdict is Verdict.FITS
+        needed = memory.estimate(workload).host_bytes
+        short = replace(workload, cluster=replace(workload.cluster, host_memory_bytes=needed - 1))
+        assert advice_of(short).verdict is Verdict.DOES_NOT_FIT
 
     def test_does_not_fit(self) -> None:
         assert advice_of(grpo_7b().with_rollout(memory_fraction=0.95)).verdict is Verdict.DOES_NOT_FIT
@@ -180,8 +187,8 @@ class TestConflicts:
     def test_one_field_set_differently(self) -> None:
         workload = grpo_7b()
         given = [
-            finding("more", workload.with_rollout(memory_fraction=0.7)),
-            finding("most", workload.with_rollout(memory_fraction=0.72)),
+            finding("more", workload.with_rollout(memory_fraction=0.6)),
+            finding("most", workload.with_rollout(memory_fraction=0.62)),
             finding("fuse", workload.with_actor_engine(fused_layers=True)),
         ]
         result = advice_of(workload, given)

@@ -24,6 +24,8 @@ from tests.trainers.launches import (
 from tests.workloads import QWEN3_30B_A3B, QWEN25_0_5B, QWEN25_7B
 from tuner.dtypes import DType
 from tuner.errors import InputError, UnsupportedError
+from tuner.model_shape import LatentAttention, ModelShape
+from tuner.models import find_model
 from tuner.trainers.verl import cluster_size, critic_model_path, model_path
 from tuner.units import MIB
 from tuner.workload import (
@@ -161,6 +163,38 @@ def test_fsdp1_heeds_reshard_after_forward_since_0_7_1(version: str, expected: b
         ).reshard_after_forward
         is expected
     )
+
+
+@pytest.mark.parametrize(("version", "legacy"), by_release(True, True, True, True, False, False))
+def test_legacy_workers_free_the_root_of_fsdp1_and_engines_only_with_a_shard_size(
+    version: str, legacy: bool
+) -> None:
+    workload = workload_of(STATIC, version)
+    assert workload.reference is not None
+    assert (workload.actor.engine.frees_root, workload.reference.engine.frees_root) == (legacy, legacy)
+    assert engine_of((*STATIC, f"{ACTOR}.fsdp_config.fsdp_size=8"), version).frees_root
+    assert not engine_of((*STATIC, f"{ACTOR}.fsdp_config.fsdp_size=1"), version).frees_root or legacy
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(False, False, True, True, False, False))
+def test_legacy_workers_free_the_root_of_fsdp2s_reference_since_0_6(version: str, expected: bool) -> None:
+    workload = workload_of(DYNAMIC, version)
+    assert workload.reference is not None
+    assert workload.reference.engine.frees_root is expected
+    assert not workload.actor.engine.frees_root
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_release_frees_the_root_of_a_critic_by_itself(version: str) -> None:
+    critic = workload_of((*STATIC, "algorithm.adv_estimator=gae"), version).critic
+    assert critic is not None
+    assert not critic.engine.frees_root
+
+
+@pytest.mark.parametrize(("version", "expected"), by_release(True, True, False, False, False, False))
+def test_fsdp2_keeps_its_root_with_the_torch_of_releases_before_0_6(version: str, expected: bool) -> None:
+    assert engine_of(DYNAMIC, version).keeps_root is expected
+    assert not engine_of(STATIC, version).keeps_root
 
 
 @pytest.mark.parametrize(("version", "expected"), by_release(False, False, False, False, True, True))
@@ -387,6 +421,27 @@ def test_a_critic_of_the_model_engines_is_always_dynamic(version: str, dynamic: 
     assert dynamic or critic.update.batching.micro_batch_sequences == 8
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_critic_has_one_column_in_the_output_projections_place(version: str) -> None:
+    workload = workload_of(PPO, version)
+    assert workload.critic is not None
+    model = workload.critic.model
+    assert model.value_head
+    assert model.head_parameters == model.hidden + 1
+    assert workload.model.parameters - model.parameters == model.vocab * model.hidden - model.hidden - 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "value_head"), [(PPO, False), ((*MEGATRON, "algorithm.adv_estimator=gae"), True)]
+)
+def test_trl_wraps_what_transformers_cannot_build_with_a_value_head(
+    overrides: tuple[str, ...], value_head: bool
+) -> None:
+    critic = workload_of(overrides, "0.9.1", model=find_model("OLMo-2-1124-7B")).critic
+    assert critic is not None
+    assert critic.model.value_head is value_head
+
+
 @pytest.mark.parametrize(
     ("version", "section"), by_release(*["critic.model.fsdp_config"] * 4, *["critic.fsdp"] * 2)
 )
@@ -451,6 +506,115 @@ def test_low_precision_moments_of_megatron() -> None:
     assert engine_of(overrides, "0.9.1").optimizer_dtype is DType.BFLOAT16
 
 
+BF16_GRADIENTS = f"+{ACTOR}.megatron.override_ddp_config.grad_reduce_in_fp32=False"
+
+
+@pytest.mark.parametrize(
+    ("version", "overrides", "gradients", "fused"),
+    [
+        ("0.6.1", (), DType.FLOAT32, False),
+        ("0.7.1", (), DType.FLOAT32, False),
+        ("0.7.1", (f"{ACTOR}.megatron.vanilla_mbridge=False",), DType.BFLOAT16, True),
+        ("0.8.0", (f"{ACTOR}.megatron.vanilla_mbridge=False",), DType.BFLOAT16, True),
+        ("0.9.1", (), DType.FLOAT32, True),  # builds through Megatron-Bridge by default
+        (
+            "0.9.1",
+            (BF16_GRADIENTS,),
+            DType.BFLOAT16,
+            True,
+        ),
+        (
+            "0.6.1",
+            (BF16_GRADIENTS,),
+            DType.BFLOAT16,
+            False,
+        ),
+        (
+            "0.9.1",
+            (f"{ACTOR}.optim.use_precision_aware_optimizer=True", f"{ACTOR}.optim.main_grads_dtype=bf16"),
+            DType.BFLOAT16,
+            True,
+        ),
+    ],
+)
+def test_megatrons_gradient_buffer(
+    version: str, overrides: tuple[str, ...], gradients: DType, fused: bool
+) -> None:
+    engine = engine_of((*MEGATRON, *overrides), version)
+    assert (engine.reduce_dtype, engine.fused_weight_gradients) == (gradients, fused)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "main_bytes", "offloaded"),
+    [
+        ((), 4, False),
+        ((f"{ACTOR}.optim.use_precision_aware_optimizer=True",), 2, True),
+        (
+            (
+                f"+{ACTOR}.optim.override_optimizer_config.use_precision_aware_optimizer=True",
+                f"+{ACTOR}.optim.override_optimizer_config.optimizer_cpu_offload=True",
+            ),
+            4,
+            True,
+        ),
+    ],
+)
+def test_megatrons_main_weights(overrides: tuple[str, ...], main_bytes: int, offloaded: bool) -> None:
+    engine = engine_of((*MEGATRON, *overrides), "0.9.1")
+    assert (engine.main_weight_bytes, engine.main_weights_offloaded) == (main_bytes, offloaded)
+
+
+def test_megatron_recomputes_in_groups_or_the_first_layers() -> None:
+    recompute = f"{ACTOR}.megatron.override_transformer_config.recompute"
+    asked = (*MEGATRON, f"{recompute}_granularity=full", f"{recompute}_num_layers=4")
+    uniform = engine_of((*asked, f"{recompute}_method=uniform"), "0.9.1")
+    block = engine_of((*asked, f"{recompute}_method=block"), "0.9.1")
+    assert (uniform.recompute_layers, uniform.recompute_first_layers) == (4, None)
+    assert (block.recompute_layers, block.recompute_first_layers) == (1, 4)
+
+
+def test_pipeline_stages_of_their_own_size() -> None:
+    config = f"+{ACTOR}.megatron.override_transformer_config"
+    two = (*MEGATRON, f"{ACTOR}.megatron.pipeline_model_parallel_size=2")
+    plain = engine_of(two, "0.7.1").parallel
+    last = engine_of((*two, f"{config}.num_layers_in_last_pipeline_stage=12"), "0.7.1").parallel
+    counted = (f"account_for_{what}_in_pipeline_split=True" for what in ("embedding", "loss"))
+    both = engine_of((*two, *(f"{config}.{key}" for key in counted)), "0.7.1").parallel
+    assert (plain.first_stage_layers, plain.last_stage_layers) == (None, None)
+    assert (last.first_stage_layers, last.last_stage_layers) == (None, 12)
+    assert (both.first_stage_layers, both.last_stage_layers) == (14, 14)  # 28 layers, two counted more
+    virtual = (*two, f"{ACTOR}.megatron.virtual_pipeline_model_parallel_size=2")
+    assert engine_of(virtual, "0.7.1").parallel.virtual_pipeline == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "fused"),
+    [
+        ("0.7.1", QWEN25_7B, False),
+        ("0.7.1", QWEN3_30B_A3B, True),
+        ("0.9.1", QWEN3_30B_A3B, False),  # Megatron-Bridge's converter does not ask for it
+        ("0.9.1", replace(QWEN25_7B, architecture="llama"), True),
+    ],
+)
+def test_where_swiglu_is_one_kernel(version: str, model: ModelShape, fused: bool) -> None:
+    assert workload_of(MEGATRON, version, model=model).actor.engine.fused_layers is fused
+    asked = f"+{ACTOR}.megatron.override_transformer_config.bias_activation_fusion={not fused}"
+    assert workload_of((*MEGATRON, asked), version, model=model).actor.engine.fused_layers is not fused
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "rotary", "outputs"),
+    [
+        ("0.7.1", QWEN25_7B, False, False),
+        ("0.9.1", QWEN25_7B, False, True),
+        ("0.9.1", replace(QWEN25_7B, architecture="llama"), True, True),
+    ],
+)
+def test_what_the_bridge_turns_on(version: str, model: ModelShape, rotary: bool, outputs: bool) -> None:
+    engine = workload_of(MEGATRON, version, model=model).actor.engine
+    assert (engine.fused_rotary, engine.frees_stage_outputs) == (rotary, outputs)
+
+
 def test_a_grid_larger_than_the_job() -> None:
     with pytest.raises(InputError, match="8 GPUs") as caught:
         workload_of((*MEGATRON, f"{ACTOR}.megatron.pipeline_model_parallel_size=4"), "0.9.1")
@@ -474,8 +638,8 @@ def test_experts() -> None:
 @pytest.mark.parametrize(
     ("version", "sequences", "model_tokens", "graphs", "level", "bucket"),
     [
-        ("0.4.1", 256, 4096, False, 1, 0),
-        ("0.5.0", 256, 4096, False, 1, 0),
+        ("0.4.1", 1024, 4096, False, 1, 0),  # vLLM 0.8.5 takes 1024 on cards from 70 GiB
+        ("0.5.0", 1024, 4096, False, 1, 0),
         ("0.6.1", 1024, 4096, True, 2, 0),
         ("0.7.1", 1024, None, True, 2, 2048),
         ("0.8.0", 1024, None, True, 2, 2048),
@@ -488,7 +652,6 @@ def test_vllm(
     workload = workload_of(DYNAMIC, version)
     rollout = workload.rollout
     assert rollout.engine is RolloutEngine.VLLM
-    assert rollout.fraction_of is FractionOf.TOTAL
     assert (rollout.memory_fraction, rollout.tensor_parallel, rollout.replicas) == (0.5, 2, 4)
     assert rollout.max_sequences == sequences
     assert rollout.max_model_tokens == model_tokens
@@ -497,8 +660,86 @@ def test_vllm(
     assert workload.sync.bucket_bytes == bucket * MIB
 
 
+@pytest.mark.parametrize(
+    ("version", "fraction_of", "own_process", "graphs", "sampler", "windows"),
+    [
+        ("0.4.1", FractionOf.TOTAL_OF_ALL, False, False, 28, False),  # vLLM 0.8.5
+        ("0.5.0", FractionOf.TOTAL_OF_ALL, False, False, 28, False),
+        ("0.6.1", FractionOf.TOTAL, False, False, 28, True),  # 0.11.0
+        ("0.7.1", FractionOf.TOTAL, True, False, 28, True),  # 0.12.0, a server
+        ("0.8.0", FractionOf.TOTAL, True, False, 28, True),
+        ("0.9.1", FractionOf.TOTAL, True, True, 18, True),  # 0.24.0
+    ],
+)
+def test_the_vllm_of_a_release(
+    version: str, fraction_of: FractionOf, own_process: bool, graphs: bool, sampler: int, windows: bool
+) -> None:
+    rollout = workload_of(DYNAMIC, version).rollout
+    assert rollout.fraction_of is fraction_of
+    assert (rollout.own_process, rollout.counts_graphs) == (own_process, graphs)
+    assert (rollout.sampler_bytes, rollout.frees_windows) == (sampler, windows)
+    assert (rollout.block_tokens, rollout.staged_wake_up) == (16, True)
+
+
+def test_latent_attention_takes_longer_blocks() -> None:
+    latent = replace(
+        QWEN25_7B,
+        latent=LatentAttention(
+            q_lora_rank=None, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128
+        ),
+    )
+    assert workload_of(DYNAMIC, "0.9.1", model=latent).rollout.block_tokens == 64
+
+
+@pytest.mark.parametrize(
+    ("version", "sent", "theirs", "offloads_first", "resumes_first"),
+    [
+        ("0.4.1", None, 0, False, False),
+        ("0.5.0", None, 0, False, False),
+        ("0.6.1", None, 0, True, False),
+        ("0.7.1", None, 1, True, False),  # its receiver clones every tensor of a bucket
+        ("0.8.0", DType.BFLOAT16, 0, True, True),
+        ("0.9.1", None, 0, True, True),
+    ],
+)
+def test_how_weights_travel_to_vllm(
+    version: str, sent: DType | None, theirs: int, offloads_first: bool, resumes_first: bool
+) -> None:
+    sync = workload_of(DYNAMIC, version).sync
+    assert (sync.sent_dtype, sync.buckets) == (sent, 1)
+    assert (sync.offloads_first, sync.resumes_first) == (offloads_first, resumes_first)
+    assert sync.engine_buckets == theirs
+
+
+def test_the_new_workers_of_0_7_1_cast_and_wake_the_engine_first() -> None:
+    sync = workload_of((*DYNAMIC, "trainer.use_legacy_worker_impl=disable"), "0.7.1").sync
+    assert (sync.sent_dtype, sync.resumes_first, sync.engine_buckets) == (DType.BFLOAT16, True, 1)
+
+
+def test_only_0_9_leaves_offloaded_shards_of_fsdp2_on_the_host() -> None:
+    fsdp2 = (*DYNAMIC, f"{ACTOR}.strategy=fsdp2", f"{ACTOR}.fsdp_config.param_offload=True")
+    assert workload_of(fsdp2, "0.8.0").sync.stages_weights
+    assert not workload_of(fsdp2, "0.9.1").sync.stages_weights
+    fsdp1 = (*DYNAMIC, f"{ACTOR}.fsdp_config.param_offload=True", f"{ACTOR}.strategy=fsdp")
+    assert workload_of(fsdp1, "0.9.1").sync.stages_weights
+
+
+def test_the_first_sharding_managers_wake_sglang_whole_unless_told_otherwise() -> None:
+    assert not workload_of(SGLANG, "0.5.0").rollout.staged_wake_up
+    staged = (*SGLANG, f"{ROLLOUT}.multi_stage_wake_up=True")
+    assert workload_of(staged, "0.5.0").rollout.staged_wake_up
+    assert workload_of(SGLANG, "0.6.1").rollout.staged_wake_up
+
+
+@pytest.mark.parametrize(("version", "stays"), [("0.7.1", False), ("0.8.0", True), ("0.9.1", True)])
+def test_sglang_keeps_its_weights_where_it_serves_adapters(version: str, stays: bool) -> None:
+    adapters = (*LORA, f"{ROLLOUT}.name=sglang")  # not merged
+    assert workload_of(adapters, version).rollout.sleeps_with_weights is stays
+    assert not workload_of(LORA, version).rollout.sleeps_with_weights
+
+
 def test_dead_rollout_keys() -> None:
-    assert workload_of((*DYNAMIC, f"{ROLLOUT}.max_num_seqs=64"), "0.5.0").rollout.max_sequences == 256
+    assert workload_of((*DYNAMIC, f"{ROLLOUT}.max_num_seqs=64"), "0.5.0").rollout.max_sequences == 1024
     assert workload_of((*DYNAMIC, f"{ROLLOUT}.free_cache_engine=False"), "0.4.1").rollout.frees_memory
     assert not workload_of((*DYNAMIC, f"{ROLLOUT}.free_cache_engine=False"), "0.5.0").rollout.frees_memory
 
@@ -515,15 +756,16 @@ def test_the_server_of_0_6_1_takes_no_model_length() -> None:
         ("0.4.1", 2048, 2, 0),
         ("0.5.0", 2048, 2, 512),
         ("0.6.1", 1024, 2, 512),
-        ("0.7.1", 1024, 1, 2048),
-        ("0.8.0", 1024, 1, 2048),
-        ("0.9.1", 256, 1, 2048),
+        ("0.7.1", 1024, 2, 2048),
+        ("0.8.0", 1024, 2, 2048),
+        ("0.9.1", 256, 1, 2048),  # the first that backs its weights up where it trains
     ],
 )
 def test_sglang(version: str, sequences: int, level: int, bucket: int) -> None:
     workload = workload_of((*SGLANG, f"{ROLLOUT}.max_num_batched_tokens=20000"), version)
     rollout = workload.rollout
     assert rollout.fraction_of is FractionOf.STATIC_POOL
+    assert (rollout.block_tokens, rollout.own_process, rollout.frees_windows) == (1, True, False)
     assert rollout.max_batched_tokens == 8192  # verl passes none
     assert (rollout.max_sequences, rollout.sleep_level, rollout.cuda_graphs) == (sequences, level, True)
     assert workload.sync.bucket_bytes == bucket * MIB

@@ -1,6 +1,6 @@
 """The memory model held against measured peaks."""
 
-from tuner.accuracy.compare import ComparedFile, Comparison, Spread, Summary, compare, summarise
+from tuner.accuracy.compare import ComparedFile, Comparison, Inside, Spread, Summary, compare, summarise
 from tuner.accuracy.measured import MeasuredCase, MeasuredFile, read_measured
 from tuner.accuracy.special import USUAL, special_settings
 from tuner.accuracy.workload import workload_of
@@ -9,6 +9,7 @@ __all__ = [
     "USUAL",
     "ComparedFile",
     "Comparison",
+    "Inside",
     "MeasuredCase",
     "MeasuredFile",
     "Spread",

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 
@@ -11,12 +11,13 @@ from tuner.accuracy.measured import MeasuredCase, MeasuredFile
 from tuner.accuracy.workload import workload_of
 from tuner.evidence import Evidence
 from tuner.memory import Item, PhaseEstimate, Term
+from tuner.memory.residents import left_gathered_bytes
 from tuner.units import MIB
 from tuner.workload import Phase
 
 _PHASES = {"update": Phase.UPDATE_ACTOR, "log_prob": Phase.OLD_LOG_PROB}
-_NOT_OF_THE_ALLOCATOR = (Item.ENGINE, Item.KV_CACHE, Item.OVERHEAD)
 _PARAMETERS, _OPTIMIZER = "actor_parameters", "actor_optimizer"
+_GATHER_BUFFERS = ("gathered_layer", "last_buffer")
 
 # Small tensors and workspaces that a process holds between passes; more than this is another engine
 # that had not been freed yet, a fact of the recording and not of the pass.
@@ -32,6 +33,7 @@ class Comparison:
     terms: tuple[Term, ...]  # the predicted peak's addends, what something else held among them
     predicted_added: int
     foreign: int  # held before the pass by something that is not this engine
+    interval: tuple[int, int]  # of what the allocator may have reserved by the end of the pass
 
     @cached_property
     def predicted_peak(self) -> int:
@@ -42,6 +44,12 @@ class Comparison:
     def measured_peak(self) -> int:
         """Peak of the allocator."""
         return self.case.peak_allocated_bytes
+
+    @property
+    def reserved_in_interval(self) -> bool | None:
+        """Whether the most that the allocator had reserved is inside the interval; None: not recorded."""
+        reserved = self.case.peak_reserved_bytes
+        return None if reserved is None else self.interval[0] <= reserved <= self.interval[1]
 
     @property
     def measured_added(self) -> int:
@@ -78,12 +86,26 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inside:
+    """How often what the allocator had reserved was inside its interval."""
+
+    inside: int
+    recorded: int  # passes whose reserved bytes were recorded
+
+    @property
+    def share(self) -> float:
+        """Of the recorded ones; 1 without any."""
+        return self.inside / self.recorded if self.recorded else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """How far predictions and measurements are apart, over all passes."""
 
     cases: int
     peak: Spread
     added: Spread
+    reserved: Inside
 
 
 def compare(case: MeasuredCase) -> Comparison:
@@ -92,39 +114,54 @@ def compare(case: MeasuredCase) -> Comparison:
     Raises:
         TunerError: nothing is known of its model.
     """
-    phase = memory.estimate(workload_of(case)).phase(_PHASES[case.pass_])
+    workload = workload_of(case)
+    phase = memory.estimate(workload).phase(_PHASES[case.pass_])
     assert phase is not None  # the workload has both passes
-    terms = tuple(term for term in phase.peak.terms if term.item not in _NOT_OF_THE_ALLOCATOR)
+    phase = _allocated(phase)
     before = case.allocated_before_bytes
-    if case.pass_ == "log_prob" and before < _states(terms, kept_by=case):
-        terms = tuple(term for term in terms if term.name != _OPTIMIZER)  # AdamW had no states yet
-    held = _held_before(case, phase, terms)
+    if case.pass_ == "log_prob" and before < _states(phase.peak.terms, kept_by=case):
+        phase = _allocated(phase, without=(_OPTIMIZER,))  # AdamW had no states yet
+    left_gathered = left_gathered_bytes(workload.model, workload.actor.engine)
+    held = _held_before(case, phase.peak.terms, left_gathered)
+    if left_gathered and held > _states(phase.peak.terms):
+        phase = _allocated(phase, without=_GATHER_BUFFERS)  # what is whole is not gathered again
+    terms = phase.peak.terms
     foreign = before - held if before - held > RESIDUE_LIMIT else 0
-    added = sum(term.bytes for term in terms) - held - _bytes(phase, "cublas_workspaces")
-    if foreign:
-        terms = (*terms, _foreign(foreign))
-    return Comparison(case=case, moment=phase.peak.name, terms=terms, predicted_added=added, foreign=foreign)
+    low, high = phase.reserved_interval
+    return Comparison(
+        case=case,
+        moment=phase.peak.name,
+        terms=(*terms, _foreign(foreign)) if foreign else terms,
+        predicted_added=sum(term.bytes for term in terms) - held - _bytes(phase, "cublas_workspaces"),
+        foreign=foreign,
+        interval=(low + foreign, high + foreign),
+    )
 
 
-def _held_before(case: MeasuredCase, phase: PhaseEstimate, terms: tuple[Term, ...]) -> int:
+def _allocated(phase: PhaseEstimate, *, without: tuple[str, ...] = ()) -> PhaseEstimate:
+    """The phase with nothing but what PyTorch's allocator hands out."""
+    return replace(
+        phase,
+        moments=tuple(
+            replace(
+                moment,
+                terms=tuple(term for term in moment.terms if term.of_allocator and term.name not in without),
+            )
+            for moment in phase.moments
+        ),
+    )
+
+
+def _held_before(case: MeasuredCase, terms: tuple[Term, ...], left_gathered: int) -> int:
     """What the engine itself held when the pass began.
 
-    States that it offloads between passes count where the measured bytes say that they were back.
+    States that it offloads between passes, and weights that an earlier pass leaves gathered, count
+    where the measured bytes say that they were there.
     """
     before = case.allocated_before_bytes
     sizes = (_states(terms), _states(terms, kept_by=case))
     held = min(sizes, key=lambda size: abs(before - size))
-    whole = _left_whole(case, phase)
-    return held + whole if whole and before - held > whole else held
-
-
-def _left_whole(case: MeasuredCase, phase: PhaseEstimate) -> int:
-    """Weights that an earlier forward pass leaves gathered: all of them, or FSDP1's root unit."""
-    if not case.reshard_after_forward:
-        return _bytes(phase, "unsharded_model")
-    if case.strategy != "fsdp":
-        return 0
-    return max(term.bytes for moment in phase.moments for term in moment.terms if term.name == "root_unit")
+    return held + left_gathered if left_gathered and before - held > left_gathered else held
 
 
 def _states(terms: tuple[Term, ...], *, kept_by: MeasuredCase | None = None) -> int:
@@ -158,6 +195,10 @@ def summarise(comparisons: Sequence[Comparison]) -> Summary:
         cases=len(comparisons),
         peak=_spread([abs(row.error) for row in comparisons]),
         added=_spread([abs(row.added_error) for row in comparisons]),
+        reserved=Inside(
+            inside=sum(row.reserved_in_interval is True for row in comparisons),
+            recorded=sum(row.reserved_in_interval is not None for row in comparisons),
+        ),
     )
 
 

@@ -31,13 +31,19 @@ class MeasuredCase(_Model):
 
     model_config = ConfigDict(json_schema_extra={"patternProperties": {_FIGURE: {}}})
 
-    model: Annotated[str, Field(description="bundled model name, model folder or config.json")]
+    model: Annotated[
+        str, Field(description="bundled model name, model folder or config.json; from the file's folder too")
+    ]
+    critic: Annotated[bool, Field(description="a value head in the place of the output head")] = False
     pass_: Annotated[
         Literal["log_prob", "update"],
         Field(alias="pass", description="forward only, or a whole update with its optimizer step"),
     ]
     strategy: Literal["fsdp", "fsdp2"]
     world_size: Annotated[int, Field(ge=1, le=1_000_000, description="GPUs, over which states are sharded")]
+    fsdp_size: Annotated[
+        int | None, Field(ge=1, le=1_000_000, description="GPUs that share one copy of the states; null: all")
+    ] = None
     ulysses: Annotated[int, Field(ge=1, description="GPUs that share one sequence")] = 1
     model_dtype: Annotated[
         Literal["fp32", "float32", "bf16", "bfloat16"], Field(description="of the stored parameters")
@@ -89,6 +95,8 @@ class MeasuredCase(_Model):
     def _consistent(self) -> "MeasuredCase":
         if self.world_size % self.ulysses:
             raise ValueError(f"world_size {self.world_size} is no multiple of ulysses {self.ulysses}")
+        if self.world_size % self.shard:
+            raise ValueError(f"world_size {self.world_size} is no multiple of fsdp_size {self.fsdp_size}")
         if self.tokens * self.ulysses % self.sequence_length:
             raise ValueError(
                 f"tokens {self.tokens} times ulysses {self.ulysses} is no multiple of "
@@ -99,6 +107,11 @@ class MeasuredCase(_Model):
         if self.peak_allocated_bytes <= self.allocated_before_bytes:
             raise ValueError("peak_allocated_bytes is not above allocated_before_bytes")
         return self
+
+    @property
+    def shard(self) -> int:
+        """GPUs that share one copy of the states; verl takes a larger ``fsdp_size`` for all."""
+        return self.world_size if self.fsdp_size is None else min(self.fsdp_size, self.world_size)
 
     @property
     def sequences(self) -> int:
@@ -130,7 +143,7 @@ def read_measured(file: Path) -> MeasuredFile:
     where = Location(source=str(file))
     content = _read(file, where)
     try:
-        return MeasuredFile.model_validate_json(content)
+        return _with_models_beside(file, MeasuredFile.model_validate_json(content))
     except ValidationError as error:
         problems = error.errors(include_url=False)
         first = problems[0]
@@ -141,6 +154,24 @@ def read_measured(file: Path) -> MeasuredFile:
             key=_key(first["loc"]),
             hint="tuner schema measured prints what such a file holds",
         ) from None
+
+
+def _with_models_beside(file: Path, measured: MeasuredFile) -> MeasuredFile:
+    """Model folders that are named from the file's own folder, named from the current one."""
+    cases = (
+        case.model_copy(update={"model": str(file.parent / case.model)})
+        if case.model and _is_there(file.parent / case.model)
+        else case
+        for case in measured.cases
+    )
+    return measured.model_copy(update={"cases": tuple(cases)})
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # longer than the file system takes, or with a null character
+        return False
 
 
 def _read(file: Path, where: Location) -> bytes:

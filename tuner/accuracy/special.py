@@ -15,6 +15,7 @@ USUAL = {
     "ulysses": 1,
 }
 _SWITCHES = (
+    "critic",
     "calculate_entropy",
     "entropy_chunking",
     "entropy_checkpointing",
@@ -31,4 +32,5 @@ def special_settings(case: MeasuredCase) -> tuple[str, ...]:
     """The settings that are not the usual ones, as ``key=value``; a switch that is on by its name."""
     special = [f"{key}={getattr(case, key)}" for key, usual in USUAL.items() if getattr(case, key) != usual]
     special += [key for key in _SWITCHES if getattr(case, key)]
-    return (*special, *([f"fused_kernels={case.fused_kernels}"] if case.fused_kernels else []))
+    named = {"fsdp_size": case.fsdp_size, "fused_kernels": case.fused_kernels}
+    return (*special, *(f"{key}={value}" for key, value in named.items() if value is not None))

@@ -1,11 +1,13 @@
 """From a measured pass to the workload that it is a pass of."""
 
+from dataclasses import replace
+
 from tuner.accuracy.measured import MeasuredCase
 from tuner.dtypes import DType, parse_dtype
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
-from tuner.models import find_model
+from tuner.models import find_model, has_token_classification
 from tuner.trainers.verl.lora import ALL_LINEAR, adapter_parameters
 from tuner.units import GIB
 from tuner.workload import (
@@ -38,12 +40,13 @@ def workload_of(case: MeasuredCase) -> Workload:
     """The workload, with the behaviour of verl 0.9.1.
 
     Its update and its log-probabilities are the same micro-batch; nothing but the actor is on the GPU.
+    A critic stands in the actor's place, with the model that verl's critic is read with.
 
     Raises:
         InputError: nothing is known of the model.
         UnsupportedError: the model is of a type that is not modelled.
     """
-    model = find_model(case.model)
+    model = _model(case)
     one_pass = Pass(
         batching=Batching(dynamic=False, token_budget=case.tokens, micro_batch_sequences=case.sequences),
         entropy=case.calculate_entropy,
@@ -59,6 +62,13 @@ def workload_of(case: MeasuredCase) -> Workload:
         rollout=_rollout_elsewhere(case),
         sync=WeightSync(bucket_bytes=2 * GIB, gathers_whole_model=False),
     )
+
+
+def _model(case: MeasuredCase) -> ModelShape:
+    model = find_model(case.model)
+    if case.critic and has_token_classification(model.architecture):
+        return replace(model, value_head=True)
+    return model
 
 
 def _batch(case: MeasuredCase) -> Batch:
@@ -77,7 +87,7 @@ def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
     stored = parse_dtype(case.model_dtype)
     return Engine(
         backend=Backend(case.strategy),
-        parallel=Parallelism(gpus=case.world_size, shard=case.world_size, ulysses=case.ulysses),
+        parallel=Parallelism(gpus=case.world_size, shard=case.shard, ulysses=case.ulysses),
         stored_dtype=stored,
         compute_dtype=DType.BFLOAT16,
         reduce_dtype=DType.FLOAT32,
@@ -89,6 +99,7 @@ def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
         optimizer_offload=case.optimizer_offload,
         streamed_offload=case.forward_only_engine,
         reshard_after_forward=case.reshard_after_forward,
+        frees_root=(case.fsdp_size or 0) > 1,
         forward_prefetch=case.forward_prefetch,
         deferred_gradient_sync=case.deferred_gradient_sync,
         separate_embedding_units=case.strategy == "fsdp2" and not model.tied_embeddings,
@@ -104,6 +115,8 @@ def _lora(case: MeasuredCase, model: ModelShape) -> Lora | None:
 
 
 def _head(case: MeasuredCase) -> OutputHead:
+    if case.critic:
+        return OutputHead(kind=HeadKind.VALUE)
     return OutputHead(
         kind=_HEADS[case.fused_kernels],
         compiled=case.use_torch_compile,

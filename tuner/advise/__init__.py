@@ -70,7 +70,10 @@ def advise(
 
 
 def verdict(case: Case, mean_tokens: int | None) -> Verdict:
-    """Whether a workload fits its card, all sequences taken at their maximum length."""
+    """Whether a workload fits its card, all sequences taken at their maximum length.
+
+    The headroom is not asked: it is what proposals leave free, not what the job needs.
+    """
     if not case.estimate.fits():
         return Verdict.DOES_NOT_FIT if mean_tokens is None else Verdict.FITS_WHILE_SHORT
-    return Verdict.FITS if case.estimate.fits(case.headroom) else Verdict.TIGHT
+    return Verdict.FITS if case.estimate.fits_for_certain() else Verdict.FITS_ALONE

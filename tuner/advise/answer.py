@@ -14,12 +14,12 @@ OverrideWriter = Callable[[Workload, Workload], tuple[str, ...]]
 
 
 class Verdict(Enum):
-    """Whether the configuration fits the card."""
+    """Whether the configuration fits the card, all sequences taken at their maximum length."""
 
-    FITS = "fits"
-    TIGHT = "tight"  # fits, but with less than the stated headroom
+    FITS = "fits"  # the high end of the worst phase's interval is within the card
+    FITS_ALONE = "fits_alone"  # the expected peak is, the high end is not: nothing else may use the GPU
     FITS_WHILE_SHORT = "fits_while_short"  # until sequences grow towards their maximum length
-    DOES_NOT_FIT = "does_not_fit"
+    DOES_NOT_FIT = "does_not_fit"  # the expected peak is beyond the card, or the job cannot run at all
 
 
 @dataclass(frozen=True, kw_only=True)

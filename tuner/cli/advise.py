@@ -30,8 +30,10 @@ def advise(
         typer.Argument(metavar="OVERRIDES...", help="Hydra overrides: key=value, +key=value, ~key."),
     ] = None,
     verl_version: options.VerlVersion = None,
+    engine_version: options.EngineVersion = None,
     model: options.Model = None,
     critic_model: options.CriticModel = None,
+    trace: options.Trace = False,
     gpu: options.Gpu = None,
     gpus_per_node: options.GpusPerNode = None,
     nodes: options.Nodes = None,
@@ -45,9 +47,14 @@ def advise(
         Literal["error", "warning", "advice", "never"],
         typer.Option("--fail-on", help="Least severity of a finding that makes the exit code 1."),
     ] = "never",
-    terms: Annotated[
-        bool, typer.Option("--terms", help="List every memory term of every phase with its formula.")
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Write out the sum of every phase: addends with formulas, numbers and sources.",
+        ),
     ] = False,
+    failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
@@ -59,13 +66,20 @@ def advise(
     from tuner.render.terminal import Terminal, write
 
     _expect_a_file(config)
+    failed = None
+    if failed_allocation is not None:
+        from tuner.memory.allocation import parse_failed_allocation
+
+        failed = parse_failed_allocation(failed_allocation)
     answer = consult(
         config,
         overrides or (),
         Premises(
             verl_version=verl_version,
+            engine_version=engine_version,
             model=model,
             critic_model=critic_model,
+            trace=trace,
             gpu=gpu,
             gpus_per_node=gpus_per_node,
             nodes=nodes,
@@ -73,6 +87,12 @@ def advise(
             headroom=headroom,
         ),
     )
+    if failed is not None:
+        from dataclasses import replace
+
+        from tuner.advise.allocation import explain_allocation
+
+        answer = replace(answer, allocation=explain_allocation(answer.advice, failed))
     if output_format == "json":
         from tuner.render.json import advice_json
 
@@ -80,7 +100,7 @@ def advise(
     else:
         from tuner.render.text import advice_text
 
-        write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), terms=terms))
+        write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), explain=explain))
     if fail_on != "never":
         from tuner.findings import Severity
         from tuner.render.concise import lines

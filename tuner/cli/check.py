@@ -27,8 +27,10 @@ def register(app: typer.Typer) -> None:
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="verl configurations in YAML.")],
     verl_version: options.VerlVersion = None,
+    engine_version: options.EngineVersion = None,
     model: options.Model = None,
     critic_model: options.CriticModel = None,
+    trace: options.Trace = False,
     gpu: options.Gpu = None,
     gpus_per_node: options.GpusPerNode = None,
     nodes: options.Nodes = None,
@@ -56,8 +58,10 @@ def check(
 
     premises = Premises(
         verl_version=verl_version,
+        engine_version=engine_version,
         model=model,
         critic_model=critic_model,
+        trace=trace,
         gpu=gpu,
         gpus_per_node=gpus_per_node,
         nodes=nodes,

@@ -7,10 +7,12 @@ import typer
 
 from tuner.cli import options
 
+TOKENS = "16k"
 EXAMPLES = options.examples(
     "tuner estimate-memory --vocab 152k --tokens 16k",
     "tuner estimate-memory --vocab 151936 --tokens 8192 --hidden 2048 --dtype float32",
     "tuner estimate-memory --model qwen2.5-7b --tokens 16k",
+    "tuner estimate-memory --vocab 151936 --failed-allocation '18.54 GiB'",
 )
 
 
@@ -27,9 +29,14 @@ def estimate_memory(
         ),
     ] = None,
     tokens: Annotated[
-        str,
-        typer.Option("--tokens", metavar="COUNT", help="Tokens of one micro-batch on one GPU; k means 1024."),
-    ] = "16k",
+        str | None,
+        typer.Option(
+            "--tokens",
+            metavar="COUNT",
+            help="Tokens of one micro-batch on one GPU; k means 1024.",
+            show_default=TOKENS,
+        ),
+    ] = None,
     hidden: Annotated[
         str | None,
         typer.Option(
@@ -52,10 +59,12 @@ def estimate_memory(
             show_default=False,
         ),
     ] = None,
+    trace: options.Trace = False,
     output_format: Annotated[
         Literal["text", "json"],
         typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
     ] = "text",
+    failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
@@ -63,25 +72,48 @@ def estimate_memory(
 
     Compares every way to compute log-probabilities and entropy by its memory, forward-only and in training.
     """
+    from tuner.cli.find_model import model_shape
     from tuner.dtypes import parse_dtype
     from tuner.errors import InputError
-    from tuner.models import find_model
     from tuner.render.head_table import HeadSizes, head_text
     from tuner.render.terminal import Terminal, write
     from tuner.units import KIB, parse_count
 
-    shape = find_model(model) if model is not None else None
+    if trace and model is None:
+        raise InputError("there is no model to trace", hint="add --model NAME|DIR|FILE")
+    shape = model_shape(model, trace=trace) if model is not None else None
     if vocab is None and shape is None:
         raise InputError("neither a vocabulary nor a model is given", hint="add --vocab 152k or --model NAME")
     sizes = HeadSizes(
-        tokens=parse_count(tokens, thousand=KIB),
+        tokens=parse_count(tokens or TOKENS, thousand=KIB),
         vocab=parse_count(vocab) if vocab is not None else (shape.vocab if shape else 0),
         hidden=parse_count(hidden) if hidden is not None else (shape.hidden if shape else 3584),
         dtype=parse_dtype(dtype),
     )
+    if shape is not None and trace:
+        from tuner.trace.limits import expect_counted_format
+
+        expect_counted_format(shape, sizes.dtype)
+    allocation = None
+    if failed_allocation is not None:
+        from tuner.advise.allocation import explain_without_a_job
+        from tuner.memory.allocation import parse_failed_allocation
+
+        allocation = explain_without_a_job(
+            parse_failed_allocation(failed_allocation),
+            vocab=sizes.vocab,
+            dtype=sizes.dtype,
+            tokens=sizes.tokens if tokens is not None else None,
+            model=shape,
+        )
     if output_format == "json":
         from tuner.render.json import head_json
 
-        write(sys.stdout, head_json(sizes, shape))
-    else:
-        write(sys.stdout, head_text(sizes, shape, Terminal.of(sys.stdout, color)))
+        write(sys.stdout, head_json(sizes, shape, allocation))
+        return
+    terminal = Terminal.of(sys.stdout, color)
+    if allocation is not None:
+        from tuner.render.allocation import allocation_text
+
+        write(sys.stdout, allocation_text(allocation, terminal) + "\n\n")
+    write(sys.stdout, head_text(sizes, shape, terminal))

@@ -15,6 +15,16 @@ VerlVersion = Annotated[
         show_default=False,
     ),
 ]
+EngineVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--engine-version",
+        metavar="VERSION",
+        help="Version of the rollout engine to go by, such as 0.8.5 of vLLM; the installed one unless "
+        "--verl-version is given, else the newest that the release of verl allows.",
+        show_default=False,
+    ),
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -31,6 +41,14 @@ CriticModel = Annotated[
         metavar="NAME|DIR|FILE",
         help="The same for the critic.",
         show_default=False,
+    ),
+]
+Trace = Annotated[
+    bool,
+    typer.Option(
+        "--trace",
+        help="Count the model's tensors in transformers' implementation instead of deriving them; for "
+        "architectures that the formulas do not know. Takes seconds the first time.",
     ),
 ]
 Gpu = Annotated[
@@ -80,6 +98,15 @@ Headroom = Annotated[
         max=0.9,
         metavar="SHARE",
         help="Share of the GPU's memory that advice leaves free.",
+    ),
+]
+FailedAllocation = Annotated[
+    str | None,
+    typer.Option(
+        "--failed-allocation",
+        metavar="SIZE|LINE",
+        help="Explain an out-of-memory error: its size, such as '18.54 GiB', or its whole line.",
+        show_default=False,
     ),
 ]
 Colour = Annotated[

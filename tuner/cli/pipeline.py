@@ -7,13 +7,14 @@ from pathlib import Path
 
 from tuner import rules
 from tuner.advise import advise
+from tuner.cli.find_model import model_shape
 from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
+from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
-from tuner.models import find_model
 from tuner.render.answer import Answer
 from tuner.rules.case import Case
 from tuner.trainers import verl
@@ -30,8 +31,10 @@ class Premises:
     """What the options say; None leaves it to the configuration and the machine."""
 
     verl_version: str | None = None
+    engine_version: str | None = None
     model: str | None = None
     critic_model: str | None = None
+    trace: bool = False
     gpu: str | None = None
     gpus_per_node: int | None = None
     nodes: int | None = None
@@ -50,13 +53,24 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
     settings = loaded.settings
     model, model_reason = _model(settings, premises)
     cluster, gpus_reason = _cluster(settings, premises)
+    engine = verl.engine_choice(
+        settings,
+        version=loaded.version,
+        requested=premises.engine_version,
+        look=premises.verl_version is None,  # a release that was named need not be this machine's
+    )
     workload = verl.read(
         settings,
         version=loaded.version,
         model=model,
         critic_model=_critic_model(settings, premises),
         cluster=cluster,
+        engine_version=None if engine is None else engine.version,
     )
+    if premises.trace:
+        from tuner.trace.limits import expect_counted
+
+        expect_counted(workload)
     findings = checks.run(settings, workload, version=loaded.version)
     findings += rules.run(Case.of(workload, headroom=premises.headroom))
     advice = advise(
@@ -66,44 +80,51 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
         headroom=premises.headroom,
     )
     assumed = cluster.gpu.evidence is Evidence.HEURISTIC
+    resting = verl.resting_on_defaults(
+        settings, version=loaded.version, dynamic=workload.actor.update.batching.dynamic
+    )
+    asked = verl.quantities((name for name, _ in resting), version=loaded.version)
     return Answer(
         source=source,
         settings=settings,
         unknown=loaded.unknown,
         release_reason=choice.reason,
+        engine=None if engine is None else f"{engine.engine} {engine.version}",
+        engine_reason=None if engine is None else engine.reason,
         model_reason=model_reason,
         gpu_reason=_gpu_reason(premises, assumed=assumed),
         gpu_assumed=assumed,
         gpus_reason=gpus_reason,
-        resting=verl.resting_on_defaults(
-            settings, version=loaded.version, dynamic=workload.actor.update.batching.dynamic
-        ),
+        resting=resting,
+        fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         advice=advice,
     )
 
 
 def _model(settings: Settings, premises: Premises) -> tuple[ModelShape, str]:
     if premises.model is not None:
-        shape = find_model(premises.model)
+        shape = model_shape(premises.model, trace=premises.trace)
         return shape, f"--model; {shape.source}"
     path = verl.model_path(settings)
     if path is None:
         raise InputError("no model is named", key=verl.MODEL_PATH, hint="set this key or give --model NAME")
-    shape = _named(path, settings, verl.MODEL_PATH)
+    shape = _named(path, settings, verl.MODEL_PATH, trace=premises.trace)
     return shape, shape.source
 
 
 def _critic_model(settings: Settings, premises: Premises) -> ModelShape | None:
     if premises.critic_model is not None:
-        return find_model(premises.critic_model)
+        return model_shape(premises.critic_model, trace=premises.trace)
     path = verl.critic_model_path(settings)
-    return _named(path, settings, verl.CRITIC_MODEL_PATH) if path is not None else None
+    if path is None:
+        return None
+    return _named(path, settings, verl.CRITIC_MODEL_PATH, trace=premises.trace)
 
 
-def _named(path: str, settings: Settings, key: str) -> ModelShape:
+def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShape:
     """The model of a key; an error says where the key was set."""
     try:
-        return find_model(path)
+        return model_shape(path, trace=trace)
     except InputError as error:
         origin = settings.origin(key)
         message = f"{error.location}: {error.message}" if error.location is not None else error.message

@@ -1,8 +1,8 @@
 """The memory model: bytes per GPU, phase and term."""
 
+from tuner.memory.engine_memory import RolloutMemory, rollout_memory
 from tuner.memory.estimate import estimate
 from tuner.memory.lengths import mean_tokens_that_fit
-from tuner.memory.rollout import RolloutMemory, rollout_memory
 from tuner.memory.terms import Estimate, Item, Moment, PhaseEstimate, Term
 
 __all__ = [

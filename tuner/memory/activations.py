@@ -1,109 +1,61 @@
 """Activations that a pass keeps or needs, in bytes per token of one GPU.
 
-Symbols: :math:`H` hidden, :math:`I` MLP width, :math:`q` and :math:`k` the summed widths of query
-and key heads, :math:`b` bytes of the compute dtype; norms upcast to float32. Attention is flash
-attention: nothing is quadratic in the sequence.
+Symbols: :math:`H` hidden, :math:`b` bytes of the compute dtype; norms upcast to float32. The blocks
+of a layer, attention and MLP, follow below.
 """
 
 from tuner.dtypes import DType
-from tuner.model_shape import ModelShape, QueryKeyNorm
-from tuner.workload import Backend, Engine
+from tuner.evidence import Evidence
+from tuner.memory import traced
+from tuner.memory.attention_activations import (
+    attention_forward_bytes,
+    attention_saved_bytes,
+    linear_attention_saved_bytes,
+    redistribution_saved_bytes,
+)
+from tuner.memory.batch_tensors import batch_token_bytes
+from tuner.memory.layer_traits import layer_traits
+from tuner.memory.mlp_activations import mlp_backward_bytes, mlp_forward_bytes, mlp_saved_bytes
+from tuner.model_shape import ModelShape
+from tuner.workload import Checkpointing, Engine
 
 _FLOAT32 = DType.FLOAT32.bytes
-# An allowance, not a count: ids, positions, labels, masks, advantages and losses of one token, some
-# seventeen numbers of up to 8 bytes. It is below 0.2 % of every measured peak.
-TOKEN_BYTES = 17 * 8
-
-
-def _fused(engine: Engine) -> bool:
-    """Whether norms and activations recompute from their inputs: Liger, and Megatron's own layers."""
-    return engine.fused_layers or engine.backend is Backend.MEGATRON
-
-
-def _query_width(model: ModelShape) -> int:
-    return model.heads * model.head_dim
-
-
-def _value_width(model: ModelShape) -> int:
-    return model.heads * (model.latent.v_head_dim if model.latent else model.head_dim)
 
 
 def norm_saved_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""One normalisation over the hidden width, saved for its backward pass.
+    r"""One normalisation over the hidden width, saved for its backward pass, its output not counted.
 
-    .. math:: (4 + b + b) \, H
+    .. math:: (4 + b) \, H + 4
 
-    The float32 copy of the input, the normalised values and the output. Liger's kernel and
-    Megatron's fused layers recompute from the input and keep :math:`2 b H`. Under LoRA the norm's
-    weight is frozen, and nothing needs the normalised values: :math:`(4 + b) \, H`.
+    The float32 copy of the input, the normalised values and one scale. Where the weight multiplies
+    in float32 (Gemma, OLMo 2, gpt-oss) the normalised values are float32, :math:`8 H + 4`. Under
+    adapters the norm's weight is frozen and nothing needs them, :math:`4 H + 4`. Liger's kernel
+    keeps its input, :math:`b H + 4`. The output is counted in the block that reads it.
 
-    Source: transformers ``LlamaRMSNorm``; Liger ``ops/rms_norm.py``.
+    Source: transformers ``LlamaRMSNorm``, ``Gemma2RMSNorm``; Liger ``ops/rms_norm.py``.
     """
     compute = engine.compute_dtype.bytes
-    if _fused(engine):
-        return 2 * compute * model.hidden
+    if engine.fused_layers:
+        return compute * model.hidden + _FLOAT32
     if engine.lora is not None:
-        return (_FLOAT32 + compute) * model.hidden
-    return (_FLOAT32 + 2 * compute) * model.hidden
-
-
-def attention_saved_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""One attention block: queries, keys, values, output and the softmax statistics.
-
-    .. math:: b \, (2 q + 2 k) + 4 \, h
-
-    Rotary embedding and projections save nothing more, because their inputs are saved already.
-    A query/key norm adds a float32 copy and the normalised values; latent attention adds the
-    compressed vectors and expands keys to all heads.
-    """
-    compute = engine.compute_dtype.bytes
-    query, value = _query_width(model), _value_width(model)
-    statistics = _FLOAT32 * model.heads
-    if model.latent is not None:
-        compressed = model.latent.kv_lora_rank + (model.latent.q_lora_rank or 0)
-        latent_norms = (_FLOAT32 + 2 * compute) * compressed
-        return compute * (2 * query + 2 * value) + statistics + latent_norms
-    key = model.kv_heads * model.head_dim
-    saved = compute * (query + value + 2 * key) + statistics
-    if model.qk_norm is not QueryKeyNorm.NONE:
-        saved += (_FLOAT32 + compute) * (query + key)
-    return saved
-
-
-def linear_attention_saved_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""One linear-attention block: inputs and outputs of the convolution, gates and output.
-
-    .. math:: b \, (2 w_c + 3 w_v)
-
-    A coarse count; no measurement stands behind it.
-    """
-    if model.linear is None:
-        return 0
-    return engine.compute_dtype.bytes * (2 * model.linear.conv_width + 3 * model.linear.value_width)
-
-
-def mlp_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
-    r"""One MLP: gate, its activation, up and their product.
-
-    .. math:: 4 \, b \, I
-
-    Liger's kernel and Megatron recompute the activation (3 instead of 4); an MLP without a gate keeps 2. A
-    sparse layer runs every token through its experts: :math:`I` is the width of the experts per
-    token and the shared ones together, and each routed copy keeps its input and output.
-    """
-    compute = engine.compute_dtype.bytes
-    tensors = (3 if _fused(engine) else 4) if model.gated_mlp else 2
-    moe = model.moe
-    if moe is None or not model.is_sparse(layer):
-        return tensors * compute * model.intermediate
-    width = moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
-    routed_copies = 2 * compute * moe.experts_per_token * model.hidden
-    router = 2 * _FLOAT32 * moe.experts
-    return tensors * compute * width + routed_copies + router
+        return _FLOAT32 * model.hidden + _FLOAT32
+    normalised = _FLOAT32 if layer_traits(model.architecture).float32_norms else compute
+    return (_FLOAT32 + normalised) * model.hidden + _FLOAT32
 
 
 def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
-    """Everything one decoder layer saves per token when nothing is recomputed."""
+    r"""Everything one decoder layer saves per token when nothing is recomputed.
+
+    .. math:: n \cdot \text{norm} + \text{attention} + \text{MLP}
+
+    The layer's input and output are not counted; with Liger, whose first norm keeps it, the input
+    is. Of a traced model, what was counted.
+
+    Source: transformers ``LlamaDecoderLayer``, ``Gemma2DecoderLayer``, ``Glm4DecoderLayer``.
+    """
+    counted = traced.layer_bytes(model, engine, layer)
+    if counted is not None:
+        return counted.saved + redistribution_saved_bytes(model, engine)
     mixer = (
         linear_attention_saved_bytes(model, engine)
         if model.is_linear(layer)
@@ -113,69 +65,167 @@ def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     return norms + mixer + mlp_saved_bytes(model, engine, layer)
 
 
+def layer_evidence(model: ModelShape) -> Evidence:
+    """How sure the bytes of its layers are: heuristic where nothing has counted or measured them.
+
+    That is linear attention and MLPs without a gate, whose bytes were only read from the code, and an
+    architecture with dropout behind its blocks, which is left out.
+    """
+    if model.traced is not None:
+        return Evidence.MODELLED
+    read_only = model.linear is not None or not model.gated_mlp
+    return (
+        Evidence.HEURISTIC if read_only or layer_traits(model.architecture).drops_out else Evidence.MODELLED
+    )
+
+
 def layer_input_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""The input of one layer, all that gradient checkpointing keeps of it: :math:`b H`."""
+    r"""The input of one layer, all that gradient checkpointing keeps of it: :math:`b H`.
+
+    Source: torch ``utils/checkpoint.py``; transformers ``GradientCheckpointingLayer``.
+    """
     return engine.compute_dtype.bytes * model.hidden
 
 
 def largest_layer_saved_bytes(model: ModelShape, engine: Engine) -> int:
-    """The layer that saves the most per token."""
-    kinds = {(model.is_linear(i), model.is_sparse(i)): i for i in range(model.layers)}
-    return max(layer_saved_bytes(model, engine, layer) for layer in kinds.values())
+    r"""What the layer saves per token whose backward pass needs the most.
+
+    .. math:: \text{saved}_l, \quad l = \operatorname{argmax} \, (\text{saved} + \text{backward})
+
+    Source: :func:`layer_saved_bytes`.
+    """
+    return layer_saved_bytes(model, engine, _widest_layer(model, engine))
 
 
 def all_layers_saved_bytes(model: ModelShape, engine: Engine) -> int:
-    """All layers together, nothing recomputed."""
-    by_kind: dict[tuple[bool, bool], list[int]] = {}
-    for layer in range(model.layers):
-        by_kind.setdefault((model.is_linear(layer), model.is_sparse(layer)), []).append(layer)
-    return sum(len(layers) * layer_saved_bytes(model, engine, layers[0]) for layers in by_kind.values())
+    r"""All layers together, nothing recomputed.
+
+    .. math:: \sum_l \text{saved}_l
+
+    Source: :func:`layer_saved_bytes`.
+    """
+    kinds = _kinds(model)
+    return sum(len(layers) * layer_saved_bytes(model, engine, layers[0]) for layers in kinds)
 
 
 def layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
     r"""What one layer needs at once in a forward pass without gradients.
 
-    .. math:: b \, (3 I + 4 H)
+    .. math:: 2 \, b H + \max(\text{attention},\; \text{MLP},\; b H + 8 H + 8)
 
-    Activated gate, up and product, beside residual, normalised input and two copies in flight.
+    Its input; the embeddings, which transformers' model holds until it returns; and the block that
+    needs the most. The third is a norm before the MLP: the residual stream, the float32 copy, the
+    normalised values and two scales.
+
+    Source: transformers ``LlamaModel.forward`` (``inputs_embeds``).
     """
-    compute = engine.compute_dtype.bytes
-    return compute * (3 * _widest_mlp(model) + 4 * model.hidden)
+    inside = max(layer_inside_bytes(model, engine, layers[0]) for layers in _kinds(model))
+    return 2 * layer_input_bytes(model, engine) + inside
+
+
+def layer_inside_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
+    """What one layer needs at once beyond its input, see :func:`layer_forward_bytes`."""
+    counted = traced.layer_bytes(model, engine, layer)
+    if counted is not None:
+        return counted.forward
+    mixer = 0 if model.is_linear(layer) else attention_forward_bytes(model, engine)
+    norm = engine.compute_dtype.bytes * model.hidden + 2 * _FLOAT32 * (model.hidden + 1)
+    return max(mixer, mlp_forward_bytes(model, engine, layer), norm)
 
 
 def layer_backward_bytes(model: ModelShape, engine: Engine) -> int:
     r"""Gradients in flight in one layer's backward pass, on top of what the layer saved.
 
-    .. math:: b \, (2 I + 2 H)
+    .. math:: \max(\text{MLP},\; \text{norm behind the MLP})
 
-    Those of the activated gate and of up, and of the layer's output and input.
+    Of the layer that needs the most. Where a norm follows the MLP, what that norm saved is no longer
+    there in the MLP. Gradients of weights are not counted. A layer that is computed again needs no
+    more than this and what it saves, since the computation stops at the last tensor that was saved.
+
+    Source: torch ``utils/checkpoint.py`` (``set_checkpoint_early_stop``).
     """
-    return engine.compute_dtype.bytes * (2 * _widest_mlp(model) + 2 * model.hidden)
+    return gradients_in_flight_bytes(model, engine, _widest_layer(model, engine))
 
 
-def _widest_mlp(model: ModelShape) -> int:
-    moe = model.moe
-    if moe is None:
-        return model.intermediate
-    sparse = moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
-    return max(sparse, model.intermediate if moe.dense_layers else 0)
+def gradients_in_flight_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
+    """Gradients in flight in the backward pass of one layer, see :func:`layer_backward_bytes`."""
+    counted = traced.layer_bytes(model, engine, layer)
+    if counted is not None:
+        return counted.backward if engine.checkpointing is Checkpointing.NONE else counted.recomputed
+    behind = norm_saved_bytes(model, engine) if layer_traits(model.architecture).norms_after else 0
+    mlp = mlp_backward_bytes(model, engine, layer) - behind
+    return max(mlp, norm_backward_bytes(model, engine))
+
+
+def norm_backward_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""The backward pass of a norm behind the MLP (Gemma 2, GLM-4, OLMo 2), beyond what was saved.
+
+    .. math:: 20 H - 4
+
+    The gradient of the output, and five float32 tensors of the gradient through the mean of
+    squares, less the normalised values and the scale, which are not needed any more. 0 where there
+    is no norm behind the MLP, or Liger's kernel computes it.
+
+    Source: transformers ``Gemma2RMSNorm``, ``Glm4RMSNorm``.
+    """
+    traits = layer_traits(model.architecture)
+    if not traits.norms_after or engine.fused_layers:
+        return 0
+    compute = engine.compute_dtype.bytes
+    normalised = 0 if engine.lora is not None else _FLOAT32 if traits.float32_norms else compute
+    return (compute + 5 * _FLOAT32 - normalised) * model.hidden - _FLOAT32
 
 
 def final_norm_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""The final norm, whose output is what the output projection keeps.
+    r"""The final norm and its output, which is what the output projection keeps.
 
-    Under LoRA norm and projection are frozen: no gradient of theirs needs the normalised values or
-    the output, and the float32 copy of the input is left, :math:`4 H`.
+    .. math:: \text{norm} + b H
+
+    Under LoRA norm and projection are frozen: no gradient of theirs needs the output.
+
+    Source: transformers ``LlamaForCausalLM``.
     """
-    if engine.lora is not None and not _fused(engine):
-        return _FLOAT32 * model.hidden
-    return norm_saved_bytes(model, engine)
+    counted = traced.final_norm_bytes(model, engine)
+    if counted is not None:
+        return counted
+    output = 0 if engine.lora is not None else engine.compute_dtype.bytes * model.hidden
+    return norm_saved_bytes(model, engine) + output
 
 
 def shared_token_bytes(model: ModelShape, engine: Engine) -> int:
     r"""Per token, once for all layers: the rotary tables and the batch itself.
 
-    .. math:: 2 \, b \, d + 136
+    .. math:: 2 \, b \, d + \text{batch}
+
+    Cosines and sines as wide as the rotated part of a head, twice where layers with a window have
+    tables of their own (Gemma 3); :func:`~tuner.memory.batch_tensors.batch_token_bytes`.
+
+    Source: transformers ``LlamaRotaryEmbedding``, ``Gemma3TextModel``.
     """
-    rotary = model.latent.qk_rope_head_dim if model.latent else model.head_dim
-    return 2 * engine.compute_dtype.bytes * rotary + TOKEN_BYTES
+    rotated = model.latent.qk_rope_head_dim if model.latent else model.head_dim
+    tables = 2 * layer_traits(model.architecture).rotary_tables
+    return tables * engine.compute_dtype.bytes * rotated + batch_token_bytes(engine)
+
+
+def layer_kind(model: ModelShape, layer: int) -> tuple[object, ...]:
+    """What is equal of two layers that need the same."""
+    counted = None if model.traced is None else model.traced.kind_of_layer[layer]
+    return model.is_linear(layer), model.is_sparse(layer), counted
+
+
+def _kinds(model: ModelShape) -> list[list[int]]:
+    """The layers, those that are alike together."""
+    kinds: dict[object, list[int]] = {}
+    for layer in range(model.layers):
+        kinds.setdefault(layer_kind(model, layer), []).append(layer)
+    return list(kinds.values())
+
+
+def _widest_layer(model: ModelShape, engine: Engine) -> int:
+    """The layer whose backward pass needs the most, what it saved included."""
+    return max(
+        (layers[0] for layers in _kinds(model)),
+        key=lambda layer: (
+            layer_saved_bytes(model, engine, layer) + gradients_in_flight_bytes(model, engine, layer)
+        ),
+    )

@@ -1,16 +1,18 @@
 """Puts the phases together: who is resident when, and the moments of each pass on top."""
 
 from tuner import batching
-from tuner.evidence import Evidence
-from tuner.memory.host import host_bytes
+from tuner.memory import megatron_stages
+from tuner.memory.engine_memory import RolloutMemory, rollout_memory, start_doubt, start_problems
+from tuner.memory.engine_terms import asleep_terms, awake_terms, waking_terms
+from tuner.memory.freed_blocks import freed_blocks
+from tuner.memory.host import host_terms
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.memory.residents import Residents, States
-from tuner.memory.rollout import RolloutMemory, rollout_memory
-from tuner.memory.terms import Estimate, Item, Moment, PhaseEstimate, Term
-from tuner.memory.weight_sync import sync_bytes
+from tuner.memory.terms import Estimate, Moment, PhaseEstimate, Term
+from tuner.memory.weight_sync import sync_moments
 from tuner.model_shape import ModelShape
-from tuner.workload import Engine, HeadKind, OutputHead, Pass, Phase, Reference, Workload
+from tuner.workload import Critic, Engine, HeadKind, OutputHead, Pass, Phase, Workload
 
 VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
 
@@ -25,38 +27,7 @@ class _Step:
 
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
-        if not self.workload.rollout.colocated:
-            return ()
-        return (
-            Term(
-                item=Item.ENGINE,
-                name="engine_asleep",
-                bytes=self.rollout.asleep_bytes,
-                evidence=Evidence.HEURISTIC,
-                formula="graphs + context",
-            ),
-        )
-
-    def awake(self) -> tuple[Term, ...]:
-        """The rollout engine while it generates: pool without cache, and the cache."""
-        cache = max(0, self.rollout.kv_bytes)
-        rest = Term(
-            item=Item.ENGINE,
-            name="engine",
-            bytes=self.rollout.pool_bytes - cache,
-            evidence=Evidence.MODELLED,
-            formula="weights + activations + graphs + context",
-        )
-        return (
-            rest,
-            Term(
-                item=Item.KV_CACHE,
-                name="kv_cache",
-                bytes=cache,
-                evidence=Evidence.MODELLED,
-                formula="u M - weights - activations - context",
-            ),
-        )
+        return asleep_terms(self.workload, self.rollout) if self.workload.rollout.colocated else ()
 
     def pass_phase(
         self,
@@ -78,85 +49,95 @@ class _Step:
             micro_batches=batching.micro_batches(batch, engine, one_pass, optimizer_step=True)
             if training
             else 1,
+            step_tokens=batching.step_tokens(batch, engine) if training else None,
         )
-        around = (*resident, *self.asleep(), self.residents.context)
+        around = (*resident, *self.asleep(), *self.residents.process)
         return _phase(phase, around, pass_moments(given, training=training))
 
     def phases(self) -> tuple[PhaseEstimate, ...]:
         workload = self.workload
-        actor, critic = workload.actor, workload.critic
-        found = [self.rollout_phase(Phase.ROLLOUT)]
-        if actor.log_prob is not None:
-            resident = (*self.residents.actor.forward, *self.residents.idle_critic)
-            found.append(
-                self.pass_phase(
-                    Phase.OLD_LOG_PROB, workload.model, actor.engine, actor.head, actor.log_prob, resident
-                )
-            )
-        if workload.reference is not None:
-            found.append(self.reference_phase(workload.reference))
-        if critic is not None and self.residents.critic is not None:
-            resident = (*self.residents.critic.forward, *self.residents.idle_actor)
-            found.append(
-                self.pass_phase(
-                    Phase.VALUES, critic.model, critic.engine, VALUE_HEAD, critic.values, resident
-                )
-            )
-            resident = (*self.residents.critic.training, *self.residents.idle_actor)
-            found.append(
-                self.pass_phase(
-                    Phase.UPDATE_CRITIC, critic.model, critic.engine, VALUE_HEAD, critic.update, resident
-                )
-            )
-        resident = (*self.residents.actor.training, *self.residents.idle_critic)
+        found = [self.rollout_phase(Phase.ROLLOUT), *self.actor_forward()]
+        if workload.critic is not None and self.residents.critic is not None:
+            found += self.critic_phases(workload.critic, self.residents.critic)
+        actor, residents = workload.actor, self.residents
+        resident = (*residents.actor.training, *residents.idle_critic, *residents.idle_reference)
         found.append(
             self.pass_phase(
                 Phase.UPDATE_ACTOR, workload.model, actor.engine, actor.head, actor.update, resident
             )
         )
-        found.append(self.sync_phase())
+        found.append(self.sync_phase(found[-1]))
         if workload.rollout.colocated:
             found.append(self.rollout_phase(Phase.WAKE_UP))
         return tuple(found)
 
+    def actor_forward(self) -> list[PhaseEstimate]:
+        """Log-probabilities of the actor and of the reference."""
+        workload, residents = self.workload, self.residents
+        actor, reference = workload.actor, workload.reference
+        found = []
+        if actor.log_prob is not None:
+            resident = (*residents.actor.forward, *residents.idle_critic, *residents.idle_reference)
+            found.append(
+                self.pass_phase(
+                    Phase.OLD_LOG_PROB, workload.model, actor.engine, actor.head, actor.log_prob, resident
+                )
+            )
+        if reference is not None:
+            own = residents.actor.forward
+            if residents.reference is not None:
+                own = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
+            found.append(
+                self.pass_phase(
+                    Phase.REF_LOG_PROB,
+                    workload.model,
+                    reference.engine,
+                    reference.head,
+                    reference.log_prob,
+                    (*own, *residents.idle_critic),
+                )
+            )
+        return found
+
+    def critic_phases(self, critic: Critic, states: States) -> list[PhaseEstimate]:
+        """The critic's values and its update."""
+        others = (*self.residents.idle_actor, *self.left_by_actor(), *self.residents.idle_reference)
+        return [
+            self.pass_phase(phase, critic.model, critic.engine, VALUE_HEAD, one_pass, (*resident, *others))
+            for phase, one_pass, resident in (
+                (Phase.VALUES, critic.values, states.forward),
+                (Phase.UPDATE_CRITIC, critic.update, states.training),
+            )
+        ]
+
+    def left_by_actor(self) -> tuple[Term, ...]:
+        """What the actor's log-probabilities left gathered, until its update frees it."""
+        workload = self.workload
+        ran = workload.actor.log_prob is not None or (
+            workload.reference is not None and not workload.reference.separate
+        )
+        return self.residents.actor.after_forward if ran else ()
+
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
         resident = self.residents.idle if self.workload.rollout.colocated else ()
+        actor = self.residents.actor
+        if self.workload.sync.keeps_loaded and actor.parameters not in actor.idle:
+            resident = (*resident, actor.parameters)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
-        return _phase(phase, resident, (Moment(name=name, terms=self.awake()),))
+        return _phase(phase, resident, (Moment(name=name, terms=awake_terms(self.workload, self.rollout)),))
 
-    def reference_phase(self, reference: Reference) -> PhaseEstimate:
-        workload = self.workload
-        resident = (*self.residents.idle_actor, *self.residents.idle_critic)
-        if not reference.separate:
-            resident = (*self.residents.actor.forward, *self.residents.idle_critic)
-        elif not (reference.engine.streamed_offload or reference.engine.param_offload):
-            resident = (*resident, States.of(workload.model, reference.engine, "reference").parameters)
-        return self.pass_phase(
-            Phase.REF_LOG_PROB, workload.model, reference.engine, reference.head, reference.log_prob, resident
-        )
-
-    def sync_phase(self) -> PhaseEstimate:
-        workload = self.workload
-        weights = Term(
-            item=Item.ENGINE,
-            name="engine_weights",
-            bytes=self.rollout.weight_bytes if workload.rollout.frees_memory else 0,
-            formula="b N / T_p",
-        )
-        transfer = Term(
-            item=Item.SYNC,
-            name="weight_sync",
-            bytes=sync_bytes(workload.model, workload.actor.engine, workload.sync),
-            formula="B + b_s V H",
-        )
-        terms = (weights, transfer) if workload.rollout.colocated else (transfer,)
-        around = (
-            *self.residents.actor.forward,
-            *self.residents.idle_critic,
-            *self.asleep(),
-            self.residents.context,
-        )
-        return _phase(Phase.UPDATE_WEIGHTS, around, (Moment(name="transfer", terms=terms),))
+    def sync_phase(self, update: PhaseEstimate) -> PhaseEstimate:
+        workload, residents = self.workload, self.residents
+        actor = residents.actor
+        others = (*residents.idle_critic, *residents.idle_reference)
+        moments = list(sync_moments(workload, self.rollout, actor))
+        if workload.rollout.colocated and not workload.sync.empties_cache_first:
+            kept = (*actor.forward, *others)
+            back = (freed_blocks(update, kept), *waking_terms(workload, self.rollout))
+            moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
+        states = tuple(term for term in actor.forward if term is not actor.parameters)
+        around = (*states, *others, *self.asleep(), *residents.process)
+        return _phase(Phase.UPDATE_WEIGHTS, around, tuple(moments))
 
 
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:
@@ -167,13 +148,25 @@ def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) 
     )
 
 
-def _problems(workload: Workload, rollout: RolloutMemory) -> tuple[str, ...]:
-    """Why the rollout engine could not even start."""
-    if rollout.kv_bytes <= 0:
-        return ("the rollout engine's share of memory holds its weights and activations, but no KV cache",)
-    if rollout.concurrent_sequences < 1:
-        return ("the KV cache is too small for one sequence of full length",)
-    return ()
+def _over_stages(stages: list[tuple[PhaseEstimate, ...]]) -> tuple[PhaseEstimate, ...]:
+    """The phases with the moments of all pipeline stages that were looked at."""
+    if len(stages) == 1:
+        return stages[0]
+    return tuple(
+        PhaseEstimate(
+            phase=seen[0].phase, moments=tuple(moment for estimate in seen for moment in estimate.moments)
+        )
+        for seen in zip(*stages, strict=True)
+    )
+
+
+def _problems(workload: Workload, host: int) -> tuple[str, ...]:
+    """Why the job could not run, however much memory its GPUs had to spare."""
+    found = list(start_problems(workload))
+    limit = workload.cluster.host_memory_bytes
+    if limit is not None and host > limit:
+        found.append("offloaded states and copies take more host memory than a node has")
+    return tuple(found)
 
 
 def estimate(workload: Workload) -> Estimate:
@@ -181,10 +174,15 @@ def estimate(workload: Workload) -> Estimate:
 
     Sequences are taken at their maximum length: a job must fit when responses have grown.
     """
-    step = _Step(workload)
+    steps = [_Step(seen) for seen in megatron_stages.candidates(workload)]
+    on_host, doubt = host_terms(workload), start_doubt(workload)
+    host = sum(term.bytes for term in on_host)
     return Estimate(
-        phases=step.phases(),
+        phases=_over_stages([step.phases() for step in steps]),
         capacity_bytes=workload.cluster.gpu.memory_bytes,
-        host_bytes=host_bytes(workload),
-        problems=_problems(workload, step.rollout),
+        host_bytes=host,
+        host_terms=on_host,
+        host_capacity_bytes=workload.cluster.host_memory_bytes,
+        problems=_problems(workload, host),
+        doubts=() if doubt is None else (doubt,),
     )

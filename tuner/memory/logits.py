@@ -1,11 +1,13 @@
 """The output head: logits, log-probabilities, entropy and their gradients.
 
-All figures are bytes per logit, that is per token and vocabulary entry, the logits tensor itself
-included, weights and their gradient not. :math:`b` is the logits' dtype (2 for bfloat16). They
-follow from the tensors that the released code allocates under autocast (softmax, logsumexp and
-sum run in float32); the page on the output head lists them one by one.
+What counts is bytes per logit, that is per token and vocabulary entry, the logits tensor itself
+included, weights and their gradient not. :math:`b` are bytes of the logits' dtype (2 for bfloat16),
+:math:`T` the tokens, :math:`T_c` those of one chunk. The figures are those of the tensors that the
+released code allocates under autocast (softmax, logsumexp and sum run in float32), each by name.
 """
 
+from dataclasses import dataclass
+from enum import Enum
 from math import ceil
 
 from tuner.dtypes import DType
@@ -17,28 +19,59 @@ TRITON_BACKWARD_SPLIT = 9504  # vocabulary entries per slice of d_logits; the sa
 _FLOAT32 = DType.FLOAT32.bytes
 
 
-def logits_bytes_per_logit(head: OutputHead) -> int:
-    """The logits as the model returns them: :math:`b`; twice that while a scaled copy is made."""
-    return head.logits_dtype.bytes * (2 if head.scaling is Scaling.COPY else 1)
+class Span(Enum):
+    """Which tokens a tensor of the head has a row for; the values are what formulas write."""
+
+    ALL = "T"
+    CHUNK = "T_c"
+    REST = "(T - T_c)"  # all chunks but one
 
 
-def entropy_forward_bytes_per_logit(head: OutputHead, tokens: int) -> float:
-    r"""What computing the entropy adds in a forward pass.
+@dataclass(frozen=True, kw_only=True)
+class LogitTensor:
+    """One tensor with a row for each token of its span and a column for each vocabulary entry."""
 
-    Compiled: nothing, one kernel reads the logits. Eager: softmax, the float32 copy inside
-    logsumexp, and the product of the two, :math:`3 \cdot 4`. In chunks of :math:`c` of :math:`T`
-    tokens: :math:`12 \, c / T`.
+    name: str  # stable identifier
+    bytes_per_logit: int
+    span: Span = Span.ALL
+
+    def bytes_per_column(self, tokens: int, chunk: int) -> int:
+        """Bytes for one vocabulary entry."""
+        rows = {Span.ALL: tokens, Span.CHUNK: chunk, Span.REST: tokens - chunk}
+        return self.bytes_per_logit * rows[self.span]
+
+
+Tensors = tuple[LogitTensor, ...]
+
+
+def _tensors(bytes_per_logit: int, *names: str, span: Span = Span.ALL) -> Tensors:
+    return tuple(LogitTensor(name=name, bytes_per_logit=bytes_per_logit, span=span) for name in names)
+
+
+def entropy_chunk(head: OutputHead, tokens: int) -> int:
+    """Tokens of one chunk of the entropy, :math:`T_c`; all of them where it is not computed in chunks."""
+    return tokens if head.chunk_tokens is None else min(head.chunk_tokens, tokens)
+
+
+def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
+    r"""What a forward pass has at once.
+
+    The logits as the model returns them, :math:`b`; twice that while a scaled copy is made. The
+    entropy, compiled, adds nothing: one kernel reads the logits. Eager it adds softmax, the float32
+    copy inside logsumexp, and the product of the two, :math:`3 \cdot 4`, of one chunk at a time:
+    :math:`12 \, T_c / T`.
 
     Source: verl ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
     """
-    if head.compiled:
-        return 0.0
-    if head.chunk_tokens is None:
-        return 3.0 * _FLOAT32
-    return 3.0 * _FLOAT32 * min(1.0, head.chunk_tokens / max(1, tokens))
+    scaled = ("scaled_logits",) if head.scaling is Scaling.COPY else ()
+    found = _tensors(head.logits_dtype.bytes, "logits", *scaled)
+    if not entropy or head.compiled:
+        return found
+    span = Span.ALL if head.chunk_tokens is None else Span.CHUNK
+    return found + _tensors(_FLOAT32, "softmax", "logsumexp_copy", "product", span=span)
 
 
-def log_prob_training_bytes_per_logit(head: OutputHead) -> float:
+def log_prob_training_tensors(head: OutputHead) -> Tensors:
     r"""Peak of the backward pass without entropy.
 
     Flash-attention's cross entropy writes the gradient over the logits: :math:`b`. Dividing by
@@ -46,39 +79,87 @@ def log_prob_training_bytes_per_logit(head: OutputHead) -> float:
     autograd keep and copy slices, :math:`4 b`. Without that kernel, log-softmax is saved row by
     row and its gradient is a new tensor: :math:`3 b`.
     """
-    logits = head.logits_dtype.bytes
+    names: tuple[str, ...] = ("logits",)
     if head.scaling is Scaling.IN_PLACE:
-        return 4.0 * logits
-    if not head.fused_cross_entropy:
-        return 3.0 * logits
-    return 2.0 * logits if head.scaling is Scaling.COPY else 1.0 * logits
+        names = ("logits", "logits_gradient", "slices", "slice_gradients")
+    elif not head.fused_cross_entropy:
+        names = ("logits", "log_softmax", "logits_gradient")
+    elif head.scaling is Scaling.COPY:
+        names = ("logits", "scaled_gradient")
+    return _tensors(head.logits_dtype.bytes, *names)
 
 
-def entropy_training_bytes_per_logit(head: OutputHead, tokens: int) -> float:
+def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     r"""Peak of the backward pass with entropy.
 
     * compiled: logits and one gradient each from cross entropy and entropy, :math:`3 b`;
     * compiled in chunks: the chunks' float32 gradients are kept until they are joined,
-      :math:`3 b + 4`;
+      :math:`3 b + 4` (see below);
     * eager: logits, both gradients, softmax, logsumexp's copy, the gradient of softmax, and two
       float32 temporaries, :math:`3 b + 20`;
     * eager in chunks: softmax and float32 logits of all chunks are saved,
-      :math:`\max(2 b + 8 + 12 c / T,\; 3 b + 8 - 8 c / T)`;
+      :math:`\max(2 b + 8 + 12 \, T_c / T,\; 3 b + 8 - 8 \, T_c / T)`;
     * checkpointed: the recomputed graph exists beside the gradient of its detached input,
       :math:`2 b` more, or :math:`b` in chunks; no gain at the peak.
 
-    In-place temperature scaling adds :math:`b`.
+    In-place temperature scaling adds :math:`b` to the compiled entropy: autograd copies slices of the
+    gradient, after the entropy's own backward pass, which needs more where it is eager or in chunks.
+
+    How many chunks' gradients exist at once is decided by the compiler, whose heuristics fuse some of
+    them into the last kernel: in its code for an H200 they take 0, 1.3, 3, 4.8, 4, 3.7, 3.75 bytes per
+    logit with 2 to 8 chunks, and 3.8 to 4.6 with 9 to 16. 4 is taken for all. Each number of chunks is
+    compiled by itself; after the eighth, PyTorch computes further ones eagerly, which needs more.
+
+    Source: verl ``utils/torch_functional.py`` (``entropy_from_logits_with_chunking``); torch
+    ``_inductor`` (code of 2.13), ``_dynamo/config.py`` (``recompile_limit``).
     """
-    logits = float(head.logits_dtype.bytes)
-    extra = logits if head.scaling is Scaling.IN_PLACE else 0.0
+    logits = head.logits_dtype.bytes
+    extra: Tensors = ()
+    gradients = ("logits", "cross_entropy_gradient", "entropy_gradient")
     if head.compiled:
-        return extra + 3 * logits + (0.0 if head.chunk_tokens is None else _FLOAT32)
+        if head.chunk_tokens is not None:
+            extra += _tensors(_FLOAT32, "chunk_gradients")
+        elif head.scaling is Scaling.IN_PLACE:
+            extra += _tensors(logits, "slices")
+        return _tensors(logits, *gradients) + extra
     if head.chunk_tokens is None:
-        return extra + 3 * logits + 5.0 * _FLOAT32 + (2 * logits if head.checkpointed else 0.0)
-    share = min(1.0, head.chunk_tokens / max(1, tokens))
-    saved = 2.0 * _FLOAT32
-    chunked = max(2 * logits + saved + 3 * _FLOAT32 * share, 3 * logits + saved * (1 - share))
-    return extra + chunked + (logits if head.checkpointed else 0.0)
+        again = ("recomputed_logits", "recomputed_gradient") if head.checkpointed else ()
+        eager = ("softmax", "logsumexp_copy", "softmax_gradient", "product", "product_gradient")
+        return _tensors(logits, *gradients, *again) + _tensors(_FLOAT32, *eager) + extra
+    if head.checkpointed:
+        extra += _tensors(logits, "recomputed_logits")
+    saved = ("softmax", "float32_logits")
+    working = _tensors(_FLOAT32, "softmax_gradient", "product", "product_gradient", span=Span.CHUNK)
+    first = _tensors(logits, *gradients[:2]) + _tensors(_FLOAT32, *saved) + working
+    last = _tensors(logits, *gradients) + _tensors(_FLOAT32, *saved, span=Span.REST)
+    return _larger(first, last, tokens, entropy_chunk(head, tokens)) + extra
+
+
+def bytes_per_column(tensors: Tensors, tokens: int, chunk: int) -> int:
+    """Bytes of all these tensors for one vocabulary entry."""
+    return sum(tensor.bytes_per_column(tokens, chunk) for tensor in tensors)
+
+
+def _larger(first: Tensors, second: Tensors, tokens: int, chunk: int) -> Tensors:
+    """The set that takes more; the first of equals."""
+    return max((first, second), key=lambda tensors: bytes_per_column(tensors, tokens, chunk))
+
+
+def logit_tensors(head: OutputHead, *, tokens: int, entropy: bool, training: bool) -> Tensors:
+    r"""The tensors at the peak of a head whose logits exist.
+
+    .. math:: V \sum_i \beta_i \, T_i
+
+    :math:`\beta_i` bytes per logit of a tensor and :math:`T_i` the tokens it has a row for: those of
+    :func:`forward_tensors`, or in training those of the backward pass where they take more.
+
+    Source: verl ``utils/torch_functional.py`` (``logprobs_from_logits``, ``entropy_from_logits``).
+    """
+    forward = forward_tensors(head, entropy=entropy)
+    if not training:
+        return forward
+    backward = entropy_training_tensors(head, tokens) if entropy else log_prob_training_tensors(head)
+    return _larger(backward, forward, tokens, entropy_chunk(head, tokens))
 
 
 def fused_forward_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: int) -> int:
@@ -88,6 +169,9 @@ def fused_forward_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: in
     Triton: three float32 statistics per token and vocabulary split, :math:`12 \, T V / 1024`.
     Liger: one chunk of logits in both dtypes, chunks sized so that a chunk's logits are as large
     as the hidden states.
+
+    Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPO``),
+    ``utils/kernel/kernels.py``; Liger ``ops/fused_linear_cross_entropy.py``.
     """
     if head.kind is HeadKind.FUSED_TRITON:
         return 3 * _FLOAT32 * tokens * ceil(vocab / TRITON_FORWARD_SPLIT)
@@ -103,6 +187,9 @@ def fused_training_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: i
     torch: logits, softmax, one-hot, log-softmax and gradients of one chunk in float32,
     :math:`28 \cdot 512 \, V`, and a second copy of the weight gradient, :math:`2 V H`.
     Triton: one slice of the logits' gradient, :math:`2 \, T \cdot 9504`.
+
+    Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPOFunction``),
+    ``utils/kernel/kernels.py``; Liger ``ops/fused_linear_cross_entropy.py``.
     """
     if head.kind is HeadKind.FUSED_TRITON:
         return head.logits_dtype.bytes * tokens * min(TRITON_BACKWARD_SPLIT, vocab)
@@ -112,9 +199,19 @@ def fused_training_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: i
     return 7 * _FLOAT32 * chunk * vocab + head.logits_dtype.bytes * vocab * hidden
 
 
-def value_head_bytes(tokens: int, *, training: bool) -> int:
-    """A critic's single column in float32, and its gradient."""
-    return tokens * _FLOAT32 * (2 if training else 1)
+def value_head_bytes(head: OutputHead, *, tokens: int, vocab: int, training: bool) -> int:
+    r"""A critic's single column in float32, :math:`4 T`, and in training its gradient, :math:`8 T`.
+
+    Where trl wraps a language model, the forward pass makes its logits too, and a float32 copy of
+    them that nothing reads, :math:`(b + 4) \, T V`.
+
+    Source: verl ``workers/engine/fsdp/transformer_impl.py`` (``FSDPEngineWithValueHead``),
+    ``utils/model.py`` (``load_valuehead_model``); trl ``models/modeling_value_head.py``.
+    """
+    if training:
+        return tokens * 2 * _FLOAT32
+    column = tokens * _FLOAT32
+    return column + (head.logits_dtype.bytes + _FLOAT32) * tokens * vocab if vocab else column
 
 
 def head_peak_bytes(
@@ -125,25 +222,31 @@ def head_peak_bytes(
     Args:
         head: how it is computed.
         tokens: tokens of the micro-batch on this GPU.
-        vocab: vocabulary entries on this GPU.
+        vocab: vocabulary entries on this GPU; 0 for a model with a value head.
         hidden: hidden width.
         entropy: whether this pass computes the entropy (a fused head always does).
         training: True for forward and backward, False for forward only.
     """
     if head.kind is HeadKind.VALUE:
-        return value_head_bytes(tokens, training=training)
+        return value_head_bytes(head, tokens=tokens, vocab=vocab, training=training)
     if head.kind is not HeadKind.LOGITS:
         fused = fused_training_bytes if training else fused_forward_bytes
         return fused(head, tokens=tokens, vocab=vocab, hidden=hidden)
-    forward = logits_bytes_per_logit(head) + (
-        entropy_forward_bytes_per_logit(head, tokens) if entropy else 0.0
-    )
-    if not training:
-        return ceil(forward * tokens * vocab)
-    backward = (
-        entropy_training_bytes_per_logit(head, tokens) if entropy else log_prob_training_bytes_per_logit(head)
-    )
-    return ceil(max(forward, backward) * tokens * vocab)
+    tensors = logit_tensors(head, tokens=tokens, entropy=entropy, training=training)
+    return vocab * bytes_per_column(tensors, tokens, entropy_chunk(head, tokens))
+
+
+def copies_bytes(head: OutputHead, *, copies: int, tokens: int, vocab: int) -> int:
+    r"""What a model makes of its logits before it returns them.
+
+    .. math:: n_c \, b \, T V
+
+    :math:`n_c` tensors beside the logits. Scaled logits (Cohere, Granite): one while they are made, and
+    one gradient. Soft-capped logits (Gemma 2): one more, the hyperbolic tangent, which is saved.
+
+    Source: transformers ``CohereForCausalLM``, ``GraniteForCausalLM``, ``Gemma2ForCausalLM``.
+    """
+    return copies * head.logits_dtype.bytes * tokens * vocab
 
 
 def published_rule_bytes(*, tokens: int, vocab: int) -> int:
@@ -152,22 +255,3 @@ def published_rule_bytes(*, tokens: int, vocab: int) -> int:
     Source: verl's performance tuning guide. No code path allocates these three tensors.
     """
     return 7 * tokens * vocab
-
-
-def megatron_head_bytes(
-    head: OutputHead, *, tokens: int, vocab: int, tensor_parallel: int, entropy: bool
-) -> int:
-    r"""Megatron's vocabulary-parallel head: :math:`V / T_p` columns, logits upcast to float32.
-
-    Without entropy the bfloat16 logits and their float32 copy, :math:`6`; with it a clone and the
-    saved softmax, :math:`14`, of which the softmax shrinks to :math:`4 \, c / T` in chunks. The
-    backward pass works in place, so both directions cost the same.
-
-    Source: verl ``engine/megatron/transformer_impl.py``, ``utils/megatron/tensor_parallel.py``;
-    read from the code, not measured.
-    """
-    per_logit = float(DType.BFLOAT16.bytes + _FLOAT32)
-    if entropy:
-        share = 1.0 if head.chunk_tokens is None else min(1.0, head.chunk_tokens / max(1, tokens))
-        per_logit += _FLOAT32 * (1 + share)
-    return ceil(tokens * ceil(vocab / tensor_parallel) * per_logit)

@@ -1,57 +1,77 @@
-"""Moments of a pass of the fullest Megatron stage.
+"""Moments of a pass of one Megatron stage, in the order in which they come.
 
-Tensor parallelism (with sequence parallelism) divides the activations. The first stage of a
-pipeline holds the activations of as many micro-batches as there are stages; the last one has the
-head. Read from the code, not measured.
+The last stage has the head; every stage holds the activations of the micro-batches in flight, and
+the layer that its backward pass works on. The buffers of weights, gradients and optimizer states
+are resident and not counted here.
 """
 
-from dataclasses import replace
-
-from tuner.evidence import Evidence
-from tuner.memory import activations, model_states
-from tuner.memory.pass_terms import (
-    PassInput,
-    head_bytes,
-    moment,
-    recomputed_layer,
-    saved_activations,
-    term,
-    workspace,
+from tuner.memory.megatron_head import (
+    embedding_backward,
+    gathered_hidden,
+    head_term,
+    projection_backward,
 )
-from tuner.memory.terms import Item, Moment, Term
-from tuner.workload import Checkpointing
+from tuner.memory.megatron_terms import (
+    batch,
+    final_norm,
+    is_last,
+    layer_backward,
+    layer_forward,
+    layer_kinds,
+    optimizer_step,
+    recomputed_layers,
+    saved_activations,
+    stage_of,
+)
+from tuner.memory.pass_terms import PassInput, moment, workspace
+from tuner.memory.terms import Moment
+from tuner.workload import Engine, HeadKind
 
 
-def _divided(part: Term | None, tensor_parallel: int, times: int = 1) -> Term | None:
-    if part is None:
-        return None
-    return replace(part, bytes=-(-part.bytes * times // tensor_parallel), formula=f"{part.formula} / T_p")
+def _named(engine: Engine, name: str) -> str:
+    return name if engine.parallel.pipeline == 1 else f"stage_{stage_of(engine)}_{name}"
 
 
 def forward_moments(given: PassInput) -> tuple[Moment, ...]:
     """A pass without gradients: inside a layer, and the head on the last stage."""
-    per_token = activations.layer_forward_bytes(given.model, given.engine)
-    layer = term(Item.ACTIVATIONS, "layer_forward", given.tokens * per_token, "T b (3 I + 4 H)")
-    head = term(Item.LOGITS, "head_forward", head_bytes(given, training=False), "T V / T_p (bytes per logit)")
-    return (
-        moment("layer_forward", workspace(), _divided(layer, given.engine.parallel.tensor)),
-        moment("log_probs", workspace(), head),
-    )
+    engine = given.engine
+    always = (workspace(), batch(given))
+    found = []
+    if layer_kinds(given):
+        found.append(moment(_named(engine, "layer_forward"), *always, layer_forward(given)))
+    if is_last(engine):
+        head = head_term(given, training=False)
+        found.append(moment(_named(engine, "log_probs"), *always, gathered_hidden(given), head))
+    return tuple(found)
 
 
 def training_moments(given: PassInput) -> tuple[Moment, ...]:
-    """Forward, backward and optimizer step of the first and of the last stage."""
+    """Forward end and head on the last stage, one layer's backward pass, embedding, optimizer step."""
     engine = given.engine
-    tensor, stages = engine.parallel.tensor, engine.parallel.pipeline
-    gradient_size = model_states.gradient_bytes(given.model, engine)
-    gradients = term(Item.GRADIENTS, "gradients", gradient_size, "4 N / (T_p P)", Evidence.EXACT)
-    saved = saved_activations(given)
-    recomputed = recomputed_layer(given) if engine.checkpointing is Checkpointing.FULL else None
-    head = term(Item.LOGITS, "head_backward", head_bytes(given, training=True), "T V / T_p (bytes per logit)")
-    in_flight = min(stages, given.micro_batches)
-    layer = _divided(recomputed, tensor)
-    return (
-        moment("first_stage", workspace(), gradients, _divided(saved, tensor, in_flight), layer),
-        moment("last_stage", workspace(), gradients, _divided(saved, tensor), head),
-        moment("optimizer_step", workspace(), gradients),
-    )
+    always = (workspace(), batch(given), saved_activations(given))
+    found: list[Moment] = []
+    if is_last(engine):
+        end = (*always, final_norm(given), gathered_hidden(given))
+        found += [
+            moment(_named(engine, "forward_end"), *end, head_term(given, training=False)),
+            moment(_named(engine, "head_backward"), *end, head_term(given, training=True)),
+        ]
+        if given.head.kind is HeadKind.LOGITS:
+            found.append(moment(_named(engine, "projection_backward"), *end, projection_backward(given)))
+    backward = [
+        moment(
+            _named(engine, "layer_backward"),
+            *always,
+            recomputed_layers(given, layer),
+            layer_backward(given, layer),
+        )
+        for layer in layer_kinds(given)
+    ]
+    if backward:
+        found.append(max(backward, key=lambda one: one.bytes))
+    if stage_of(engine) == 0:
+        others = saved_activations(given, others_only=True)
+        parts = (workspace(), batch(given), others, embedding_backward(given))
+        found.append(moment(_named(engine, "embedding_backward"), *parts))
+    found.append(moment(_named(engine, "optimizer_step"), workspace(), optimizer_step(given)))
+    return tuple(found)

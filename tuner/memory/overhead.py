@@ -1,12 +1,16 @@
 """Memory that no tensor of the job accounts for.
 
 These are the only constants of the memory model that are not derived from a configuration. Each
-has a source and the interval it was seen in; the estimate uses the middle figure.
+has a source and the interval it lies in. The estimate uses the middle figure; the ends of the
+interval decide whether a job fits for certain or only where nothing else uses the GPU.
 """
 
 from dataclasses import dataclass
 
-from tuner.units import MIB
+from tuner.evidence import Evidence
+from tuner.hardware import Gpu
+from tuner.memory.terms import Item, Term
+from tuner.units import GIGA, MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,32 +23,155 @@ class Constant:
     source: str
 
 
+# What a process had outside PyTorch's allocator after its first tensor, and what its first matrix product,
+# backward pass and flash attention added: one H200, torch 2.11.
+_FIRST_TENSOR, _MATRIX_PRODUCT, _BACKWARD, _ATTENTION = 619 * MIB, 66 * MIB, 64 * MIB, 18 * MIB
+
 CONTEXT = Constant(
     low=300 * MIB,
-    typical=767 * MIB,
+    typical=_FIRST_TENSOR + _MATRIX_PRODUCT + _BACKWARD + _ATTENTION,
     high=900 * MIB,
-    source="one process outside PyTorch's allocator after training steps: H200, torch 2.11, 2026-11-20",
+    source=(
+        "one process outside PyTorch's allocator after training steps, without communicators: H200, torch "
+        "2.11, 2026-11-21, of which 619 MiB were there with the first tensor, 66 came with the first matrix"
+        " product, 64 with a backward pass and 18 with flash attention; it grows with the kernels that are "
+        "loaded: by 142 MiB between the least and the most of the recorded passes"
+    ),
 )
-COMMUNICATION = Constant(
-    low=100 * MIB,
-    typical=600 * MIB,
-    high=1536 * MIB,
-    source="NCCL channels and buffers of one process (NCCL_BUFFSIZE 4 MiB per channel and peer)",
+
+# NCCL 2.28 with cuMem, which takes whole pages. A connection is a send buffer of one page and a receive
+# buffer for the three protocols (LL 0.5, LL128 4.7, Simple NCCL_BUFFSIZE 4 MiB) in five pages; a channel has
+# three tables of a page each, a communicator two pages.
+_PAGE = 2 * MIB
+_CONNECTION = (1 + 5) * _PAGE
+_CHANNEL = 3 * _PAGE
+_OWN = 2 * _PAGE
+_RINGS, _CHANNELS, _CHANNELS_ALONE = 24, 32, 64
+_MULTICAST = 16 * 2 * 8 * MIB  # NVLS: two buffers of 1 MiB for each of 16 channels and 8 GPUs
+_RECORDED = "H200, torch 2.11, NCCL 2.28.9, 2026-11-21; not derived, half as much either way"
+
+NCCL_CODE = Constant(
+    low=85 * MIB,
+    typical=170 * MIB,
+    high=255 * MIB,
+    source=f"NCCL's code, which the first communicator of a process loads: {_RECORDED}",
+)
+NCCL_KERNEL = Constant(
+    low=93 * MIB,
+    typical=186 * MIB,
+    high=279 * MIB,
+    source=f"the first kernel of NCCL that a process runs, with two GPUs or with four: {_RECORDED}",
+)
+NCCL_EXCHANGE = Constant(
+    low=31 * MIB,
+    typical=62 * MIB,
+    high=93 * MIB,
+    source=f"the first kernel that sends and receives: {_RECORDED}",
+)
+COMMUNICATOR_OVER_LINKS = Constant(
+    low=_RINGS * _CONNECTION,
+    typical=_CHANNELS * _CHANNEL + _RINGS * _CONNECTION + _OWN,
+    high=_CHANNELS * (_CHANNEL + 2 * _CONNECTION) + _OWN + _MULTICAST,
+    source=(
+        "one NCCL communicator between GPUs with NVLink: 32 channels, 24 of them connected as rings, as "
+        "computed from NCCL 2.28 (channel.cc, graph/paths.cc, transport/p2p.cc) and as recorded, 484 to 486"
+        " MiB for any but the first, with two GPUs and with four (H200, 2026-11-21); low: "
+        "NCCL_CUMEM_ENABLE=0, where tables share pages; high: 32 channels connected for trees as well, with"
+        " NVLS beside them (transport/nvls.cc)"
+    ),
+)
+COMMUNICATOR_OVER_PCIE = Constant(
+    low=2 * _CHANNEL,
+    typical=4 * (_CHANNEL + 2 * _CONNECTION),
+    high=16 * (_CHANNEL + 3 * _CONNECTION),
+    source=(
+        "one NCCL communicator between GPUs without NVLink, computed, not measured: 2, 4 or 16 channels; "
+        "buffers in host memory, or connected for rings and for send and receive, or for trees as well "
+        "(NCCL 2.28, channel.cc, transport/p2p.cc, transport/shm.cc)"
+    ),
+)
+COMMUNICATOR_ALONE = Constant(
+    low=_OWN,
+    typical=_CHANNELS_ALONE * _CHANNEL + _OWN,
+    high=_CHANNELS_ALONE * _CHANNEL + 2 * _OWN,
+    source=(
+        "one NCCL communicator of a single GPU, which connects nothing: the tables of 64 channels, as "
+        "computed and as recorded, 388 to 390 MiB (H200, NCCL 2.28.9, 2026-11-21); low: NCCL_CUMEM_ENABLE=0"
+    ),
+)
+PEER_OVER_LINKS = Constant(
+    low=_CHANNELS // 4 * _CONNECTION,
+    typical=_CHANNELS * _CONNECTION,
+    high=_CHANNELS * (_CONNECTION + _PAGE),
+    source=(
+        "buffers of one communicator for each GPU that it sends to and receives from: 32 connections, as "
+        "computed from NCCL 2.28 (graph/paths.cc) and as recorded for one GPU and for three (H200, "
+        "2026-11-21); low: 8 connections, of GPUs with fewer links; high: a page more in each"
+    ),
+)
+PEER_OVER_PCIE = Constant(
+    low=_PAGE,
+    typical=2 * _CONNECTION,
+    high=4 * _CONNECTION,
+    source=(
+        "the same between GPUs without NVLink, computed, not measured: 2 connections, or 4; low: buffers in"
+        " host memory (NCCL 2.28, graph/paths.cc, transport/shm.cc)"
+    ),
 )
 CUDA_GRAPHS = Constant(
     low=256 * MIB,
     typical=1024 * MIB,
     high=3072 * MIB,
-    source="graph pools that vLLM reports after capture for its default list of batch sizes",
+    source=(
+        "graph pools that vLLM reports after capture for its default list of 67 batch sizes, whole and in "
+        "pieces; low: nearly what 35 whole graphs of a decode step took, 232 MiB for 0.5 B parameters and "
+        "292 for 7 B (transformers, H200, 2026-11-21)"
+    ),
 )
 CUBLAS_WORKSPACES = Constant(
-    low=8 * MIB,
+    low=16 * MIB,
     typical=64 * MIB,
     high=96 * MIB,
-    source="torch allocates 32 MiB per cuBLAS handle and stream on Hopper (8 MiB before), two in training",
+    source=(
+        "torch keeps a workspace for each cuBLAS handle and stream: 32 MiB on Hopper and later, 8 MiB "
+        "before (CUDABlas.cpp); training has two handles, of the forward and of the backward thread; two "
+        "H200 held 64 MiB"
+    ),
 )
 
 
-def process_overhead_bytes(gpus: int) -> int:
-    """Context of one process, and its communicators when there is someone to talk to."""
-    return CONTEXT.typical + (COMMUNICATION.typical if gpus > 1 else 0)
+FASTEST_PCIE_BYTES_PER_S = 64 * GIGA  # sixteen lanes of the fifth generation
+
+
+def communicator(gpu: Gpu) -> Constant:
+    """One NCCL communicator of several GPUs, by how those of a machine are linked."""
+    return COMMUNICATOR_OVER_LINKS if _linked(gpu) else COMMUNICATOR_OVER_PCIE
+
+
+def peer(gpu: Gpu) -> Constant:
+    """What a communicator takes for each GPU that it sends to and receives from."""
+    return PEER_OVER_LINKS if _linked(gpu) else PEER_OVER_PCIE
+
+
+def _linked(gpu: Gpu) -> bool:
+    return gpu.link_bytes_per_s > FASTEST_PCIE_BYTES_PER_S
+
+
+def context_term(name: str) -> Term:
+    """The CUDA context of one process, with the kernels it has loaded."""
+    return Term(
+        item=Item.OVERHEAD,
+        name=name,
+        bytes=CONTEXT.typical,
+        evidence=Evidence.HEURISTIC,
+        formula="context",
+        symbols=(("context", CONTEXT.typical),),
+        source="memory.overhead.CONTEXT",
+        low_bytes=CONTEXT.low,
+        high_bytes=CONTEXT.high,
+    )
+
+
+def interval_of(size: int, constant: Constant) -> tuple[int, int]:
+    """The ends of the interval of a size that is a share of a constant."""
+    return size * constant.low // constant.typical, -(-size * constant.high // constant.typical)

@@ -1,15 +1,17 @@
 """Terms that the passes of every backend are made of."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
 from tuner.evidence import Evidence
-from tuner.memory import activations, logits
-from tuner.memory.megatron import stage_layers
+from tuner.memory import logits
+from tuner.memory.formula import names
 from tuner.memory.overhead import CUBLAS_WORKSPACES
+from tuner.memory.recorded import Recorded, derivation
 from tuner.memory.terms import Item, Moment, Term
 from tuner.model_shape import ModelShape
-from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead
+from tuner.workload import Engine, HeadKind, OutputHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,7 @@ class PassInput:
     tokens: int  # on this GPU
     entropy: bool
     micro_batches: int  # of one optimizer step; 1 for a forward-only pass
+    step_tokens: int | None = None  # of one optimizer step on this GPU; None: of full micro-batches
 
     @property
     def fused_head(self) -> bool:
@@ -29,9 +32,38 @@ class PassInput:
         return self.head.kind is not HeadKind.LOGITS
 
 
-def term(item: Item, name: str, size: float, formula: str, evidence: Evidence = Evidence.MODELLED) -> Term:
-    """A term; sizes are rounded up to whole bytes."""
-    return Term(item=item, name=name, bytes=ceil(size), evidence=evidence, formula=formula)
+def term(
+    item: Item,
+    name: str,
+    size: float,
+    formula: str,
+    evidence: Evidence = Evidence.MODELLED,
+    *,
+    symbols: Mapping[str, float] | None = None,
+    source: str = "",
+) -> Term:
+    """A term; sizes are rounded up to whole bytes.
+
+    Args:
+        item: what it is.
+        name: its stable identifier.
+        size: bytes.
+        formula: in the names of ``symbols``.
+        evidence: how sure it is.
+        symbols: numbers by name; those that the formula does not use are left out.
+        source: the deriving function.
+    """
+    numbers = symbols or {}
+    used = tuple((symbol, numbers[symbol]) for symbol in names(formula)) if numbers else ()
+    return Term(
+        item=item,
+        name=name,
+        bytes=ceil(size),
+        evidence=evidence,
+        formula=formula,
+        symbols=used,
+        source=source,
+    )
 
 
 def moment(name: str, *terms: Term | None) -> Moment:
@@ -41,48 +73,92 @@ def moment(name: str, *terms: Term | None) -> Moment:
 
 def workspace() -> Term:
     """What cuBLAS keeps through PyTorch's allocator."""
-    size = CUBLAS_WORKSPACES.typical
-    return term(Item.ACTIVATIONS, "cublas_workspaces", size, "constant", Evidence.HEURISTIC)
-
-
-def head_bytes(given: PassInput, *, training: bool) -> int:
-    """Peak of the output head, by the backend's implementation."""
-    if given.engine.backend is Backend.MEGATRON and given.head.kind is HeadKind.LOGITS:
-        return logits.megatron_head_bytes(
-            given.head,
-            tokens=given.tokens,
-            vocab=given.model.vocab,
-            tensor_parallel=given.engine.parallel.tensor,
-            entropy=given.entropy,
-        )
-    return logits.head_peak_bytes(
-        given.head,
-        tokens=given.tokens,
-        vocab=given.model.vocab,
-        hidden=given.model.hidden,
-        entropy=given.entropy,
-        training=training,
+    return Term(
+        item=Item.ACTIVATIONS,
+        name="cublas_workspaces",
+        bytes=CUBLAS_WORKSPACES.typical,
+        evidence=Evidence.HEURISTIC,
+        formula="w",
+        symbols=(("w", CUBLAS_WORKSPACES.typical),),
+        source="memory.overhead.CUBLAS_WORKSPACES",
+        low_bytes=CUBLAS_WORKSPACES.low,
+        high_bytes=CUBLAS_WORKSPACES.high,
     )
 
 
-def saved_activations(given: PassInput) -> Term:
-    """What the forward pass saves for the backward pass, over all layers of this GPU."""
-    model, engine, tokens = given.model, given.engine, given.tokens
-    layers = stage_layers(model, engine) if engine.backend is Backend.MEGATRON else model.layers
-    if engine.checkpointing is Checkpointing.FULL:
-        # Offloading moves the layer inputs to the host; two of them are on the card at a time.
-        held = min(2, layers) if engine.activation_offload else layers
-        size = tokens * held * activations.layer_input_bytes(model, engine)
-        return term(Item.ACTIVATIONS, "layer_inputs", size, "T L b H", Evidence.EXACT)
-    per_token = activations.all_layers_saved_bytes(model, engine) * layers / model.layers
-    if engine.activation_offload:
-        per_token = 2 * activations.largest_layer_saved_bytes(model, engine)
-    return term(Item.ACTIVATIONS, "saved_layers", tokens * per_token, "T sum(layer)")
+def logits_term(given: PassInput) -> Term:
+    """The logits alone, while the projection runs."""
+    model, each = given.model, given.head.logits_dtype.bytes
+    return term(
+        Item.LOGITS,
+        "logits",
+        given.tokens * model.vocab * each,
+        "T V logits",
+        symbols={"T": given.tokens, "V": model.vocab, "logits": each},
+        source="memory.logits.forward_tensors",
+    )
 
 
-def recomputed_layer(given: PassInput) -> Term | None:
-    """The layer whose activations the backward pass has computed again."""
-    if given.engine.checkpointing is Checkpointing.NONE:
-        return None
-    size = given.tokens * activations.largest_layer_saved_bytes(given.model, given.engine)
-    return term(Item.ACTIVATIONS, "recomputed_layer", size, "T layer")
+def head_term(given: PassInput, *, training: bool) -> Term:
+    """The output head at its peak, every tensor by name; of one GPU that has the whole vocabulary."""
+    name = "head_backward" if training else "head_forward"
+    if given.head.kind is HeadKind.LOGITS:
+        return tensors_term(
+            name,
+            logits.logit_tensors(given.head, tokens=given.tokens, entropy=given.entropy, training=training),
+            tokens=given.tokens,
+            chunk=logits.entropy_chunk(given.head, given.tokens),
+            columns=("V", given.model.vocab),
+            source="memory.logits.logit_tensors",
+        )
+    # The functions themselves write the formula.
+    value_head = given.model.value_head
+    size = logits.head_peak_bytes(
+        given.head,
+        tokens=Recorded.symbol("T", given.tokens),
+        vocab=0 if value_head else Recorded.symbol("V", given.model.vocab),
+        hidden=Recorded.symbol("H", given.model.hidden),
+        entropy=given.entropy,
+        training=training,
+    )
+    derived = derivation(size)
+    if given.head.kind is HeadKind.VALUE:
+        source = "value_head_bytes"
+    else:
+        source = "fused_training_bytes" if training else "fused_forward_bytes"
+    return term(
+        Item.LOGITS,
+        name,
+        derived.value,
+        derived.formula,
+        symbols=dict(derived.symbols),
+        source=f"memory.logits.{source}",
+    )
+
+
+def tensors_term(
+    name: str, tensors: logits.Tensors, *, tokens: int, chunk: int, columns: tuple[str, int], source: str
+) -> Term:
+    """A head whose logits exist, as the sum of its tensors.
+
+    Args:
+        name: the term's name.
+        tensors: what exists at the peak; their names are symbols of the formula.
+        tokens: rows of the logits.
+        chunk: tokens of one chunk of the entropy.
+        columns: vocabulary entries of this GPU, and their symbol.
+        source: the deriving function.
+    """
+    numbers: dict[str, float] = {"T": tokens, "T_c": chunk, columns[0]: columns[1]}
+    by_span: dict[logits.Span, list[str]] = {}
+    for tensor in tensors:
+        numbers[tensor.name] = tensor.bytes_per_logit
+        by_span.setdefault(tensor.span, []).append(tensor.name)
+    rows = " + ".join(f"{span.value} {_sum(found)}" for span, found in by_span.items())
+    formula = f"{columns[0]} {rows}" if len(by_span) == 1 else f"{columns[0]} ({rows})"
+    size = columns[1] * logits.bytes_per_column(tensors, tokens, chunk)
+    return term(Item.LOGITS, name, size, formula, symbols=numbers, source=source)
+
+
+def _sum(found: list[str]) -> str:
+    return found[0] if len(found) == 1 else f"({' + '.join(found)})"

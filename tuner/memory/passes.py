@@ -2,10 +2,16 @@
 
 from functools import lru_cache
 
-from tuner.memory import fsdp_passes, megatron_passes
+from tuner.memory import fsdp2_passes, fsdp_passes, megatron_passes
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.terms import Moment
 from tuner.workload import Backend
+
+_PASSES = {
+    Backend.FSDP: (fsdp_passes.forward_moments, fsdp_passes.training_moments),
+    Backend.FSDP2: (fsdp2_passes.forward_moments, fsdp2_passes.training_moments),
+    Backend.MEGATRON: (megatron_passes.forward_moments, megatron_passes.training_moments),
+}
 
 
 # Advice compares hundreds of workloads that differ in one pass.
@@ -17,6 +23,5 @@ def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
         given: model, engine, head and the tokens of one micro-batch.
         training: True for forward, backward and optimizer step; False for forward only.
     """
-    if given.engine.backend is Backend.MEGATRON:
-        return megatron_passes.training_moments(given) if training else megatron_passes.forward_moments(given)
-    return fsdp_passes.training_moments(given) if training else fsdp_passes.forward_moments(given)
+    forward, update = _PASSES[given.engine.backend]
+    return update(given) if training else forward(given)

@@ -1,33 +1,42 @@
-"""What the rollout engine allocates, and what its memory fraction leaves for the cache."""
+r"""What the rollout engine allocates, and what its memory fraction leaves for the KV cache.
 
-from dataclasses import dataclass
+Symbols: :math:`M` the card's memory, :math:`f` the engine's memory fraction, :math:`F` what is free when
+the engine has started and loaded nothing, :math:`R` what the trainer holds then, :math:`w` the engine's
+weights, :math:`a` what its profile run needs beyond them, :math:`g` CUDA graphs, :math:`c` context and
+communicator of its process.
+"""
+
+from fractions import Fraction
+from functools import cached_property
 from math import ceil
 
 from tuner.dtypes import DType
-from tuner.memory.kv_cache import kv_bytes_per_sequence, kv_bytes_per_token
-from tuner.memory.overhead import CUDA_GRAPHS, process_overhead_bytes
+from tuner.memory.overhead import (
+    CONTEXT,
+    CUDA_GRAPHS,
+    NCCL_CODE,
+    NCCL_KERNEL,
+    Constant,
+    communicator,
+    interval_of,
+)
 from tuner.memory.residents import Residents
+from tuner.memory.terms import Term
+from tuner.model_shape import ModelShape
 from tuner.workload import FractionOf, RolloutEngine, Workload
 
-# Sampling holds logits in the compute dtype, their float32 copy and the sorted probabilities.
-SAMPLER_BYTES_PER_LOGIT = DType.BFLOAT16.bytes + 2 * DType.FLOAT32.bytes
 DEFAULT_CAPTURE_SIZES = 67  # vLLM's list up to 512 sequences: 1, 2, 4, then every eighth
 
+Symbols = tuple[tuple[str, float], ...]
 
-@dataclass(frozen=True, kw_only=True)
-class RolloutMemory:
-    """Per GPU of one replica, in bytes unless the name says otherwise."""
-
-    weight_bytes: int
-    activation_bytes: int  # profile run: prefill chunk and sampler
-    graph_bytes: int
-    kv_bytes: int  # cache that the fraction leaves; 0 or less: the engine cannot start
-    pool_bytes: int  # all the engine takes while awake
-    asleep_bytes: int  # what it keeps while asleep
-    kv_bytes_per_token: int
-    kv_tokens: int  # tokens one replica can cache
-    model_tokens: int  # longest sequence the engine is built for
-    concurrent_sequences: int  # sequences of full length one replica can hold, at most max_sequences
+FRACTION_MEANS = {
+    FractionOf.TOTAL: "a share of the card for weights, activations and cache; its CUDA context is on top",
+    FractionOf.TOTAL_OF_ALL: "a share of the card in which the trainer's memory at the start counts too",
+    FractionOf.OWN: "a share of the card for weights, activations, its communicator and cache",
+    FractionOf.STATIC_POOL: "a share of what is free at its start, for weights and cache alone",
+    FractionOf.FREE_AFTER_WEIGHTS: "a share of what is free after the weights, for the cache alone",
+}
+"""What each engine takes its memory fraction for, in words."""
 
 
 def engine_weight_bytes(workload: Workload) -> int:
@@ -36,92 +45,224 @@ def engine_weight_bytes(workload: Workload) -> int:
     .. math:: b \, (N - N_E) / (T_p \, P_p) + b \, N_E / (G_E \, P_p)
 
     Routed experts :math:`N_E` are divided over tensor parallelism, or over the expert-parallel group
-    where there is one; everything else is replicated over data parallelism.
+    where there is one; everything else is replicated over data parallelism. Not counted: adapters that
+    the engine applies itself, and scales of quantised weights.
+
+    Source: vLLM ``model_executor/layers/linear.py`` (``ColumnParallelLinear``),
+    ``model_executor/layers/fused_moe/layer.py`` (``determine_expert_map``).
     """
     model, rollout = workload.model, workload.rollout
     experts = model.sparse_layers * model.expert_parameters
     expert_ranks = max(rollout.tensor_parallel, rollout.expert_parallel)
-    per_gpu = (model.parameters - experts) / rollout.tensor_parallel + experts / expert_ranks
+    per_gpu = Fraction(model.parameters - experts, rollout.tensor_parallel) + Fraction(experts, expert_ranks)
     return ceil(per_gpu * rollout.weight_dtype.bytes / rollout.pipeline_parallel)
 
 
 def engine_activation_bytes(workload: Workload) -> int:
-    r"""What the engine's profile run needs beyond weights.
+    r"""What the engine needs beyond weights for one step, measured by the profile run.
 
-    .. math:: b \, t \, (3 I / T_p + 4 H) + 10 \, s \, V
+    .. math:: b \, t \, H + \max\bigl( b \, t \, (3 I / T_p + 3 H),\; b_V \, s \, V \bigr)
 
-    :math:`t` tokens of one scheduling step (``max_batched_tokens``) and :math:`s` sequences that are
-    sampled at once.
+    :math:`t` tokens of one scheduling step (``max_batched_tokens``), :math:`s` sequences that are
+    sampled at once. Logits exist only after the layers, for the last token of each sequence. The profile
+    run samples with top-k and top-p, which a job need not use: up to vLLM 0.12 that sorts all logits
+    (:math:`b_V = 28`: bfloat16 and float32 logits, sorted values with 64-bit indices, probabilities,
+    two masks, the values put back; :math:`b_V = 32` up to 0.8.2, whose sums of probabilities are a tensor
+    of their own); since 0.18 a kernel masks in place (:math:`b_V = 18`: both logits, log-probabilities,
+    probabilities, and the noise they are divided by). What the sort itself allocates is not counted, nor
+    FlashInfer, which samples without sorting where it is installed.
+
+    Source: vLLM ``v1/worker/gpu_model_runner.py`` (``profile_run``, ``_dummy_sampler_run``),
+    ``v1/sample/ops/topk_topp_sampler.py``; 0.6.3 and 0.7.3 ``model_executor/layers/sampler.py``.
     """
     model, rollout = workload.model, workload.rollout
-    compute = DType.BFLOAT16.bytes
-    widths = [model.intermediate]
-    if model.moe is not None:
-        widths = [model.moe.experts_per_token * model.moe.expert_intermediate + model.moe.shared_intermediate]
-    layer = compute * (3 * max(widths) / rollout.tensor_parallel + 4 * model.hidden)
-    sampled = min(rollout.max_sequences, rollout.max_batched_tokens)
-    return ceil(rollout.max_batched_tokens * layer + SAMPLER_BYTES_PER_LOGIT * sampled * model.vocab)
+    compute, steps = DType.BFLOAT16.bytes, rollout.max_batched_tokens
+    layer = compute * steps * (3 * ceil(step_width(model) / rollout.tensor_parallel) + 3 * model.hidden)
+    sampled = min(rollout.max_sequences, steps)
+    return compute * steps * model.hidden + max(layer, rollout.sampler_bytes * sampled * model.vocab)
+
+
+def step_width(model: ModelShape) -> int:
+    """Widest MLP that one token passes through: the dense one, or its experts together."""
+    if model.moe is None:
+        return model.intermediate
+    moe = model.moe
+    return max(model.intermediate, moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate)
 
 
 def graph_bytes(workload: Workload) -> int:
-    """CUDA graphs; a shorter list of batch sizes takes its share of the default list's pool."""
+    r"""CUDA graphs; a shorter list of batch sizes takes its share of the default list's pool.
+
+    .. math:: g \, \min(1, n / n_0)
+
+    :math:`n` batch sizes that are captured, :math:`n_0` of the default list. Not derived. The
+    graphs of all sizes share one pool, which holds the activations of the largest size once, some ten
+    MiB; most of the memory is what the driver keeps for each captured kernel, which no source tells.
+    vLLM itself finds it out by capturing two sizes of each kind.
+
+    Source: vLLM 0.24 ``v1/worker/gpu_model_runner.py`` (``profile_cudagraph_memory``).
+    """
     rollout = workload.rollout
     if not rollout.cuda_graphs or rollout.engine is RolloutEngine.TRANSFORMERS:
         return 0
     if rollout.capture_sizes is None:
         return CUDA_GRAPHS.typical
-    return ceil(CUDA_GRAPHS.typical * min(1.0, len(rollout.capture_sizes) / DEFAULT_CAPTURE_SIZES))
+    captured = min(len(rollout.capture_sizes), DEFAULT_CAPTURE_SIZES)
+    return ceil(Fraction(CUDA_GRAPHS.typical * captured, DEFAULT_CAPTURE_SIZES))
 
 
-def _trainer_bytes(workload: Workload) -> int:
-    """What the trainer holds on the card while the engine sizes its cache."""
-    if not workload.rollout.colocated:
-        return 0
-    return sum(term.bytes for term in Residents.of(workload).idle)
+def engine_process(workload: Workload) -> tuple[Constant, ...]:
+    r"""What the engine's process holds outside tensors: a context and a communicator of its own.
 
+    .. math:: c = c_x + c_n + c_k + c_c
 
-def _cache_and_pool(workload: Workload, weights: int, activations: int) -> tuple[int, int]:
-    """KV cache and the engine's whole pool, graphs and context apart, by meaning of the fraction."""
-    rollout, capacity = workload.rollout, workload.cluster.gpu.memory_bytes
-    context = process_overhead_bytes(rollout.replica_gpus)
-    free = capacity - _trainer_bytes(workload)
-    if rollout.fraction_of is FractionOf.STATIC_POOL:
-        static = int(rollout.memory_fraction * capacity)
-        return static - weights, static + activations
-    if rollout.fraction_of is FractionOf.FREE_AFTER_WEIGHTS:
-        cache = int(rollout.memory_fraction * (free - context - weights))
-        return cache, cache + weights + activations
-    base = capacity if rollout.fraction_of is FractionOf.TOTAL else free
-    requested = int(rollout.memory_fraction * base)
-    return requested - weights - activations - context, requested - context
+    The context, NCCL's code and its first kernel, and the communicator of the engine's ranks; the first three
+    only where the engine has a process of its own, NCCL only where a replica has several GPUs.
 
-
-def rollout_memory(workload: Workload) -> RolloutMemory:
-    """The engine's memory on one GPU.
-
-    Source: vLLM ``v1/worker/gpu_worker.py`` (``determine_available_memory``), SGLang
-    ``server_args.py`` (``mem_fraction_static``), TensorRT-LLM ``KvCacheConfig``.
+    Source: :data:`~tuner.memory.overhead.CONTEXT`, :data:`~tuner.memory.overhead.NCCL_CODE`,
+    :data:`~tuner.memory.overhead.NCCL_KERNEL`, :data:`~tuner.memory.overhead.COMMUNICATOR_OVER_LINKS`.
     """
-    model, rollout = workload.model, workload.rollout
-    weights = engine_weight_bytes(workload)
-    activations = engine_activation_bytes(workload)
-    graphs = graph_bytes(workload)
-    cache, pool = _cache_and_pool(workload, weights, activations)
-    model_tokens = rollout.max_model_tokens or model.max_positions
-    longest = min(model_tokens, workload.batch.sequence_tokens)
-    per_token = kv_bytes_per_token(model, rollout)
-    usable = max(0, cache)
-    held = usable // max(1, kv_bytes_per_sequence(model, rollout, longest)) * rollout.data_parallel
-    context = process_overhead_bytes(rollout.replica_gpus)
-    return RolloutMemory(
-        weight_bytes=weights,
-        activation_bytes=activations,
-        graph_bytes=graphs,
-        kv_bytes=cache,
-        pool_bytes=pool + graphs + context,
-        asleep_bytes=graphs + context + (0 if rollout.frees_memory else pool),
-        kv_bytes_per_token=per_token,
-        kv_tokens=usable // max(1, per_token) * rollout.data_parallel,
-        model_tokens=model_tokens,
-        concurrent_sequences=min(rollout.max_sequences * rollout.data_parallel, held),
-    )
+    rollout = workload.rollout
+    if rollout.engine is RolloutEngine.TRANSFORMERS:
+        return ()
+    if rollout.replica_gpus == 1:
+        return (CONTEXT,) if rollout.own_process else ()
+    own = (CONTEXT, NCCL_CODE, NCCL_KERNEL) if rollout.own_process else ()
+    return (*own, communicator(workload.cluster.gpu))
+
+
+def trainer_at_start(workload: Workload) -> tuple[Term, ...]:
+    """What the trainer holds on the card while the engine sizes its cache; nothing on GPUs of its own."""
+    return Residents.of(workload).at_start if workload.rollout.colocated else ()
+
+
+class CacheShare:
+    """The KV cache by the meaning of the engine's fraction, and what the engine takes with it.
+
+    ``least`` counts what is not derived at the low end of its interval: the most cache there can be.
+    Where the engine's environment can ask for its older core, see :func:`least_shares`.
+    """
+
+    def __init__(self, workload: Workload, *, least: bool = False) -> None:
+        self.workload, self.least = workload, least
+        self.rollout = workload.rollout
+        self.weights = engine_weight_bytes(workload)
+        self.activations = engine_activation_bytes(workload)
+        self.graphs = graph_bytes(workload)
+        parts = engine_process(workload)
+        self.process = sum(part.low if least else part.typical for part in parts)
+        self.added = sum(part.low if least else part.typical for part in parts if part is not CONTEXT)
+        self.card = workload.cluster.gpu.memory_bytes
+
+    @cached_property
+    def trainer(self) -> int:
+        """What the trainer holds when the engine starts; at least that without its communicators."""
+        terms = trainer_at_start(self.workload)
+        if self.least:
+            return sum(term.low for term in terms if term.name != "communicators")
+        return sum(term.bytes for term in terms)
+
+    @cached_property
+    def counted_graphs(self) -> int:
+        """CUDA graphs that live within the fraction."""
+        if not self.rollout.counts_graphs:
+            return 0
+        return interval_of(self.graphs, CUDA_GRAPHS)[0] if self.least else self.graphs
+
+    def share_of(self, size: int) -> int:
+        """The engine's fraction of a size, rounded up."""
+        return ceil(Fraction(str(self.rollout.memory_fraction)) * size)
+
+    @cached_property
+    def cache(self) -> int:
+        """KV cache that the fraction leaves, see :func:`~tuner.memory.rollout.engine_cache_bytes`."""
+        needed = self.weights + self.activations
+        free = self.card - self.trainer - self.process if self.rollout.fraction_of in _OF_FREE else 0
+        if self.rollout.fraction_of is FractionOf.STATIC_POOL:
+            return self.share_of(free) - self.weights
+        if self.rollout.fraction_of is FractionOf.FREE_AFTER_WEIGHTS:
+            return self.share_of(free - needed)
+        if self.rollout.fraction_of is FractionOf.TOTAL_OF_ALL:
+            return self.share_of(self.card) - self.trainer - self.process - needed
+        if self.rollout.fraction_of is FractionOf.OWN:
+            return self.share_of(self.card) - self.added - needed
+        return self.share_of(self.card) - needed - self.counted_graphs
+
+    @property
+    def formula(self) -> tuple[str, Symbols]:
+        """The cache's formula with its numbers, as :meth:`cache` has it."""
+        fraction, needed = ("f", self.rollout.memory_fraction), (("w", self.weights), ("a", self.activations))
+        free = (("M", self.card), ("R", self.trainer), ("c", self.process)) if self._counts_trainer else ()
+        kind = self.rollout.fraction_of
+        if kind is FractionOf.STATIC_POOL:
+            return "ceil(f (M - R - c)) - w", (fraction, *free, ("w", self.weights))
+        if kind is FractionOf.FREE_AFTER_WEIGHTS:
+            return "f (M - R - c - w - a)", (fraction, *free, *needed)
+        if kind is FractionOf.TOTAL_OF_ALL:
+            return "ceil(f M) - R - c - w - a", (fraction, *free, *needed)
+        if kind is FractionOf.OWN:
+            added = (("M", self.card), ("c_e", self.added))
+            return "ceil(f M) - c_e - w - a", (fraction, *added, *needed)
+        if self.rollout.counts_graphs:
+            return "ceil(f M) - w - a - g", (fraction, ("M", self.card), *needed, ("g", self.graphs))
+        return "ceil(f M) - w - a", (fraction, ("M", self.card), *needed)
+
+    @property
+    def _counts_trainer(self) -> bool:
+        return self.rollout.fraction_of not in _OF_OWN
+
+    @property
+    def starts_free(self) -> bool:
+        """Whether the trainer leaves free what vLLM demands at its start.
+
+        Since 0.9.1 vLLM stops when less than its whole fraction is free.
+        """
+        rollout = self.rollout
+        if rollout.fraction_of not in _OF_OWN or not rollout.checks_free or not rollout.colocated:
+            return True
+        early = self.added if rollout.fraction_of is FractionOf.OWN else 0  # comes after the check
+        return self.share_of(self.card) <= self.card - self.trainer - self.process + early
+
+
+_OF_FREE = (FractionOf.STATIC_POOL, FractionOf.FREE_AFTER_WEIGHTS)
+_OF_OWN = (FractionOf.TOTAL, FractionOf.OWN)
+
+
+def least_shares(workload: Workload) -> tuple[CacheShare, ...]:
+    """The most cache that there can be, by each core that the engine may run.
+
+    vLLM 0.8 and 0.9.0 have two, and ``VLLM_USE_V1=0``, or a backend or a format that the newer one
+    lacks, picks the older one. Which of them runs no configuration tells.
+    """
+    cores = [workload]
+    if workload.rollout.older_core is not None:
+        cores.append(workload.with_rollout(**vars(workload.rollout.older_core)))
+    return tuple(CacheShare(core, least=True) for core in cores)
+
+
+def engine_cache_bytes(workload: Workload) -> int:
+    r"""KV cache that the fraction leaves; negative where it leaves none.
+
+    .. math::
+        f M - w - a \;[-\, g] \;\text{(vLLM since 0.11)}, \quad
+        f M - c_e - w - a \;\text{(vLLM 0.7, 0.9.1 to 0.10)}, \quad
+        f M - R - c - w - a \;\text{(vLLM 0.8, 0.9.0)}, \quad
+        f F - w \;\text{(SGLang)}, \quad
+        f (F - w - a) \;\text{(TensorRT-LLM, vLLM 0.6.3)}
+
+    vLLM divides the whole card. Since 0.11 it subtracts what the engine itself has added since a
+    snapshot that is taken when context and communicator exist, so these come on top of the
+    fraction; since 0.20 it subtracts an estimate of its CUDA graphs too. From 0.9.1 to 0.10, and in
+    0.7, the snapshot is taken before the communicator exists, which is what :math:`c_e` holds. The V1
+    core of 0.8 and 0.9.0 subtracts all that is in use, the trainer's weights included. verl's worker
+    for 0.6.3 takes a share of what is free after its profile run. SGLang takes a share of what is
+    free at its start for weights and cache, TensorRT-LLM a share of what weights and activations
+    leave.
+
+    Source: vLLM ``v1/worker/gpu_worker.py`` (``init_device``, ``determine_available_memory``; 0.8.2 to
+    0.24.0), ``worker/worker.py`` (``determine_num_available_blocks``; 0.7.3), verl 0.4.1
+    ``third_party/vllm/vllm_v_0_6_3/worker.py`` (the same for 0.6.3), SGLang
+    ``model_executor/model_runner.py`` (``profile_max_num_token``; 0.4.6, 0.5.8, 0.5.12), TensorRT-LLM
+    ``_torch/pyexecutor/_util.py`` (``_cal_max_tokens``).
+    """
+    return CacheShare(workload).cache

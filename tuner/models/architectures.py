@@ -8,6 +8,7 @@ from tuner.errors import UnsupportedError
 from tuner.model_shape import ModelShape
 from tuner.models import dense, sparse, vision
 from tuner.models.config import Config
+from tuner.models.implemented import trace_hint
 from tuner.models.parts import complete
 
 _Reader = Callable[[Config], ModelShape]
@@ -93,7 +94,7 @@ def read_config(config: Mapping[str, Any], *, name: str, source: str) -> tuple[M
             f"models of type {model_type!r} are not modelled",
             location=root.location,
             key="model_type",
-            hint="--model accepts a config.json of these types: " + ", ".join(model_types()),
+            hint=f"{trace_hint(model_type)}; these types need no trace: {', '.join(model_types())}",
         )
     return replace(shape, name=name, architecture=model_type, source=source), root.used
 

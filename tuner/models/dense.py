@@ -7,7 +7,7 @@ transformers.
 
 from dataclasses import replace
 
-from tuner.model_shape import ModelShape, QueryKeyNorm
+from tuner.model_shape import LogitCopies, ModelShape, QueryKeyNorm
 from tuner.models.config import Config
 from tuner.models.parts import base_shape, with_windows
 
@@ -90,8 +90,15 @@ def gemma(config: Config) -> ModelShape:
 
 def gemma2(config: Config) -> ModelShape:
     """Gemma 2: norms before and after each block, every other layer has a window."""
-    shape = replace(gemma(config), norms_per_layer=4)
+    shape = replace(gemma(config), norms_per_layer=4, logit_copies=_soft_capping(config))
     return with_windows(shape, config, lambda layer: layer % 2 == 0)
+
+
+def _soft_capping(config: Config) -> LogitCopies:
+    """Logits divided, put through tanh and multiplied, unless the file says null."""
+    if "final_logit_softcapping" in config.values and config.number("final_logit_softcapping") is None:
+        return LogitCopies()
+    return LogitCopies(saved=1, forward=1, backward=1)
 
 
 def gemma3(config: Config) -> ModelShape:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,28 @@ from tuner.models.architectures import shape_from_config
 _CACHE_PREFIX = "models--"  # Hugging Face cache: models--<organisation>--<name>/snapshots/<hash>
 
 
+@dataclass(frozen=True, kw_only=True)
+class FoundConfig:
+    """The content of a ``config.json``, or the keys of it that a bundled profile holds."""
+
+    values: Mapping[str, Any]
+    name: str
+    source: str
+
+
 def find_model(path: str, *, base: Path | None = None) -> ModelShape:
-    """The dimensions of the model that a path or name stands for.
+    """The dimensions of the model that a path or name stands for, as in :func:`find_config`.
+
+    Raises:
+        InputError: nothing is known under this name, or the file cannot be used.
+        UnsupportedError: the model is of a type that is not modelled.
+    """
+    found = find_config(path, base=base)
+    return shape_from_config(found.values, name=found.name, source=found.source)
+
+
+def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
+    """The configuration of the model that a path or name stands for.
 
     Args:
         path: a folder with a ``config.json``, such a file, or a name or path whose last part
@@ -24,8 +45,7 @@ def find_model(path: str, *, base: Path | None = None) -> ModelShape:
         base: the folder that relative paths start from; None: the current one.
 
     Raises:
-        InputError: nothing is known under this name, or the file cannot be used.
-        UnsupportedError: the model is of a type that is not modelled.
+        InputError: nothing is known under this name, or the file cannot be read.
     """
     if not path.strip():
         raise InputError("the model path is empty", hint=_how_to_name_one())
@@ -65,7 +85,7 @@ def _how_to_name_one() -> str:
     return "give --model NAME, --model DIR (a folder with config.json) or --model FILE (a config.json)"
 
 
-def _read_folder(folder: Path) -> ModelShape:
+def _read_folder(folder: Path) -> FoundConfig:
     file = folder / "config.json"
     if file.is_file():
         return _read_config_json(file)
@@ -76,10 +96,10 @@ def _read_folder(folder: Path) -> ModelShape:
     )
 
 
-def _read_config_json(file: Path) -> ModelShape:
+def _read_config_json(file: Path) -> FoundConfig:
     # A checkpoint's own folder names it; a downloaded snapshot's folder is a hash.
     name = _cached_name(file.resolve()) or file.resolve().parent.name
-    return shape_from_config(_load_json(file), name=name, source=str(file))
+    return FoundConfig(values=_load_json(file), name=name, source=str(file))
 
 
 def _load_json(file: Path) -> dict[str, Any]:
@@ -110,12 +130,12 @@ def _cached_name(path: Path) -> str | None:
     return None
 
 
-def _bundled(path: str) -> ModelShape:
+def _bundled(path: str) -> FoundConfig:
     last_part = path.replace(os.sep, "/").rstrip("/").rpartition("/")[2]
     name = _cached_name(Path(path)) or last_part
-    shape = _find_in_profiles(name)
-    if shape is not None:
-        return shape
+    found = _find_in_profiles(name)
+    if found is not None:
+        return found
     from difflib import get_close_matches
 
     listed = {known.lower(): known for known in model_names()}
@@ -128,15 +148,16 @@ def _bundled(path: str) -> ModelShape:
     )
 
 
-def _find_in_profiles(name: str) -> ModelShape | None:
+def _find_in_profiles(name: str) -> FoundConfig | None:
     # Looking through the texts first leaves one file to parse instead of all.
     from tuner.models.profile import read_profile
 
     for file in _files():
         if name.lower() in file.read_text(encoding="utf-8").lower():
-            shape = read_profile(file).find(name)
-            if shape is not None:
-                return shape
+            profile = read_profile(file)
+            listed = profile.find(name)
+            if listed is not None:
+                return FoundConfig(values=profile.configs[listed], name=listed, source=profile.source)
     return None
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tuner import resources
-from tuner.model_shape import ModelShape
-from tuner.models.architectures import shape_from_config
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,12 +19,9 @@ class ModelProfile:
     configs: Mapping[str, Mapping[str, Any]]  # by listed name
     source: str
 
-    def find(self, name: str) -> ModelShape | None:
-        """The dimensions of the model listed under a name in any case, None when it is not listed."""
-        for listed, config in self.configs.items():
-            if listed.lower() == name.lower():
-                return shape_from_config(config, name=listed, source=self.source)
-        return None
+    def find(self, name: str) -> str | None:
+        """The listed spelling of a name in any case, None when it is not listed."""
+        return next((listed for listed in self.configs if listed.lower() == name.lower()), None)
 
 
 def read_profile(file: Path) -> ModelProfile:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tuner.accuracy import USUAL, ComparedFile, Comparison, Spread, special_settings, summarise
+from tuner.accuracy import USUAL, ComparedFile, Comparison, Inside, Spread, special_settings, summarise
 from tuner.render.numbers import gib, share
 from tuner.render.terminal import Terminal, plain
 from tuner.units import GIB
@@ -47,6 +47,8 @@ def _rows(rows: Iterator[tuple[int, Comparison]], terminal: Terminal) -> Iterato
         yield terminal.prose(", ".join(settings) or "usual settings", indent="    ", first="  ")
         for index, row in alike:
             yield _row(index, row)
+            if row.reserved_in_interval is False:
+                yield _outside(row)
             if row.foreign:
                 yield f"{'':<8}of both peaks {gib(row.foreign, decimals=2)} held by something else"
 
@@ -57,6 +59,12 @@ def _row(index: int, row: Comparison) -> str:
         f"{_amount(row.predicted_peak)}{_amount(row.measured_peak)}{share(row.error):>{_ERROR}}"
         f"{_amount(row.predicted_added)}{_amount(row.measured_added)}{share(row.added_error):>{_ERROR}}"
     )
+
+
+def _outside(row: Comparison) -> str:
+    low, high = row.interval
+    reserved = gib(row.case.peak_reserved_bytes or 0, decimals=2)
+    return f"{'':<8}reserved {reserved}, outside {low / GIB:.2f} to {gib(high, decimals=2)}"
 
 
 def _amount(size: int) -> str:
@@ -73,8 +81,16 @@ def _summary(rows: Sequence[Comparison], terminal: Terminal) -> str:
             terminal.style(head, "dim"),
             _spread("peak of the pass", summary.peak),
             _spread("what the pass adds", summary.added),
+            *_reserved(summary.reserved),
         ]
     )
+
+
+def _reserved(found: Inside) -> Iterator[str]:
+    """How often the reserved peak was inside its interval, where any was recorded."""
+    if found.recorded:
+        count = f"{found.inside} of {found.recorded} ({share(found.share, signed=False)})"
+        yield f"  reserved peak inside the interval: {count}"
 
 
 def _spread(name: str, spread: Spread) -> str:
@@ -89,6 +105,11 @@ def _notes(rows: Sequence[Comparison], terminal: Terminal) -> str:
         "the pass began.",
         f"Settings that a group does not name: {usual}; switches off.",
     ]
+    if any(row.reserved_in_interval is not None for row in rows):
+        notes.append(
+            "Reserved is what PyTorch's allocator holds with the blocks it has freed: at least the peak, at "
+            "most as if no kind of tensor used a block that another kind had freed."
+        )
     if any(row.foreign for row in rows):
         notes.append(
             "Held by something else: allocated before the pass and not by its engine, so not predicted; "

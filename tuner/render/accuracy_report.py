@@ -27,6 +27,14 @@ class CaseReport(_Model):
     ]
     measured_peak_bytes: Annotated[int, Field(description="bytes at the peak of PyTorch's allocator")]
     error: Error
+    interval_bytes: Annotated[
+        tuple[int, int],
+        Field(description="the least and the most bytes that PyTorch's allocator may reserve"),
+    ]
+    measured_reserved_bytes: Annotated[
+        int | None, Field(description="bytes that it had reserved at most; null where not recorded")
+    ]
+    reserved_in_interval: Annotated[bool | None, Field(description="null where not recorded")]
     predicted_added_bytes: Annotated[int, Field(description="bytes of the peak that the pass adds")]
     measured_added_bytes: Annotated[int, Field(description="the peak less what the pass began with")]
     added_error: Error
@@ -42,7 +50,7 @@ class AccuracyReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner accuracy report")
 
-    schema_version: Literal["1.0"] = SCHEMA_VERSION
+    schema_version: Literal["2.0"] = SCHEMA_VERSION
     tuner_version: str
     cases: tuple[CaseReport, ...]
     summary: Summary
@@ -67,19 +75,13 @@ def _case(source: str, index: int, row: Comparison) -> CaseReport:
         predicted_peak_bytes=row.predicted_peak,
         measured_peak_bytes=row.measured_peak,
         error=row.error,
+        interval_bytes=row.interval,
+        measured_reserved_bytes=row.case.peak_reserved_bytes,
+        reserved_in_interval=row.reserved_in_interval,
         predicted_added_bytes=row.predicted_added,
         measured_added_bytes=row.measured_added,
         added_error=row.added_error,
         foreign_bytes=row.foreign,
         moment=row.moment,
-        terms=tuple(
-            TermReport(
-                item=term.item,
-                name=term.name,
-                bytes=term.bytes,
-                evidence=term.evidence,
-                formula=term.formula,
-            )
-            for term in row.terms
-        ),
+        terms=tuple(TermReport.of(term) for term in row.terms),
     )

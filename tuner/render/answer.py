@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from tuner.advise import Advice
+from tuner.advise.allocation import Explanation
 from tuner.inputs.settings import Settings
+from tuner.memory.limits import Fitting
 from tuner.trainers.verl.load import UnknownKey
 
 
@@ -15,9 +17,13 @@ class Answer:
     settings: Settings
     unknown: tuple[UnknownKey, ...]
     release_reason: str  # why this release's defaults and rules were used
+    engine: str | None = None  # the rollout engine with its version; None for transformers
+    engine_reason: str | None = None  # why this version
     model_reason: str  # which option or key named the model
     gpu_reason: str  # which option named the card, or how it was found
     gpu_assumed: bool  # True when nothing named the card
     gpus_reason: str  # where the number of GPUs comes from
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
+    fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits
     advice: Advice
+    allocation: Explanation | None = None  # of a failed allocation that was asked about

@@ -4,6 +4,7 @@ What it checks
 --------------
 
 Whether any phase peaks above the capacity of the GPU, or the rollout engine has no room for a KV cache.
+With ``--host-memory`` also whether offloaded states and copies take more host memory than a node has.
 This is the verdict of the memory model itself, given as a finding so that a check can fail on it.
 It is an error where the job cannot fit, and a warning where it fits while its sequences are short.
 
@@ -17,8 +18,9 @@ The findings of other rules say what to change; this one only says that somethin
 When it does not apply
 ----------------------
 
-A job that fits with less than the stated headroom is not reported here.
-Fragmentation and libraries outside the model's terms can still make a tight job fail.
+A job that fits only if nothing else uses the GPU is not reported here.
+Neither is one that leaves less free than the stated headroom.
+Fragmentation and libraries outside the model's terms can still make such a job fail.
 
 Sources
 -------
@@ -42,8 +44,8 @@ RULE = Rule(
 
 
 def check(advice: Advice) -> Finding | None:
-    """The verdict as a finding; None when the job fits, however tightly."""
-    if advice.verdict in (Verdict.FITS, Verdict.TIGHT):
+    """The verdict as a finding; None when the job fits, if only alone on the GPU."""
+    if advice.verdict in (Verdict.FITS, Verdict.FITS_ALONE):
         return None
     estimate = advice.estimate
     short = advice.verdict is Verdict.FITS_WHILE_SHORT

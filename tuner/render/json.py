@@ -4,14 +4,19 @@ from collections.abc import Sequence
 
 from tuner import __version__
 from tuner.advise import Advice, Recommendation
+from tuner.advise.allocation import Explanation
 from tuner.errors import Location
 from tuner.memory import Estimate
+from tuner.memory.derivations import symbols
 from tuner.memory.logits import published_rule_bytes
 from tuner.model_shape import ModelShape
+from tuner.render.allocation import formula
 from tuner.render.answer import Answer
 from tuner.render.concise import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.report import (
+    AllocationReport,
+    CandidateReport,
     CheckLine,
     CheckReport,
     CombinationReport,
@@ -24,6 +29,7 @@ from tuner.render.report import (
     Place,
     Premises,
     Report,
+    SymbolReport,
     TermReport,
     TimePart,
     Unknown,
@@ -46,7 +52,16 @@ def report(answer: Answer) -> Report:
         time=_time(advice.time),
         findings=tuple(_finding(item) for item in advice.recommendations),
         combination=_combination(advice),
+        symbols=_symbols(advice),
+        failed_allocation=None if answer.allocation is None else _allocation(answer.allocation),
     )
+
+
+def _symbols(advice: Advice) -> tuple[SymbolReport, ...]:
+    estimate = advice.estimate
+    terms = [term for phase in estimate.phases for moment in phase.moments for term in moment.terms]
+    terms += estimate.host_terms
+    return tuple(SymbolReport.of(symbol) for symbol in symbols(advice.workload, terms))
 
 
 def advice_json(answer: Answer) -> str:
@@ -75,7 +90,7 @@ def check_json(lines: Sequence[Line], unreadable: Sequence[str]) -> str:
     ).model_dump_json(indent=2)
 
 
-def head_json(sizes: HeadSizes, model: ModelShape | None) -> str:
+def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanation | None = None) -> str:
     """The table of the output head as JSON."""
     return HeadReport(
         tuner_version=__version__,
@@ -84,6 +99,7 @@ def head_json(sizes: HeadSizes, model: ModelShape | None) -> str:
         published_rule_bytes=published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab),
         model=model.name if model is not None else None,
         tokens=token_rows(sizes, model) if model is not None else (),
+        failed_allocation=None if allocation is None else _allocation(allocation),
     ).model_dump_json(indent=2)
 
 
@@ -95,6 +111,8 @@ def _premises(answer: Answer) -> Premises:
         trainer=workload.release.trainer,
         release=workload.release.version,
         release_reason=answer.release_reason,
+        engine=answer.engine,
+        engine_reason=answer.engine_reason,
         model_reason=answer.model_reason,
         parameters=workload.model.parameters,
         active_parameters=workload.model.active_parameters,
@@ -105,6 +123,7 @@ def _premises(answer: Answer) -> Premises:
         headroom=answer.advice.headroom,
         settings=_settings(answer),
         resting_on_defaults=dict(answer.resting),
+        fitting_values=dict(answer.fitting),
         unknown_keys=tuple(
             Unknown(
                 key=unknown.key,
@@ -144,16 +163,7 @@ def _memory(estimate: Estimate, time: StepTime) -> MemoryReport:
             MomentReport(
                 name=moment.name,
                 bytes=moment.bytes,
-                terms=tuple(
-                    TermReport(
-                        item=term.item,
-                        name=term.name,
-                        bytes=term.bytes,
-                        evidence=term.evidence,
-                        formula=term.formula,
-                    )
-                    for term in moment.terms
-                ),
+                terms=tuple(TermReport.of(term) for term in moment.terms),
             )
             for moment in phase.moments
         )
@@ -161,7 +171,9 @@ def _memory(estimate: Estimate, time: StepTime) -> MemoryReport:
             PhaseReport(
                 phase=phase.phase,
                 peak_bytes=phase.peak_bytes,
+                interval_bytes=phase.interval,
                 allocated_bytes=phase.allocated_bytes,
+                reserved_interval_bytes=phase.reserved_interval,
                 peak_moment=phase.peak.name,
                 moments=moments,
                 seconds=spent.seconds if spent is not None else None,
@@ -171,7 +183,11 @@ def _memory(estimate: Estimate, time: StepTime) -> MemoryReport:
         capacity_bytes=estimate.capacity_bytes,
         worst_phase=estimate.worst.phase,
         host_bytes=estimate.host_bytes,
+        host_interval_bytes=(estimate.host_bytes, estimate.host_high_bytes),
+        host_terms=tuple(TermReport.of(term) for term in estimate.host_terms),
+        host_capacity_bytes=estimate.host_capacity_bytes,
         problems=estimate.problems,
+        doubts=estimate.doubts,
         phases=tuple(phases),
     )
 
@@ -204,6 +220,35 @@ def _finding(item: Recommendation) -> FindingReport:
         overrides=item.overrides,
         price=item.price,
         conflicts=item.conflicts,
+    )
+
+
+def _allocation(explanation: Explanation) -> AllocationReport:
+    failed = explanation.failed
+    return AllocationReport(
+        text=failed.text,
+        low_bytes=failed.low_bytes,
+        high_bytes=failed.high_bytes,
+        free_bytes=failed.free_bytes,
+        unused_bytes=failed.unused_bytes,
+        candidates=tuple(
+            CandidateReport(
+                name=found.tensor.name,
+                what=found.tensor.what,
+                made_by=found.tensor.made_by,
+                item=found.tensor.item,
+                phases=found.tensor.phases,
+                formula=formula(found),
+                confidence=found.confidence,
+                tokens=found.tokens,
+                low_tokens=found.low_tokens,
+                high_tokens=found.high_tokens,
+                full_tokens=found.tensor.tokens,
+                advice=explained.advice,
+            )
+            for explained in explanation.candidates
+            for found in (explained.match,)
+        ),
     )
 
 

@@ -8,6 +8,11 @@ def gib(count_bytes: int, *, decimals: int = 1) -> str:
     return f"{count_bytes / GIB:.{decimals}f} GiB"
 
 
+def exact(number: float) -> str:
+    """A number as it is, thousands apart: ``"151,936"``, ``"0.85"``."""
+    return f"{number:,}"
+
+
 def change(before_bytes: int, after_bytes: int) -> str:
     """Two amounts side by side: ``"60.2 -> 41.0 GiB"``."""
     return f"{before_bytes / GIB:.1f} -> {gib(after_bytes)}"
@@ -16,6 +21,11 @@ def change(before_bytes: int, after_bytes: int) -> str:
 def same_gib(before_bytes: int, after_bytes: int) -> bool:
     """True when two amounts are written alike."""
     return gib(before_bytes) == gib(after_bytes)
+
+
+def interval(ends: tuple[int, int]) -> str:
+    """The ends of an interval as GiB: ``"60.7 to 64.1"``."""
+    return " to ".join(f"{end / GIB:.1f}" for end in ends)
 
 
 def percent(share: float) -> str:

@@ -128,7 +128,11 @@ def _sources(advice: Advice, together: Combination) -> str:
 def _outcome(advice: Advice, together: Combination, terminal: Terminal) -> str:
     worst, before = together.estimate.worst, advice.estimate.worst
     missing = worst.peak_bytes - together.estimate.capacity_bytes
-    still = f"still does not fit, {gib(missing)} too much" if missing > 0 else "still cannot start"
+    still = "still cannot start"
+    if missing > 0:
+        still = f"still does not fit, {gib(missing)} too much"
+    elif together.estimate.host_is_short:
+        still = "still takes more host memory than a node has"
     words = ["fits" if together.estimate.fits() else still]
     words.append(f"worst phase {change(before.peak_bytes, worst.peak_bytes)} ({worst.phase.value})")
     words.append(step_change(advice.time.seconds, together.time.seconds))

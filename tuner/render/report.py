@@ -12,13 +12,17 @@ from tuner.advise import Price, Verdict
 from tuner.evidence import Evidence
 from tuner.findings import Goal, Numerics, Severity
 from tuner.inputs.settings import Layer
-from tuner.memory import Item, RolloutMemory
+from tuner.memory import Item, RolloutMemory, Term
+from tuner.memory.allocation import Confidence
+from tuner.memory.derivations import Symbol
+from tuner.memory.limits import Fitting
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.workload import Phase, Workload
 
-SCHEMA_VERSION: Literal["1.0"] = "1.0"
+SCHEMA_VERSION: Literal["2.0"] = "2.0"
 
 Bytes = Annotated[int, Field(description="bytes")]
+Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
 Seconds = Annotated[float, Field(description="seconds, modelled")]
 
 
@@ -60,6 +64,10 @@ class Premises(_Model):
     trainer: str
     release: str
     release_reason: str
+    engine: Annotated[
+        str | None, Field(description="the rollout engine with its version; null for transformers")
+    ] = None
+    engine_reason: str | None = None
     model_reason: str
     parameters: int
     active_parameters: int
@@ -72,6 +80,9 @@ class Premises(_Model):
     resting_on_defaults: Annotated[
         dict[str, Any], Field(description="decisive keys that nobody set, with the defaults used")
     ]
+    fitting_values: Annotated[
+        dict[str, Fitting], Field(description="of these keys: the values with which every phase fits")
+    ] = {}
     unknown_keys: tuple[Unknown, ...]
 
 
@@ -81,8 +92,66 @@ class TermReport(_Model):
     item: Item
     name: str
     bytes: Bytes
+    interval_bytes: Interval
     evidence: Evidence
+    formula: Annotated[str, Field(description="in the names of symbols; neighbours are multiplied")]
+    symbols: Annotated[dict[str, int | float], Field(description="numbers by their names in the formula")]
+    source: Annotated[str, Field(description="the function whose text derives the formula")]
+
+    @classmethod
+    def of(cls, term: Term) -> "TermReport":
+        """A term as it is."""
+        return cls(
+            item=term.item,
+            name=term.name,
+            bytes=term.bytes,
+            interval_bytes=(term.low, term.high),
+            evidence=term.evidence,
+            formula=term.formula,
+            symbols=dict(term.symbols),
+            source=term.source,
+        )
+
+
+class PartReport(_Model):
+    """An addend of a number that is itself a sum."""
+
+    name: str
+    number: int
     formula: str
+    source: str
+
+
+class SymbolReport(_Model):
+    """A symbol of the formulas with one of the numbers it stands for."""
+
+    name: str
+    number: int | float
+    meaning: str
+    formula: Annotated[str, Field(description="what the number was computed from; empty where it is given")]
+    symbols: Annotated[dict[str, int], Field(description="numbers by their names in the formula")]
+    parts: tuple[PartReport, ...]
+
+    @classmethod
+    def of(cls, symbol: Symbol) -> "SymbolReport":
+        """A symbol as it is."""
+        derived = symbol.derivation
+        return cls(
+            name=symbol.name,
+            number=symbol.number,
+            meaning=symbol.meaning,
+            formula="" if derived is None else derived.formula,
+            symbols={} if derived is None else dict(derived.symbols),
+            parts=tuple(
+                PartReport(
+                    name=part.name,
+                    number=part.derivation.value,
+                    formula=part.derivation.formula,
+                    source=part.source,
+                )
+                for part in symbol.parts
+            ),
+        )
 
 
 class MomentReport(_Model):
@@ -98,7 +167,12 @@ class PhaseReport(_Model):
 
     phase: Phase
     peak_bytes: Bytes
+    interval_bytes: Annotated[tuple[int, int], Field(description="the least and the most bytes of the peak")]
     allocated_bytes: Annotated[int, Field(description="bytes at the peak of the trainer's own allocator")]
+    reserved_interval_bytes: Annotated[
+        tuple[int, int],
+        Field(description="the least and the most bytes that the trainer's own allocator keeps from others"),
+    ]
     peak_moment: str
     moments: tuple[MomentReport, ...]
     seconds: Seconds | None
@@ -110,7 +184,17 @@ class MemoryReport(_Model):
     capacity_bytes: Bytes
     worst_phase: Phase
     host_bytes: Annotated[int, Field(description="bytes of host memory per node")]
+    host_interval_bytes: Annotated[
+        Interval | None, Field(description="the least and the most bytes of host memory per node")
+    ] = None
+    host_terms: Annotated[tuple[TermReport, ...], Field(description="what the host memory adds up from")] = ()
+    host_capacity_bytes: Annotated[
+        int | None, Field(description="bytes of host memory that a node has; null where nobody said")
+    ]
     problems: tuple[str, ...]
+    doubts: Annotated[
+        tuple[str, ...], Field(description="why the job may not run although every phase fits")
+    ] = ()
     phases: tuple[PhaseReport, ...]
 
 
@@ -160,12 +244,40 @@ class CombinationReport(_Model):
     seconds: Seconds
 
 
+class CandidateReport(_Model):
+    """A tensor that has the size of a failed allocation."""
+
+    name: str
+    what: str
+    made_by: str
+    item: Item
+    phases: tuple[Phase, ...]
+    formula: Annotated[str, Field(description="the product with its numbers")]
+    confidence: Confidence
+    tokens: Annotated[int | None, Field(description="tokens that give the size; null without tokens")]
+    low_tokens: int | None
+    high_tokens: int | None
+    full_tokens: Annotated[int | None, Field(description="tokens of a full micro-batch; 0 where unknown")]
+    advice: Annotated[tuple[str, ...], Field(description="rules whose advice makes it smaller")]
+
+
+class AllocationReport(_Model):
+    """A failed allocation and what it can have been, the likeliest first."""
+
+    text: str
+    low_bytes: Bytes
+    high_bytes: Bytes
+    free_bytes: Annotated[int | None, Field(description="bytes free on the card, where the line says so")]
+    unused_bytes: Annotated[int | None, Field(description="bytes that PyTorch had reserved but not used")]
+    candidates: tuple[CandidateReport, ...]
+
+
 class Report(_Model):
     """Everything that ``tuner advise`` found out about one configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner report")
 
-    schema_version: Literal["1.0"] = SCHEMA_VERSION
+    schema_version: Literal["2.0"] = SCHEMA_VERSION
     tuner_version: str
     premises: Premises
     workload: Workload
@@ -178,6 +290,11 @@ class Report(_Model):
     time: tuple[PhaseTimeReport, ...]
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
+    symbols: Annotated[
+        tuple[SymbolReport, ...],
+        Field(description="what the symbols of the formulas stand for"),
+    ]
+    failed_allocation: AllocationReport | None = None
 
 
 class CheckLine(_Model):
@@ -199,7 +316,7 @@ class CheckReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner check report")
 
-    schema_version: Literal["1.0"] = SCHEMA_VERSION
+    schema_version: Literal["2.0"] = SCHEMA_VERSION
     tuner_version: str
     findings: tuple[CheckLine, ...]
     unreadable: Annotated[tuple[str, ...], Field(description="messages on files that cannot be used")]
@@ -210,10 +327,11 @@ class HeadReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner estimate-memory report")
 
-    schema_version: Literal["1.0"] = SCHEMA_VERSION
+    schema_version: Literal["2.0"] = SCHEMA_VERSION
     tuner_version: str
     sizes: HeadSizes
     heads: tuple[HeadRow, ...]
     published_rule_bytes: Annotated[int, Field(description="7 bytes per token and vocabulary entry")]
     model: str | None
     tokens: tuple[TokenRow, ...]
+    failed_allocation: AllocationReport | None = None

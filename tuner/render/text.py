@@ -2,26 +2,32 @@
 
 from tuner.advise import Advice, Verdict
 from tuner.memory import Estimate
+from tuner.memory.rollout import FRACTION_MEANS
+from tuner.render.allocation import allocation_text
 from tuner.render.answer import Answer
 from tuner.render.bars import PARTS, chart
-from tuner.render.numbers import gib, parameters, percent, tokens
+from tuner.render.explain import explanation
+from tuner.render.fitting import unset
+from tuner.render.numbers import gib, interval, parameters, percent, tokens
 from tuner.render.recommendations import combination, place, recommendations
 from tuner.render.terminal import Terminal, plain
-from tuner.workload import Workload
+from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
 _LARGEST = 3  # parts named when the job does not fit
+_GLUE = "\u2060"  # a word joiner, which no text to be wrapped holds
 
 
-def advice_text(answer: Answer, terminal: Terminal, *, terms: bool = False) -> str:
-    """The whole answer. ``terms`` adds every term of every phase."""
+def advice_text(answer: Answer, terminal: Terminal, *, explain: bool = False) -> str:
+    """The whole answer. ``explain`` adds the sum of every phase, written out."""
     advice = answer.advice
     sections = [
+        allocation_text(answer.allocation, terminal) if answer.allocation is not None else "",
         verdict(advice, terminal),
         _premises(answer, terminal),
         _title("GPU memory by phase, per GPU", terminal) + "\n" + chart(advice.estimate, terminal),
         _aside(advice, terminal),
-        _terms(advice.estimate, terminal) if terms else "",
+        explanation(advice.workload, advice.estimate, terminal) if explain else "",
         _unknown(answer, terminal),
         recommendations(advice, terminal),
         combination(advice, terminal),
@@ -32,28 +38,63 @@ def advice_text(answer: Answer, terminal: Terminal, *, terms: bool = False) -> s
 def verdict(advice: Advice, terminal: Terminal) -> str:
     """Whether it fits, in which phase it is tightest, and by how much."""
     estimate = advice.estimate
-    worst, capacity = estimate.worst, estimate.capacity_bytes
-    where = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} of {gib(capacity)}"
-    free = capacity - worst.peak_bytes
-    if advice.verdict is Verdict.FITS:
-        word, colour, text = "FITS", "green", f"{where}; {gib(free)} ({percent(free / capacity)}) stay free."
-    elif advice.verdict is Verdict.TIGHT:
-        wanted = gib(round(capacity * advice.headroom))
-        asked = f"the headroom of {percent(advice.headroom)} asks for {wanted}"
-        word, colour, text = "TIGHT", "yellow", f"{where}; {gib(free)} stay free, {asked}."
+    free = estimate.capacity_bytes - estimate.worst.peak_bytes
+    where = _peak(estimate)
+    if advice.verdict in (Verdict.FITS, Verdict.FITS_ALONE):
+        text = f"{where}; {_free(advice)}."
     elif advice.verdict is Verdict.FITS_WHILE_SHORT:
         average = f"sequences may average {advice.mean_tokens:,} of at most {_longest(advice):,} tokens"
-        word, colour, text = "FITS WHILE SHORT", "yellow", f"{average}; at full length {where}."
+        text = f"{average}; at full length {where}."
     elif free < 0:
-        word, colour = "DOES NOT FIT", "red"
         text = f"{where}, {gib(-free)} too much."
     else:
-        word, colour, text = "CANNOT START", "red", f"{where}, but the job cannot start."
-    lines = [terminal.prose(f"{word}: {text}").replace(word, terminal.style(word, "bold", colour), 1)]
+        text = f"{where}, but {_obstacle(estimate)}."
+    word, colour = _word(advice)
+    # The words are one piece while the line is wrapped, so that they can be painted in one.
+    lines = [terminal.prose(f"{word.replace(' ', _GLUE)}: {text}").replace(_GLUE, " ")]
+    lines[0] = lines[0].replace(word, terminal.style(word, "bold", colour), 1)
     if free < 0:
         lines.append(terminal.prose(_largest_parts(estimate), indent="  "))
-    lines += [terminal.prose(plain(problem), indent="  ") for problem in estimate.problems]
+    reasons = (*estimate.problems, *estimate.doubts)
+    lines += [terminal.prose(plain(reason), indent="  ") for reason in reasons]
     return "\n".join(lines)
+
+
+def _word(advice: Advice) -> tuple[str, str]:
+    """The verdict in words, and their colour."""
+    if advice.verdict is Verdict.DOES_NOT_FIT:
+        fits_card = advice.estimate.worst.peak_bytes <= advice.estimate.capacity_bytes
+        return ("CANNOT START" if fits_card and not advice.estimate.host_is_short else "WILL NOT FIT"), "red"
+    return {
+        Verdict.FITS: ("FITS", "green"),
+        Verdict.FITS_ALONE: ("FITS IF NOTHING ELSE USES THE GPU", "yellow"),
+        Verdict.FITS_WHILE_SHORT: ("FITS WHILE SHORT", "yellow"),
+    }[advice.verdict]
+
+
+def _peak(estimate: Estimate) -> str:
+    """The worst phase, its peak and the interval around it, and the card."""
+    worst = estimate.worst
+    peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} ({interval(worst.interval)})"
+    return f"{peak} of {gib(estimate.capacity_bytes)}"
+
+
+def _free(advice: Advice) -> str:
+    """What stays free beside the expected peak, and whether it is less than the headroom."""
+    capacity = advice.estimate.capacity_bytes
+    free = capacity - advice.estimate.worst.peak_bytes
+    text = f"{gib(free)} ({percent(free / capacity)}) stay free"
+    if free >= capacity * advice.headroom:
+        return text
+    return f"{text}, less than the headroom of {percent(advice.headroom)}"
+
+
+def _obstacle(estimate: Estimate) -> str:
+    """Why a job whose phases fit the card does not run."""
+    limit = estimate.host_capacity_bytes
+    if limit is None or not estimate.host_is_short:
+        return "the job cannot start"
+    return f"the job takes {gib(estimate.host_bytes)} of {gib(limit)} host memory per node"
 
 
 def _longest(advice: Advice) -> int:
@@ -83,6 +124,7 @@ def _premises(answer: Answer, terminal: Terminal) -> str:
     nodes = f"{cluster.nodes} node" + ("s" if cluster.nodes > 1 else "")
     rows = [
         ("trainer", f"{workload.release}, {workload.actor.engine.backend.value} ({answer.release_reason})"),
+        *((("engine", f"{answer.engine} ({answer.engine_reason})"),) if answer.engine else ()),
         ("model", f"{model.name}, {parameters(model.parameters)} parameters ({answer.model_reason})"),
     ]
     if workload.critic is not None:
@@ -94,8 +136,7 @@ def _premises(answer: Answer, terminal: Terminal) -> str:
         ("batch", _batch(workload)),
     ]
     if answer.resting:
-        unset = ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in answer.resting)
-        rows.append(("not set", f"{unset} (defaults)"))
+        rows.append(("not set", unset(answer)))
     indent = " " * (_LABEL + 2)
     lines = [terminal.prose(plain(text), indent=indent, first=f"  {name:<{_LABEL}}") for name, text in rows]
     if answer.gpu_assumed:
@@ -126,7 +167,17 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
             f"{rollout.concurrent_sequences:,} sequences of full length at a time "
             f"(at most {advice.workload.rollout.max_sequences:,} are admitted)."
         )
+        if rollout.preempted_sequences:
+            cache += (
+                f" When all {rollout.running_sequences:,} that run grow to full length, "
+                f"{rollout.preempted_sequences:,} are preempted and computed again."
+            )
         lines.append(terminal.prose(cache, indent="    ", first="  "))
+    engine = advice.workload.rollout
+    if engine.engine is not RolloutEngine.TRANSFORMERS:
+        means = FRACTION_MEANS[engine.fraction_of]
+        fraction = f"The engine's memory fraction of {engine.memory_fraction:.2f} is {means}."
+        lines.append(terminal.prose(fraction, indent="    ", first="  "))
     if advice.time.seconds > 0:
         ranked = sorted(advice.time.phases, key=lambda time: time.seconds, reverse=True)
         shares = ", ".join(
@@ -135,24 +186,30 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
             if time.seconds >= 0.005 * advice.time.seconds
         )
         lines.append(terminal.prose(f"Step time, modelled: {shares}.", indent="    ", first="  "))
+    widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
+    kept = widest.reserved_interval[1] - widest.allocated_bytes
+    if kept > 0:
+        reserved = (
+            f"Cache: PyTorch may keep up to {gib(kept)} of freed blocks beyond {widest.phase.value}'s peak, "
+            "which nvidia-smi shows as used; a request that fails gets them."
+        )
+        lines.append(terminal.prose(reserved, indent="    ", first="  "))
     if advice.estimate.host_bytes > 0:
-        limit = advice.workload.cluster.host_memory_bytes
-        of = f" of {gib(limit)}" if limit is not None else ""
-        host = f"Host memory per node: {gib(advice.estimate.host_bytes)}{of} for offloaded states and copies."
-        lines.append(terminal.prose(host, indent="    ", first="  "))
+        lines.append(terminal.prose(_host(advice.estimate), indent="    ", first="  "))
     return "\n".join(lines)
 
 
-def _terms(estimate: Estimate, terminal: Terminal) -> str:
-    lines = [_title("Every term at the peak of its phase", terminal)]
-    for phase in estimate.phases:
-        lines.append(f"  {phase.phase.value} ({phase.peak.name}), {gib(phase.peak_bytes)}")
-        for term in sorted(phase.peak.terms, key=lambda term: term.bytes, reverse=True):
-            if term.bytes:
-                lines.append(f"  {gib(term.bytes):>12}  {term.name} [{term.evidence.value}]")
-                if term.formula:
-                    lines.append(terminal.prose(f"= {term.formula}", indent=" " * 18, first=" " * 16))
-    return "\n".join(lines)
+def _host(estimate: Estimate) -> str:
+    """Host memory of a node, and whether it may be more than there is."""
+    limit, most = estimate.host_capacity_bytes, estimate.host_high_bytes
+    of = f" of {gib(limit)}" if limit is not None else ""
+    text = f"Host memory per node: {gib(estimate.host_bytes)}{of} for offloaded states and copies"
+    if most == estimate.host_bytes:
+        return f"{text}."
+    pinned = f"{text}, up to {gib(most)} where pinned memory is rounded up to powers of two"
+    if limit is None or estimate.host_is_short or most <= limit:
+        return f"{pinned}."
+    return f"{pinned}, which is more than a node has."
 
 
 def _unknown(answer: Answer, terminal: Terminal) -> str:

@@ -16,7 +16,7 @@ from tuner.rules import _passes
 from tuner.rules._rollout import least_fraction
 from tuner.rules.case import Case
 from tuner.units import MIB
-from tuner.workload import Backend, Checkpointing, Engine, HeadKind, Phase, Workload
+from tuner.workload import Backend, Checkpointing, Engine, HeadKind, Phase, RolloutEngine, Workload
 
 Cure = Callable[[Workload, Phase], Workload]
 
@@ -60,6 +60,8 @@ def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
     """CUDA graphs for small batches only; larger ones are launched by the host."""
     rollout = workload.rollout
     if not (rollout.colocated and rollout.cuda_graphs) or rollout.capture_sizes is not None:
+        return workload
+    if rollout.engine is RolloutEngine.SGLANG:  # chooses its sizes itself
         return workload
     return workload.with_rollout(capture_sizes=TRIMMED_CAPTURE_SIZES)
 
@@ -129,6 +131,8 @@ def entropy_in_chunks(workload: Workload, phase: Phase) -> Workload:
     if phase not in _ACTOR_PHASES or actor.engine.backend is not Backend.MEGATRON:
         return workload
     if actor.head.kind is not HeadKind.LOGITS or actor.head.chunk_tokens is not None:
+        return workload
+    if actor.update.entropy:  # chunks are views of one tensor that each backward step changes in place
         return workload
     return with_head(workload, chunk_tokens=2048)
 

@@ -118,7 +118,7 @@ def tensor_sizes(workload: Workload) -> list[int]:
 
 def misread(case: Case) -> bool:
     """Whether the engine's fraction would fit if it were what vLLM takes it for, a share of the card."""
-    if case.workload.rollout.fraction_of is FractionOf.TOTAL:
+    if case.workload.rollout.fraction_of in (FractionOf.TOTAL, FractionOf.TOTAL_OF_ALL):
         return False
     as_total = case.workload.with_rollout(fraction_of=FractionOf.TOTAL)
     return case.eases(as_total, *AWAKE)

@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 
 The head is compiled, as it is by default under FSDP: one kernel already reads the logits once, so chunks save nothing forward, and in training they raise the peak.
+Where the actor's update computes the entropy too, its backward pass would fail: the chunks are views of one tensor, and each changes it in place while the others still need it.
 The published advice to set chunking for the reference has no effect in any release from 0.5 on, because the reference computes no entropy; the actor's setting is the one that acts.
 
 Sources

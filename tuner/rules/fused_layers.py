@@ -16,6 +16,7 @@ When it does not apply
 
 The package is not installed, or has no kernels for the architecture.
 Megatron's layers are fused already.
+The layers were counted with ``--trace``: the fused ones were not.
 Together with a fused output head some releases lose gradients; nothing is proposed then.
 
 Sources
@@ -48,6 +49,8 @@ def check(case: Case) -> Finding | None:
     actor = case.workload.actor
     unfused_head = actor.head.kind is HeadKind.LOGITS
     if actor.engine.fused_layers or actor.engine.backend is Backend.MEGATRON or not unfused_head:
+        return None
+    if case.workload.model.traced is not None:
         return None
     proposal = _fused(case.workload)
     if not case.pays(proposal):

@@ -8,8 +8,8 @@ The limit on running sequences is more than twice what the KV cache holds at ful
 Why it matters
 --------------
 
-The engine's profile run samples for as many sequences as may run: logits, a float32 copy and sorted probabilities, about ten bytes per vocabulary entry and sequence.
-At 1024 sequences and 152,064 entries that is 1.5 GiB that the cache does not get.
+The engine's profile run samples for as many sequences as may run: logits, float32 copies, sorted values or probabilities, 18 bytes per vocabulary entry and sequence in vLLM 0.24, 28 up to 0.12.
+At 1024 sequences and 152,064 entries that is 2.6 or 4.1 GiB that the cache does not get.
 Sequences beyond the cache are preempted and computed again.
 
 When it does not apply

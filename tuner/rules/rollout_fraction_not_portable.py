@@ -10,7 +10,7 @@ Why it matters
 --------------
 
 vLLM takes a share of the whole card and keeps weights, activations and cache within it.
-SGLang takes a share of the card for weights and cache alone; activations and CUDA graphs come on top.
+SGLang takes a share of what is free at its start, for weights and cache alone; activations and CUDA graphs come on top.
 TensorRT-LLM takes a share of what is free after its weights, for the cache alone.
 A number that was found with one engine can run out of memory, or leave the card half empty, with another.
 
@@ -23,7 +23,7 @@ Earlier ones took a share of what was free.
 Sources
 -------
 
-SGLang, ``server_args.py``, ``mem_fraction_static``.
+SGLang, ``model_executor/model_runner.py``, ``profile_max_num_token``.
 TensorRT-LLM, ``KvCacheConfig.free_gpu_memory_fraction``.
 verl 0.9.1, ``workers/rollout/sglang_rollout/async_sglang_server.py``, ``workers/rollout/trtllm_rollout/trtllm_async_server.py``.
 verl documentation, performance tuning guide, note on definitions of the fraction.
@@ -31,11 +31,11 @@ verl documentation, performance tuning guide, note on definitions of the fractio
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.memory.rollout import FRACTION_MEANS
 from tuner.rules._ladder import due, least_cache
 from tuner.rules._rollout import hundredths, largest_fraction, misread
 from tuner.rules._wording import over
 from tuner.rules.case import Case
-from tuner.workload import FractionOf
 
 RULE = Rule(
     code="ROL003",
@@ -45,12 +45,6 @@ RULE = Rule(
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
 )
-
-MEANING = {
-    FractionOf.REMAINING: "a share of the memory that is free at its start",
-    FractionOf.STATIC_POOL: "a share of the card for weights and cache, activations and graphs on top",
-    FractionOf.FREE_AFTER_WEIGHTS: "a share of what is free after the weights, for the cache alone",
-}
 
 
 def check(case: Case) -> Finding | None:
@@ -63,7 +57,7 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)}; {rollout.engine.value} takes"
-        f" {hundredths(case.workload) / 100:.2f} as {MEANING[rollout.fraction_of]}",
+        f" {hundredths(case.workload) / 100:.2f} as {FRACTION_MEANS[rollout.fraction_of]}",
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -17,6 +17,7 @@ When it does not apply
 
 The largest tensor must fit the bucket in some releases: vocabulary times hidden width in the stored dtype.
 The wake-up that follows has no bucket any more.
+An engine that does not start receives no weights.
 
 Sources
 -------
@@ -30,6 +31,7 @@ from dataclasses import replace
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules._ladder import LEAST_BUCKET_BYTES, due, small_bucket
+from tuner.rules._rollout import starts
 from tuner.rules._wording import mib, over
 from tuner.rules.case import Case
 from tuner.workload import Phase, Workload
@@ -47,7 +49,7 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Halve the bucket until the sync fits."""
     phase = due(case, small_bucket)
-    if phase is None:
+    if phase is None or not starts(case.workload):
         return None
     proposal = _halved(case, phase)
     return Finding(

@@ -8,7 +8,6 @@ from math import ceil
 from tuner.timing import fsdp, megatron
 from tuner.timing.decode import rollout_parts
 from tuner.timing.job import Job, Parts
-from tuner.timing.layer import value_model
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, HeadKind, OutputHead, Phase, Workload
@@ -77,7 +76,7 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[tuple[Pha
             ),
         )
     if critic is not None:
-        value = partial(job, model=value_model(critic.model), engine=critic.engine, head=_VALUE_HEAD)
+        value = partial(job, model=critic.model, engine=critic.engine, head=_VALUE_HEAD)
         yield Phase.VALUES, _forward(value(one_pass=critic.values, trains=False))
         yield Phase.UPDATE_CRITIC, _update(value(one_pass=critic.update, trains=True))
     yield (

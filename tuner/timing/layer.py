@@ -1,6 +1,6 @@
 """Arithmetic and memory traffic of one decoder layer, averaged over a model's layers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tuner.dtypes import DType
@@ -29,8 +29,7 @@ class Layer:
 @lru_cache(maxsize=256)
 def average_layer(model: ModelShape) -> Layer:
     """The average decoder layer: a sum over layers, divided by their number."""
-    head = model.vocab * model.hidden + (model.vocab if model.head_bias else 0)
-    active = model.active_parameters - head - model.norm_parameters
+    active = model.active_parameters - model.projection_parameters - model.final_norm_parameters
     value_dim = model.head_dim if model.latent is None else model.latent.v_head_dim
     sparse = model.sparse_layers / model.layers
     moe = model.moe
@@ -48,12 +47,6 @@ def average_layer(model: ModelShape) -> Layer:
         window=model.sliding_window,
         windowed_share=model.windowed_layers / model.layers,
     )
-
-
-@lru_cache(maxsize=256)
-def value_model(model: ModelShape) -> ModelShape:
-    """The model with a value head: no output projection of its own."""
-    return replace(model, tied_embeddings=True, head_bias=False)
 
 
 def visible_keys(layer: Layer, sequence_tokens: float) -> float:

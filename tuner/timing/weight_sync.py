@@ -64,7 +64,8 @@ def staging_seconds(workload: Workload) -> float:
 def engine_sleep_seconds(workload: Workload) -> float:
     """Sleep level 1 copies the engine's weights to the host and back; level 2 drops them."""
     rollout = workload.rollout
-    if not (rollout.colocated and rollout.frees_memory) or rollout.sleep_level != 1:
+    sleeps = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
+    if not sleeps or rollout.sleep_level != 1:
         return 0.0
     split = max(rollout.tensor_parallel, rollout.expert_parallel)
     held = workload.model.parameters * rollout.weight_dtype.bytes / split

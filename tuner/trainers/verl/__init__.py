@@ -5,10 +5,11 @@ from tuner.trainers.verl.read import (
     MODEL_PATH,
     cluster_size,
     critic_model_path,
+    engine_choice,
     model_path,
     read,
 )
-from tuner.trainers.verl.resting import resting_on_defaults
+from tuner.trainers.verl.resting import quantities, resting_on_defaults
 from tuner.trainers.verl.write import NotExpressible, write_overrides
 
 __all__ = [
@@ -17,7 +18,9 @@ __all__ = [
     "NotExpressible",
     "cluster_size",
     "critic_model_path",
+    "engine_choice",
     "model_path",
+    "quantities",
     "read",
     "resting_on_defaults",
     "write_overrides",

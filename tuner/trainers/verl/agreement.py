@@ -39,8 +39,8 @@ def settled(before: Workload, after: Workload, read: Workload, source: Source) -
         actor=actor,
         reference=_reference(after.reference, read, source),
         critic=_critic(after.critic, read.critic),
-        rollout=_with(after.rollout, read.rollout, ("sleep_level",)),
-        sync=_with(after.sync, read.sync, ("smallest_bucket_bytes",)),
+        rollout=_with(after.rollout, read.rollout, ("sleep_level", "sleeps_with_weights")),
+        sync=_with(after.sync, read.sync, ("smallest_bucket_bytes", "empties_cache_first", "stages_weights")),
     )
 
 

@@ -93,12 +93,32 @@ _MEGATRON = (
     "override_transformer_config.recompute_granularity",
     "override_transformer_config.recompute_method",
     "override_transformer_config.recompute_num_layers",
+    "override_transformer_config.num_layers_in_first_pipeline_stage",
+    "override_transformer_config.num_layers_in_last_pipeline_stage",
+    "override_transformer_config.account_for_embedding_in_pipeline_split",
+    "override_transformer_config.account_for_loss_in_pipeline_split",
+    "override_transformer_config.bias_activation_fusion",
+    "override_transformer_config.apply_rope_fusion",
+    "override_transformer_config.deallocate_pipeline_outputs",
+    "override_transformer_config.gradient_accumulation_fusion",
+    "override_ddp_config.grad_reduce_in_fp32",
+    "virtual_pipeline_model_parallel_size",
+    "use_mbridge",
+    "vanilla_mbridge",
     "entropy_from_logits_with_chunking",
     "entropy_from_logits_chunk_size",
 )
-_OF_A_TRAINED_MODEL = ("optimizer_offload", "use_distributed_optimizer")
+_OF_A_TRAINED_MODEL = (
+    "optimizer_offload",
+    "use_distributed_optimizer",
+    "override_ddp_config.grad_reduce_in_fp32",
+    "override_transformer_config.gradient_accumulation_fusion",
+)
 _MEGATRON_SINCE = {
     "dtype": "0.6.1",
+    "grad_reduce_in_fp32": "0.5.0",
+    "use_mbridge": "0.5.0",
+    "vanilla_mbridge": "0.7.1",
     "entropy_from_logits_with_chunking": "0.9.0",
     "entropy_from_logits_chunk_size": "0.9.0",
 }
@@ -199,6 +219,10 @@ KEYS: Mapping[str, tuple[Spelling, ...]] = {
         Spelling(key=_ACTOR + "optim.override_optimizer_config.optimizer_cpu_offload", since="0.6.1"),
     ),
     "actor.precision_aware": (Spelling(key=_ACTOR + "optim.use_precision_aware_optimizer", since="0.9.0"),),
+    "actor.override_precision_aware": (
+        Spelling(key=_ACTOR + "optim.override_optimizer_config.use_precision_aware_optimizer", since="0.6.1"),
+    ),
+    "actor.main_grads_dtype": (Spelling(key=_ACTOR + "optim.main_grads_dtype", since="0.9.0"),),
     "actor.moment_dtype": (Spelling(key=_ACTOR + "optim.exp_avg_dtype", since="0.9.0"),),
     # -- log-probabilities of the actor ----------------------------------------------------
     **_always(
@@ -304,6 +328,10 @@ KEYS: Mapping[str, tuple[Spelling, ...]] = {
         Spelling(key="critic.optim.override_optimizer_config.optimizer_cpu_offload", since="0.6.1"),
     ),
     "critic.precision_aware": (Spelling(key="critic.optim.use_precision_aware_optimizer", since="0.9.0"),),
+    "critic.override_precision_aware": (
+        Spelling(key="critic.optim.override_optimizer_config.use_precision_aware_optimizer", since="0.6.1"),
+    ),
+    "critic.main_grads_dtype": (Spelling(key="critic.optim.main_grads_dtype", since="0.9.0"),),
     "critic.moment_dtype": (Spelling(key="critic.optim.exp_avg_dtype", since="0.9.0"),),
     # -- rollout ---------------------------------------------------------------------------
     **_always(
@@ -334,6 +362,7 @@ KEYS: Mapping[str, tuple[Spelling, ...]] = {
     "rollout.free_cache": (Spelling(key=_ROLLOUT + "free_cache_engine", since="0.5.0"),),
     # 0.4.1 only asserts that it is off together with enforce_eager; vLLM sleeps all the same
     "rollout.unused_free_cache": (Spelling(key=_ROLLOUT + "free_cache_engine", until="0.5.0"),),
+    "rollout.multi_stage_wake_up": (Spelling(key=_ROLLOUT + "multi_stage_wake_up", until="0.6.0"),),
     "rollout.sleep_mode": (Spelling(key=_ROLLOUT + "enable_sleep_mode", since="0.7.1"),),
     "rollout.max_sequences": (Spelling(key=_ROLLOUT + "max_num_seqs", since="0.6.1"),),
     "rollout.data_parallel": (Spelling(key=_ROLLOUT + "data_parallel_size", since="0.6.1"),),

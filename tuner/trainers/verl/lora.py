@@ -82,6 +82,10 @@ def _named(name: str, target: str | Sequence[str]) -> bool:
 
 
 def _linears(model: ModelShape, layer: int, *, experts: bool) -> Iterator[Linear]:
+    if model.traced is not None:
+        for found in model.traced.layer(layer).linears:
+            yield Linear(name=found.name, inputs=found.inputs, outputs=found.outputs)
+        return
     yield from _attention(model, layer)
     moe = model.moe
     if moe is None or not model.is_sparse(layer):

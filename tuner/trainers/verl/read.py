@@ -1,13 +1,17 @@
 """Reads verl's settings into a workload. Everything a release does of its own becomes a plain fact."""
 
+from dataclasses import replace
+
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
+from tuner.models import has_token_classification
+from tuner.trainers.verl.engine_versions import EngineChoice, choose_engine
 from tuner.trainers.verl.read_batching import BatchRole, read_batch, read_batching
 from tuner.trainers.verl.read_engine import read_engine
 from tuner.trainers.verl.read_head import read_head
 from tuner.trainers.verl.read_lora import lora_rank
-from tuner.trainers.verl.read_rollout import read_rollout, read_sync
+from tuner.trainers.verl.read_rollout import read_rollout, read_sync, rollout_engine
 from tuner.trainers.verl.source import EngineSource, Source, source_of
 from tuner.workload import (
     Actor,
@@ -26,7 +30,13 @@ CRITIC_MODEL_PATH = "critic.model.path"
 
 
 def read(
-    settings: Settings, *, version: str, model: ModelShape, critic_model: ModelShape | None, cluster: Cluster
+    settings: Settings,
+    *,
+    version: str,
+    model: ModelShape,
+    critic_model: ModelShape | None,
+    cluster: Cluster,
+    engine_version: str | None = None,
 ) -> Workload:
     """The workload that a release makes of its settings.
 
@@ -36,15 +46,16 @@ def read(
         model: dimensions of the actor's model.
         critic_model: those of the critic's, None to take the actor's.
         cluster: the trainer's GPUs; the settings' own counts are not looked at.
+        engine_version: the rollout engine's, None for the newest that the release allows.
 
     Raises:
         InputError: a value has the wrong type or makes no workload.
-        UnsupportedError: the training engine is not modelled.
+        UnsupportedError: the training engine is not modelled, or the rollout engine cannot serve the model.
     """
     source = source_of(settings, version)
     batch = read_batch(source)
     actor = _actor(source, batch, model, cluster.gpus)
-    rollout = read_rollout(source, batch, actor.engine)
+    rollout = read_rollout(source, model, batch, actor.engine, gpu=cluster.gpu, engine_version=engine_version)
     return Workload(
         release=Release(trainer="verl", version=version),
         model=model,
@@ -56,6 +67,14 @@ def read(
         rollout=rollout,
         sync=read_sync(source, model, rollout, actor.engine),
     )
+
+
+def engine_choice(
+    settings: Settings, *, version: str, requested: str | None, look: bool
+) -> EngineChoice | None:
+    """The version of the settings' rollout engine, see :func:`~engine_versions.choose_engine`."""
+    source = source_of(settings, version)
+    return choose_engine(rollout_engine(source), version, requested=requested, look=look)
 
 
 def model_path(settings: Settings) -> str | None:
@@ -148,8 +167,19 @@ def _critic(source: Source, batch: Batch, model: ModelShape, gpus: int) -> Criti
         return None
     engine = read_engine(EngineSource(source=source, role="critic", model=model, gpus=gpus))
     return Critic(
-        model=model,
+        model=_value_model(model, engine),
         engine=engine,
         update=Pass(batching=read_batching(source, "critic", engine)),
         values=Pass(batching=read_batching(source, "values", engine)),
     )
+
+
+def _value_model(model: ModelShape, engine: Engine) -> ModelShape:
+    """The critic's model: one column in the output projection's place.
+
+    Under FSDP every release builds transformers' model for token classification. Where an architecture
+    has none, trl wraps the language model, which keeps its projection.
+    """
+    if engine.backend is Backend.MEGATRON or has_token_classification(model.architecture):
+        return replace(model, value_head=True)
+    return model

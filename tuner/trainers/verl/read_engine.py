@@ -68,6 +68,8 @@ def _fsdp(given: EngineSource, backend: Backend) -> Engine:
         optimizer_offload=not streamed and source.flag(f"{role}.fsdp.optimizer_offload"),
         streamed_offload=streamed,
         reshard_after_forward=_reshards(source, role, backend),
+        keeps_root=backend is Backend.FSDP2 and not source.since("0.6.0"),  # released for torch 2.6
+        frees_root=_frees_root(given, backend),
         forward_prefetch=source.flag(_prefetch_meaning(source, role)),
         prefetch_effective=backend is Backend.FSDP or source.since("0.8.0"),
         deferred_gradient_sync=_defers(source, role),
@@ -110,13 +112,18 @@ def _fsdp_checkpointing(source: Source, role: Role, section: str) -> Checkpointi
     )  # a reference has no backward
 
 
-def _fsdp_parallel(given: EngineSource) -> Parallelism:
-    source, gpus = given.source, given.gpus
+def _fsdp_size(given: EngineSource) -> int:
+    source = given.source
     role: Role = "actor" if given.role == "ref" and not source.engine_workers else given.role
     meaning = f"{role}.fsdp.fsdp_size"
     size = source.integer(meaning, default=-1, minimum=-1)
     if size == 0:
         raise source.error(meaning, "expected -1 or a whole number >= 1, got 0")
+    return size
+
+
+def _fsdp_parallel(given: EngineSource) -> Parallelism:
+    source, gpus, size = given.source, given.gpus, _fsdp_size(given)
     ulysses = _ulysses(source, given.role)
     if ulysses > gpus:
         raise source.error(
@@ -140,6 +147,18 @@ def _reshards(source: Source, role: Role, backend: Backend) -> bool:
     ):
         return True
     return source.flag(f"{role}.fsdp.reshard_after_forward", default=True)
+
+
+def _frees_root(given: EngineSource, backend: Backend) -> bool:
+    """Whether verl reshards the root unit after a forward-only pass.
+
+    The engines do where ``fsdp_size`` is above 1, which its default of -1 is not. The legacy workers
+    do for FSDP1's actor and reference, and since 0.6 for FSDP2's reference.
+    """
+    source, role = given.source, given.role
+    if source.engine_workers:
+        return _fsdp_size(given) > 1
+    return role != "critic" if backend is Backend.FSDP else role == "ref" and source.since("0.6.0")
 
 
 def _prefetch_meaning(source: Source, role: Role) -> str:

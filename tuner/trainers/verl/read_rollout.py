@@ -2,14 +2,22 @@
 
 from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
+from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
+from tuner.trainers.verl.engine_versions import newest_allowed
+from tuner.trainers.verl.rollout_facts import (
+    engine_facts,
+    gathers_whole_model,
+    sleep_facts,
+    sleep_level,
+    sync_facts,
+)
 from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.vllm_facts import default_capture_sizes, default_sequences
 from tuner.units import MIB
 from tuner.workload import (
-    Backend,
     Batch,
     Engine,
-    FractionOf,
     Rollout,
     RolloutEngine,
     WeightSync,
@@ -22,51 +30,48 @@ _ENGINES = {
     "trtllm": RolloutEngine.TENSORRT_LLM,
     "hf": RolloutEngine.TRANSFORMERS,
 }
-_FRACTION_OF = {
-    RolloutEngine.VLLM: FractionOf.TOTAL,
-    RolloutEngine.SGLANG: FractionOf.STATIC_POOL,
-    RolloutEngine.TENSORRT_LLM: FractionOf.FREE_AFTER_WEIGHTS,
-    RolloutEngine.TRANSFORMERS: FractionOf.TOTAL,
-}
-# What an engine takes where verl passes nothing.
-_VLLM_SEQUENCES = 256
-_SGLANG_SEQUENCES = 2048
+# What engines other than vLLM take where verl passes nothing.
+_SGLANG_SEQUENCES, _OTHER_SEQUENCES = 2048, 256
 _SGLANG_PREFILL_TOKENS = 8192
 
 
-def read_rollout(source: Source, batch: Batch, actor: Engine) -> Rollout:
-    """The generation engine.
+def read_rollout(
+    source: Source, model: ModelShape, batch: Batch, actor: Engine, *, gpu: Gpu, engine_version: str | None
+) -> Rollout:
+    """The generation engine; ``engine_version`` None takes the newest that the release allows.
 
     Raises:
         InputError: an unknown engine is named, or one replica needs more GPUs than there are.
+        UnsupportedError: this version of the engine cannot serve the model or its adapters.
     """
-    engine = _engine(source)
+    engine = rollout_engine(source)
+    version = engine_version or newest_allowed(engine, source.version)
     colocated, gpus = _placement(source, actor.parallel.gpus)
     tensor, data, pipeline = _replica(source, engine, gpus)
     return Rollout(
         engine=engine,
+        engine_version=version,
         memory_fraction=_fraction(source, colocated=colocated),
-        fraction_of=_FRACTION_OF[engine],
         tensor_parallel=tensor,
         data_parallel=data,
         pipeline_parallel=pipeline,
         expert_parallel=source.integer("rollout.expert_parallel", default=1),
         weight_dtype=_weight_dtype(source, engine),
         kv_dtype=_kv_dtype(source, engine),
-        max_sequences=_max_sequences(source, engine),
+        max_sequences=_max_sequences(source, engine, version, gpu),
         sequences_adjustable=source.key("rollout.max_sequences") is not None,
         max_batched_tokens=_max_batched_tokens(source, engine),
         max_model_tokens=_max_model_tokens(source, batch),
         cuda_graphs=_cuda_graphs(source, engine),
-        capture_sizes=None if engine is RolloutEngine.SGLANG else source.sizes("rollout.capture_sizes"),
+        capture_sizes=_capture_sizes(source, engine, version),
         chunked_prefill=source.flag("rollout.chunked_prefill", default=True),
         prefix_caching=source.flag("rollout.prefix_caching", default=True),
-        frees_memory=source.flag("rollout.free_cache", default=True)
-        and source.flag("rollout.sleep_mode", default=True),
-        sleep_level=_sleep_level(source, engine, actor, colocated=colocated),
+        sleep_level=sleep_level(source, engine, version, actor),
         log_stats=not source.flag("rollout.disable_log_stats", default=True),
         colocated=colocated,
         gpus=gpus,
+        **sleep_facts(source, engine, version),
+        **engine_facts(source, engine, version, model, actor),
     )
 
 
@@ -79,10 +84,11 @@ def read_sync(source: Source, model: ModelShape, rollout: Rollout, actor: Engine
     known = source.key("sync.bucket_megabytes") is not None
     return WeightSync(
         bucket_bytes=megabytes * MIB if bucketed and known else 0,
-        gathers_whole_model=_gathers(source, rollout, actor),
+        gathers_whole_model=gathers_whole_model(source, rollout, actor),
         smallest_bucket_bytes=_largest_tensor(source, model, actor)
         if _asserts_bucket(source, rollout)
         else 0,
+        **sync_facts(source, rollout, actor),
     )
 
 
@@ -97,7 +103,7 @@ def _largest_tensor(source: Source, model: ModelShape, actor: Engine) -> int:
     return model.embedding_parameters * dtype.bytes
 
 
-def _engine(source: Source) -> RolloutEngine:
+def rollout_engine(source: Source) -> RolloutEngine:
     """The engine; vLLM where none is named, which a check reports."""
     return _ENGINES[source.choice("rollout.engine", tuple(_ENGINES), default="vllm")]
 
@@ -166,10 +172,20 @@ def _kv_dtype(source: Source, engine: RolloutEngine) -> DType:
         raise source.error(meaning, error.message, hint=error.hint) from None
 
 
-def _max_sequences(source: Source, engine: RolloutEngine) -> int:
+def _capture_sizes(source: Source, engine: RolloutEngine, version: str) -> tuple[int, ...] | None:
+    """Batch sizes of CUDA graphs; SGLang is never told, and None is the engine's own list."""
+    if engine is RolloutEngine.SGLANG:
+        return None
+    given = source.sizes("rollout.capture_sizes")
+    return default_capture_sizes(version) if given is None and engine is RolloutEngine.VLLM else given
+
+
+def _max_sequences(source: Source, engine: RolloutEngine, version: str, gpu: Gpu) -> int:
     """Sequences an engine runs at once; verl passes no limit before 0.6."""
     if source.key("rollout.max_sequences") is None:
-        return _SGLANG_SEQUENCES if engine is RolloutEngine.SGLANG else _VLLM_SEQUENCES
+        if engine is RolloutEngine.VLLM:
+            return default_sequences(version, gpu)
+        return _SGLANG_SEQUENCES if engine is RolloutEngine.SGLANG else _OTHER_SEQUENCES
     return source.integer("rollout.max_sequences", default=256 if source.since("0.9.0") else 1024)
 
 
@@ -204,32 +220,3 @@ def _cuda_graphs(source: Source, engine: RolloutEngine) -> bool:
     if engine is RolloutEngine.SGLANG and not (source.since("0.6.0") and _is_async(source)):
         return True
     return not eager
-
-
-def _sleep_level(source: Source, engine: RolloutEngine, actor: Engine, *, colocated: bool) -> int:
-    """What happens to the engine's weights while it sleeps: 1 to the host, 2 dropped."""
-    adapters = actor.lora is not None and not actor.lora.merged_for_rollout
-    if engine is RolloutEngine.SGLANG:
-        # its server keeps a copy on the host when it shares the GPUs
-        return 1 if source.since("0.6.0") and _is_async(source) and colocated else 2
-    if engine is not RolloutEngine.VLLM:
-        return 2
-    if not source.since("0.6.0"):
-        return 1
-    if not source.since("0.7.0"):
-        return 1 if source.flag("rollout.layered_summon") else 2
-    return 1 if adapters or source.flag("model.mtp_rollout") else 2
-
-
-def _gathers(source: Source, rollout: Rollout, actor: Engine) -> bool:
-    """Whether every full tensor exists at once.
-
-    FSDP1 summons the whole model for its adapters unless told to go layer by layer, and for
-    SGLang's ``dummy_hf`` format of the first sharding managers.
-    """
-    layered, text = source.flag("rollout.layered_summon"), source.text("rollout.load_format", default="dummy")
-    if actor.backend is not Backend.FSDP:
-        return False
-    if actor.lora is not None:
-        return actor.lora.merged_for_rollout or not layered
-    return rollout.engine is RolloutEngine.SGLANG and not source.since("0.6.0") and "hf" in text

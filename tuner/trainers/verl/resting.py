@@ -1,7 +1,10 @@
 """Settings that decide the estimate and that nobody set: they rest on a release's defaults."""
 
+from collections.abc import Iterable
+
 from tuner.inputs.settings import Layer, Settings
 from tuner.trainers.verl.keys import KEYS, key
+from tuner.workload import Quantity
 
 # What a person changes first when a job does not fit. A number that rests on one of these is only
 # as good as the default is true.
@@ -22,6 +25,17 @@ _DECISIVE = (
     "nodes",
 )
 _BATCHING = {True: "actor.token_budget", False: "actor.micro_batch"}
+_QUANTITIES = {
+    "batch.max_prompt_tokens": Quantity.MAX_PROMPT_TOKENS,
+    "batch.max_response_tokens": Quantity.MAX_RESPONSE_TOKENS,
+    "rollout.memory_fraction": Quantity.MEMORY_FRACTION,
+    "actor.fsdp.param_offload": Quantity.PARAM_OFFLOAD,
+    "actor.fsdp.optimizer_offload": Quantity.OPTIMIZER_OFFLOAD,
+    "model.gradient_checkpointing": Quantity.CHECKPOINTING,
+    "model.packed": Quantity.PACKED,
+    "actor.token_budget": Quantity.TOKEN_BUDGET,
+    "actor.micro_batch": Quantity.MICRO_BATCH_SEQUENCES,
+}
 
 
 def resting_on_defaults(settings: Settings, *, version: str, dynamic: bool) -> tuple[tuple[str, object], ...]:
@@ -42,3 +56,9 @@ def resting_on_defaults(settings: Settings, *, version: str, dynamic: bool) -> t
         if (value := settings.get(name)) is not None:  # a missing one is a check's business
             found.append((name, value))
     return tuple(found)
+
+
+def quantities(keys: Iterable[str], *, version: str) -> dict[str, Quantity]:
+    """The quantity behind each of these keys, where the memory model can vary it."""
+    meanings = {key(meaning, version): meaning for meaning in _QUANTITIES}
+    return {name: _QUANTITIES[meanings[name]] for name in keys if name in meanings}

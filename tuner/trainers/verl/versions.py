@@ -8,7 +8,7 @@ from tuner.errors import InputError
 
 BUNDLED: tuple[str, ...] = ("0.4.1", "0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.1")
 
-_RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.\-_+]?[a-zA-Z].*)?")
+RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.\-_+]?[a-zA-Z].*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +60,11 @@ def _installed() -> str | None:
         installed = version("verl")
     except PackageNotFoundError:
         return None
-    return installed if _RELEASE.fullmatch(installed) else None
+    return installed if RELEASE.fullmatch(installed) else None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    match = _RELEASE.fullmatch(version.strip())
+    match = RELEASE.fullmatch(version.strip())
     if match is None:
         raise InputError(
             f"{version!r} is not a verl release",

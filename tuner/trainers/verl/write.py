@@ -87,6 +87,7 @@ class _Draft:
                 model=self._after.model,
                 critic_model=None if critic is None else critic.model,
                 cluster=self._after.cluster,
+                engine_version=self._after.rollout.engine_version,
             )
         except TunerError as error:
             raise NotExpressible(str(error)) from error

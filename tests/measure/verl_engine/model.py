@@ -1,0 +1,79 @@
+"""Configurations and random weights of the measured models."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+# Folders with a config.json, named relative to the recorded files, which lie there too.
+DATA = Path(__file__).parents[3] / "docs" / "validation" / "data"
+
+_TINY = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 128,
+    "vocab_size": 512,
+    "num_experts": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "q_lora_rank": 32,
+    "kv_lora_rank": 32,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+    "n_group": 2,
+    "topk_group": 1,
+}
+
+
+def write_config(model: str, directory: str, *, tiny: bool) -> None:
+    """Writes the ``config.json`` of a profile or a folder of this repository."""
+    from transformers import AutoConfig
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    from tuner.models import find_config
+
+    values = dict(find_config(model, base=DATA).values)
+    if tiny:
+        values |= {key: size for key, size in _TINY.items() if values.get(key) is not None}
+        if "kv_lora_rank" in values:
+            values["num_key_value_heads"] = values["num_attention_heads"]
+    model_type = values.pop("model_type")
+    values["architectures"] = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[model_type]]
+    values |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    AutoConfig.for_model(model_type, **values).save_pretrained(directory)
+
+
+def random_model(config: Any, dtype: torch.dtype, *, critic: bool) -> Any:
+    """A model with small random weights, in seconds.
+
+    Parameters of one shape share their memory on the host: sharding copies each of them to the GPU.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+    from transformers.initialization import no_init_weights
+
+    kind = AutoModelForTokenClassification if critic else AutoModelForCausalLM
+    with no_init_weights():
+        model = kind.from_config(config, dtype=dtype)
+    model.tie_weights()
+    pattern = 0.02 * torch.randn(1 << 20, generator=torch.Generator().manual_seed(0))
+    filled: dict[tuple[torch.Size, torch.dtype], torch.Tensor] = {}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.is_meta:
+                continue
+            if parameter.ndim == 1:
+                parameter.fill_(1.0)
+                continue
+            same = filled.get((parameter.shape, parameter.dtype))
+            if same is not None:
+                parameter.data = same
+                continue
+            for part in parameter.view(-1).split(len(pattern)):
+                part.copy_(pattern[: len(part)])
+            filled[parameter.shape, parameter.dtype] = parameter.data
+    return model

@@ -1,0 +1,136 @@
+"""What stands in for packages that verl's engine imports and this measurement does without."""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+import warnings
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from measure.verl_engine.cross_entropy import cross_entropy_loss
+
+
+class Permissive(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds packages that are imported by verl and not used by its engine, and lets them answer anything."""
+
+    names = ("datasets", "ray")
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname.partition(".")[0] in self.names:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        module = types.ModuleType(spec.name)
+
+        def anything(name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return mock.MagicMock(name=f"{spec.name}.{name}")
+
+        vars(module)["__getattr__"] = anything
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def varlen_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: Any,
+    max_seqlen_k: Any,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+) -> torch.Tensor:
+    """``flash_attn_varlen_func`` by PyTorch's own copy of flash attention 2."""
+    if q.is_cuda:
+        return torch.ops.aten._flash_attention_forward(
+            q,
+            k,
+            v,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            int(max_seqlen_q),
+            int(max_seqlen_k),
+            0.0,
+            causal,
+            False,
+            scale=softmax_scale,
+        )[0]
+    lengths = cu_seqlens_q.diff().tolist()
+    parts = zip(*(states.transpose(0, 1).split(lengths, dim=1) for states in (q, k, v)), strict=True)
+    attended = [
+        F.scaled_dot_product_attention(*part, is_causal=causal, scale=softmax_scale, enable_gqa=True)
+        for part in parts
+    ]
+    return torch.cat(attended, dim=1).transpose(0, 1)
+
+
+def stand_in_for_flash_attn() -> None:
+    """Puts a ``flash_attn`` in place that transformers and verl take for the package."""
+    contents: dict[str, dict[str, Any]] = {
+        "flash_attn": {
+            "__version__": "2.8.3",
+            "flash_attn_func": None,
+            "flash_attn_varlen_func": varlen_attention,
+            "flash_attn_with_kvcache": None,
+        },
+        "flash_attn.bert_padding": dict.fromkeys(
+            ("index_first_axis", "pad_input", "rearrange", "unpad_input"), mock.Mock()
+        ),
+        "flash_attn.ops": {},
+        "flash_attn.ops.triton": {},
+        "flash_attn.ops.triton.cross_entropy": {"cross_entropy_loss": cross_entropy_loss},
+    }
+    for name, values in contents.items():
+        module = types.ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        vars(module).update(values, __path__=[])
+        sys.modules[name] = module
+
+    from transformers import modeling_flash_attention_utils as flash
+
+    flash.is_flash_attn_2_available = lambda: True
+    flash.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]["general_availability_check"] = lambda: True
+
+
+def run_on_the_cpu() -> None:
+    """Makes verl take the CPU for its accelerator, for a dry run."""
+    from verl.plugin.platform.platform_cuda import PlatformCUDA
+
+    module = mock.MagicMock()
+    module.mem_get_info.return_value = (0, 0)
+    module.memory_allocated.return_value = module.memory_reserved.return_value = 0
+    for name, value in {
+        "device_name": "cpu",
+        "device_module": module,
+        "current_device": lambda self: torch.device("cpu"),
+        "empty_cache": lambda self: None,
+        "is_available": lambda self: True,
+    }.items():
+        setattr(PlatformCUDA, name, value)
+
+
+def prepare_imports() -> None:
+    """Imports verl's engine with the stand-ins in place; takes seconds, and once for all engines."""
+    missing = tuple(name for name in Permissive.names if importlib.util.find_spec(name) is None)
+    Permissive.names = missing
+    sys.meta_path.append(Permissive())
+    stand_in_for_flash_attn()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import peft  # noqa: F401
+
+        if not torch.cuda.is_available():
+            run_on_the_cpu()
+        import verl.workers.engine.fsdp.transformer_impl
+        import verl.workers.utils.losses  # noqa: F401
+        from transformers import AutoModelForCausalLM  # noqa: F401

@@ -1,0 +1,65 @@
+"""What PyTorch keeps while the rollout engine maps its weights."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests import workloads
+from tests.trainers.launches import GRPO
+from tuner import memory
+from tuner.hardware import Cluster
+from tuner.models import find_model
+from tuner.trainers import verl
+from tuner.trainers.verl.load import load
+from tuner.workload import Phase, Workload
+
+
+def _late(workload: Workload) -> Workload:
+    return replace(workload, sync=replace(workload.sync, empties_cache_first=False))
+
+
+def _sync(workload: Workload) -> memory.PhaseEstimate:
+    found = memory.estimate(workload).phase(Phase.UPDATE_WEIGHTS)
+    assert found is not None
+    return found
+
+
+def test_the_engines_weights_return_beside_the_updates_peak() -> None:
+    """Everything that the update's allocator held at its peak, and the weights."""
+    workload = _late(workloads.grpo_7b())
+    update = memory.estimate(workload).phase(Phase.UPDATE_ACTOR)
+    assert update is not None
+    moment = next(one for one in _sync(workload).moments if one.name == "weights_back")
+    weights = next(term for term in moment.terms if term.name == "engine_weights")
+    assert moment.bytes == update.peak_bytes + weights.bytes
+    low, high = moment.interval
+    assert low <= moment.bytes < high
+
+
+def test_a_release_that_empties_the_cache_first_has_no_such_moment() -> None:
+    assert [moment.name for moment in _sync(workloads.grpo_7b()).moments] == ["transfer"]
+
+
+def test_an_engine_on_gpus_of_its_own_needs_nothing_of_the_trainer() -> None:
+    apart = _late(workloads.grpo_7b()).with_rollout(colocated=False)
+    assert [moment.name for moment in _sync(apart).moments] == ["transfer"]
+
+
+@pytest.mark.parametrize(
+    ("version", "extra", "first"),
+    [
+        ("0.7.1", (), True),
+        ("0.7.1", ("trainer.use_legacy_worker_impl=disable",), False),
+        ("0.8.0", (), False),
+        ("0.8.0", ("actor_rollout_ref.actor.fsdp_config.param_offload=True",), True),
+        ("0.9.1", (), True),
+    ],
+)
+def test_which_releases_empty_the_cache_first(version: str, extra: tuple[str, ...], first: bool) -> None:
+    loaded = load(None, (*GRPO, *extra), version=version)
+    cluster = Cluster(gpu=workloads.H100, gpus_per_node=8, nodes=1, network_bytes_per_s=5e10)
+    model = find_model("qwen2.5-7b")
+    workload = verl.read(
+        loaded.settings, version=loaded.version, model=model, critic_model=None, cluster=cluster
+    )
+    assert workload.sync.empties_cache_first is first

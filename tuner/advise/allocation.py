@@ -1,0 +1,98 @@
+"""Which tensor a failed allocation was, and which advice makes that tensor smaller."""
+
+from dataclasses import dataclass, replace
+
+from tuner import rules
+from tuner.advise.answer import Advice
+from tuner.dtypes import DType
+from tuner.findings import Finding
+from tuner.memory.allocation import FailedAllocation, Match, matches
+from tuner.memory.pass_tensors import logits_of_unknown_head
+from tuner.memory.state_tensors import weight_tensors
+from tuner.memory.tensor import Tensor
+from tuner.memory.tensors import tensors
+from tuner.model_shape import ModelShape
+from tuner.rules.case import Case
+from tuner.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """One tensor that has the size, with the names of the rules whose advice makes it smaller."""
+
+    match: Match
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A failed allocation and what it can have been, the likeliest first."""
+
+    failed: FailedAllocation
+    candidates: tuple[Explained, ...]
+
+
+def explain_allocation(advice: Advice, failed: FailedAllocation) -> Explanation:
+    """Look for the size among the tensors of the job that was advised on.
+
+    Where none of the advice makes the likeliest tensor smaller, because the model finds the job to fit,
+    the rules are asked what they would say if the card were smaller than the phase that makes it.
+    """
+    found = [
+        Explained(match=one, advice=_remedies(one.tensor, _listed(advice)))
+        for one in matches(failed, tensors(advice.workload))
+    ]
+    if found and not found[0].advice:
+        first = found[0].match
+        found[0] = Explained(match=first, advice=_remedies(first.tensor, _when_short(advice, first.tensor)))
+    return Explanation(failed=failed, candidates=tuple(found))
+
+
+def _listed(advice: Advice) -> list[Finding]:
+    return [item.finding for item in advice.recommendations]
+
+
+def _when_short(advice: Advice, tensor: Tensor) -> list[Finding]:
+    workload = advice.workload
+    phases = [advice.estimate.phase(phase) for phase in tensor.phases]
+    peak = max((phase.peak_bytes for phase in phases if phase is not None), default=0)
+    gpu = workload.cluster.gpu
+    smaller = replace(gpu, memory_bytes=min(gpu.memory_bytes, max(1, peak - 1)))
+    short = replace(workload, cluster=replace(workload.cluster, gpu=smaller))
+    return rules.run(Case.of(short, headroom=advice.headroom))
+
+
+def explain_without_a_job(
+    failed: FailedAllocation, *, vocab: int, dtype: DType, tokens: int | None, model: ModelShape | None
+) -> Explanation:
+    """Look for the size among the logits, and the weights of a model where one is given.
+
+    Args:
+        failed: the allocation.
+        vocab: vocabulary entries.
+        dtype: of the logits.
+        tokens: of a full micro-batch; None when it is not known.
+        model: whose weights count.
+    """
+    logits = logits_of_unknown_head(vocab=vocab, tokens=tokens or 0, dtype=dtype)
+    weights = () if model is None else weight_tensors(model)
+    found = matches(failed, (*logits, *weights))
+    return Explanation(failed=failed, candidates=tuple(Explained(match=one) for one in found))
+
+
+def _remedies(tensor: Tensor, findings: list[Finding]) -> tuple[str, ...]:
+    """Rules whose proposal makes this tensor smaller, or never makes it."""
+    return tuple(
+        finding.rule.name
+        for finding in findings
+        if finding.proposal is not None and _smaller(tensor, finding.proposal)
+    )
+
+
+def _smaller(tensor: Tensor, proposal: Workload) -> bool:
+    """Whether a proposal leaves no tensor of this name as large in one of its phases."""
+    same = [one for one in tensors(proposal) if one.name == tensor.name]
+    sizes = [[one.full_bytes for one in same if phase in one.phases] for phase in tensor.phases]
+    return any(
+        max(found, default=0) < tensor.full_bytes for found in sizes or [[one.full_bytes for one in same]]
+    )

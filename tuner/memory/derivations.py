@@ -1,0 +1,114 @@
+"""What the symbols of an estimate were computed from, down to the dimensions of the model."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tuner.memory import activations
+from tuner.memory.attention_activations import attention_saved_bytes, linear_attention_saved_bytes
+from tuner.memory.estimate import estimate
+from tuner.memory.mlp_activations import mlp_saved_bytes
+from tuner.memory.recorded import Derivation, Recorded, derivation, recorded_model, recorded_workload
+from tuner.memory.symbols import MEANINGS, meaning
+from tuner.memory.terms import Term
+from tuner.model_shape import ModelShape
+from tuner.workload import Backend, Engine, Workload
+
+Entry = tuple[str, float]
+"""A symbol and its number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """An addend of a symbol that is itself a sum."""
+
+    name: str
+    derivation: Derivation
+    source: str  # the deriving function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbol:
+    """A symbol of the formulas with one of the numbers it stands for."""
+
+    name: str
+    number: float
+    meaning: str
+    derivation: Derivation | None  # None for what comes straight from the job
+    parts: tuple[Part, ...]
+
+
+def symbols(workload: Workload, terms: Iterable[Term]) -> tuple[Symbol, ...]:
+    """The symbols of some terms of an estimate, and those that they were computed from, in a fixed order."""
+    derived, parts = derivations(workload), layer_parts(workload)
+    found: dict[tuple[str, float, str], Symbol] = {}
+
+    def add(entry: Entry, source: str) -> None:
+        name, number = entry
+        says = meaning(name, source)
+        found[name, number, says] = Symbol(
+            name=name,
+            number=number,
+            meaning=says,
+            derivation=derived.get(entry),
+            parts=parts.get(entry, ()),
+        )
+
+    for term in terms:
+        for entry in term.symbols:
+            add(entry, term.source)
+            if entry in derived:
+                for dimension in derived[entry].symbols:
+                    add(dimension, "")
+    ranks = {name: rank for rank, name in enumerate(MEANINGS)}
+    return tuple(sorted(found.values(), key=lambda symbol: ranks.get(symbol.name, len(ranks))))
+
+
+def derivations(workload: Workload) -> Mapping[Entry, Derivation]:
+    """The formula behind each symbol of the estimate's terms.
+
+    The estimate is made once more, of models whose dimensions record what is done with them.
+    Symbols that come straight from the job, such as tokens, have no entry.
+    """
+    found: dict[Entry, Derivation] = {}
+    recorded = estimate(recorded_workload(workload))
+    terms = [term for phase in recorded.phases for moment in phase.moments for term in moment.terms]
+    for term in (*terms, *recorded.host_terms):
+        for name, number in term.symbols:
+            if isinstance(number, Recorded) and (name, int(number)) not in found:
+                derived = number.derivation()
+                if derived.symbols and derived.formula != name:
+                    found[name, int(number)] = derived
+    return found
+
+
+def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Part, ...]]:
+    """What a layer's saved bytes per token, ``a_l``, add up from: norms, attention, MLP."""
+    found: dict[Entry, tuple[Part, ...]] = {}
+    models = [(workload.model, workload.actor.engine)]
+    if workload.critic is not None:
+        models.append((workload.critic.model, workload.critic.engine))
+    for model, engine in models:
+        if engine.backend is Backend.MEGATRON or model.traced is not None:
+            continue
+        for layer in {(model.is_linear(i), model.is_sparse(i)): i for i in range(model.layers)}.values():
+            parts = _parts(recorded_model(model), engine, layer)
+            found["a_l", sum(part.derivation.value for part in parts)] = parts
+    return found
+
+
+def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:
+    mixer = linear_attention_saved_bytes if model.is_linear(layer) else attention_saved_bytes
+    norms = model.norms_per_layer * activations.norm_saved_bytes(model, engine)
+    return (
+        Part(name="norms", derivation=derivation(norms), source="memory.activations.norm_saved_bytes"),
+        Part(
+            name="attention",
+            derivation=derivation(mixer(model, engine)),
+            source=f"memory.attention_activations.{mixer.__name__}",
+        ),
+        Part(
+            name="MLP",
+            derivation=derivation(mlp_saved_bytes(model, engine, layer)),
+            source="memory.mlp_activations.mlp_saved_bytes",
+        ),
+    )

@@ -1,0 +1,159 @@
+"""The rollout engine as terms: awake, asleep, and with its weights back for new ones."""
+
+from tuner.dtypes import DType
+from tuner.evidence import Evidence
+from tuner.memory.engine_memory import RolloutMemory
+from tuner.memory.overhead import CONTEXT, CUDA_GRAPHS, NCCL_CODE, NCCL_KERNEL, interval_of
+from tuner.memory.rollout import (
+    DEFAULT_CAPTURE_SIZES,
+    CacheShare,
+    Symbols,
+    engine_process,
+    engine_weight_bytes,
+    step_width,
+)
+from tuner.memory.terms import Item, Term
+from tuner.workload import FractionOf, Workload
+
+
+def weights_term(workload: Workload) -> Term:
+    """The engine's weights on one GPU."""
+    model, rollout = workload.model, workload.rollout
+    experts = model.sparse_layers * model.expert_parameters
+    symbols: Symbols = (
+        ("b", rollout.weight_dtype.bytes),
+        ("N", model.parameters),
+        ("T_p", rollout.tensor_parallel),
+    )
+    formula = "b N / T_p / P_p"
+    if experts:
+        ranks = max(rollout.tensor_parallel, rollout.expert_parallel)
+        formula = "b ((N - N_E) / T_p + N_E / G_E) / P_p"
+        symbols = (*symbols, ("N_E", experts), ("G_E", ranks))
+    return Term(
+        item=Item.ENGINE,
+        name="engine_weights",
+        bytes=engine_weight_bytes(workload),
+        formula=formula,
+        symbols=(*symbols, ("P_p", rollout.pipeline_parallel)),
+        source="memory.rollout.engine_weight_bytes",
+    )
+
+
+def activations_term(workload: Workload, memory: RolloutMemory) -> Term:
+    """What the engine's profile run needs beyond weights, and a step may need again."""
+    model, rollout = workload.model, workload.rollout
+    steps = rollout.max_batched_tokens
+    return Term(
+        item=Item.ENGINE,
+        name="engine_activations",
+        bytes=memory.activation_bytes,
+        evidence=Evidence.MODELLED,
+        formula="b t H + max(b t (3 ceil(I / T_p) + 3 H), b_V s V)",
+        symbols=(
+            ("b", DType.BFLOAT16.bytes),
+            ("t", steps),
+            ("H", model.hidden),
+            ("I", step_width(model)),
+            ("T_p", rollout.tensor_parallel),
+            ("b_V", rollout.sampler_bytes),
+            ("s", min(rollout.max_sequences, steps)),
+            ("V", model.vocab),
+        ),
+        source="memory.rollout.engine_activation_bytes",
+    )
+
+
+def graphs_term(workload: Workload, memory: RolloutMemory, *, counted: bool = False) -> Term:
+    """CUDA graphs; ``counted`` where the cache is smaller by as much as they are larger."""
+    sizes = workload.rollout.capture_sizes
+    captured = DEFAULT_CAPTURE_SIZES if sizes is None else len(sizes)
+    low, high = interval_of(memory.graph_bytes, CUDA_GRAPHS)
+    return Term(
+        item=Item.ENGINE,
+        name="engine_graphs",
+        bytes=memory.graph_bytes,
+        evidence=Evidence.HEURISTIC,
+        formula="g min(1, n / n_0)",
+        symbols=(("g", CUDA_GRAPHS.typical), ("n", captured), ("n_0", DEFAULT_CAPTURE_SIZES)),
+        source="memory.rollout.graph_bytes",
+        low_bytes=None if counted else low,
+        high_bytes=None if counted else high,
+    )
+
+
+def process_term(workload: Workload, *, counted: bool = False) -> Term:
+    """Context and communicator of the engine's process; ``counted`` as for graphs."""
+    parts = engine_process(workload)
+    loaded = {CONTEXT: "c_x", NCCL_CODE: "c_n", NCCL_KERNEL: "c_k"}
+    names = tuple(loaded.get(part, "c_c") for part in parts)
+    typical = sum(part.typical for part in parts)
+    return Term(
+        item=Item.ENGINE,
+        name="engine_process",
+        bytes=typical,
+        evidence=Evidence.HEURISTIC,
+        formula=" + ".join(names),
+        symbols=tuple((name, part.typical) for name, part in zip(names, parts, strict=True)),
+        source="memory.rollout.engine_process",
+        low_bytes=None if counted else sum(part.low for part in parts),
+        high_bytes=None if counted else sum(part.high for part in parts),
+    )
+
+
+def cache_term(workload: Workload, memory: RolloutMemory) -> Term:
+    """The KV cache."""
+    formula, symbols = CacheShare(workload).formula
+    fits = memory.kv_bytes > 0
+    return Term(
+        item=Item.KV_CACHE,
+        name="kv_cache",
+        bytes=max(0, memory.kv_bytes),
+        evidence=Evidence.MODELLED,
+        formula=formula if fits else f"max(0, {formula})",
+        symbols=symbols,
+        source="memory.rollout.engine_cache_bytes",
+    )
+
+
+def awake_terms(workload: Workload, memory: RolloutMemory) -> tuple[Term, ...]:
+    """The engine while it generates.
+
+    Where its fraction covers context or graphs, larger ones leave a smaller cache, and the sum stays.
+    """
+    rollout = workload.rollout
+    found = (
+        weights_term(workload),
+        activations_term(workload, memory),
+        graphs_term(workload, memory, counted=rollout.counts_graphs),
+        process_term(workload, counted=rollout.fraction_of in (FractionOf.TOTAL_OF_ALL, FractionOf.OWN)),
+        cache_term(workload, memory),
+    )
+    return tuple(term for term in found if term.bytes)
+
+
+def asleep_terms(workload: Workload, memory: RolloutMemory) -> tuple[Term, ...]:
+    """What the engine keeps while the trainer works: graphs and process, all of it where it never sleeps.
+
+    vLLM 0.6.3 moves its weights to the host in any case, its cache only where verl is told to free it.
+
+    Source: vLLM ``device_allocator/cumem.py`` (only weights and cache lie in its pools), SGLang
+    ``managers/scheduler_update_weights_mixin.py`` (``release_memory_occupation``), verl 0.4.1
+    ``third_party/vllm/vllm_v_0_6_3/worker.py`` (``offload_model_weights``, ``free_cache_engine``).
+    """
+    if not workload.rollout.frees_memory:
+        return awake_terms(workload, memory)
+    weights = (weights_term(workload),) if workload.rollout.sleeps_with_weights else ()
+    cache = (cache_term(workload, memory),) if workload.rollout.sleeps_with_cache else ()
+    kept = (*weights, *cache, graphs_term(workload, memory), process_term(workload))
+    return tuple(term for term in kept if term.bytes)
+
+
+def waking_terms(workload: Workload, memory: RolloutMemory) -> tuple[Term, ...]:
+    """What comes back before new weights arrive: weights, and the cache too where both wake together."""
+    rollout = workload.rollout
+    if not rollout.frees_memory:
+        return ()
+    weights = () if rollout.sleeps_with_weights else (weights_term(workload),)
+    cache = () if rollout.staged_wake_up else (cache_term(workload, memory),)
+    return tuple(term for term in (*weights, *cache) if term.bytes)

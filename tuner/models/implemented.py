@@ -1,0 +1,22 @@
+"""Whether the installed transformers implements a type of model, found without importing it."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+EXTRA = "needs the extra: pip install 'tuner[trace]'"
+_MAPPINGS = ("auto_mappings.py", "configuration_auto.py")  # transformers 5, and 4
+
+
+def trace_hint(model_type: str) -> str:
+    """What ``--trace`` can do for a type that the formulas do not know."""
+    spec = find_spec("transformers")
+    if spec is None or spec.origin is None:
+        return f"where transformers implements it, --trace counts its tensors ({EXTRA})"
+    if _names(Path(spec.origin).parent / "models" / "auto", model_type):
+        return f"--trace counts the tensors of transformers' implementation ({EXTRA})"
+    return "the installed transformers does not implement it either, so that --trace cannot help"
+
+
+def _names(folder: Path, model_type: str) -> bool:
+    texts = (folder / name for name in _MAPPINGS)
+    return any(f'"{model_type}"' in text.read_text(encoding="utf-8") for text in texts if text.is_file())

@@ -1,0 +1,80 @@
+"""A failed allocation in words: the tensor, its formula with the numbers put in, and what helps."""
+
+from tuner.advise.allocation import Explained, Explanation
+from tuner.memory.allocation import Confidence, FailedAllocation, Match
+from tuner.render.numbers import gib
+from tuner.render.terminal import Terminal
+
+_OTHERS = 3  # further candidates that are named
+_INDENT = "  "
+_VERDICTS = {
+    Confidence.EXACT: "",
+    Confidence.LIKELY: "most likely ",
+    Confidence.POSSIBLE: "perhaps ",
+    Confidence.OVERFULL: "perhaps ",
+}
+
+
+def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
+    """The section that stands before the verdict."""
+    title = f"Failed allocation of {explanation.failed.text}"
+    head = terminal.style(title, "bold")
+    if not explanation.candidates:
+        return f"{head}\n{_INDENT}No tensor of this configuration has this size."
+    first, *others = explanation.candidates
+    lines = [terminal.prose(f"{title}: {_named(first.match)}").replace(title, head, 1)]
+    lines.append(terminal.prose(f"= {formula(first.match)}", indent=_INDENT * 2, first=_INDENT))
+    lines.append(terminal.prose(f"Made by {first.match.tensor.made_by}.", indent=_INDENT))
+    lines += [terminal.prose(note, indent=_INDENT) for note in _notes(explanation.failed, first)]
+    also = [
+        one.match for one in others if one.match.confidence is first.match.confidence or one.match.claimed
+    ]
+    lines += [
+        terminal.prose(f"or {_named(one)} = {formula(one)}", indent=_INDENT * 2, first=_INDENT)
+        for one in also[:_OTHERS]
+    ]
+    return "\n".join(lines)
+
+
+def formula(found: Match) -> str:
+    """The product with the numbers put in: ``24,555 tokens x 152,064 vocabulary entries x 4 bytes``."""
+    tensor = found.tensor
+    factors = [f"{count:,} {counted}" for count, counted in tensor.factors]
+    if found.tokens is not None:
+        factors = [f"{found.tokens:,} tokens"] * (2 if tensor.quadratic else 1) + factors
+    shared = f" / {tensor.ranks:,} ranks" if tensor.ranks > 1 else ""
+    size = f" x {tensor.dtype_bytes} bytes" if tensor.dtype_bytes > 1 else ""
+    return " x ".join(factors) + shared + size
+
+
+def _named(found: Match) -> str:
+    tensor = found.tensor
+    dtype = " in float32" if tensor.name == "logits_float32" else ""
+    phases = " and ".join(phase.value for phase in tensor.phases)
+    return f"{_VERDICTS[found.confidence]}{tensor.what}{dtype}" + (f" ({phases})" if phases else "")
+
+
+def _notes(failed: FailedAllocation, first: Explained) -> list[str]:
+    found, full = first.match, first.match.tensor.tokens
+    notes = []
+    if found.tokens is not None and found.low_tokens is not None and found.high_tokens is not None:
+        spread = f"{found.low_tokens:,} to {found.high_tokens:,} tokens give this figure"
+        notes.append(f"{spread}; {_compared(found)}." if full else f"{spread}.")
+    if failed.free_bytes is not None and failed.unused_bytes is not None:
+        held = f"{gib(failed.free_bytes)} were free and {gib(failed.unused_bytes)} reserved but unused"
+        enough = failed.free_bytes + failed.unused_bytes >= failed.low_bytes
+        notes.append(f"{held}: {'enough together, but fragmented' if enough else 'not enough together'}.")
+    if first.advice:
+        notes.append(f"Rules that make it smaller: {', '.join(first.advice)}.")
+    return notes
+
+
+def _compared(found: Match) -> str:
+    """The tokens beside those of a full micro-batch."""
+    unit = "the longest sequence" if found.tensor.quadratic else "a full micro-batch"
+    holds = f"{unit} has {found.tensor.tokens:,}"
+    if found.confidence is Confidence.OVERFULL:
+        return f"{holds} here, so the job that failed was set otherwise, or this was another tensor"
+    if found.confidence is Confidence.POSSIBLE:
+        return f"{holds}, and some number below that fits any size"
+    return holds

@@ -1,0 +1,30 @@
+"""Settings that nobody set, with the values for which the job would still fit."""
+
+from tuner.memory.limits import Fitting
+from tuner.render.answer import Answer
+
+
+def unset(answer: Answer) -> str:
+    """Each key with its default, and its range where other values decide: ``n=8 (fits up to 12)``."""
+    ranges = dict(answer.fitting)
+    words = [
+        f"{key.rpartition('.')[2]}={value}{_range(value, ranges[key]) if key in ranges else ''}"
+        for key, value in answer.resting
+    ]
+    return ", ".join(words) + " (defaults)"
+
+
+def _range(default: object, fitting: Fitting) -> str:
+    """In brackets; nothing where every value fits or none does."""
+    low, high = fitting.low, fitting.high
+    if low is None or high is None:
+        return ""
+    if isinstance(default, bool):
+        if low != high:
+            return ""
+        return " (does not fit otherwise)" if bool(low) is default else f" (fits with {bool(low)})"
+    if isinstance(default, float):
+        return f" (fits from {low:g} to {high:g})"
+    if fitting.certain is not None and fitting.certain < high:
+        return f" (fits up to {int(high):,}, for certain up to {int(fitting.certain):,})"
+    return "" if high >= fitting.most else f" (fits up to {int(high):,})"

@@ -1,0 +1,39 @@
+"""A model's parameters and activations, counted in transformers' implementation instead of derived.
+
+Nothing here imports torch or transformers before a count is due: a cached one needs neither.
+"""
+
+from dataclasses import replace
+
+from tuner.model_shape import ModelShape
+from tuner.models import FoundConfig
+from tuner.trace import cached
+from tuner.trace.build import at_work, versions
+
+__all__ = ["trace_model"]
+
+
+def trace_model(found: FoundConfig) -> ModelShape:
+    """The dimensions of a model with its parameters and activations counted, or cached from an earlier run.
+
+    Args:
+        found: the configuration; its model type need not be one that :mod:`tuner.models` knows, but one
+            that transformers implements.
+
+    Raises:
+        InputError: torch or transformers is not installed, or a key is missing.
+        UnsupportedError: transformers does not implement the type, or its implementation does not do what
+            the counts presuppose.
+    """
+    torch, transformers = versions()
+    file = cached.file_of(found.values, torch=torch, transformers=transformers)
+    shape = cached.read(file)
+    if shape is None:
+        with at_work(found.source):
+            from tuner.trace.model import count_model
+
+            shape = count_model(found)
+        cached.write(file, shape)
+    own = "; its auto_map is not used" if "auto_map" in found.values else ""
+    source = f"{found.source}; traced with transformers {transformers} and torch {torch}{own}"
+    return replace(shape, name=found.name, source=source)

@@ -1,0 +1,121 @@
+"""transformers' own model of a configuration: no weights, no code of a checkpoint, no network."""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tuner.errors import InputError, Location, TunerError, UnsupportedError
+from tuner.models import FoundConfig
+from tuner.models.implemented import EXTRA
+
+# What a configuration may hold beside the architecture: code and kernels to fetch, and number formats,
+# which are the trainer's to choose.
+_FOREIGN_KEYS = frozenset(
+    {
+        "_attn_implementation",
+        "_experts_implementation",
+        "_name_or_path",
+        "attn_implementation",
+        "auto_map",
+        "dtype",
+        "experts_implementation",
+        "quantization_config",
+        "torch_dtype",
+        "transformers_version",
+    }
+)
+# Their experts pick tokens by value, and fake tensors have no values.
+_TOO_OLD = ("2", "3", "4")
+
+
+def versions() -> tuple[str, str]:
+    """The installed versions of torch and transformers, found without importing them.
+
+    Raises:
+        InputError: one of them is not installed or too old.
+    """
+    try:
+        torch, transformers = version("torch"), version("transformers")
+    except PackageNotFoundError as error:
+        raise InputError(f"--trace cannot work, {error.name} is not installed", hint=EXTRA) from None
+    if transformers.partition(".")[0] in _TOO_OLD:
+        raise InputError(f"--trace cannot work with transformers {transformers}", hint=EXTRA)
+    return torch, transformers
+
+
+@contextmanager
+def at_work(source: str) -> Iterator[None]:
+    """Lets torch and transformers work silently and offline; what they refuse becomes one message."""
+    os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
+    logged = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except TunerError as error:
+        error.location = error.location or Location(source=source)
+        raise
+    except ImportError as error:
+        raise InputError(f"--trace cannot work: {_first_line(error)}", hint=EXTRA) from None
+    except Exception as error:  # whatever the code of a model raises on a configuration it does not expect
+        raise UnsupportedError(
+            f"transformers' implementation cannot be traced: {type(error).__name__}: {_first_line(error)}",
+            location=Location(source=source),
+        ) from None
+    finally:
+        logging.disable(logged)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:300]
+
+
+def model_config(found: FoundConfig) -> Any:
+    """The configuration as an object of transformers' own class for its type.
+
+    Raises:
+        UnsupportedError: transformers has no such class; the code that a checkpoint brings is not run.
+    """
+    import transformers
+
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    model_type = found.values.get("model_type")
+    if not isinstance(model_type, str) or model_type not in transformers.CONFIG_MAPPING:
+        own = "; the code that its auto_map names is never executed" if "auto_map" in found.values else ""
+        raise UnsupportedError(
+            f"transformers {transformers.__version__} does not implement models of type {model_type!r}{own}",
+            location=Location(source=found.source),
+            key="model_type",
+            hint="--trace needs a type that transformers implements itself",
+        )
+    config = transformers.CONFIG_MAPPING[model_type].from_dict(_own(found.values))
+    if config.is_encoder_decoder:
+        raise UnsupportedError(
+            "an encoder-decoder model is not modelled", location=Location(source=found.source)
+        )
+    return config
+
+
+def _own(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _own(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if key not in _FOREIGN_KEYS
+    }
+
+
+def language_model(config: Any) -> Any:
+    """The model with its head in bfloat16, on the current device; of a multimodal one all of it."""
+    import torch
+    import transformers
+
+    auto: Any = transformers.AutoModelForCausalLM
+    multimodal: Any = transformers.AutoModelForImageTextToText
+    if config.get_text_config() is not config and type(config) in multimodal._model_mapping:
+        auto = multimodal
+    return auto.from_config(config, dtype=torch.bfloat16, attn_implementation="eager")

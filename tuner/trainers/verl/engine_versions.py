@@ -1,0 +1,151 @@
+"""Which version of a rollout engine a release of verl runs with.
+
+What the engine does with memory differs more between its own versions than between releases of
+verl. A release is taken with the version that is named, else with the installed one, else with the
+newest that its requirements allow.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tuner.errors import InputError
+from tuner.trainers.verl.versions import RELEASE, at_least
+from tuner.workload import RolloutEngine
+
+OLDEST_SERVED = "0.7.0"  # vLLM: older ones run in a copy of their worker that verl 0.4 brings along
+
+_NAMES = {
+    RolloutEngine.VLLM: "vLLM",
+    RolloutEngine.SGLANG: "SGLang",
+    RolloutEngine.TENSORRT_LLM: "TensorRT-LLM",
+}
+_PACKAGES = {
+    RolloutEngine.VLLM: "vllm",
+    RolloutEngine.SGLANG: "sglang",
+    RolloutEngine.TENSORRT_LLM: "tensorrt_llm",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Allowed:
+    """What the requirements of a release, and of later ones up to the next entry, say."""
+
+    since: str
+    newest: str
+    oldest: str = ""  # empty: only the newest
+    word: Literal["newest", "oldest", "one"] = "newest"
+
+
+# verl: METADATA of its wheels.
+_REQUIRED = {
+    RolloutEngine.VLLM: (
+        _Allowed(since="0.9.0", newest="0.24.0", oldest="0.24.0", word="one"),
+        _Allowed(since="0.7.0", newest="0.12.0", oldest="0.8.5"),
+        _Allowed(since="0.6.0", newest="0.11.0", oldest="0.8.5"),
+        _Allowed(since="0.5.0", newest="0.8.5", oldest="0.7.3"),
+        _Allowed(since="0", newest="0.8.5", oldest="0.5.4"),
+    ),
+    RolloutEngine.SGLANG: (
+        _Allowed(since="0.9.0", newest="0.5.12", oldest="0.5.12", word="one"),
+        _Allowed(since="0.8.0", newest="0.5.8", oldest="0.5.8", word="one"),
+        _Allowed(since="0.7.0", newest="0.5.6", oldest="0.5.6", word="one"),
+        _Allowed(since="0.6.0", newest="0.5.5", oldest="0.5.5", word="one"),
+        _Allowed(since="0", newest="0.4.6.post5", oldest="0.4.6.post5", word="one"),
+    ),
+    RolloutEngine.TENSORRT_LLM: (_Allowed(since="0", newest="1.2.0rc6", oldest="1.2.0rc6", word="oldest"),),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineChoice:
+    """A version of the rollout engine and why it was taken."""
+
+    engine: str  # its name, for messages
+    version: str
+    reason: str
+
+
+def choose_engine(
+    engine: RolloutEngine, release: str, *, requested: str | None = None, look: bool = False
+) -> EngineChoice | None:
+    """The version to rest on; None where the engine is transformers, which generates in the trainer.
+
+    Args:
+        engine: the rollout engine.
+        release: verl's, as the settings are read.
+        requested: the version that was asked for.
+        look: whether an installed one counts.
+
+    Raises:
+        InputError: ``requested`` is no version number, or the release refuses it when it starts.
+    """
+    if engine is RolloutEngine.TRANSFORMERS:
+        return None
+    name, allowed = _NAMES[engine], _allowed(engine, release)
+    if requested is not None:
+        return _requested(engine, release, requested.strip())
+    installed = _installed(_PACKAGES[engine]) if look else None
+    if installed is not None and _refusal(engine, release, installed) is None:
+        return EngineChoice(engine=name, version=installed, reason="installed")
+    reason = f"the {allowed.word} that verl {release} allows"
+    if installed is not None:
+        reason += f"; the installed {installed} does not run with it"
+    return EngineChoice(engine=name, version=allowed.newest, reason=reason)
+
+
+def newest_allowed(engine: RolloutEngine, release: str) -> str:
+    """The version that a release is read with where nobody names one; empty for transformers."""
+    return "" if engine is RolloutEngine.TRANSFORMERS else _allowed(engine, release).newest
+
+
+def _allowed(engine: RolloutEngine, release: str) -> _Allowed:
+    return next(allowed for allowed in _REQUIRED[engine] if at_least(release, allowed.since))
+
+
+def _requested(engine: RolloutEngine, release: str, version: str) -> EngineChoice:
+    name, allowed = _NAMES[engine], _allowed(engine, release)
+    if RELEASE.fullmatch(version) is None:
+        raise InputError(
+            f"{version!r} is not a version of {name}", hint=f"such as --engine-version {allowed.newest}"
+        )
+    refusal = _refusal(engine, release, version)
+    if refusal is not None:
+        raise InputError(
+            f"verl {release} does not run with {name} {version}: {refusal}",
+            hint=f"give --engine-version {allowed.newest}, or the --verl-version that is installed with it",
+        )
+    reason = "--engine-version"
+    below = allowed.word != "oldest" and not at_least(allowed.newest, version)
+    if below or not at_least(version, allowed.oldest):
+        asks = allowed.oldest if allowed.word == "one" else f"{allowed.oldest} to {allowed.newest}"
+        asks = f"{allowed.oldest} or newer" if allowed.word == "oldest" else asks
+        reason += f"; verl {release} asks for {asks}"
+    return EngineChoice(engine=name, version=version, reason=reason)
+
+
+def _refusal(engine: RolloutEngine, release: str, version: str) -> str | None:
+    """Why a release stops when it finds this version; None where it runs.
+
+    Source: verl ``third_party/vllm/__init__.py`` of each release.
+    """
+    if engine is not RolloutEngine.VLLM:
+        return None
+    if at_least(release, "0.9.0"):
+        return None if at_least(version, "0.18.0") else "it needs 0.18.0 or newer"
+    if at_least(version, OLDEST_SERVED):
+        return None
+    if at_least(release, "0.5.0"):
+        return f"it needs {OLDEST_SERVED} or newer"
+    if version == "0.5.4" or version.startswith("0.6.3"):
+        return None
+    return f"it needs 0.5.4, 0.6.3, or {OLDEST_SERVED} or newer"
+
+
+def _installed(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        installed = version(package)
+    except PackageNotFoundError:
+        return None
+    return installed if RELEASE.fullmatch(installed) else None

@@ -1,0 +1,108 @@
+"""What each version of vLLM does with memory, as plain facts.
+
+Read in vLLM 0.6.3 (as verl 0.4.1 changes it, ``third_party/vllm``), 0.7.3, 0.8.2 to 0.8.5, 0.9.0 to
+0.9.2, 0.10.0, 0.10.2, 0.11.0, 0.12.0, and 0.18.0 to 0.24.0: ``worker/worker.py`` and
+``v1/worker/gpu_worker.py`` (what the fraction is one of), ``engine/arg_utils.py`` (how many sequences
+run), ``v1/sample/ops/topk_topp_sampler.py`` and ``model_executor/layers/sampler.py`` (bytes per logit),
+``v1/core/kv_cache_utils.py`` (windows). A version in between is taken as the nearest older one of these.
+"""
+
+from typing import Any
+
+from tuner.errors import UnsupportedError
+from tuner.hardware import Gpu
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.engine_versions import OLDEST_SERVED
+from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.versions import at_least
+from tuner.units import GIB
+from tuner.workload import CacheSizing, Engine, FractionOf
+
+_BLOCK, _LATENT_BLOCK = 16, 64  # tokens; FlashMLA takes blocks of 64
+# bytes per logit in the profile run: sorted and summed up in new tensors, or in place, or masked by a kernel
+_SUMMING_SAMPLER, _SORTING_SAMPLER, _MASKING_SAMPLER = 32, 28, 18
+_FEW, _MANY = 256, 1024  # sequences
+_LARGE_CARD = 70 * GIB
+_SWAP = 4 * GIB  # LLM(swap_space=4) of the V0 core
+_GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
+
+_V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
+
+
+def vllm_facts(source: Source, version: str, model: ModelShape, actor: Engine) -> dict[str, Any]:
+    """Fields of :class:`~tuner.workload.Rollout` that follow from vLLM's version and verl's release.
+
+    Raises:
+        UnsupportedError: this version cannot serve the model's attention or adapters.
+    """
+    _expect_served(version, model, actor)
+    copied, current = not at_least(version, OLDEST_SERVED), at_least(version, "0.9.1")
+    older = not at_least(version, "0.8.0")
+    return {
+        "fraction_of": _fraction_of(version),
+        "checks_free": current,
+        # verl sets no VLLM_USE_V1, but the versions that have both cores look at it
+        "older_core": _V0 if not older and not current else None,
+        "own_process": source.since("0.7.0"),  # before, its workers are the trainer's processes
+        "counts_graphs": at_least(version, "0.20.0"),
+        "sampler_bytes": _sampler_bytes(version),
+        "block_tokens": _BLOCK if model.latent is None else _LATENT_BLOCK,
+        "frees_windows": current,
+        # wake_up() takes tags since 0.8.3; before 0.7 the cache is made when generation starts
+        "staged_wake_up": copied or at_least(version, "0.8.3"),
+        "pins_copy": not copied,
+        "swap_bytes": _SWAP if older else 0,
+    }
+
+
+def default_sequences(version: str, gpu: Gpu) -> int:
+    """Sequences that run at once where verl passes no limit."""
+    if not at_least(version, "0.8.0"):
+        return _FEW
+    if not at_least(version, "0.8.4"):
+        return _MANY
+    if not at_least(version, "0.8.5"):
+        return _MANY if gpu.name.startswith(("h100", "h200")) else _FEW
+    large = gpu.memory_bytes >= _LARGE_CARD
+    without = at_least(version, "0.9.0") and gpu.name.startswith("a100")
+    return _MANY if large and not without else _FEW
+
+
+def default_capture_sizes(version: str) -> tuple[int, ...] | None:
+    """Batch sizes of CUDA graphs; None for the list of the current core."""
+    return None if at_least(version, "0.8.0") else _GRAPHS_OF_V0
+
+
+def _fraction_of(version: str) -> FractionOf:
+    """What the memory fraction is one of.
+
+    verl's worker for 0.6.3 takes a share of what its profile run leaves free. 0.7 counts what the
+    engine adds to the card. The V1 core of 0.8 counts all that is in use, 0.9.1 what was added since a
+    snapshot that is taken before the communicators exist, 0.11 since one that is taken after.
+    """
+    if not at_least(version, OLDEST_SERVED):
+        return FractionOf.FREE_AFTER_WEIGHTS
+    if not at_least(version, "0.8.0"):
+        return FractionOf.OWN
+    if not at_least(version, "0.9.1"):
+        return FractionOf.TOTAL_OF_ALL
+    return FractionOf.TOTAL if at_least(version, "0.11.0") else FractionOf.OWN
+
+
+def _sampler_bytes(version: str) -> int:
+    if at_least(version, "0.18.0"):
+        return _MASKING_SAMPLER
+    return _SORTING_SAMPLER if at_least(version, "0.8.3") else _SUMMING_SAMPLER
+
+
+def _expect_served(version: str, model: ModelShape, actor: Engine) -> None:
+    if model.latent is not None and not at_least(version, "0.7.1"):
+        raise UnsupportedError(
+            f"vLLM {version} caches the latent attention of {model.name} as whole heads",
+            hint="take vLLM 0.7.1 or newer",
+        )
+    adapters = actor.lora is not None and not actor.lora.merged_for_rollout
+    if adapters and not at_least(version, "0.7.3"):
+        raise UnsupportedError(
+            f"verl cannot hand LoRA adapters to vLLM {version}", hint="take vLLM 0.7.3 or newer"
+        )
