@@ -1,0 +1,244 @@
+"""The output head against float64: every mode, dtype and path at sizes that reach every branch."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.kernels.exact import DEVICE, IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
+from tuner.kernels import Mode, linear_cross_entropy, ops, tiles
+from tuner.kernels.tiles import Path
+
+pytestmark = pytest.mark.usefixtures("poisoned")
+
+TRITON_PATHS = [
+    pytest.param(path, id=path.value, marks=pytest.mark.triton) for path in (Path.PORTABLE, Path.HOPPER)
+]
+PATHS = [*TRITON_PATHS, pytest.param(Path.REFERENCE, id="reference")]
+# Rows, hidden size, vocabulary: one entry; less than a tile; tiles exactly; odd everywhere; one row of many
+# splits. Hidden sizes that are no multiple of 8 are not for the copy engine.
+SIZES = [(1, 8, 1), (5, 8, 33), (32, 32, 64), (63, 72, 203), (1, 24, 1000)]
+ODD_SIZES = [(1, 1, 1), (3, 1, 2), (17, 17, 65), (35, 9, 257)]
+# Relative norm of a gradient's error. float32: a logit of 10 is off by 1e-6, a probability by as much of it.
+# Else: its rounding and that of the logits' gradient; the interpreter cuts bfloat16 off, which doubles it.
+GRADIENT_LIMITS = {torch.float32: 3e-6, torch.float16: 5e-4, torch.bfloat16: 5e-3}
+OUTPUT_LIMIT = 1e-6
+
+
+def run(case: Case, *, mode: Mode = Mode.RECOMPUTE, width: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Both results and both gradients."""
+    outputs = linear_cross_entropy(
+        case.hidden, case.weight, case.labels, case.temperature, mode=mode, slice_width=width
+    )
+    upstream = (case.d_log_probs, case.d_entropy)
+    return *(value.detach() for value in outputs), *torch.autograd.grad(
+        outputs, (case.hidden, case.weight), upstream
+    )
+
+
+def assert_exact(case: Case, found: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
+    hidden, weight = case.hidden.detach().double(), case.weight.detach().double()
+    logits = hidden @ weight.T
+    log_probs, entropy = exact_outputs(logits, case.labels, case.temperature)
+    d_logits = exact_d_logits(logits, case)
+    limit = GRADIENT_LIMITS[case.hidden.dtype]
+    assert found[0].dtype == found[1].dtype == torch.float32
+    assert found[2].dtype == found[3].dtype == case.hidden.dtype
+    assert error(found[0], log_probs) <= OUTPUT_LIMIT
+    assert error(found[1], entropy) <= OUTPUT_LIMIT
+    assert error(found[2], d_logits @ weight) <= limit
+    assert error(found[3], d_logits.T @ hidden) <= limit
+    ignored = case.labels == IGNORED
+    assert not found[0][ignored].any() and not found[1][ignored].any() and not found[2][ignored].any()
+    assert not found[2][(case.d_log_probs == 0) & (case.d_entropy == 0)].any()
+
+
+@pytest.mark.parametrize("dtype", GRADIENT_LIMITS, ids=str)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_recomputed(path: Path, sizes: tuple[int, int, int], dtype: torch.dtype) -> None:
+    if path is Path.HOPPER and DEVICE == "cuda" and dtype == torch.float32:
+        pytest.skip("float32 tiles of the Hopper path are larger than shared memory; it is never chosen")
+    case = random_case(*sizes, dtype)
+    with tiles.only(path):
+        assert_exact(case, run(case))
+
+
+@pytest.mark.parametrize("sizes", ODD_SIZES, ids=str)
+@pytest.mark.parametrize("path", [PATHS[0], PATHS[2]])
+def test_recomputed_with_rows_that_are_no_multiple_of_16_bytes(
+    path: Path, sizes: tuple[int, int, int]
+) -> None:
+    case = random_case(*sizes, torch.float16)
+    with tiles.only(path):
+        assert_exact(case, run(case))
+
+
+@pytest.mark.parametrize("width", [7, 64, 69, 999])
+@pytest.mark.parametrize("mode", Mode, ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_any_slice_width_gives_the_same_gradients(path: Path, mode: Mode, width: int) -> None:
+    case = random_case(21, 16, 70, torch.float32 if DEVICE == "cpu" else torch.float16)
+    with tiles.only(path):
+        whole, sliced = run(case, mode=mode), run(case, mode=mode, width=width)
+    assert all(error(left, right.double()) <= 1e-3 for left, right in zip(sliced, whole, strict=True))
+    assert torch.equal(sliced[0], whole[0])
+
+
+@pytest.mark.parametrize("dtype", GRADIENT_LIMITS, ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_saved_logits_have_the_statistics_and_gradients_of_what_is_saved(
+    path: Path, dtype: torch.dtype
+) -> None:
+    if path is Path.HOPPER and DEVICE == "cuda" and dtype == torch.float32:
+        pytest.skip("float32 tiles of the Hopper path are larger than shared memory; it is never chosen")
+    case = random_case(45, 72, 203, dtype)
+    hidden, weight = case.hidden.detach(), case.weight.detach()
+    with tiles.only(path):
+        log_probs, entropy, *_, kept = ops.forward(
+            hidden, weight, case.labels, case.temperature.reciprocal(), IGNORED, 0, 203, True, 0
+        )
+        found = run(case, mode=Mode.SAVED_LOGITS, width=64)
+    active = case.labels != IGNORED
+    logits = torch.zeros(45, 203, device=DEVICE, dtype=torch.float64)
+    logits[active] = kept[: int(active.sum()), :203].double()
+    assert error(logits[active], (hidden.double() @ weight.double().T)[active]) <= GRADIENT_LIMITS[dtype]
+    exact = exact_outputs(logits, case.labels, case.temperature)
+    assert error(log_probs, exact[0]) <= OUTPUT_LIMIT and error(entropy, exact[1]) <= OUTPUT_LIMIT
+    assert torch.equal(found[0], log_probs) and torch.equal(found[1], entropy)
+    d_logits = exact_d_logits(logits, case)
+    assert error(found[2], d_logits @ weight.double()) <= GRADIENT_LIMITS[dtype]
+    assert error(found[3], d_logits.T @ hidden.double()) <= GRADIENT_LIMITS[dtype]
+
+
+@pytest.mark.parametrize("mode", Mode, ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_the_same_bits_twice(path: Path, mode: Mode) -> None:
+    case = random_case(50, 40, 150, torch.float16)
+    with tiles.only(path):
+        first, second = run(case, mode=mode, width=48), run(case, mode=mode, width=48)
+    assert all(torch.equal(left, right) for left, right in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("mode", Mode, ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_rows_left_out_touch_nothing_even_if_they_are_not_finite(path: Path, mode: Mode) -> None:
+    case = random_case(20, 16, 70, torch.float16)
+    with tiles.only(path):
+        clean = run(case, mode=mode)
+        with torch.no_grad():
+            case.hidden[case.labels == IGNORED] = float("nan")
+        case.temperature[case.labels == IGNORED] = 0
+        again = run(case, mode=mode)
+    assert all(torch.equal(left, right) for left, right in zip(clean, again, strict=True))
+
+
+@pytest.mark.parametrize("mode", Mode, ids=str)
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("left_out", ["no rows", "all ignored", "no gradients"])
+def test_nothing_to_work_on(path: Path, mode: Mode, left_out: str) -> None:
+    case = random_case(0 if left_out == "no rows" else 4, 8, 33, torch.float16)
+    case.labels.fill_(IGNORED if left_out == "all ignored" else 3)
+    if left_out == "no gradients":
+        case.d_log_probs.zero_()
+        case.d_entropy.zero_()
+    with tiles.only(path):
+        log_probs, entropy, d_hidden, d_weight = run(case, mode=mode)
+    assert log_probs.shape == entropy.shape == case.labels.shape
+    assert bool(log_probs.any()) == (left_out == "no gradients")
+    assert d_hidden.shape == case.hidden.shape and not d_hidden.any()
+    assert d_weight.shape == case.weight.shape and not d_weight.any()
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("wanted", ["hidden", "weight"])
+def test_a_frozen_input_gets_no_gradient_and_the_other_the_same(path: Path, wanted: str) -> None:
+    case = random_case(20, 16, 70, torch.float16)
+    with tiles.only(path):
+        _, _, d_hidden, d_weight = run(case)
+        (case.weight if wanted == "hidden" else case.hidden).requires_grad_(False)
+        outputs = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
+        upstream = (case.d_log_probs, case.d_entropy)
+        (found,) = torch.autograd.grad(outputs, getattr(case, wanted), upstream)
+    assert torch.equal(found, d_hidden if wanted == "hidden" else d_weight)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("used", [0, 1], ids=["log_probs", "entropy"])
+def test_one_result_used_alone_is_as_the_other_with_a_zero_gradient(path: Path, used: int) -> None:
+    case = random_case(20, 16, 70, torch.float16)
+    (case.d_entropy if used == 0 else case.d_log_probs).zero_()
+    with tiles.only(path):
+        expected = run(case)[2:]
+        outputs = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
+        upstream = (case.d_log_probs, case.d_entropy)[used]
+        found = torch.autograd.grad(outputs[used], (case.hidden, case.weight), upstream)
+    assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_strided_and_batched_inputs(path: Path) -> None:
+    case = random_case(12, 16, 70, torch.float16)
+    hidden = case.hidden.detach().repeat_interleave(2, 1).reshape(3, 4, 32)[..., ::2].requires_grad_()
+    weight = case.weight.detach().T.contiguous().T.requires_grad_()
+    labels = case.labels.int().reshape(3, 4)
+    with tiles.only(path):
+        expected = run(case)
+        outputs = linear_cross_entropy(hidden, weight, labels, case.temperature.reshape(3, 4))
+        upstream = (case.d_log_probs.reshape(3, 4), case.d_entropy.reshape(3, 4))
+        found = [*outputs, *torch.autograd.grad(outputs, (hidden, weight), upstream)]
+    assert all(
+        torch.equal(left.reshape(right.shape), right) for left, right in zip(found, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_number_is_a_temperature_for_every_row(path: Path) -> None:
+    case = random_case(12, 16, 70, torch.float16)
+    case.temperature.fill_(0.75)
+    with tiles.only(path):
+        expected = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
+        for temperature in (0.75, torch.tensor(0.75, device=DEVICE)):
+            found = linear_cross_entropy(case.hidden, case.weight, case.labels, temperature)
+            assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+    logits = case.hidden.detach().double() @ case.weight.detach().double().T
+    assert error(expected[1].detach(), exact_outputs(logits, case.labels, 0.75)[1]) <= OUTPUT_LIMIT
+
+
+def test_reductions() -> None:
+    case = random_case(12, 16, 70, torch.float32)
+    inputs = (case.hidden, case.weight, case.labels, 1.0)
+    each, entropy = linear_cross_entropy(*inputs)
+    for reduction, exact in (("sum", each.sum()), ("mean", each.sum() / 8), ("NONE", each)):
+        found, same = linear_cross_entropy(*inputs, reduction)
+        torch.testing.assert_close(found, exact)
+        assert torch.equal(same, entropy)
+    ignored = torch.full_like(case.labels, IGNORED)
+    assert linear_cross_entropy(case.hidden, case.weight, ignored, 1.0, "mean")[0] == 0
+
+
+def test_another_ignored_label() -> None:
+    case = random_case(12, 16, 70, torch.float32)
+    expected = linear_cross_entropy(case.hidden, case.weight, case.labels)
+    labels = case.labels.where(case.labels != IGNORED, 70)
+    found = linear_cross_entropy(case.hidden, case.weight, labels, ignore_index=70)
+    assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+
+
+def test_without_gradients_no_logits_are_kept() -> None:
+    case = random_case(12, 16, 70, torch.float16)
+    with torch.no_grad():
+        recomputed = linear_cross_entropy(case.hidden, case.weight, case.labels)
+        saved = linear_cross_entropy(case.hidden, case.weight, case.labels, mode=Mode.SAVED_LOGITS)
+    assert all(torch.equal(left, right) for left, right in zip(recomputed, saved, strict=True))
+
+
+def test_autocast_casts_both_as_a_linear_layer() -> None:
+    case = random_case(12, 16, 70, torch.float32)
+    halves = random_case(12, 16, 70, torch.bfloat16)
+    expected = run(halves)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        outputs = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
+    upstream = (case.d_log_probs, case.d_entropy)
+    found = [*outputs, *torch.autograd.grad(outputs, (case.hidden, case.weight), upstream)]
+    assert found[2].dtype == found[3].dtype == torch.float32
+    assert all(torch.equal(left, right.float()) for left, right in zip(found, expected, strict=True))

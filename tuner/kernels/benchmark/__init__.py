@@ -1,0 +1,1 @@
+"""The output heads measured side by side: ``python -m tuner.kernels.benchmark``."""

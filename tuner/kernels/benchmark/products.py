@@ -1,0 +1,42 @@
+"""The matrix products alone: the floor under every head.
+
+T: rows (tokens). V: vocabulary entries. H: hidden size. N: entries of a slice.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from tuner.kernels.benchmark.problem import Problem
+
+WIDTH = 8192  # vocabulary entries of one slice
+_BURST = 8192  # rows, columns and depth of the product that shows the device's rate
+BURST_FLOP = 2 * _BURST**3
+
+
+def bare_products(problem: Problem) -> dict[str, Callable[[], object]]:
+    """Each product over the whole vocabulary in slices, the results kept or overwritten."""
+    hidden_TH, weight_VH = problem.hidden_TH.detach(), problem.weight_VH.detach()
+    logits_TN = hidden_TH.new_empty((hidden_TH.shape[0], WIDTH)).normal_()
+    d_hidden_TH, d_weight_NH = torch.empty_like(hidden_TH), weight_VH.new_empty((WIDTH, weight_VH.shape[1]))
+    slices = weight_VH.split(WIDTH)
+
+    def logits() -> None:
+        for part_NH in slices:
+            torch.mm(hidden_TH, part_NH.T, out=logits_TN[:, : len(part_NH)])
+
+    def d_hidden() -> None:
+        for part_NH in slices:
+            torch.mm(logits_TN[:, : len(part_NH)], part_NH, out=d_hidden_TH)
+
+    def d_weight() -> None:
+        for part_NH in slices:
+            torch.mm(logits_TN[:, : len(part_NH)].T, hidden_TH, out=d_weight_NH[: len(part_NH)])
+
+    return {"bare logits": logits, "bare d_hidden": d_hidden, "bare d_weight": d_weight}
+
+
+def burst() -> Callable[[], object]:
+    """A product that shows the device's rate: ``BURST_FLOP`` operations."""
+    left, right = (torch.randn(_BURST, _BURST, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    return lambda: left @ right

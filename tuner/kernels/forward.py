@@ -1,0 +1,222 @@
+"""Forward kernels: statistics of logits that never leave the registers, and of logits that exist.
+
+T: rows (tokens). V: vocabulary entries. H: hidden size. S: splits of the vocabulary.
+
+The first is persistent: each program takes items, a row tile and one split of the vocabulary, and carries the
+running statistics of its rows across that split. No atomics, so the same bits twice. The float32
+reference is :func:`tuner.kernels.reference.statistics`.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tuner.kernels.product import TRITON_DTYPES, logits_tile, operand, tile_position
+from tuner.kernels.statistics import INTERPRETED, LOG2E, LOWEST, add_tile
+from tuner.kernels.tiles import READ_BLOCK, Path, Tile, choose_reading_split, choose_split
+
+
+@triton.jit(do_not_specialize=["T", "row_tiles", "S", "split_tiles"])
+def _statistics(
+    hidden,
+    weight,
+    saved,  # [T, saved_stride], written where SAVE; of no meaning beyond V
+    labels,
+    inverse_temperature,
+    partials,  # [4, S, T]
+    T,
+    V,
+    H,
+    hidden_stride,
+    weight_stride,
+    saved_stride,
+    row_tiles,
+    S,
+    split_tiles,
+    SAVE: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    STAGES: tl.constexpr,
+    GROUP: tl.constexpr,
+    DTYPE: tl.constexpr,
+):
+    for item in tl.range(tl.program_id(0), row_tiles * S, tl.num_programs(0)):
+        row_tile, split = tile_position(item, row_tiles, S, GROUP)
+        rows = row_tile * ROWS + tl.arange(0, ROWS)
+        valid = rows < T
+        label = tl.load(labels + rows, mask=valid, other=-1)
+        scale = tl.load(inverse_temperature + rows, mask=valid, other=1.0) * LOG2E
+        maximum = tl.full((ROWS,), LOWEST, tl.float32)
+        total = tl.zeros((ROWS,), tl.float32)
+        weighted = tl.zeros((ROWS,), tl.float32)
+        label_logit = tl.zeros((ROWS,), tl.float32)
+        last = tl.minimum((split + 1) * split_tiles, tl.cdiv(V, COLUMNS))
+        for column_tile in tl.range(split * split_tiles, last):
+            first = column_tile * COLUMNS
+            logits = logits_tile(
+                hidden, weight, row_tile * ROWS, first, T, V, H, hidden_stride, weight_stride,
+                DESCRIPTORS, INTERPRETED, ROWS, COLUMNS, DEPTH, STAGES,
+            )  # fmt: skip
+            columns = first + tl.arange(0, COLUMNS)
+            if SAVE:
+                # The statistics of what is kept, or probabilities would not add up to one.
+                kept = logits.to(DTYPE)
+                logits = kept.to(tl.float32)
+                if DESCRIPTORS:
+                    saved.store([row_tile * ROWS, first], kept)
+                else:
+                    inside = valid[:, None] & (columns < saved_stride)[None, :]
+                    target = saved + rows.to(tl.int64)[:, None] * saved_stride + columns[None, :]
+                    tl.store(target, kept, mask=inside)
+            # Branches, not masks: one tile in hundreds ends the vocabulary or has a label in it.
+            if first + COLUMNS > V:
+                logits = tl.where((columns < V)[None, :], logits, LOWEST)
+            maximum, total, weighted = add_tile(maximum, total, weighted, logits, scale)
+            here = (label >= first) & (label < first + COLUMNS)
+            if tl.max(here.to(tl.int32), 0) > 0:
+                label_logit += tl.sum(tl.where(columns[None, :] == label[:, None], logits, 0.0), 1)
+        target = partials + split * T + rows
+        tl.store(target, maximum, mask=valid)
+        tl.store(target + S * T, total, mask=valid)
+        tl.store(target + 2 * S * T, weighted, mask=valid)
+        tl.store(target + 3 * S * T, label_logit, mask=valid)
+
+
+@triton.jit(do_not_specialize=["T", "S", "split_tiles"])
+def _read_statistics(
+    logits,
+    sources,  # the row of ``logits`` that belongs to each row, where GATHER
+    labels,
+    inverse_temperature,
+    partials,  # [4, S, T]
+    T,
+    V,
+    S,
+    split_tiles,
+    logits_stride,
+    GATHER: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0) + tl.arange(0, 1)
+    split = tl.program_id(1)
+    source = row.to(tl.int64)
+    if GATHER:
+        source = tl.load(sources + row)
+    label = tl.load(labels + row)
+    scale = tl.load(inverse_temperature + row) * LOG2E
+    maximum = tl.full((1,), LOWEST, tl.float32)
+    total = tl.zeros((1,), tl.float32)
+    weighted = tl.zeros((1,), tl.float32)
+    last = tl.minimum((split + 1) * split_tiles, tl.cdiv(V, BLOCK))
+    for tile in range(split * split_tiles, last):
+        columns = tile * BLOCK + tl.arange(0, BLOCK)[None, :]
+        x = tl.load(logits + source[:, None] * logits_stride + columns, mask=columns < V, other=float("-inf"))
+        x = x.to(tl.float32)
+        # A filtered entry is -inf: probability zero, and 0 * -inf would be NaN.
+        x = tl.where(x < LOWEST, LOWEST, x)
+        maximum, total, weighted = add_tile(maximum, total, weighted, x, scale)
+    first = split * split_tiles * BLOCK
+    inside = (label >= first) & (label < tl.minimum(last * BLOCK, V))
+    label_logit = tl.load(logits + source * logits_stride + label, mask=inside, other=0.0)
+    target = partials + split * T + row
+    tl.store(target, maximum)
+    tl.store(target + S * T, total)
+    tl.store(target + 2 * S * T, weighted)
+    tl.store(target + 3 * S * T, label_logit.to(tl.float32))
+
+
+def partial_statistics(
+    path: Path,
+    tile: Tile,
+    hidden_TH: Tensor,
+    weight_VH: Tensor,
+    labels_T: Tensor,
+    inverse_temperature_T: Tensor,
+    saved_TV: Tensor | None,
+) -> Tensor:
+    """Statistics of each split of the vocabulary, ``[4, S, T]`` in float32.
+
+    Args:
+        path: which loads.
+        tile: what one program computes at a time.
+        hidden_TH: at least one row; the last dimension contiguous, as in ``weight_VH``.
+        weight_VH: same dtype.
+        labels_T: int32; a label outside ``[0, V)`` is found nowhere, its logit is zero.
+        inverse_temperature_T: float32.
+        saved_TV: takes the logits in its dtype; contiguous, its rows at least V and shorter than the
+            last tile; None keeps none.
+    """
+    tokens, hidden = hidden_TH.shape
+    vocabulary = weight_VH.shape[0]
+    split = choose_split(tile, tokens, vocabulary)
+    row_tiles = triton.cdiv(tokens, tile.rows)
+    partials_4ST = torch.empty((4, split.count, tokens), device=hidden_TH.device, dtype=torch.float32)
+    saved = hidden_TH if saved_TV is None else saved_TV
+    saved_block = (tile.rows, tile.depth if saved_TV is None else tile.columns)
+    with torch.cuda.device_of(hidden_TH):
+        _statistics[(min(tile.programs, row_tiles * split.count),)](
+            operand(path, hidden_TH, (tile.rows, tile.depth)),
+            operand(path, weight_VH, (tile.columns, tile.depth)),
+            operand(path, saved, saved_block),
+            labels_T,
+            inverse_temperature_T,
+            partials_4ST,
+            tokens,
+            vocabulary,
+            hidden,
+            hidden_TH.stride(0),
+            weight_VH.stride(0),
+            saved.stride(0),
+            row_tiles,
+            split.count,
+            split.tiles,
+            SAVE=saved_TV is not None,
+            DESCRIPTORS=path is Path.HOPPER,
+            INTERPRETED=INTERPRETED,
+            ROWS=tile.rows,
+            COLUMNS=tile.columns,
+            DEPTH=tile.depth,
+            STAGES=tile.stages,
+            GROUP=tile.group,
+            DTYPE=TRITON_DTYPES[saved.dtype],
+            num_warps=tile.warps,
+            num_stages=tile.stages,
+        )
+    return partials_4ST
+
+
+def partial_statistics_of(
+    logits_TV: Tensor, sources_R: Tensor | None, labels_R: Tensor, inverse_temperature_R: Tensor
+) -> Tensor:
+    """Statistics of each split of the vocabulary of logits that exist, ``[4, S, R]`` in float32.
+
+    Args:
+        logits_TV: the last dimension contiguous; an entry may be -inf.
+        sources_R: int64, its rows that are read; None: all.
+        labels_R: int32.
+        inverse_temperature_R: float32.
+    """
+    (tokens,), vocabulary = labels_R.shape, logits_TV.shape[1]
+    split = choose_reading_split(logits_TV.device, tokens, vocabulary)
+    partials_4SR = torch.empty((4, split.count, tokens), device=logits_TV.device, dtype=torch.float32)
+    with torch.cuda.device_of(logits_TV):
+        _read_statistics[(tokens, split.count)](
+            logits_TV,
+            logits_TV if sources_R is None else sources_R,
+            labels_R,
+            inverse_temperature_R,
+            partials_4SR,
+            tokens,
+            vocabulary,
+            split.count,
+            split.tiles,
+            logits_TV.stride(0),
+            GATHER=sources_R is not None,
+            BLOCK=READ_BLOCK,
+            num_warps=8,
+        )
+    return partials_4SR
