@@ -1,7 +1,7 @@
 """GPU profiles, their names, and the GPU of this machine."""
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,6 +142,64 @@ def test_measured_figures_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert measured.usable_bytes == 143000 * MIB
     assert measured.memory_bytes_per_s == pytest.approx(4.3005e12)
     assert measured.context_bytes is None
+
+
+def test_a_file_is_a_profile_too(tmp_path: Path) -> None:
+    file = tmp_path / "Mine.YAML"
+    file.write_text(GOOD + MEASURED, encoding="utf-8")
+    gpu = find_gpu(str(file))
+    assert gpu.measured is not None
+    assert gpu.capacity_bytes == 143000 * MIB
+    assert replace(gpu, measured=None) == find_gpu("h200")
+    assert gpu.limited_to(GIB).capacity_bytes == GIB
+    assert gpu.limited_to(1000 * GIB).capacity_bytes == gpu.capacity_bytes
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "stands"),
+    [
+        (("memory_mib: 143771", "memory_mib: -1"), "memory_mib", "memory_mib:"),
+        (("host_gb_per_s: 64 ", "host_gb_per_s: .inf "), "host_gb_per_s", "host_gb_per_s:"),
+        (("usable_mib: 143000", "usable_mib: .nan"), "usable_mib", "usable_mib:"),
+        (("  memory_gb_per_s: 4300.5", "  memory_gb_per_s: -2"), "memory_gb_per_s", "memory_gb_per_s: -2"),
+        (("  usable_mib", "  fan_rpm: 1\n  usable_mib"), "fan_rpm", "fan_rpm:"),
+        (('  date: "2026-01-31"\n', ""), "date", "measured:"),
+        (("names: [h200-sxm, ", "names: [7, "), "names", "names:"),
+    ],
+)
+def test_a_users_profile_is_told_what_is_wrong_and_where(
+    change: tuple[str, str], key: str, stands: str, tmp_path: Path
+) -> None:
+    text = GOOD + MEASURED
+    assert change[0] in text
+    file = tmp_path / "mine.yaml"
+    file.write_text(text.replace(*change), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        find_gpu(str(file))
+    assert caught.value.key == key
+    location = caught.value.location
+    assert location is not None and location.line is not None
+    assert location.source == str(file)
+    assert file.read_text().splitlines()[location.line - 1].strip().startswith(stands)
+
+
+def test_a_file_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        find_gpu(str(tmp_path / "none.yaml"))
+    (tmp_path / "folder.yml").mkdir()
+    with pytest.raises(InputError, match="directory"):
+        find_gpu(str(tmp_path / "folder.yml"))
+    large = tmp_path / "large.yaml"
+    large.write_text("a: " + "x" * 300_000, encoding="utf-8")
+    with pytest.raises(InputError, match="larger than the limit"):
+        find_gpu(str(large))
+    for broken in ("a: [", "[" * 5000, "- 1\n", "a: *b\n"):
+        large.write_text(broken, encoding="utf-8")
+        with pytest.raises(InputError):
+            find_gpu(str(large))
+    large.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="not valid YAML"):
+        find_gpu(str(large))
 
 
 @pytest.mark.parametrize(

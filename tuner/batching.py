@@ -45,8 +45,8 @@ def step_tokens(batch: Batch, engine: Engine) -> int:
 def overshoot(budget: int, longest: int, sequences: int) -> float:
     r"""Largest micro-batch over the budget, for releases that only derive a count from it.
 
-    Such releases make :math:`k = \lceil \text{tokens} / B \rceil` micro-batches
-    and balance whole sequences between them, so that :math:`m` equally long sequences put
+    Such releases make :math:`k = \lceil t / B \rceil` micro-batches of :math:`t` tokens and a budget of
+    :math:`B`, and balance whole sequences between them, so that :math:`m` equally long sequences put
     :math:`\lceil m / k \rceil` into the fullest. The worst length below the longest one that still
     gives :math:`k` is :math:`l = \min(L, k B / m)`; the factor is the worst
     :math:`\lceil m / k \rceil \, l / B` over all :math:`m` and :math:`k`, reached with one sequence

@@ -8,18 +8,20 @@ from tuner.errors import InputError
 class DType(Enum):
     """A number format; its value is the name PyTorch gives it."""
 
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
-    FLOAT8 = "float8"
+    FLOAT32 = "float32", 4
+    BFLOAT16 = "bfloat16", 2
+    FLOAT16 = "float16", 2
+    FLOAT8 = "float8", 1
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of one element."""
-        return _BYTES[self]
+    bytes: int  # of one element
 
+    def __new__(cls, name: str, size: int) -> "DType":
+        """A member with the value ``name``."""
+        member = object.__new__(cls)
+        member._value_ = name
+        member.bytes = size
+        return member
 
-_BYTES = {DType.FLOAT32: 4, DType.BFLOAT16: 2, DType.FLOAT16: 2, DType.FLOAT8: 1}
 
 _SHORT_NAMES = {"bf16", "fp16", "fp32", "fp8"}
 

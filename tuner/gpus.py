@@ -1,4 +1,4 @@
-"""GPUs: bundled profiles by name, and the GPU of this machine.
+"""GPUs: bundled profiles by name, profiles in files, and the GPU of this machine.
 
 A profile states what datasheets and drivers do, in their units, which are part of the keys:
 
@@ -11,6 +11,9 @@ A profile states what datasheets and drivers do, in their units, which are part 
     over more than two of them crosses it.
 ``dense_bf16_tflop_per_s``, ``dense_fp8_tflop_per_s``
     peaks with FP32 accumulation, without sparsity.
+``measured``
+    what one such card really gave, with ``date`` and ``versions``: ``usable_mib``, ``context_mib``, and
+    rates under the same names, see :class:`~tuner.hardware.MeasuredGpu`.
 """
 
 import os
@@ -20,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner import resources
-from tuner.errors import InputError
+from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.units import GIGA, MIB, TERA
@@ -44,22 +47,23 @@ _REQUIRED: resources.Kinds = {
     "source": str,
 }
 _OPTIONAL: resources.Kinds = {"device_names": list, "dense_fp8_tflop_per_s": _Number, "measured": dict}
-_MEASURED: resources.Kinds = {"usable_mib": int, "context_mib": int, **_RATES}
+_MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES}
+_SUFFIXES = (".yaml", ".yml")
 
 
 def find_gpu(name: str | None) -> Gpu:
-    """The GPU of a name, of this machine, or an assumed one.
+    """The GPU of a name or a file, of this machine, or an assumed one.
 
     Args:
-        name: a profile's name or the driver's name for the card, in any case; None: the first GPU
-            that the driver of this machine reports, else an assumed card of 80 GB, whose
-            ``evidence`` then is ``HEURISTIC``.
+        name: a profile's name or the driver's name for the card, in any case, or a profile's file, which
+            ends in ``.yaml``; None: the first GPU that the driver of this machine reports, else an assumed
+            card of 80 GB, whose ``evidence`` then is ``HEURISTIC``.
 
     Raises:
-        InputError: no profile has this name, or none describes this machine's GPU.
+        InputError: no profile has this name, the file holds none, or none describes this machine's GPU.
     """
     if name is not None:
-        return _named(name)
+        return _read(Path(name)) if name.lower().endswith(_SUFFIXES) else _named(name)
     found = _local_gpu()
     return found or replace(_named(_ASSUMED), name="assumed 80 GB GPU", evidence=Evidence.HEURISTIC)
 
@@ -78,7 +82,10 @@ def _named(name: str) -> Gpu:
     names = gpu_names()
     near = get_close_matches(_normal(name), names, n=3)
     suggestion = f"; near it: {', '.join(near)}" if near else ""
-    raise InputError(f"no GPU {name!r} is known{suggestion}", hint="--gpu takes one of " + ", ".join(names))
+    raise InputError(
+        f"no GPU {name!r} is known{suggestion}",
+        hint="--gpu takes the file of a profile or one of " + ", ".join(names),
+    )
 
 
 def _find(name: str) -> Gpu | None:
@@ -103,7 +110,12 @@ def _files() -> Iterator[Path]:
 
 
 def _content(file: Path) -> dict[str, Any]:
-    return resources.read_profile(file, required=_REQUIRED, optional=_OPTIONAL)
+    content = resources.read_profile(file, required=_REQUIRED, optional=_OPTIONAL)
+    for key in ("names", "device_names"):
+        if not all(isinstance(name, str) and name for name in content.get(key, [])):
+            location = Location(source=str(file), line=resources.line_of(file, (key,)))
+            raise InputError("must be names, each a text of its own", location=location, key=key)
+    return content
 
 
 def _read(file: Path) -> Gpu:
@@ -126,17 +138,18 @@ def _read(file: Path) -> Gpu:
 
 
 def _measured(content: Any, file: Path) -> MeasuredGpu:
-    resources.check_keys(content, file=file, required={"date": str, "versions": dict}, optional=_MEASURED)
+    required: resources.Kinds = {"date": str, "versions": dict}
+    resources.check_keys(content, file=file, required=required, optional=_MEASURED, section=("measured",))
 
     def scaled(key: str, unit: int) -> float | None:
         return content[key] * unit if key in content else None
 
-    usable, context = content.get("usable_mib"), content.get("context_mib")
+    usable, context = scaled("usable_mib", MIB), scaled("context_mib", MIB)
     return MeasuredGpu(
         date=content["date"],
         versions=tuple((str(what), str(version)) for what, version in content["versions"].items()),
-        usable_bytes=None if usable is None else usable * MIB,
-        context_bytes=None if context is None else context * MIB,
+        usable_bytes=None if usable is None else round(usable),
+        context_bytes=None if context is None else round(context),
         memory_bytes_per_s=scaled("memory_gb_per_s", GIGA),
         dense_bf16_flop_per_s=scaled("dense_bf16_tflop_per_s", TERA),
         link_bytes_per_s=scaled("link_gb_per_s", GIGA),

@@ -1,22 +1,23 @@
 """The GPU and the machines it stands in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.evidence import Evidence
+from tuner.hashing import hashed_once
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredGpu:
-    """What was read off one real card; None where it was not measured."""
+    """What was read off one real card; None where it was not measured. Rates are those that were reached."""
 
     date: str  # ISO 8601
     versions: tuple[tuple[str, str], ...]  # of driver, CUDA, PyTorch, ...
     usable_bytes: int | None = None  # total that CUDA hands out, less than the driver's total
-    context_bytes: int | None = None  # taken by one process before its first tensor
-    memory_bytes_per_s: float | None = None
-    dense_bf16_flop_per_s: float | None = None
-    link_bytes_per_s: float | None = None
-    host_bytes_per_s: float | None = None
+    context_bytes: int | None = None  # of a process that has trained, beside its allocator and NCCL
+    memory_bytes_per_s: float | None = None  # read and written by a copy on the card
+    dense_bf16_flop_per_s: float | None = None  # of large matrix products, for a second on end
+    link_bytes_per_s: float | None = None  # of gathering a decoder layer, its start taken off
+    host_bytes_per_s: float | None = None  # from and to page-locked memory, the slower way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,19 @@ class Gpu:
     source: str = ""
     measured: MeasuredGpu | None = None
 
+    @property
+    def capacity_bytes(self) -> int:
+        """Memory that processes can have: what CUDA hands out where that was measured, else the total."""
+        usable = None if self.measured is None else self.measured.usable_bytes
+        return self.memory_bytes if usable is None else usable
 
+    def limited_to(self, size: int) -> "Gpu":
+        """The same card with no more memory than ``size`` bytes."""
+        measured = None if self.measured is None else replace(self.measured, usable_bytes=None)
+        return replace(self, memory_bytes=min(self.capacity_bytes, size), measured=measured)
+
+
+@hashed_once
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
     """The GPUs a job runs on."""

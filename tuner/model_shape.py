@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from tuner.hashing import hashed_once
 from tuner.traced_layers import TracedModel
 
 
@@ -76,6 +77,7 @@ class LogitCopies:
     backward: int = 0  # most at once in the backward pass, beyond what was saved and the gradient given
 
 
+@hashed_once
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
     """A decoder-only transformer. All sizes are element counts, not bytes.
@@ -177,7 +179,7 @@ class ModelShape:
         """One normalisation of hidden width."""
         return self.hidden * (2 if self.norm_bias else 1)
 
-    @property
+    @cached_property
     def attention_parameters(self) -> int:
         """Softmax attention block of one layer, with its biases and query/key norms."""
         if self.latent is not None:

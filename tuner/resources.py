@@ -1,10 +1,13 @@
 """The files that ship with the package but are not Python: where they lie, and reading profiles."""
 
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 from tuner.errors import InputError, Location
+from tuner.units import KIB
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -41,6 +44,7 @@ def _data(name: str) -> Path:
 
 
 Kinds = Mapping[str, "type | tuple[type, ...]"]
+_MOST_BYTES = 256 * KIB  # the largest bundled profile has 4
 
 
 def read_profile(file: Path, *, required: Kinds, optional: Kinds) -> dict[str, Any]:
@@ -49,33 +53,72 @@ def read_profile(file: Path, *, required: Kinds, optional: Kinds) -> dict[str, A
     Checked by hand and not by pydantic, whose import takes ten times as long as the reading.
 
     Raises:
-        InputError: not YAML, a key is missing or unknown, or a value is empty or of another type.
+        InputError: no readable file, not YAML, a key is missing or unknown, or a value is unsuitable.
     """
     import yaml
 
+    where = Location(source=str(file))
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        content = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"not valid YAML: {error}", location=Location(source=str(file))) from None
+        content = yaml.load(_text(file), Loader=loader)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", location=where) from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not valid YAML: {error}", location=where) from None
     return check_keys(content, file=file, required=required, optional=optional)
 
 
-def check_keys(content: Any, *, file: Path, required: Kinds, optional: Kinds) -> dict[str, Any]:
+def check_keys(
+    content: Any, *, file: Path, required: Kinds, optional: Kinds, section: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """The mapping itself, once it is sure to have these keys with values of these types.
 
+    Args:
+        content: what should be a mapping.
+        file: it is from.
+        required: keys that must be there, with the types of their values.
+        optional: keys that may be there.
+        section: keys that lead to it in the file.
+
     Raises:
-        InputError: a key is missing or unknown, or a value is empty or of another type.
+        InputError: a key is missing or unknown, or a value is empty, of another type, or a number that is not
+            above zero.
     """
-    location = Location(source=str(file))
+
+    def place(*key: str) -> Location:
+        return Location(source=str(file), line=line_of(file, (*section, *key)))
+
     if not isinstance(content, dict):
-        raise InputError("not a profile: expected a mapping", location=location)
+        raise InputError("not a profile: expected a mapping", location=place())
     known = {**required, **optional}
     for key in sorted(required.keys() - content.keys()):
-        raise InputError("is missing", location=location, key=key)
+        raise InputError("is missing", location=place(), key=key)
     for key, value in content.items():
         if key not in known:
-            raise InputError("is not a key of a profile", location=location, key=str(key))
+            raise InputError("is not a key of a profile", location=place(str(key)), key=str(key))
         if isinstance(value, bool) or not isinstance(value, known[key]) or not value:
-            raise InputError(f"has an unsuitable value: {value!r}", location=location, key=key)
+            raise InputError(f"has an unsuitable value: {shortened(value)}", location=place(key), key=key)
+        if isinstance(value, (int, float)) and not (value > 0 and isfinite(value)):
+            raise InputError(f"must be above zero: {shortened(value)}", location=place(key), key=key)
     return content
+
+
+def _text(file: Path) -> str:
+    if file.stat().st_size > _MOST_BYTES:
+        limit = f"the file is larger than the limit of {_MOST_BYTES // KIB} KiB"
+        raise InputError(limit, location=Location(source=str(file)))
+    return file.read_text(encoding="utf-8")
+
+
+def line_of(file: Path, path: tuple[str, ...]) -> int | None:
+    """Where the last of some keys, each inside the one before, stands; 1-based."""
+    import yaml
+
+    node, line = yaml.compose(_text(file), Loader=yaml.SafeLoader), None
+    for wanted in path:
+        entries = node.value if isinstance(node, yaml.MappingNode) else []
+        found = [(key, value) for key, value in entries if key.value == wanted]
+        if not found:
+            return line
+        line, node = found[-1][0].start_mark.line + 1, found[-1][1]
+    return line

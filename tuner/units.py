@@ -14,6 +14,9 @@ GIGA = 10**9
 TERA = 10**12
 
 _COUNT = re.compile(r"(?P<number>\d+(?:_\d+)*(?:\.\d+)?)\s*(?P<suffix>[kKmMbBgG]?)(?P<binary>i?)")
+_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[MG]i?B)")
+_BYTES = {"MiB": MIB, "GiB": GIB, "MB": MEGA, "GB": GIGA}
+_TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[smh]?)")
 
 
 def parse_count(text: str, *, thousand: int = KILO) -> int:
@@ -36,3 +39,27 @@ def parse_count(text: str, *, thousand: int = KILO) -> int:
     if value < 1 or value != int(value):
         raise InputError(f"{text!r} is not a whole count of at least 1")
     return int(value)
+
+
+def parse_bytes(text: str) -> int:
+    """Read an amount such as ``60GiB``, ``60 GB`` or ``512MiB``.
+
+    Raises:
+        InputError: not a positive amount with a unit.
+    """
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None or not float(match["number"]):
+        raise InputError(f"{text!r} is no amount of memory", hint="write it as 60GiB or 512MiB")
+    return int(float(match["number"]) * _BYTES[match["unit"]])
+
+
+def parse_seconds(text: str) -> float:
+    """Read a time such as ``90``, ``120s``, ``2m`` or ``1h``; without a unit it is in seconds.
+
+    Raises:
+        InputError: not a positive time.
+    """
+    match = _TIME.fullmatch(text.strip())
+    if match is None or not float(match["number"]):
+        raise InputError(f"{text!r} is no time", hint="write it as 120s or 2m")
+    return float(match["number"]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match["unit"]]

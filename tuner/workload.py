@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner.dtypes import DType
 from tuner.hardware import Cluster
+from tuner.hashing import hashed_once
 from tuner.model_shape import ModelShape
 
 
@@ -145,6 +146,7 @@ class Parallelism:
         return self.ulysses * self.context
 
 
+@hashed_once
 @dataclass(frozen=True, kw_only=True)
 class Engine:
     """A trainer engine: one model, sharded, with or without an optimizer."""
@@ -190,6 +192,7 @@ class Engine:
         return self.lora is None
 
 
+@hashed_once
 @dataclass(frozen=True, kw_only=True)
 class OutputHead:
     """Everything between the last hidden states and log-probabilities."""
@@ -262,6 +265,7 @@ class CacheSizing:
     sampler_bytes: int
 
 
+@hashed_once
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
     """The generation engine, one replica per ``tensor * data * pipeline`` GPUs."""
@@ -359,6 +363,7 @@ class Batch:
         return min(self.mini_batch_prompts, self.prompts) * self.responses_per_prompt
 
 
+@hashed_once
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """One reinforcement-learning job, as far as memory and time depend on it."""

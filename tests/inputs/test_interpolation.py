@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from tuner.inputs.interpolation import Resolver, UnresolvedError
 from tuner.inputs.tree import split_key
@@ -53,6 +56,45 @@ TREE: dict[str, Any] = {
 def test_resolves_as_omegaconf_does(key: str) -> None:
     expected = OmegaConf.to_container(OmegaConf.create(TREE), resolve=True)["c"][key]
     value, _ = Resolver(TREE).read(("c", key))
+    assert (type(value), value) == (type(expected), expected)
+
+
+PIECES = [
+    *("${a.b}", "${ a.none }", "${a.flag}", "${c.own}", "${.x}", "${a.zz}", "${oc.select:a.zz,{}}"),
+    *(
+        "${oc.select:a.b,[]}",
+        "\\${a.b}",
+        "${",
+        "${a.text",
+        "a.b",
+        "run-",
+        "{",
+        "}",
+        "[]",
+        ":",
+        ",",
+        " ",
+        "'",
+        '"',
+    ),
+    *("\\", "$", "\n", "é"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join))
+@example("checkpoints/${a.text}/${a.none}")
+@example("${oc.select:a.zz,{}}")
+@example("${oc.select:a.zz,[]}")
+@settings(deadline=None)
+def test_any_text_resolves_as_omegaconf_does(text: str) -> None:
+    tree = {**TREE, "x": text}
+    try:
+        expected = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)["x"]
+    except (OmegaConfBaseException, RecursionError):
+        with pytest.raises(UnresolvedError):
+            Resolver(tree).read(("x",))
+        return
+    value, _ = Resolver(tree).read(("x",))
     assert (type(value), value) == (type(expected), expected)
 
 

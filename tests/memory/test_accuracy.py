@@ -9,6 +9,7 @@ from tests.memory.measured import (
     VERL_FSDP,
     VERL_FSDP_HOLDOUT,
     VERL_FSDP_MORE,
+    VERL_FSDP_ONE_GPU,
     VERL_FSDP_SECOND_HOLDOUT,
 )
 from tuner.accuracy import (
@@ -71,9 +72,21 @@ def test_what_a_pass_adds_is_met(path: Path, cases: int) -> None:
 
 @RECORDINGS
 def test_of_each_recording_reserved_peaks_are_inside_their_intervals(path: Path, cases: int) -> None:
-    found = summarise([compare(case) for case in read_measured(path).cases]).reserved
-    assert found.recorded == cases
-    assert found.share >= 0.95
+    compared = [compare(case) for case in read_measured(path).cases]
+    outside = [row for row in compared if not row.reserved_in_interval]
+    assert not outside, table(outside)
+    assert summarise(compared).reserved.recorded == cases
+
+
+def test_on_one_gpu_all_peaks_but_one_are_met() -> None:
+    """Of an entropy in compiled chunks the formula keeps too much."""
+    compared = [compare(case) for case in read_measured(VERL_FSDP_ONE_GPU).cases]
+    misses = [row for row in compared if abs(row.error) > WORST_PEAK_ERROR]
+    assert [(row.case.entropy_chunking, row.case.pass_) for row in misses] == [(True, "update")]
+    assert {row.case.strategy for row in compared} == {"fsdp", "fsdp2"}
+    found = summarise(compared)
+    assert found.peak.median <= 0.001
+    assert found.reserved.recorded - found.reserved.inside <= 2
 
 
 def test_nearly_every_recorded_reserved_peak_is_inside_its_interval() -> None:

@@ -70,6 +70,18 @@ def test_all_units_but_the_root_hold_it_when_the_embedding_is_differentiated() -
     assert held.bytes == 4 * (ceil(model.parameters / 4) - ceil(root / 4))
 
 
+# -- the first gather --------------------------------------------------------------------------
+
+
+def test_fsdp2_casts_its_share_of_the_first_unit_before_it_gathers() -> None:
+    engine, embedding = fsdp_engine(gpus=8), QWEN25_7B.embedding_parameters
+    first = terms(moments(engine, model=QWEN25_7B, training=False)["first_gather"])
+    assert first["gather_buffer"].bytes == 2 * embedding
+    assert first["cast_shards"].bytes == 2 * ceil(embedding / 8)
+    for other in (replace(engine, stored_dtype=DType.BFLOAT16), fsdp_engine(gpus=1)):
+        assert "cast_shards" not in terms(moments(other, model=QWEN25_7B, training=False)["first_gather"])
+
+
 # -- FSDP1 -------------------------------------------------------------------------------------
 
 
@@ -83,13 +95,118 @@ def test_fsdp1_casts_its_share_of_the_root_before_it_gathers() -> None:
     assert sizes == [2 * (root + ceil(root / 8)), 2 * root]
 
 
-def test_under_fsdp1_the_layer_above_leaves_its_gradient_alone() -> None:
+def test_under_fsdp1_the_layer_above_leaves_no_gradient() -> None:
     found = moments(fsdp_engine(gpus=8, backend=Backend.FSDP))
-    above = terms(found["first_layer_backward"])["unit_above"].bytes
-    assert above == 2 * QWEN25_0_5B.layer_parameters(1)
-    assert "unit_above" not in terms(found["last_layer_backward"])
-    sharded = terms(moments(fsdp_engine(gpus=8))["first_layer_backward"])["unit_above"].bytes
-    assert sharded == 2 * above
+    assert "unit_above" not in terms(found["first_layer_backward"])
+    assert "unit_above" in terms(moments(fsdp_engine(gpus=8))["first_layer_backward"])
+
+
+ROOT = QWEN25_7B.parameters - QWEN25_7B.decoder_parameters
+GATHERED = {"root_unit", "root_gather", "first_units", "layer_unit", "layer_units", "prefetched_layer"}
+
+
+def one_gpu(**changes: Any) -> Engine:
+    return replace(fsdp_engine(gpus=1, backend=Backend.FSDP), **changes)
+
+
+def whole_weights(engine: Engine, *, training: bool) -> dict[str, int]:
+    """The most of every term of weights that are whole."""
+    names = GATHERED | {"unsharded_model", "held_weights"}
+    found: dict[str, int] = {}
+    for moment in moments(engine, model=QWEN25_7B, training=training).values():
+        for name in names & set(terms(moment)):
+            found[name] = max(found.get(name, 0), terms(moment)[name].bytes)
+    return found
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("reshards", [False, True])
+def test_one_gpu_works_with_weights_of_the_compute_dtype_in_place(reshards: bool, training: bool) -> None:
+    engine = one_gpu(stored_dtype=DType.BFLOAT16, reshard_after_forward=reshards)
+    assert whole_weights(engine, training=training) == {}
+    cast = whole_weights(replace(engine, stored_dtype=DType.FLOAT32), training=training)
+    assert set(cast) <= GATHERED
+    assert cast["root_unit"] == cast["root_gather"] == 2 * ROOT
+    assert whole_weights(replace(engine, backend=Backend.FSDP2), training=training)
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_only_shards_keep_the_root_until_the_backward_pass(gpus: int) -> None:
+    engine = fsdp_engine(gpus=gpus, backend=Backend.FSDP)
+    assert ("root_unit" in terms(moments(engine)["forward_end"])) is (gpus > 1)
+
+
+def test_one_gpu_of_several_that_hold_a_copy_each_is_one_gpu() -> None:
+    copies = replace(
+        fsdp_engine(gpus=8, backend=Backend.FSDP),
+        parallel=Parallelism(gpus=8, shard=1),
+        stored_dtype=DType.BFLOAT16,
+    )
+    assert whole_weights(copies, training=True) == {}
+
+
+def test_weights_that_were_offloaded_come_back_beside_those_that_modules_hold() -> None:
+    in_place = one_gpu(stored_dtype=DType.BFLOAT16, param_offload=True)
+    for training in (False, True):
+        found = moments(in_place, model=QWEN25_7B, training=training)
+        assert terms(found["weights_loaded"])["held_weights"].bytes == 2 * QWEN25_7B.parameters
+        for other in (replace(in_place, stored_dtype=DType.FLOAT32), replace(in_place, param_offload=False)):
+            assert "held_weights" not in whole_weights(other, training=training)
+
+
+def test_fetched_weights_stay_where_they_are_not_cast() -> None:
+    fetched = one_gpu(stored_dtype=DType.BFLOAT16, streamed_offload=True)
+    found = moments(fetched, model=QWEN25_7B, training=False)
+    root = terms(found.pop("root_gathered"))
+    assert root["unsharded_model"].bytes + root["root_gather"].bytes == 2 * (QWEN25_7B.parameters + ROOT)
+    assert "weights_loaded" not in found
+    assert {terms(moment)["unsharded_model"].bytes for moment in found.values()} == {2 * QWEN25_7B.parameters}
+    cast = moments(replace(fetched, stored_dtype=DType.FLOAT32), model=QWEN25_7B, training=False)
+    assert all("unsharded_model" not in terms(moment) for moment in cast.values())
+
+
+@pytest.mark.parametrize(
+    ("gpus", "stored", "reduced", "micro_batches", "per_parameter"),
+    [
+        # gradient, its cast, what was reduced in another dtype; gradients that stay are counted apart
+        (1, DType.FLOAT32, DType.FLOAT32, 1, 2 + 4),
+        (1, DType.FLOAT32, DType.BFLOAT16, 1, 2 + 4),
+        (1, DType.FLOAT32, DType.BFLOAT16, 2, 2 + 2 + 4),
+        (1, DType.FLOAT32, DType.FLOAT32, 2, 3 * 2),  # while it is joined; then it is added in place
+        (1, DType.BFLOAT16, DType.FLOAT32, 1, 2 + 4 + 2),
+        (1, DType.BFLOAT16, DType.BFLOAT16, 1, 2 * 2),
+        (2, DType.FLOAT32, DType.FLOAT32, 1, 2 + 4 + 4 / 2),
+        (2, DType.FLOAT32, DType.BFLOAT16, 1, 3 * 2),
+        (2, DType.BFLOAT16, DType.FLOAT32, 2, 2 + 4 + (4 + 2) / 2),
+    ],
+)
+def test_a_gradient_while_fsdp1_joins_and_reduces_it(
+    gpus: int, stored: DType, reduced: DType, micro_batches: int, per_parameter: float
+) -> None:
+    engine = fsdp_engine(gpus=gpus, backend=Backend.FSDP)
+    engine = replace(engine, stored_dtype=stored, reduce_dtype=reduced)
+    found = moments(engine, model=QWEN25_7B, micro_batches=micro_batches)
+    assert terms(found["root_reduce"])["root_reduce"].bytes == per_parameter * ROOT
+    layer = QWEN25_7B.layer_parameters(0)
+    assert terms(found["layer_reduce"])["layer_reduce"].bytes == per_parameter * layer
+
+
+def test_gradients_whose_reduction_is_deferred_are_replaced_one_unit_after_the_other() -> None:
+    engine = one_gpu(deferred_gradient_sync=True)
+    found = moments(engine, model=QWEN25_7B, micro_batches=2)
+    at = {name: terms(moment) for name, moment in found.items()}
+    whole = QWEN25_7B.parameters
+    assert at["forward_end"]["deferred_gradients"].bytes == 2 * whole
+    assert "gradients" not in at["last_layer_backward"]
+    assert at["root_reduce"]["deferred_gradients"].bytes == 2 * ROOT
+    assert at["root_reduce"]["gradients"].bytes == 4 * (whole - ROOT)
+    assert at["optimizer_step"]["gradients"].bytes == 4 * whole
+
+
+def test_adapters_leave_the_root_without_a_gradient() -> None:
+    engine = one_gpu(lora=Lora(rank=8, parameters=2**20))
+    names = {name for moment in moments(engine).values() for name in terms(moment)}
+    assert names.isdisjoint({"root_reduce", "layer_reduce", "head_gradient", "embedding_gradients"})
 
 
 # -- soft-capped logits ------------------------------------------------------------------------

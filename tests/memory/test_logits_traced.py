@@ -1,11 +1,12 @@
 """The output head's tensors against what FakeTensor counts in the code that verl runs.
 
-The functions below are verl 0.9.1's, with the casts that CUDA's autocast makes written out, as the fake
+The functions below are verl's, with the casts that CUDA's autocast makes written out, as the fake
 tensors are on the CPU. flash-attn's cross entropy and the compiled entropy, each one kernel, are stood in
 for by functions that keep and make the same tensors.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -109,10 +110,20 @@ def _head(head: OutputHead, returned: Any, labels: Any, temperature: Any, *, ent
         logits.div_(temperature.to(logits.dtype))
     if head.scaling is Scaling.COPY:
         logits = logits / temperature.to(logits.dtype)
-    found = [entropy_function(head)(logits)] if entropy else []
+    parts = [partial(_entropy, head, logits)] if entropy else []
+    parts.append(partial(_log_probs, head, logits, labels, in_place=not entropy))
+    # Up to 0.8, which scale in place, the entropy comes last, and its backward pass first.
+    return [compute() for compute in (reversed(parts) if head.scaling is Scaling.IN_PLACE else parts)]
+
+
+def _entropy(head: OutputHead, logits: Any) -> Any:
+    return entropy_function(head)(logits)
+
+
+def _log_probs(head: OutputHead, logits: Any, labels: Any, *, in_place: bool) -> Any:
     if head.fused_cross_entropy:
-        return [*found, CrossEntropy.apply(logits, not entropy)]
-    return [*found, log_softmax_row_by_row(logits, labels)]
+        return CrossEntropy.apply(logits, in_place)
+    return log_softmax_row_by_row(logits, labels)
 
 
 def expected(head: OutputHead, *, entropy: bool, training: bool) -> int:

@@ -286,11 +286,23 @@ def test_the_ends_of_every_interval_are_in_order(job: Workload) -> None:
 
 # -- switches ---------------------------------------------------------------------------
 
+
+def reduces_each_micro_batch(engine: Engine) -> Engine:
+    """Without deferral, where that costs memory.
+
+    FSDP1's whole gradients in the compute dtype are no larger than shares in the stored one of few GPUs.
+    """
+    share = engine.stored_dtype.bytes / engine.parallel.shard
+    if engine.backend is Backend.FSDP and engine.compute_dtype.bytes <= share:
+        return engine
+    return replace(engine, deferred_gradient_sync=False)
+
+
 COSTLY: dict[str, Callable[[Workload], Workload]] = {
     "entropy": lambda job: job.with_actor(update=replace(job.actor.update, entropy=False)),
     "prefetch": lambda job: each_engine(job, lambda engine: replace(engine, forward_prefetch=False)),
     "temperature": lambda job: job.with_actor_head(scaling=Scaling.NONE),
-    "deferred": lambda job: each_engine(job, lambda engine: replace(engine, deferred_gradient_sync=False)),
+    "deferred": lambda job: each_engine(job, reduces_each_micro_batch),
     "unsharded": lambda job: each_engine(job, lambda engine: replace(engine, reshard_after_forward=True)),
     "critic": lambda job: replace(job, critic=None),
     "reference": lambda job: replace(job, reference=None),

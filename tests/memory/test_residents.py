@@ -17,7 +17,11 @@ from tests.workloads import (
 )
 from tuner import memory
 from tuner.accuracy import MeasuredCase, read_measured, workload_of
-from tuner.memory.residents import Residents, left_gathered, left_gathered_parameters
+from tuner.dtypes import DType
+from tuner.memory import residents
+from tuner.memory.recorded import Recorded, recorded_workload
+from tuner.memory.residents import Residents, States, left_gathered, left_gathered_parameters
+from tuner.memory.weight_sync import trainer_while_sending
 from tuner.units import MIB
 from tuner.workload import Backend, Engine, Phase, Workload
 
@@ -28,7 +32,7 @@ ROOT_OF_SECOND = QWEN25_7B.head_parameters + QWEN25_7B.norm_parameters
 FIRST, SECOND = Backend.FSDP, Backend.FSDP2
 
 
-def engine_of(backend: Backend, *, gpus: int = 8, **changes: bool) -> Engine:
+def engine_of(backend: Backend, *, gpus: int = 8, **changes: bool | DType) -> Engine:
     return replace(fsdp_engine(gpus=gpus, backend=backend), **changes)  # type: ignore[arg-type]
 
 
@@ -52,6 +56,10 @@ def engine_of(backend: Backend, *, gpus: int = 8, **changes: bool) -> Engine:
         (engine_of(FIRST, reshard_after_forward=False), WHOLE),
         (engine_of(FIRST, reshard_after_forward=False, frees_root=True), WHOLE - ROOT),
         (engine_of(FIRST, gpus=1), 0),
+        (engine_of(FIRST, gpus=1, reshard_after_forward=False), 0),
+        (engine_of(FIRST, gpus=1, streamed_offload=True), 0),
+        (engine_of(FIRST, gpus=1, streamed_offload=True, stored_dtype=DType.BFLOAT16), WHOLE),
+        (engine_of(FIRST, gpus=1, param_offload=True, stored_dtype=DType.BFLOAT16), 0),
         (megatron_engine(gpus=8, tensor=2), 0),
     ],
 )
@@ -126,6 +134,51 @@ def test_before_the_first_pass_there_are_weights_alone() -> None:
     workload = ppo_7b().with_actor_engine(backend=FIRST)
     names = [term.name for term in Residents.of(workload).at_start if term.bytes]
     assert names == ["actor_parameters", "critic_parameters", "trainer_context", "communicators"]
+
+
+def test_equal_workloads_are_not_taken_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One remembers what its numbers were computed from, the other does not; equal hashes change nothing."""
+    monkeypatch.setattr(residents._Same, "__hash__", lambda _: 0)
+    workload = grpo_7b()
+    recorded = recorded_workload(workload)
+    assert recorded == workload
+    for job, remembers in ((workload, False), (recorded, True)):
+        count = dict(Residents.of(job).actor.parameters.symbols)["N"]
+        assert isinstance(count, Recorded) is remembers
+
+
+ALONE = engine_of(FIRST, gpus=1, param_offload=True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "idle", "at_start"),
+    [
+        (ALONE, False, True),
+        (replace(ALONE, stored_dtype=DType.BFLOAT16), True, True),
+        (replace(ALONE, backend=SECOND, stored_dtype=DType.BFLOAT16), False, False),
+        (engine_of(FIRST, gpus=2, param_offload=True, stored_dtype=DType.BFLOAT16), False, False),
+        (replace(ALONE, param_offload=False), True, True),
+    ],
+)
+def test_modules_of_one_gpu_hold_offloaded_weights(engine: Engine, idle: bool, at_start: bool) -> None:
+    """From the engine's construction on; a forward pass lets go of them where it casts them."""
+    states = States.of(QWEN25_7B, engine, "actor")
+    assert (states.parameters in states.idle) is idle
+    assert (states.parameters in states.at_start) is at_start
+    sync = replace(grpo_7b().sync, offloads_first=True, stages_weights=False)
+    assert (states.parameters in trainer_while_sending(states, sync)) is idle
+
+
+def test_a_fetched_reference_stays_from_construction_on() -> None:
+    workload = grpo_7b()
+    assert workload.reference is not None
+    engine = engine_of(FIRST, gpus=1, streamed_offload=True, stored_dtype=DType.BFLOAT16)
+    workload = workload.with_reference(engine=engine)
+    others = {phase.phase for phase in memory.estimate(workload).phases} - {Phase.REF_LOG_PROB}
+    assert _phases(workload, "reference_gathered") == others
+    held = {term.name: term.bytes for term in Residents.of(workload).at_start}
+    assert held["reference_gathered"] == 2 * WHOLE
+    assert _with(workload, Phase.REF_LOG_PROB)["unsharded_model"] == 2 * WHOLE
 
 
 RECORDED = [

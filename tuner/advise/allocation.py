@@ -57,7 +57,7 @@ def _when_short(advice: Advice, tensor: Tensor) -> list[Finding]:
     phases = [advice.estimate.phase(phase) for phase in tensor.phases]
     peak = max((phase.peak_bytes for phase in phases if phase is not None), default=0)
     gpu = workload.cluster.gpu
-    smaller = replace(gpu, memory_bytes=min(gpu.memory_bytes, max(1, peak - 1)))
+    smaller = gpu.limited_to(max(1, peak - 1))
     short = replace(workload, cluster=replace(workload.cluster, gpu=smaller))
     return rules.run(Case.of(short, headroom=advice.headroom))
 

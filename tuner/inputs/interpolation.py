@@ -6,6 +6,7 @@ variable, clock or user code is touched.
 """
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -16,13 +17,20 @@ MAX_DEPTH = 64  # of interpolations that point at interpolations
 MAX_STEPS = 2_000  # values looked at for one read
 MISSING = "???"  # OmegaConf's mark for a value that must still be given
 
-# The two forms that nearly all interpolations have; the rest is left to OmegaConf's parser.
-_NODE = re.compile(r"\$\{\s*(\.*[\w$]+(?:\.[\w$]+)*)\s*\}", re.ASCII)
+# The forms that nearly all interpolations have; the rest is left to OmegaConf's parser.
+_KEY = r"\.*[\w$]+(?:\.[\w$]+)*"
+_NODE = re.compile(rf"\$\{{\s*({_KEY})\s*\}}", re.ASCII)
 _SELECT = re.compile(
-    r"\$\{\s*oc\.select\s*:\s*(\.*[\w$]+(?:\.[\w$]+)*)\s*,\s*((?i:null|true|false)|0|[1-9]\d*)\s*\}",
-    re.ASCII,
+    rf"\$\{{\s*oc\.select\s*:\s*({_KEY})\s*,\s*((?i:null|true|false)|0|[1-9]\d*|\{{\}}|\[\])\s*\}}", re.ASCII
 )
-_WORDS = {"null": None, "true": True, "false": False}
+_TEXT = re.compile(rf"(?:[^\\$]|\$\{{\s*{_KEY}\s*\}})+", re.ASCII)
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "null": lambda: None,
+    "true": lambda: True,
+    "false": lambda: False,
+    "{}": dict,
+    "[]": list,
+}
 
 
 class UnresolvedError(Exception):
@@ -146,8 +154,10 @@ class Resolver:
         select = _SELECT.fullmatch(text)
         if select is not None:
             word = select[2].lower()
-            default = _WORDS[word] if word in _WORDS else int(word)
+            default = _CONSTANTS[word]() if word in _CONSTANTS else int(word)
             return resolver(name="oc.select", args=(select[1], default), args_str=())
+        if _TEXT.fullmatch(text):
+            return _NODE.sub(lambda found: str(node(found[1])), text)
         return _parse(text, node, resolver)
 
 

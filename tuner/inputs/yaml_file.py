@@ -40,7 +40,7 @@ def read_yaml(file: FilePath) -> Document:
     Raises:
         InputError: the file cannot be read, is not YAML, is too large, or its top is not a mapping.
     """
-    return parse_yaml(_read_text(file), source=str(file))
+    return parse_yaml(read_text(file), source=str(file))
 
 
 def parse_yaml(text: str, *, source: str) -> Document:
@@ -64,7 +64,12 @@ def parse_yaml(text: str, *, source: str) -> Document:
     return Document(source=source, tree=content or {}, locations=builder.locations, package=package)
 
 
-def _read_text(file: FilePath) -> str:
+def read_text(file: FilePath) -> str:
+    """The text of a file, or of standard input where it is ``-``.
+
+    Raises:
+        InputError: it is no file of text, or too large.
+    """
     where = Location(source=str(file))
     try:
         if file.is_dir():

@@ -129,10 +129,11 @@ def match(tensor: Tensor, failed: FailedAllocation) -> Match | None:
 
     .. math:: T = bytes / (f_1 f_2 \ldots b)
 
-    A micro-batch that is packed up to a budget is more than half full, since :math:`k` micro-batches
-    are made of more than :math:`k - 1` budgets, and one of a fixed number of sequences runs out of
-    memory when they have grown. So a number of tokens between a half and a whole micro-batch says
-    something; a smaller one can be found for any size.
+    Micro-batches are packed up to a budget. Where there is more than one, the fullest is more than half
+    full, since :math:`k` micro-batches are made of more than :math:`k - 1` budgets; a single one may hold
+    any number of tokens. One of a fixed number of sequences runs out of memory when they have grown. So a
+    number of tokens between a half and a whole micro-batch says something; a smaller one can be found for
+    any size.
     """
     unit, full = tensor.unit_bytes, tensor.tokens
     if full is None:

@@ -1,6 +1,7 @@
 """What one GPU of a rollout replica holds, how many sequences that is good for, and whether it starts."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 from tuner.memory.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
@@ -30,6 +31,7 @@ class RolloutMemory:
         return max(0, self.running_sequences - self.concurrent_sequences)
 
 
+@lru_cache(maxsize=256)  # the estimate asks for it, and so do the time model and the rules
 def rollout_memory(workload: Workload) -> RolloutMemory:
     """The engine's memory on one GPU.
 
@@ -69,20 +71,9 @@ def _kept(share: CacheShare) -> int:
     return weights + (max(0, share.cache) if rollout.sleeps_with_cache else 0)
 
 
-def cache_problem(workload: Workload) -> str | None:
-    """Why the engine's cache would be too small for it to start, None where it is not.
-
-    Only for certain: sizes that are not derived are taken at the low end, and of two cores the one that
-    leaves more. vLLM refuses a cache that cannot hold one sequence of the length it is built for.
-
-    Source: vLLM ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
-    """
-    return _cache_problem(workload, max(share.cache for share in least_shares(workload)))
-
-
 def start_doubt(workload: Workload) -> str | None:
     """Why the engine may not start although it can: its cache is only large enough at its largest."""
-    if start_problems(workload) or _cache_problem(workload, CacheShare(workload).cache) is None:
+    if start_problems(workload) or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
         return None
     share, older = least_shares(workload)[0], workload.rollout.older_core
     if older is not None and _cache_problem(workload, share.cache) is not None:
@@ -114,14 +105,19 @@ def _cache_problem(workload: Workload, cache: int) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)  # what is a doubt depends on it as well
 def start_problems(workload: Workload) -> tuple[str, ...]:
     """Why the engine would not start, whatever the trainer does later.
 
-    Its cache is too small, or less is free than vLLM asks for: 0.9.1 and later stop then.
+    Its cache is too small, or less is free than vLLM asks for: 0.9.1 and later stop then. Only for certain:
+    sizes that are not derived are taken at the low end, and of two cores the one that leaves more. vLLM
+    refuses a cache that cannot hold one sequence of the length it is built for.
 
-    Source: vLLM ``v1/worker/gpu_worker.py`` (``init_device``), ``v1/worker/utils.py`` (``request_memory``).
+    Source: vLLM ``v1/worker/gpu_worker.py`` (``init_device``), ``v1/worker/utils.py`` (``request_memory``),
+    ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
     """
-    found = [cache_problem(workload)]
-    if not any(share.starts_free for share in least_shares(workload)):
+    least = least_shares(workload)
+    found = [_cache_problem(workload, max(share.cache for share in least))]
+    if not any(share.starts_free for share in least):
         found.append("the rollout engine asks at its start for more memory than the trainer leaves free")
     return tuple(problem for problem in found if problem is not None)

@@ -3,7 +3,7 @@
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.memory.engine_memory import RolloutMemory
-from tuner.memory.overhead import CONTEXT, CUDA_GRAPHS, NCCL_CODE, NCCL_KERNEL, interval_of
+from tuner.memory.overhead import CUDA_GRAPHS, NCCL_CODE, NCCL_KERNEL, context, interval_of
 from tuner.memory.rollout import (
     DEFAULT_CAPTURE_SIZES,
     CacheShare,
@@ -85,7 +85,7 @@ def graphs_term(workload: Workload, memory: RolloutMemory, *, counted: bool = Fa
 def process_term(workload: Workload, *, counted: bool = False) -> Term:
     """Context and communicator of the engine's process; ``counted`` as for graphs."""
     parts = engine_process(workload)
-    loaded = {CONTEXT: "c_x", NCCL_CODE: "c_n", NCCL_KERNEL: "c_k"}
+    loaded = {context(workload.cluster.gpu): "c_x", NCCL_CODE: "c_n", NCCL_KERNEL: "c_k"}
     names = tuple(loaded.get(part, "c_c") for part in parts)
     typical = sum(part.typical for part in parts)
     return Term(

@@ -1,5 +1,7 @@
 """Puts the phases together: who is resident when, and the moments of each pass on top."""
 
+from functools import cached_property
+
 from tuner import batching
 from tuner.memory import megatron_stages
 from tuner.memory.engine_memory import RolloutMemory, rollout_memory, start_doubt, start_problems
@@ -25,6 +27,12 @@ class _Step:
         self.residents = Residents.of(workload)
         self.rollout: RolloutMemory = rollout_memory(workload)
 
+    @cached_property
+    def awake(self) -> tuple[Term, ...]:
+        """The rollout engine while it generates."""
+        return awake_terms(self.workload, self.rollout)
+
+    @cached_property
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
         return asleep_terms(self.workload, self.rollout) if self.workload.rollout.colocated else ()
@@ -51,7 +59,7 @@ class _Step:
             else 1,
             step_tokens=batching.step_tokens(batch, engine) if training else None,
         )
-        around = (*resident, *self.asleep(), *self.residents.process)
+        around = (*resident, *self.asleep, *self.residents.process)
         return _phase(phase, around, pass_moments(given, training=training))
 
     def phases(self) -> tuple[PhaseEstimate, ...]:
@@ -124,7 +132,7 @@ class _Step:
         if self.workload.sync.keeps_loaded and actor.parameters not in actor.idle:
             resident = (*resident, actor.parameters)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
-        return _phase(phase, resident, (Moment(name=name, terms=awake_terms(self.workload, self.rollout)),))
+        return _phase(phase, resident, (Moment(name=name, terms=self.awake),))
 
     def sync_phase(self, update: PhaseEstimate) -> PhaseEstimate:
         workload, residents = self.workload, self.residents
@@ -136,7 +144,7 @@ class _Step:
             back = (freed_blocks(update, kept), *waking_terms(workload, self.rollout))
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
-        around = (*states, *others, *self.asleep(), *residents.process)
+        around = (*states, *others, *self.asleep, *residents.process)
         return _phase(Phase.UPDATE_WEIGHTS, around, tuple(moments))
 
 
@@ -179,7 +187,7 @@ def estimate(workload: Workload) -> Estimate:
     host = sum(term.bytes for term in on_host)
     return Estimate(
         phases=_over_stages([step.phases() for step in steps]),
-        capacity_bytes=workload.cluster.gpu.memory_bytes,
+        capacity_bytes=workload.cluster.gpu.capacity_bytes,
         host_bytes=host,
         host_terms=on_host,
         host_capacity_bytes=workload.cluster.host_memory_bytes,

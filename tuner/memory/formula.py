@@ -36,6 +36,7 @@ def evaluate(formula: str, symbols: Iterable[tuple[str, float]]) -> Fraction:
     return reader.value()
 
 
+@lru_cache(maxsize=1024)
 def names(formula: str) -> tuple[str, ...]:
     """The symbols of a formula, each once, in the order of their first appearance."""
     found = (word for word in tokens(formula) if word[0].isalpha() and word not in _FUNCTIONS)

@@ -15,8 +15,6 @@ from tuner.memory.fsdp_terms import FsdpTerms
 from tuner.memory.pass_terms import PassInput, term
 from tuner.memory.terms import Item, Term
 
-_UNITS = "memory.fsdp2_units"
-
 
 @dataclass(frozen=True)
 class Fsdp2Terms:
@@ -64,8 +62,8 @@ class Fsdp2Terms:
         item: Item = Item.UNSHARDED,
         units: Mapping[str, int],
     ) -> Term:
-        """A term of :mod:`tuner.memory.fsdp2_units`; ``units`` has the symbols that differ by unit."""
-        where = f"{_UNITS}.{source.__name__}"
+        """A term of one of ``source``; ``units`` has the symbols that differ by unit."""
+        where = f"{source.__module__.removeprefix('tuner.')}.{source.__name__}"
         numbers = {**self.numbers, **units}
         return term(item, name, size, formula, Evidence.EXACT, symbols=numbers, source=where)
 

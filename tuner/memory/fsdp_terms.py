@@ -64,10 +64,16 @@ class FsdpTerms:
         size = size_of(self.given.model, self.given.engine)
         return self._exact(Item.UNSHARDED, name, formula, f"{_UNITS}.{size_of.__name__}", size)
 
+    def _gathered(self, name: str, formula: str, size_of: Callable[[ModelShape, Engine], int]) -> Term | None:
+        """The same of gathered weights; None where units work with the stored ones."""
+        if fsdp_units.works_in_place(self.given.engine):
+            return None
+        return self._unit(name, formula, size_of)
+
     @property
     def keeps_layers(self) -> bool:
-        """Whether the forward pass leaves all layers whole (no resharding)."""
-        return not self.given.engine.reshard_after_forward
+        """Whether the forward pass leaves all layers whole."""
+        return fsdp_units.keeps_layers(self.given.engine)
 
     @cached_property
     def whole_model(self) -> Term | None:
@@ -76,10 +82,23 @@ class FsdpTerms:
             return None
         return self._unit("unsharded_model", "b_c N", fsdp_units.whole_model_bytes)
 
+    @property
+    def held_weights(self) -> Term | None:
+        """Weights that the modules hold while those that were offloaded come back."""
+        engine = self.given.engine
+        if not (engine.param_offload and fsdp_units.has_held_weights(engine)):
+            return None
+        return self._unit("held_weights", "b_c N", fsdp_units.whole_model_bytes)
+
+    @property
+    def fetched_before(self) -> Term | None:
+        """What an earlier pass of one GPU fetched from the host, until a unit is fetched again."""
+        return self.whole_model if fsdp_units.is_unsharded(self.given.engine) else None
+
     @cached_property
-    def root_gathered(self) -> Term:
+    def root_gathered(self) -> Term | None:
         """The unit of the output projection, whole."""
-        return self._unit("root_unit", "b_c U_r", fsdp_units.head_gather_bytes)
+        return self._gathered("root_unit", "b_c U_r", fsdp_units.head_gather_bytes)
 
     @property
     def root(self) -> Term | None:
@@ -88,42 +107,43 @@ class FsdpTerms:
 
     @property
     def root_between_passes(self) -> Term | None:
-        """FSDP1 keeps the root whole from forward to backward; FSDP2 frees it in between."""
+        """FSDP1 keeps the root whole from forward to backward; FSDP2 frees it, and one GPU alone."""
         engine = self.given.engine
-        return self.root if engine.backend is Backend.FSDP or engine.keeps_root else None
+        keeps = engine.keeps_root if engine.backend is Backend.FSDP2 else not fsdp_units.is_unsharded(engine)
+        return self.root if keeps else None
 
     @property
     def root_gather(self) -> Term | None:
         """The same while it is gathered."""
         if self.keeps_layers:
             return None
-        return self._unit("root_gather", "c b_c U_r", fsdp_units.root_gather_bytes)
+        return self._gathered("root_gather", "c b_c U_r", fsdp_units.root_gather_bytes)
 
     @property
-    def gathered_root(self) -> Term:
+    def gathered_root(self) -> Term | None:
         """The root unit and the cast of its share, from which it is gathered."""
-        return self._unit("root_gather", "b_c (U_r + U_c)", fsdp_units.gathered_root_bytes)
+        return self._gathered("root_gather", "b_c (U_r + U_c)", fsdp_units.gathered_root_bytes)
 
     @property
     def first_units(self) -> Term | None:
         """The first unit and the first layer, both being gathered."""
         if self.keeps_layers:
             return None
-        return self._unit("first_units", "b_c (U_1 + U_l)", fsdp_units.first_layer_gather_bytes)
+        return self._gathered("first_units", "b_c (U_1 + U_l)", fsdp_units.first_layer_gather_bytes)
 
     @property
     def layer_units(self) -> Term | None:
         """The layer that works, and the one gathered ahead."""
         if self.keeps_layers:
             return None
-        return self._unit("layer_units", "(1 + p) b_c U_l", fsdp_units.layer_gather_bytes)
+        return self._gathered("layer_units", "(1 + p) b_c U_l", fsdp_units.layer_gather_bytes)
 
     @property
     def prefetched_layer(self) -> Term | None:
         """Backward prefetch: the layer below is gathered while this one works."""
         if self.keeps_layers:
             return None
-        return self._unit("prefetched_layer", "b_c U_l", fsdp_units.layer_unit_bytes)
+        return self._gathered("prefetched_layer", "b_c U_l", fsdp_units.layer_unit_bytes)
 
     # -- gradients ----------------------------------------------------------------------
 
@@ -150,11 +170,6 @@ class FsdpTerms:
     def head_gradient(self) -> Term:
         """Gradient of the output projection, whole."""
         return self._unit("head_gradient", "b_c V H", fsdp_units.head_gradient_bytes)
-
-    @cached_property
-    def root_reduce(self) -> Term:
-        """The root unit's gradient while it is reduced."""
-        return self._unit("root_reduce", "(b_c + b_r) U_r", fsdp_units.head_reduce_bytes)
 
     @cached_property
     def optimizer_step(self) -> Term:

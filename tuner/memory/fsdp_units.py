@@ -3,7 +3,9 @@
 Symbols: :math:`U_r` parameters of the unit that holds the output projection, :math:`U_1` of the unit
 that is gathered first, :math:`U_l` of the largest decoder layer; :math:`b_c` bytes of the compute
 dtype, :math:`b_r` of the reduce dtype, :math:`b_s` of the stored dtype; :math:`c` is 2 under FSDP2,
-which gathers into a buffer and copies out of it, and 1 under FSDP1.
+which gathers into a buffer and copies out of it, and 1 under FSDP1. One GPU has nothing to gather: it
+casts a unit's weights, which takes as much, and FSDP1 allocates nothing for weights that are stored in
+the compute dtype.
 """
 
 from tuner.dtypes import DType
@@ -31,6 +33,49 @@ def prefetched_layers(engine: Engine) -> int:
     ``utils/fsdp_utils.py`` (``set_modules_to_forward_prefetch`` under FSDP2).
     """
     return 1 if engine.forward_prefetch and engine.prefetch_effective else 0
+
+
+def is_unsharded(engine: Engine) -> bool:
+    """Whether FSDP1 works without shards: torch takes ``NO_SHARD`` for a group of one GPU.
+
+    A unit's copy in the compute dtype is then made when the unit runs and freed after it, that of the root
+    as well, whatever ``reshard_after_forward`` says.
+
+    Source: torch ``_init_utils.py`` (``_init_core_state``), ``_flat_param.py`` (``pre_unshard``,
+    ``_use_low_precision_shard``, ``post_reshard``).
+    """
+    return engine.backend is Backend.FSDP and engine.parallel.shard == 1
+
+
+def has_held_weights(engine: Engine) -> bool:
+    """Whether the modules hold the stored weights themselves, so that nothing takes these off the card.
+
+    Without shards and without a cast, the weights that a module works with are views of the stored ones.
+    FSDP moves the flat parameter to the host, verl's offload as well; the views stay, and with them the
+    memory on the card, until the next forward pass makes new ones. With ``use_orig_params``, which verl
+    leaves off, they would be made at once.
+
+    Source: torch ``_flat_param.py`` (``_use_unsharded_views``, ``_use_sharded_flat_param``,
+    ``flat_param_to``); verl ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``).
+    """
+    return is_unsharded(engine) and engine.stored_dtype is engine.compute_dtype
+
+
+def works_in_place(engine: Engine) -> bool:
+    """Whether units work with the stored weights themselves, so that nothing is gathered or cast.
+
+    Under a CPU offload policy each unit is fetched from the host instead.
+
+    Source: torch ``_flat_param.py`` (``pre_unshard``, ``needs_unshard``).
+    """
+    return has_held_weights(engine) and not engine.streamed_offload
+
+
+def keeps_layers(engine: Engine) -> bool:
+    """Whether a forward pass leaves its layers whole: nothing is resharded, or fetched weights are held."""
+    if is_unsharded(engine):
+        return has_held_weights(engine) and engine.streamed_offload
+    return not engine.reshard_after_forward
 
 
 def wraps_embedding(model: ModelShape, engine: Engine) -> bool:
@@ -79,7 +124,8 @@ def gathered_root_bytes(model: ModelShape, engine: Engine) -> int:
     r"""The root while FSDP1 gathers it: :math:`b_c (U_r + U_c)`, :math:`U_c = \lceil U_r / W \rceil`.
 
     The share that this GPU stores is cast to the compute dtype first, and freed after the gather;
-    :math:`U_c = 0` where it is stored in that dtype.
+    :math:`U_c = 0` where it is stored in that dtype. One GPU alone works with what it has cast, and
+    :math:`U_c = 0` as well.
 
     Source: torch ``_flat_param.py`` (``_use_low_precision_shard``, ``_free_low_precision_sharded_param``).
     """
@@ -159,19 +205,6 @@ def head_gradient_bytes(model: ModelShape, engine: Engine) -> int:
     if engine.lora is not None or model.value_head:
         return 0
     return model.vocab * model.hidden * engine.compute_dtype.bytes
-
-
-def head_reduce_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""The root unit's gradient while it is reduced, after the last layer.
-
-    .. math:: (b_c + b_r) \, U_r
-
-    Source: torch ``_fsdp_collectives.py`` (``foreach_reduce``).
-    """
-    if engine.lora is not None:
-        return 0
-    per_parameter = engine.compute_dtype.bytes + engine.reduce_dtype.bytes
-    return per_parameter * head_unit_parameters(model, engine)
 
 
 def deferred_gradient_bytes(model: ModelShape, engine: Engine) -> int:

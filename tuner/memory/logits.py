@@ -25,6 +25,7 @@ class Span(Enum):
     ALL = "T"
     CHUNK = "T_c"
     REST = "(T - T_c)"  # all chunks but one
+    REST_OF_TWO = "(T - 2 T_c)"  # all chunks but two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,12 @@ class LogitTensor:
 
     def bytes_per_column(self, tokens: int, chunk: int) -> int:
         """Bytes for one vocabulary entry."""
-        rows = {Span.ALL: tokens, Span.CHUNK: chunk, Span.REST: tokens - chunk}
+        rows = {
+            Span.ALL: tokens,
+            Span.CHUNK: chunk,
+            Span.REST: tokens - chunk,
+            Span.REST_OF_TWO: max(0, tokens - 2 * chunk),
+        }
         return self.bytes_per_logit * rows[self.span]
 
 
@@ -53,6 +59,10 @@ def entropy_chunk(head: OutputHead, tokens: int) -> int:
     return tokens if head.chunk_tokens is None else min(head.chunk_tokens, tokens)
 
 
+def _forward_names(head: OutputHead) -> tuple[str, ...]:
+    return ("logits", "scaled_logits") if head.scaling is Scaling.COPY else ("logits",)
+
+
 def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
     r"""What a forward pass has at once.
 
@@ -63,8 +73,7 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
 
     Source: verl ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
     """
-    scaled = ("scaled_logits",) if head.scaling is Scaling.COPY else ()
-    found = _tensors(head.logits_dtype.bytes, "logits", *scaled)
+    found = _tensors(head.logits_dtype.bytes, *_forward_names(head))
     if not entropy or head.compiled:
         return found
     span = Span.ALL if head.chunk_tokens is None else Span.CHUNK
@@ -89,18 +98,35 @@ def log_prob_training_tensors(head: OutputHead) -> Tensors:
     return _tensors(head.logits_dtype.bytes, *names)
 
 
+# In the entropy's backward pass, when it is at logsumexp.
+_WORKING = ("softmax_gradient", "difference", "exponential", "logsumexp_gradient")
+
+
+def _beside_entropy(head: OutputHead) -> tuple[tuple[str, ...], bool]:
+    """What else exists in the eager entropy's backward pass, and whether its own gradient is one more.
+
+    Scaled in place (up to verl 0.8) the entropy comes after the log-probability, so that its backward pass is
+    the first, and cross entropy still holds the logits. Else that is done, and its gradient waits for the
+    entropy's to be added to it. A checkpoint holds its input, and gathers the gradient of a detached one.
+    """
+    if head.scaling is Scaling.IN_PLACE:
+        return ("logits",), True
+    if head.checkpointed:
+        return ("logits", "cross_entropy_gradient"), True
+    return ("cross_entropy_gradient",), False
+
+
 def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
-    r"""Peak of the backward pass with entropy.
+    r"""Peak of both passes with entropy.
 
     * compiled: logits and one gradient each from cross entropy and entropy, :math:`3 b`;
     * compiled in chunks: the chunks' float32 gradients are kept until they are joined,
       :math:`3 b + 4` (see below);
-    * eager: logits, both gradients, softmax, logsumexp's copy, the gradient of softmax, and two
-      float32 temporaries, :math:`3 b + 20`;
-    * eager in chunks: softmax and float32 logits of all chunks are saved,
-      :math:`\max(2 b + 8 + 12 \, T_c / T,\; 3 b + 8 - 8 \, T_c / T)`;
-    * checkpointed: the recomputed graph exists beside the gradient of its detached input,
-      :math:`2 b` more, or :math:`b` in chunks; no gain at the peak.
+    * eager: the gradient of cross entropy, softmax and its gradient, and logsumexp's copy, difference,
+      exponential and gradient, :math:`b + 24`;
+    * eager in chunks: see :func:`chunked_training_tensors`;
+    * eager and scaled in place: the logits and the entropy's own gradient in place of that of cross entropy,
+      :math:`2 b + 24`; eager and checkpointed, but not scaled in place: all three, :math:`3 b + 24`.
 
     In-place temperature scaling adds :math:`b` to the compiled entropy: autograd copies slices of the
     gradient, after the entropy's own backward pass, which needs more where it is eager or in chunks.
@@ -114,25 +140,52 @@ def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     ``_inductor`` (code of 2.13), ``_dynamo/config.py`` (``recompile_limit``).
     """
     logits = head.logits_dtype.bytes
-    extra: Tensors = ()
-    gradients = ("logits", "cross_entropy_gradient", "entropy_gradient")
     if head.compiled:
+        gradients = ("logits", "cross_entropy_gradient", "entropy_gradient")
         if head.chunk_tokens is not None:
-            extra += _tensors(_FLOAT32, "chunk_gradients")
-        elif head.scaling is Scaling.IN_PLACE:
-            extra += _tensors(logits, "slices")
-        return _tensors(logits, *gradients) + extra
-    if head.chunk_tokens is None:
-        again = ("recomputed_logits", "recomputed_gradient") if head.checkpointed else ()
-        eager = ("softmax", "logsumexp_copy", "softmax_gradient", "product", "product_gradient")
-        return _tensors(logits, *gradients, *again) + _tensors(_FLOAT32, *eager) + extra
-    if head.checkpointed:
-        extra += _tensors(logits, "recomputed_logits")
+            return _tensors(logits, *gradients) + _tensors(_FLOAT32, "chunk_gradients")
+        slices = ("slices",) if head.scaling is Scaling.IN_PLACE else ()
+        return _tensors(logits, *gradients, *slices)
+    if head.chunk_tokens is not None:
+        return chunked_training_tensors(head, tokens)
+    beside, own = _beside_entropy(head)
+    gradient = ("entropy_gradient",) if own else ()
+    return _tensors(logits, *beside, *gradient) + _tensors(_FLOAT32, "softmax", "logsumexp_copy", *_WORKING)
+
+
+def chunked_training_tensors(head: OutputHead, tokens: int) -> Tensors:
+    r"""Peak of both passes with an eager entropy in chunks: the largest of these moments.
+
+    * The first chunk's backward pass: softmax and float32 logits of all chunks are saved, :math:`8`, and the
+      working tensors take :math:`20 \, T_c / T`. Beside it is the gradient of cross entropy, :math:`b`;
+      scaled in place it is the logits; checkpointed, but not scaled in place, both.
+    * The second chunk's, where the entropy's gradient is a tensor of its own, scaled in place or
+      checkpointed: :math:`b` more, and one chunk's :math:`8 \, T_c / T` less.
+    * That chunk's end: in place of the working tensors the gradient of a slice, as large as all logits,
+      :math:`b + b \, T_c / T`, and again :math:`8 \, T_c / T` less.
+    * The begin of the backward pass: the logits, the gradient of cross entropy, all that is saved,
+      :math:`2 b + 8`; the end of the forward pass: all that is saved, :math:`4 \, T_c / T`, and the logits.
+
+    Source: verl ``utils/torch_functional.py`` (``entropy_from_logits_with_chunking``); torch
+    ``autograd/FunctionsManual.cpp`` (``logsumexp_backward``), ``autograd/input_buffer.cpp``.
+    """
+    logits, chunk = head.logits_dtype.bytes, entropy_chunk(head, tokens)
+    beside, own = _beside_entropy(head)
     saved = ("softmax", "float32_logits")
-    working = _tensors(_FLOAT32, "softmax_gradient", "product", "product_gradient", span=Span.CHUNK)
-    first = _tensors(logits, *gradients[:2]) + _tensors(_FLOAT32, *saved) + working
-    last = _tensors(logits, *gradients) + _tensors(_FLOAT32, *saved, span=Span.REST)
-    return _larger(first, last, tokens, entropy_chunk(head, tokens)) + extra
+    working = _tensors(_FLOAT32, *_WORKING, "product_gradient", span=Span.CHUNK)
+    moments = [_tensors(logits, *beside) + _tensors(_FLOAT32, *saved) + working]
+    if own and chunk < tokens:
+        held = _tensors(logits, *beside, "entropy_gradient")
+        moments.append(held + _tensors(_FLOAT32, *saved, span=Span.REST) + working)
+        ending = _tensors(logits, "slice_gradient") + _tensors(logits, "chunk_gradient", span=Span.CHUNK)
+        moments.append(held + _tensors(_FLOAT32, *saved, span=Span.REST_OF_TWO) + ending)
+    if not head.checkpointed:
+        kept = _tensors(_FLOAT32, *saved)
+        inside = _tensors(_FLOAT32, "product", span=Span.CHUNK)
+        moments.append(_tensors(logits, *_forward_names(head)) + kept + inside)
+        if head.scaling is not Scaling.IN_PLACE:
+            moments.append(_tensors(logits, "logits", "cross_entropy_gradient") + kept)
+    return max(moments, key=lambda tensors: bytes_per_column(tensors, tokens, chunk))
 
 
 def bytes_per_column(tensors: Tensors, tokens: int, chunk: int) -> int:
@@ -184,8 +237,10 @@ def fused_forward_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: in
 def fused_training_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: int) -> int:
     r"""Scratch of a fused head's backward pass.
 
-    torch: logits, softmax, one-hot, log-softmax and gradients of one chunk in float32,
-    :math:`28 \cdot 512 \, V`, and a second copy of the weight gradient, :math:`2 V H`.
+    torch: logits, softmax, one-hot, log-softmax, their gradient and two products of one chunk in float32,
+    :math:`28 \cdot 512 \, V`, then four of these and the gradient in the logits' dtype, :math:`18 \cdot 512
+    \, V`, beside the gradients of weight and hidden states of this chunk, :math:`b (V + 512) H`. Those of the
+    chunk before exist as long.
     Triton: one slice of the logits' gradient, :math:`2 \, T \cdot 9504`.
 
     Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPOFunction``),
@@ -195,8 +250,11 @@ def fused_training_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: i
         return head.logits_dtype.bytes * tokens * min(TRITON_BACKWARD_SPLIT, vocab)
     if head.kind is HeadKind.FUSED_LIGER:
         return fused_forward_bytes(head, tokens=tokens, vocab=vocab, hidden=hidden)
-    chunk = min(FUSED_TORCH_CHUNK, tokens)
-    return 7 * _FLOAT32 * chunk * vocab + head.logits_dtype.bytes * vocab * hidden
+    chunk, logits = min(FUSED_TORCH_CHUNK, tokens), head.logits_dtype.bytes
+    gradients = logits * (vocab + chunk) * hidden
+    before = gradients if tokens > chunk else 0
+    ending = (4 * _FLOAT32 + logits) * chunk * vocab + gradients
+    return before + max(7 * _FLOAT32 * chunk * vocab, ending)
 
 
 def value_head_bytes(head: OutputHead, *, tokens: int, vocab: int, training: bool) -> int:

@@ -68,6 +68,7 @@ def in_flight(parallel: Parallelism, stage: int, micro_batches: int) -> float:
     return min(float(micro_batches), (warm_up + 1) / pieces)
 
 
+@lru_cache(maxsize=256)  # the same engine for the same question: its hash is kept
 def at_stage(engine: Engine, stage: int, stages: int) -> Engine:
     """An engine seen from one of ``stages`` stages; engines of other depths from the same GPUs."""
     own = engine.parallel.pipeline

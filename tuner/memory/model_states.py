@@ -35,7 +35,8 @@ def parameter_bytes(model: ModelShape, engine: Engine) -> int:
     .. math:: b_s \, N / W
 
     Under FSDP the stored weights are the sharded master copy; mixed precision casts them when a
-    unit is gathered, which is counted there. With a CPU offload policy nothing stays on the GPU.
+    unit is gathered, which is counted there. With a CPU offload policy nothing stays on the GPU but
+    what modules hold (:func:`tuner.memory.fsdp_units.has_held_weights`).
     Megatron stores its own slice in the compute dtype, once: the distributed optimizer's buffer of
     weights is what the weights are views of.
 

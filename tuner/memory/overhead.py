@@ -134,8 +134,8 @@ CUBLAS_WORKSPACES = Constant(
     high=96 * MIB,
     source=(
         "torch keeps a workspace for each cuBLAS handle and stream: 32 MiB on Hopper and later, 8 MiB "
-        "before (CUDABlas.cpp); training has two handles, of the forward and of the backward thread; two "
-        "H200 held 64 MiB"
+        "before (CUDABlas.cpp); training has two handles, of the forward and of the backward thread; "
+        "each of two H200 held 64 MiB"
     ),
 )
 
@@ -157,18 +157,36 @@ def _linked(gpu: Gpu) -> bool:
     return gpu.link_bytes_per_s > FASTEST_PCIE_BYTES_PER_S
 
 
-def context_term(name: str) -> Term:
+def context(gpu: Gpu) -> Constant:
+    """The CUDA context of one process with the kernels it has loaded: as measured on the card, if it was.
+
+    The interval is then from a process that knows neither a backward pass nor attention to one that has
+    loaded as many kernels more as made the difference between recorded passes.
+    """
+    measured = gpu.measured
+    if measured is None or measured.context_bytes is None:
+        return CONTEXT
+    return Constant(
+        low=max(0, measured.context_bytes - _BACKWARD - _ATTENTION),
+        typical=measured.context_bytes,
+        high=measured.context_bytes + CONTEXT.high - CONTEXT.typical,
+        source=f"measured on this card, {measured.date}",
+    )
+
+
+def context_term(name: str, gpu: Gpu) -> Term:
     """The CUDA context of one process, with the kernels it has loaded."""
+    found = context(gpu)
     return Term(
         item=Item.OVERHEAD,
         name=name,
-        bytes=CONTEXT.typical,
-        evidence=Evidence.HEURISTIC,
+        bytes=found.typical,
+        evidence=Evidence.HEURISTIC if found is CONTEXT else Evidence.MEASURED,
         formula="context",
-        symbols=(("context", CONTEXT.typical),),
+        symbols=(("context", found.typical),),
         source="memory.overhead.CONTEXT",
-        low_bytes=CONTEXT.low,
-        high_bytes=CONTEXT.high,
+        low_bytes=found.low,
+        high_bytes=found.high,
     )
 
 

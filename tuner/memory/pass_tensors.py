@@ -87,7 +87,7 @@ def _logits(
     chunked = entropy and not head.compiled and head.chunk_tokens is not None
     sizes: dict[tuple[int, bool], list[LogitTensor]] = {}
     for one in made:
-        if one.span is not Span.REST:
+        if one.span not in (Span.REST, Span.REST_OF_TWO):
             # In chunks, what is saved of all tokens was allocated chunk by chunk.
             pieces = one.span is Span.CHUNK or (chunked and one.bytes_per_logit == _FLOAT32)
             sizes.setdefault((one.bytes_per_logit, pieces), []).append(one)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tuner.memory import communicators, megatron, model_states, overhead
-from tuner.memory.fsdp_units import root_parameters
+from tuner.memory.fsdp_units import has_held_weights, is_unsharded, root_parameters
 from tuner.memory.terms import Item, Term
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Workload
@@ -31,7 +31,9 @@ def left_gathered_bytes(model: ModelShape, engine: Engine) -> int:
     the parameters frees them under FSDP2, whose ``Module.to`` reshards first, but not under FSDP1,
     which moves only its shards.
 
-    Not counted: a single GPU under FSDP1, which gathers nothing.
+    A single GPU under FSDP1 leaves nothing, but for :math:`b_c \, N` of an engine whose weights are
+    fetched from the host and not cast: its modules hold what was fetched
+    (:func:`tuner.memory.fsdp_units.has_held_weights`), from the engine's construction on.
 
     Source: torch ``fsdp/_runtime_utils.py`` (``_post_forward_reshard``), ``fsdp/_fully_shard/_fsdp_state.py``
     (``_lazy_init``), ``_fully_shard.py`` (``FSDPModule._apply``); verl 0.9.1
@@ -46,7 +48,9 @@ def left_gathered_parameters(model: ModelShape, engine: Engine) -> int:
     if engine.backend is Backend.MEGATRON:
         return 0
     first = engine.backend is Backend.FSDP
-    if (first and engine.parallel.shard == 1) or (not first and engine.param_offload):
+    if is_unsharded(engine):
+        return model.parameters if has_held_weights(engine) and engine.streamed_offload else 0
+    if not first and engine.param_offload:
         return 0
     root = root_parameters(model, engine)
     layers = 0 if engine.reshard_after_forward else model.parameters - root
@@ -166,8 +170,8 @@ class States:
 
     @property
     def kept_parameters(self) -> tuple[Term, ...]:
-        """The weights, where they stay on the card between passes."""
-        return () if self.engine.param_offload else (self.parameters,)
+        """The weights, where they stay on the card between passes; offloaded ones that modules hold do."""
+        return () if self.engine.param_offload and not has_held_weights(self.engine) else (self.parameters,)
 
     @property
     def kept_buffer(self) -> tuple[Term, ...]:
@@ -191,6 +195,13 @@ class States:
         """Training loads everything at its start and offloads at its end."""
         buffer = () if self.buffer is None else (self.buffer,)
         return (self.parameters, *buffer, self.optimizer)
+
+    @property
+    def at_start(self) -> tuple[Term, ...]:
+        """Before the first pass: modules of a single GPU under FSDP1 hold weights that were offloaded."""
+        if is_unsharded(self.engine):
+            return (self.parameters, *self.after_forward)
+        return (*self.kept_parameters, *self.kept_buffer)
 
     @property
     def after_forward(self) -> tuple[Term, ...]:
@@ -224,7 +235,7 @@ class Residents:
             if reference is not None and separate
             else None,
             process=(
-                overhead.context_term("trainer_context"),
+                overhead.context_term("trainer_context", workload.cluster.gpu),
                 communicators.communicators_term("communicators", connected, workload.cluster.gpu),
             ),
         )
@@ -254,12 +265,7 @@ class Residents:
     def at_start(self) -> tuple[Term, ...]:
         """What the trainer holds before its first pass, when the rollout engine sizes its cache."""
         engines = (self.actor, self.critic, self.reference)
-        weights = tuple(
-            term
-            for states in engines
-            if states is not None
-            for term in (*states.kept_parameters, *states.kept_buffer)
-        )
+        weights = tuple(term for states in engines if states is not None for term in states.at_start)
         return (*weights, *self.process)
 
 

@@ -12,12 +12,12 @@ from math import ceil
 
 from tuner.dtypes import DType
 from tuner.memory.overhead import (
-    CONTEXT,
     CUDA_GRAPHS,
     NCCL_CODE,
     NCCL_KERNEL,
     Constant,
     communicator,
+    context,
     interval_of,
 )
 from tuner.memory.residents import Residents
@@ -122,13 +122,13 @@ def engine_process(workload: Workload) -> tuple[Constant, ...]:
     Source: :data:`~tuner.memory.overhead.CONTEXT`, :data:`~tuner.memory.overhead.NCCL_CODE`,
     :data:`~tuner.memory.overhead.NCCL_KERNEL`, :data:`~tuner.memory.overhead.COMMUNICATOR_OVER_LINKS`.
     """
-    rollout = workload.rollout
+    rollout, gpu = workload.rollout, workload.cluster.gpu
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return ()
     if rollout.replica_gpus == 1:
-        return (CONTEXT,) if rollout.own_process else ()
-    own = (CONTEXT, NCCL_CODE, NCCL_KERNEL) if rollout.own_process else ()
-    return (*own, communicator(workload.cluster.gpu))
+        return (context(gpu),) if rollout.own_process else ()
+    own = (context(gpu), NCCL_CODE, NCCL_KERNEL) if rollout.own_process else ()
+    return (*own, communicator(gpu))
 
 
 def trainer_at_start(workload: Workload) -> tuple[Term, ...]:
@@ -149,10 +149,10 @@ class CacheShare:
         self.weights = engine_weight_bytes(workload)
         self.activations = engine_activation_bytes(workload)
         self.graphs = graph_bytes(workload)
-        parts = engine_process(workload)
+        parts, own = engine_process(workload), context(workload.cluster.gpu)
         self.process = sum(part.low if least else part.typical for part in parts)
-        self.added = sum(part.low if least else part.typical for part in parts if part is not CONTEXT)
-        self.card = workload.cluster.gpu.memory_bytes
+        self.added = sum(part.low if least else part.typical for part in parts if part != own)
+        self.card = workload.cluster.gpu.capacity_bytes
 
     @cached_property
     def trainer(self) -> int:

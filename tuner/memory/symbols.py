@@ -89,10 +89,13 @@ MEANINGS = {
     "logsumexp_copy": "float32 copy inside logsumexp, bytes per logit",
     "product": "softmax times logits, bytes per logit",
     "product_gradient": "gradient of that product, bytes per logit",
+    "difference": "logits minus log-sum, inside the gradient of logsumexp, bytes per logit",
+    "exponential": "exponential of that difference, bytes per logit",
+    "logsumexp_gradient": "gradient of logsumexp, bytes per logit",
     "float32_logits": "logits in float32, bytes per logit",
-    "recomputed_logits": "logits computed again, bytes per logit",
-    "recomputed_gradient": "gradient of the logits computed again, bytes per logit",
     "slices": "slices that in-place scaling keeps, bytes per logit",
+    "slice_gradient": "gradient of one chunk's slice, zero elsewhere, bytes per logit",
+    "chunk_gradient": "gradient of one chunk in the logits' dtype, bytes per logit",
     "slice_gradients": "gradients of those slices, bytes per logit",
     # constants and the rollout engine
     "w": "cuBLAS workspaces of the process",
@@ -109,6 +112,10 @@ OF_MODULE: dict[str, dict[str, str]] = {
         "c_1": "bytes of one of these",
         "p": "GPUs that the process sends to and receives from, over all communicators",
         "c_p": "bytes for each of those",
+    },
+    "memory.fsdp1_units": {
+        "U_g": "parameters of the layer whose gradient is reduced",
+        "U_k": "parameters whose gradients are not reduced yet",
     },
     "memory.fsdp2_units": {
         "U_a": "parameters of the unit that worked before",

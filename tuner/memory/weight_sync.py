@@ -18,10 +18,10 @@ from tuner.workload import Backend, Engine, WeightSync, Workload
 def largest_tensor_parameters(model: ModelShape) -> int:
     r"""The largest tensor of a model, :math:`E`.
 
-    .. math:: E = \max(V H, 2 n_e H I_e)
+    .. math:: E = \max(V H, 2 n_x H I_e)
 
-    The embedding, or gate and up projections of all experts of a layer, which are one tensor in
-    current transformers.
+    The embedding, or gate and up projections of a layer's :math:`n_x` experts of width :math:`I_e`,
+    which are one tensor in current transformers.
     """
     return max(model.embedding_parameters, model.expert_parameters * 2 // 3)
 
@@ -174,7 +174,7 @@ def _copies_shards(engine: Engine, sync: WeightSync) -> bool:
 def trainer_while_sending(states: States, sync: WeightSync) -> tuple[Term, ...]:
     """The trainer's own weights during the transfer: offloaded ones may have left, or never come."""
     engine = states.engine
-    if not engine.param_offload or engine.backend is Backend.MEGATRON:
+    if states.kept_parameters or engine.backend is Backend.MEGATRON:
         return (states.parameters,)
     if engine.backend is Backend.FSDP:
         return () if sync.offloads_first else (states.parameters,)

@@ -16,12 +16,14 @@ When it does not apply
 ----------------------
 
 The reference computes in float32.
+It has one GPU to itself under FSDP1: torch then has no shards, and its modules hold on the card what it fetches without a cast.
 The reference is the actor with its adapters switched off.
 
 Sources
 -------
 
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``; ``trainer/config/ref/dp_ref.yaml``.
+torch ``distributed/fsdp/_flat_param.py``, ``_use_unsharded_views``.
 verl #7182.
 """
 
@@ -31,6 +33,7 @@ from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.memory import estimate
+from tuner.memory.fsdp_units import has_held_weights
 from tuner.rules._wording import gib
 from tuner.rules.case import Case
 from tuner.workload import Backend, Phase
@@ -53,7 +56,10 @@ def check(case: Case) -> Finding | None:
     engine = reference.engine
     if engine.stored_dtype is not DType.FLOAT32 or engine.compute_dtype is DType.FLOAT32:
         return None
-    proposal = case.workload.with_reference(engine=replace(engine, stored_dtype=engine.compute_dtype))
+    proposed = replace(engine, stored_dtype=engine.compute_dtype)
+    if has_held_weights(proposed):
+        return None
+    proposal = case.workload.with_reference(engine=proposed)
     saved = case.estimate.host_bytes - estimate(proposal).host_bytes
     return Finding(
         rule=RULE,

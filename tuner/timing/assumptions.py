@@ -22,6 +22,11 @@ MEAN_RESPONSE_SHARE = 0.5
 #: of 0.69, were measured for an output projection of 152,064 columns.
 PRODUCT_SHARE = 0.70
 
+#: Share of the dense peak that large products of random matrices reach for a second on end, held back by the
+#: card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192, measured on an H200 (2026-11-22). Where a
+#: profile has this rate of a card, all shares of the peak are taken of it over this one.
+LARGE_PRODUCT_SHARE = 0.70
+
 #: Share of the dense peak that the attention kernel reaches. Between 0.35 (FlashAttention-2 on
 #: an H100) and 0.75 (FlashAttention-3, forward, long sequences); Shah et al. 2024.
 ATTENTION_SHARE = 0.55

@@ -2,6 +2,7 @@
 
 from tuner.hardware import Cluster
 from tuner.timing import assumptions as assume
+from tuner.timing.rates import link_bytes_per_s
 
 
 def ring_bytes_per_s(cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
@@ -11,17 +12,17 @@ def ring_bytes_per_s(cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
     cards of all members in a node carry the traffic together, never faster than the link.
     """
     members = max(1, min(ranks, cluster.gpus_per_node // max(1, stride)))
-    link = cluster.gpu.link_bytes_per_s
+    link = link_bytes_per_s(cluster.gpu)
     if members < ranks:
-        link = min(link, members * cluster.network_bytes_per_s)
-    return link * assume.LINK_SHARE
+        link = min(link, members * cluster.network_bytes_per_s * assume.LINK_SHARE)
+    return link
 
 
 def pairwise_bytes_per_s(cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
     """Rate of one GPU in an all-to-all, whose messages to other nodes leave by its own network card."""
     inside = ranks * stride <= cluster.gpus_per_node
-    link = cluster.gpu.link_bytes_per_s
-    return (link if inside else min(link, cluster.network_bytes_per_s)) * assume.LINK_SHARE
+    link = link_bytes_per_s(cluster.gpu)
+    return link if inside else min(link, cluster.network_bytes_per_s * assume.LINK_SHARE)
 
 
 def gather_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:

@@ -6,7 +6,13 @@ from math import ceil
 from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import ring_bytes_per_s
-from tuner.timing.layer import average_layer, cached_keys, product_flop_per_s, visible_keys
+from tuner.timing.layer import average_layer, cached_keys, visible_keys
+from tuner.timing.rates import (
+    attention_flop_per_s,
+    copy_bytes_per_s,
+    decode_bytes_per_s,
+    product_flop_per_s,
+)
 from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
 from tuner.workload import Workload
 
@@ -85,7 +91,7 @@ def arithmetic_seconds(workload: Workload, tokens: float, keys: float) -> float:
     body = model.active_parameters - head
     width = average_layer(model).attention_width * model.layers
     products = 2 * tokens * body / product_flop_per_s(gpu, rollout.weight_dtype)
-    attention = 2 * tokens * keys * width / (gpu.dense_bf16_flop_per_s * assume.ATTENTION_SHARE)
+    attention = 2 * tokens * keys * width / attention_flop_per_s(gpu)
     return (products + attention) / rollout.tensor_parallel
 
 
@@ -94,9 +100,7 @@ def sampling_seconds(workload: Workload, running: float) -> float:
     model, rollout, gpu = workload.model, workload.rollout, workload.cluster.gpu
     products = 2 * running * model.hidden * model.vocab / rollout.tensor_parallel
     traffic = running * model.vocab * assume.SAMPLER_BYTES
-    return products / product_flop_per_s(gpu, DType.BFLOAT16) + traffic / (
-        gpu.memory_bytes_per_s * assume.MEMORY_SHARE
-    )
+    return products / product_flop_per_s(gpu, DType.BFLOAT16) + traffic / copy_bytes_per_s(gpu)
 
 
 def reduction_seconds(workload: Workload, tokens: float) -> float:
@@ -132,7 +136,7 @@ def decode_step_parts(workload: Workload, sequences: float) -> dict[str, float]:
     rollout, gpu = workload.rollout, workload.cluster.gpu
     running = sequences / (rollout.data_parallel * rollout.pipeline_parallel)
     read = weight_read_bytes(workload, sequences) + cache_read_bytes(workload, running)
-    reading = read / (gpu.memory_bytes_per_s * assume.DECODE_MEMORY_SHARE)
+    reading = read / decode_bytes_per_s(gpu)
     model = max(reading, arithmetic_seconds(workload, running, 0.0)) + sampling_seconds(workload, running)
     reductions = reduction_seconds(workload, running)
     return {
@@ -176,7 +180,7 @@ def prefill_parts(workload: Workload, done: Generation) -> dict[str, float]:
     chunk = prefill_chunk_tokens(workload, prompt, tokens)
     chunks = tokens / chunk
     alone = done.concurrent / done.sequences if rollout.chunked_prefill else 1.0
-    read = weight_read_bytes(workload, chunk) / (gpu.memory_bytes_per_s * assume.DECODE_MEMORY_SHARE)
+    read = weight_read_bytes(workload, chunk) / decode_bytes_per_s(gpu)
     arithmetic = arithmetic_seconds(workload, chunk, visible_keys(average_layer(workload.model), prompt))
     return {
         "prefill": chunks * (arithmetic + alone * max(0.0, read - arithmetic)),

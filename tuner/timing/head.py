@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
-from tuner.timing.layer import product_flop_per_s
+from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 
@@ -94,5 +94,5 @@ def head_seconds(
     products = cost.forward_products + (cost.backward_products if trains else 0)
     bytes_per_logit = cost.forward_bytes + (cost.backward_bytes if trains else 0.0)
     arithmetic = 2 * products * hidden / product_flop_per_s(gpu, dtype)
-    traffic = bytes_per_logit / (gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+    traffic = bytes_per_logit / copy_bytes_per_s(gpu)
     return tokens * vocab * (arithmetic + traffic)

@@ -7,6 +7,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
+from tuner.timing.rates import attention_flop_per_s, copy_bytes_per_s, product_flop_per_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +71,6 @@ def cached_keys(layer: Layer, context_tokens: float) -> float:
     return layer.windowed_share * windowed + (1 - layer.windowed_share) * context_tokens
 
 
-def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
-    """Rate that dense products reach: the datasheet's peak for this dtype times a stated share."""
-    peak = gpu.dense_bf16_flop_per_s
-    if dtype is DType.FLOAT32:
-        peak *= assume.FLOAT32_SHARE
-    elif dtype is DType.FLOAT8 and gpu.dense_fp8_flop_per_s is not None:
-        peak = gpu.dense_fp8_flop_per_s
-    return peak * assume.PRODUCT_SHARE
-
-
 def product_seconds(parameters: float, tokens: float, gpu: Gpu, dtype: DType) -> float:
     """Products of ``tokens`` with weights: ``2 P T`` FLOP over their rate.
 
@@ -91,7 +82,7 @@ def product_seconds(parameters: float, tokens: float, gpu: Gpu, dtype: DType) ->
 
 def weight_read_seconds(parameters: float, gpu: Gpu, dtype: DType) -> float:
     """Reading weights once from memory."""
-    return parameters * dtype.bytes / (gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+    return parameters * dtype.bytes / copy_bytes_per_s(gpu)
 
 
 def attention_seconds(layer: Layer, tokens: float, sequence_tokens: float, gpu: Gpu) -> float:
@@ -100,7 +91,7 @@ def attention_seconds(layer: Layer, tokens: float, sequence_tokens: float, gpu: 
     The same on one GPU under sequence parallelism, where it has fewer heads of longer sequences.
     """
     flop = 2 * tokens * visible_keys(layer, sequence_tokens) * layer.attention_width
-    return flop / (gpu.dense_bf16_flop_per_s * assume.ATTENTION_SHARE)
+    return flop / attention_flop_per_s(gpu)
 
 
 def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
@@ -119,7 +110,7 @@ def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
 def elementwise_seconds(layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool) -> float:
     """Element-wise kernels forward: bytes over bandwidth."""
     bytes_moved = tokens * elementwise_bytes(layer, fused=fused) * dtype.bytes / DType.BFLOAT16.bytes
-    return bytes_moved / (gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+    return bytes_moved / copy_bytes_per_s(gpu)
 
 
 def layer_kernels(*, fused: bool) -> int:

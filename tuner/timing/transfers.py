@@ -4,6 +4,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
+from tuner.timing.rates import copy_bytes_per_s, pageable_bytes_per_s, pinned_bytes_per_s
 from tuner.workload import Backend, Engine
 
 _MOMENTS = 2
@@ -12,12 +13,12 @@ _MAIN_WEIGHTS = 1  # Megatron's float32 weights belong to its optimizer
 
 def pinned_seconds(bytes_moved: float, gpu: Gpu) -> float:
     """Copy between GPU and page-locked host memory, one direction."""
-    return bytes_moved / (gpu.host_bytes_per_s * assume.PINNED_SHARE)
+    return bytes_moved / pinned_bytes_per_s(gpu)
 
 
 def pageable_seconds(bytes_moved: float, gpu: Gpu) -> float:
     """Copy between GPU and pageable host memory, one direction."""
-    return bytes_moved / (gpu.host_bytes_per_s * assume.PAGEABLE_SHARE)
+    return bytes_moved / pageable_bytes_per_s(gpu)
 
 
 def weights_held(model: ModelShape, engine: Engine) -> float:
@@ -51,7 +52,7 @@ def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
     accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
     bytes_moved = values * accesses * engine.optimizer_dtype.bytes
     on_host = 1.0 if engine.streamed_offload else engine.optimizer_offload_fraction
-    on_gpu = bytes_moved / (gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+    on_gpu = bytes_moved / copy_bytes_per_s(gpu)
     crossing = 0.0 if engine.streamed_offload else values * (DType.FLOAT32.bytes + engine.stored_dtype.bytes)
     host = bytes_moved / assume.HOST_MEMORY_BYTES_PER_S + pinned_seconds(crossing, gpu)
     return (1 - on_host) * on_gpu + on_host * host

@@ -4,6 +4,7 @@ from math import ceil
 
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import gather_seconds
+from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import pageable_seconds, pinned_seconds, weights_held
 from tuner.workload import Backend, Workload
 
@@ -41,7 +42,7 @@ def engine_load_seconds(workload: Workload) -> float:
     bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
     if not workload.rollout.colocated:
         return bytes_sent / (workload.cluster.network_bytes_per_s * assume.LINK_SHARE)
-    return 2 * bytes_sent / (workload.cluster.gpu.memory_bytes_per_s * assume.MEMORY_SHARE)
+    return 2 * bytes_sent / copy_bytes_per_s(workload.cluster.gpu)
 
 
 def bucket_seconds(workload: Workload) -> float:

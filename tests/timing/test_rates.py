@@ -1,0 +1,69 @@
+"""Rates of the data sheet and measured ones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.workloads import H200, grpo_7b
+from tuner.dtypes import DType
+from tuner.hardware import Gpu, MeasuredGpu
+from tuner.memory import rollout_memory
+from tuner.timing import assumptions as assume
+from tuner.timing import rates, step_time
+
+RATES: dict[str, Callable[[Gpu], float]] = {
+    "bf16": lambda gpu: rates.product_flop_per_s(gpu, DType.BFLOAT16),
+    "fp32": lambda gpu: rates.product_flop_per_s(gpu, DType.FLOAT32),
+    "attention": rates.attention_flop_per_s,
+    "copy": rates.copy_bytes_per_s,
+    "decode": rates.decode_bytes_per_s,
+    "link": rates.link_bytes_per_s,
+    "pinned": rates.pinned_bytes_per_s,
+}
+# The operation that is measured reaches this share of the peak.
+REFERENCE = {
+    "dense_bf16_flop_per_s": assume.LARGE_PRODUCT_SHARE,
+    "memory_bytes_per_s": assume.MEMORY_SHARE,
+    "link_bytes_per_s": assume.LINK_SHARE,
+    "host_bytes_per_s": assume.PINNED_SHARE,
+}
+
+
+def measured(factor: float) -> Gpu:
+    """The card, whose every measured rate is ``factor`` times the one that was assumed."""
+    found = {name: factor * share * getattr(H200, name) for name, share in REFERENCE.items()}
+    return replace(H200, measured=MeasuredGpu(date="", versions=(), **found))
+
+
+@given(factor=st.floats(0.1, 2.0))
+def test_every_rate_follows_what_was_measured(factor: float) -> None:
+    gpu = measured(factor)
+    for name, rate in RATES.items():
+        assert rate(gpu) == pytest.approx(factor * rate(H200)), name
+
+
+def test_what_was_not_measured_is_the_data_sheets() -> None:
+    nothing = replace(H200, measured=MeasuredGpu(date="", versions=()))
+    assert all(rate(nothing) == rate(H200) for rate in RATES.values())
+    half = measured(0.5)
+    fp8 = rates.product_flop_per_s(half, DType.FLOAT8)
+    assert fp8 == rates.product_flop_per_s(H200, DType.FLOAT8)
+
+
+def test_pageable_copies_are_never_faster_than_page_locked_ones() -> None:
+    assert rates.pageable_bytes_per_s(measured(1.0)) == rates.pageable_bytes_per_s(H200)
+    slow = measured(0.01)
+    assert rates.pageable_bytes_per_s(slow) == rates.pinned_bytes_per_s(slow)
+
+
+def test_a_step_on_a_card_as_assumed_takes_as_long() -> None:
+    def seconds(gpu: Gpu) -> float:
+        workload = grpo_7b(gpu=gpu)
+        concurrent = rollout_memory(workload).concurrent_sequences
+        return step_time(workload, concurrent_sequences=concurrent).seconds
+
+    assert seconds(measured(1.0)) == pytest.approx(seconds(H200))
+    assert seconds(measured(0.5)) > 1.3 * seconds(H200)
