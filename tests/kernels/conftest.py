@@ -24,6 +24,7 @@ elif TRITON:
     from tuner.kernels import linear_cross_entropy
 
     import_module("tuner.kernels.dlogits")
+    import_module("tuner.kernels.scale")
     # The first launch has Triton import more of itself.
     row = torch.ones(1, 1)
     linear_cross_entropy(row, row, torch.zeros(1, dtype=torch.int64))

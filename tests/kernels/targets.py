@@ -1,21 +1,25 @@
 """Compile the kernels for GPUs that are not here; run in a process in which nothing is interpreted.
 
-Prints one line of JSON for each target: registers spilled to memory and the instructions that matter.
+Prints one line of JSON for each target: shared memory and the instructions that matter.
 """
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import triton
 from triton import language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
 
-from tuner.kernels import dlogits, forward
+from tuner.kernels import dlogits, forward, hopper, hopper_dlogits, hopper_forward
 
+Block = tuple[int, int]
 TARGETS = {
-    "hopper": (GPUTarget("cuda", 90, 32), (128, 256, 64, 3)),
+    "hopper": (GPUTarget("cuda", 90, 32), (128, 256, 32, 8)),
     "ampere": (GPUTarget("cuda", 80, 32), (128, 128, 32, 3)),
     "blackwell": (GPUTarget("cuda", 100, 32), (128, 256, 64, 3)),
     "mi300": (GPUTarget("hip", "gfx942", 64), (128, 128, 32, 3)),
@@ -23,25 +27,10 @@ TARGETS = {
 POINTERS = {"labels": "*i32", "inverse_temperature": "*fp32", "partials": "*fp32", "coefficients": "*fp32"}
 
 
-def compiled(kernel: Any, target: str, constants: dict[str, Any], blocks: dict[str, tuple[int, int]]) -> Any:
-    """The kernel with bfloat16 matrices, through descriptors on Hopper."""
-    gpu, (rows, columns, depth, stages) = TARGETS[target]
-    hopper = target == "hopper"
-    constants = {
-        **constants,
-        "DESCRIPTORS": hopper,
-        "INTERPRETED": False,
-        "ROWS": rows,
-        "COLUMNS": columns,
-        "DEPTH": depth,
-        "STAGES": stages,
-        "GROUP": 16,
-        "DTYPE": tl.bfloat16,
-    }
-    matrices = {
-        name: f"tensordesc<bf16[{block[0]},{block[1]}]>" if hopper else "*bf16"
-        for name, block in blocks.items()
-    }
+def source(
+    make: Callable[..., Any], kernel: Any, constants: dict[str, Any], matrices: dict[str, str]
+) -> ASTSource:
+    """What the compiler takes, with every pointer and stride a multiple of 16."""
     signature = {
         name: "constexpr" if name in constants else {**POINTERS, **matrices}.get(name, "i32")
         for name in kernel.arg_names
@@ -52,20 +41,57 @@ def compiled(kernel: Any, target: str, constants: dict[str, Any], blocks: dict[s
         if name == "H" or name.endswith("_stride") or signature[name].startswith("*")
     }
     values = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    source = ASTSource(fn=kernel, signature=signature, constexprs=values, attrs=aligned)
-    return triton.compile(source, target=gpu, options={"num_warps": 8, "num_stages": stages})
+    return make(fn=kernel, signature=signature, constexprs=values, attrs=aligned)
+
+
+def portable(kernel: Any, target: str, constants: dict[str, Any], matrices: list[str]) -> Any:
+    """A kernel in Triton with bfloat16 matrices."""
+    gpu, (rows, columns, depth, stages) = TARGETS[target]
+    sizes = {"ROWS": rows, "COLUMNS": columns, "DEPTH": depth, "STAGES": stages, "GROUP": 16}
+    constants = {**constants, **sizes, "INTERPRETED": False, "DTYPE": tl.bfloat16}
+    compiled = source(ASTSource, kernel, constants, dict.fromkeys(matrices, "*bf16"))
+    return triton.compile(compiled, target=gpu, options={"num_warps": 8, "num_stages": stages})
+
+
+def on_hopper(kernel: Any, stages: int, constants: dict[str, Any], blocks: dict[str, Block]) -> Any:
+    """A kernel in Gluon with bfloat16 matrices."""
+    gpu, (rows, columns, depth, _) = TARGETS["hopper"]
+    sizes = {"ROWS": rows, "COLUMNS": columns, "DEPTH": depth, "STAGES": stages, "GROUP": 16}
+    registers = {
+        "GROUP_REGISTERS": hopper.GROUP_REGISTERS,
+        "LOADING_REGISTERS": hopper.LOADING_REGISTERS,
+    }
+    blocks = {"hidden": (rows // 2, depth), "weight": (columns, depth), **blocks}
+    matrices = {
+        name: f"tensordesc<bf16[{block[0]},{block[1]}],"
+        f"{gl.NVMMASharedLayout.get_default_for(list(block), gl.bfloat16)!r}>"
+        for name, block in blocks.items()
+    }
+    compiled = source(GluonASTSource, kernel, {**constants, **sizes, **registers}, matrices)
+    return triton.compile(compiled, target=gpu, options={"num_warps": 4, "maxnreg": hopper.PLANNED_REGISTERS})
+
+
+def kernels_for(target: str) -> list[Any]:
+    if target != "hopper":
+        inputs = ["hidden", "weight"]
+        return [
+            portable(forward._statistics, target, {"SAVE": True}, [*inputs, "saved"]),
+            portable(dlogits._recompute, target, {}, [*inputs, "d_logits"]),
+        ]
+    _, (rows, columns, depth, stages) = TARGETS[target]
+    stored = (rows // 2, columns)
+    return [
+        on_hopper(hopper_forward._statistics, stages, {"SAVE": False}, {"saved": (rows // 2, depth)}),
+        on_hopper(
+            hopper_forward._statistics, stages - hopper.STORED_STAGES, {"SAVE": True}, {"saved": stored}
+        ),
+        on_hopper(hopper_dlogits._recompute, stages - hopper.STORED_STAGES, {}, {"d_logits": stored}),
+    ]
 
 
 def main() -> None:
     for target in sys.argv[1:]:
-        _, (rows, columns, depth, _) = TARGETS[target]
-        inputs = {"hidden": (rows, depth), "weight": (columns, depth)}
-        saved = {"saved": (rows, columns)}
-        gradient = {"d_logits": (rows, columns)}
-        kernels = [
-            compiled(forward._statistics, target, {"SAVE": True}, inputs | saved),
-            compiled(dlogits._recompute, target, {"FLATTEN": target == "hopper"}, inputs | gradient),
-        ]
+        kernels = kernels_for(target)
         code = "".join(kernel.asm.get("ptx", kernel.asm.get("amdgcn", "")) for kernel in kernels)
         print(
             json.dumps(

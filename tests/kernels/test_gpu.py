@@ -11,8 +11,10 @@ from torch import nn
 
 from tests.kernels.exact import IGNORED
 from tuner.kernels import Mode, linear_cross_entropy, tiles
-from tuner.kernels.benchmark.heads import EXACT_LIMITS, HEADS, Head
-from tuner.kernels.benchmark.problem import Shape, exact_results, random_problem, rounded_results
+from tuner.kernels.benchmark.exact import exact_results, rounded_results
+from tuner.kernels.benchmark.heads import HEADS, Head, own_head
+from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
+from tuner.kernels.benchmark.report import Task
 from tuner.kernels.benchmark.timing import peak_bytes
 from tuner.kernels.tiles import Path
 from tuner.units import GIB
@@ -26,19 +28,20 @@ SHAPES = ["4096x3584x152064", "1111x2048x128256", "63x896x151936", "513x1024x502
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_real_shapes(shape: str, head: Head) -> None:
-    problem = random_problem(Shape.parse(shape))
-    exact = exact_results(problem)
-    limits = EXACT_LIMITS
-    if head.mode is Mode.SAVED_LOGITS:
-        rounded = rounded_results(problem).errors(exact)
-        limits = {name: max(limits[name], 1.01 * error) for name, error in rounded.items()}
+    sizes = Shape.parse(shape)
+    problem = random_problem(sizes)
+    if head.task is Task.POLICY_LOSS:
+        problem = with_policy(problem)
+    exact = exact_results(problem, head.task)
+    rounded = rounded_results(problem, head.task).errors(exact)
+    limits = head.rounding.limits(sizes, rounded, unit=torch.finfo(torch.bfloat16).eps / 2, slack=1.0)
     errors = head.both(problem).errors(exact)
     assert {name: error for name, error in errors.items() if not error <= limits[name]} == {}
 
 
 @pytest.mark.parametrize("path", [Path.PORTABLE, None], ids=str)
 def test_more_logits_than_32_bits_count(path: Path | None) -> None:
-    head = Head(mode=Mode.SAVED_LOGITS, path=path)
+    head = own_head(Mode.SAVED_LOGITS, path)
     shape = Shape(tokens=16384, hidden=64, vocabulary=151936)
     problem = random_problem(shape)
     errors = head.both(problem).errors(exact_results(problem))
@@ -48,13 +51,13 @@ def test_more_logits_than_32_bits_count(path: Path | None) -> None:
 @pytest.mark.parametrize("mode", Mode, ids=str)
 def test_the_same_bits_twice(mode: Mode) -> None:
     problem = random_problem(Shape.parse("2000x1024x50257"))
-    first, second = (Head(mode=mode).both(problem) for _ in range(2))
-    assert all(torch.equal(value, getattr(second, name)) for name, value in vars(first).items())
+    first, second = (own_head(mode).both(problem) for _ in range(2))
+    assert all(torch.equal(value, second.present()[name]) for name, value in first.present().items())
 
 
 def test_peaks_beyond_the_inputs() -> None:
     problem = random_problem(Shape.parse(LARGEST))
-    recompute, saved = Head(mode=Mode.RECOMPUTE), Head(mode=Mode.SAVED_LOGITS)
+    recompute, saved = own_head(Mode.RECOMPUTE), own_head(Mode.SAVED_LOGITS)
     recompute.both(problem)
     assert peak_bytes(partial(recompute.forward, problem)) <= 0.02 * GIB
     assert peak_bytes(partial(recompute.both, problem)) <= 1.6 * GIB

@@ -9,7 +9,7 @@ import torch
 from tuner.kernels import tiles
 from tuner.kernels.tiles import Path, Tile
 
-TILE = Tile(rows=128, columns=256, depth=64, stages=3, warps=8, group=16, programs=132)
+TILE = Tile(rows=128, columns=256, depth=32, stages=8, warps=4, group=16, programs=132)
 
 
 @pytest.mark.parametrize("rows", [1, 127, 129, 4096, 16384, 100_000])
@@ -49,10 +49,21 @@ def test_a_slice_fits_into_its_bytes(rows: int, vocabulary: int, monkeypatch: py
     assert 2 * rows * width <= tiles.SLICE_BYTES or width == TILE.columns
 
 
-def test_a_slice_of_the_largest_head_leaves_no_program_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("hidden_size", "vocabulary", "column_tiles"), [(3584, 152064, 33), (896, 151936, 37)]
+)
+def test_a_slice_leaves_few_programs_idle(
+    hidden_size: int, vocabulary: int, column_tiles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tiles, "choose_tile", lambda path, hidden: TILE)
-    hidden = torch.empty(16384, 1, dtype=torch.bfloat16, device="meta")
-    assert tiles.choose_slice_width(Path.HOPPER, hidden, 152064) == 33 * 256
+    hidden = torch.empty(16384, hidden_size, dtype=torch.bfloat16, device="meta")
+    assert tiles.choose_slice_width(Path.HOPPER, hidden, vocabulary) == column_tiles * 256
+    for row_tiles in (
+        16384 // TILE.rows,
+        -(-hidden_size // TILE.rows),
+    ):  # the logits, and the weight's gradient
+        waves = row_tiles * column_tiles / TILE.programs
+        assert waves / -(-row_tiles * column_tiles // TILE.programs) >= 0.97
 
 
 def test_the_package_is_imported_without_torch() -> None:

@@ -17,12 +17,12 @@ def test_opcheck_of_the_head(keep_logits: bool) -> None:
     labels = case.labels
     if keep_logits:  # the rows of ignored labels are never written, so they differ from run to run
         labels = labels.where(labels != IGNORED, 3)
-    arguments = (case.hidden, case.weight, labels, case.temperature, IGNORED, 0, 33, keep_logits, 0)
+    arguments = (case.hidden, case.weight, labels, case.temperature, IGNORED, keep_logits, 0, "", True)
     torch.library.opcheck(ops.forward, arguments)
     found = [value.detach() for value in ops.forward(*arguments)]
     inputs = (case.hidden.detach(), case.weight.detach(), labels, case.temperature)
     for wanted in ((True, True), (True, False), (False, True)):
-        rest = (IGNORED, 0, 16, *wanted)
+        rest = (IGNORED, 16, "", True, *wanted)
         torch.library.opcheck(ops.gradients, (case.d_log_probs, case.d_entropy, *inputs, *found, *rest))
 
 

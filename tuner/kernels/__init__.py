@@ -1,4 +1,4 @@
-"""The output head: log-probability and entropy of labels, from hidden states or from logits.
+"""The output head: log-probability, entropy and policy loss, from hidden states or from logits.
 
 Nothing here is imported before it is used: ``import tuner.kernels`` needs neither torch nor triton.
 """
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.kernels.entropy import log_prob_and_entropy
     from tuner.kernels.head import Mode, linear_cross_entropy
+    from tuner.kernels.policy_loss import PolicyLoss, linear_policy_loss
 
-__all__ = ["Mode", "linear_cross_entropy", "log_prob_and_entropy"]
+__all__ = ["Mode", "PolicyLoss", "linear_cross_entropy", "linear_policy_loss", "log_prob_and_entropy"]
 
 _HOMES = {
     "Mode": "tuner.kernels.head",
+    "PolicyLoss": "tuner.kernels.policy_loss",
     "linear_cross_entropy": "tuner.kernels.head",
+    "linear_policy_loss": "tuner.kernels.policy_loss",
     "log_prob_and_entropy": "tuner.kernels.entropy",
 }
 

@@ -3,7 +3,8 @@
 T: rows given. R: rows with a gradient. V: vocabulary entries. H: hidden size. N: entries of a slice.
 
 Each slice's gradient of the weight is written once, in one product over all rows; the hidden
-states' is the sum over slices, kept in float32 and rounded at the end. No atomics.
+states' is the sum over slices, kept in float32 and rounded at the end. No atomics. Where ranks share
+the vocabulary it is the sum over their slices too.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tuner.kernels import reference, rows, tiles
+from tuner.kernels import reference, rows, tiles, vocab_parallel
 from tuner.kernels.reference import Statistics
 from tuner.kernels.tiles import Path
 
@@ -46,7 +47,7 @@ class Upstream:
         )
 
 
-def _accumulate(total: Tensor, left: Tensor, right: Tensor, *, first: bool) -> None:
+def accumulate(total: Tensor, left: Tensor, right: Tensor, *, first: bool) -> None:
     """``total`` (float32) becomes or gains ``left @ right``, added in float32."""
     wide = left.is_cuda and torch.version.hip is None and left.dtype != torch.float32
     if not wide:  # nowhere else does the product of 16-bit matrices come out in float32
@@ -79,7 +80,7 @@ def _recomputing(hidden_RH: Tensor, weight_VH: Tensor, labels_R: Tensor, coeffic
     return write
 
 
-def _converting(
+def converting(
     path: Path, saved_TV: Tensor, sources_R: Tensor | None, labels_R: Tensor, coefficients_CR: Tensor
 ) -> Writer:
     """Writes a slice of it from the logits that the forward pass kept."""
@@ -98,7 +99,7 @@ def _converting(
 
 
 def _sum_slices(
-    write: Writer, hidden_RH: Tensor, weight_VH: Tensor, width: int, wanted: Wanted
+    write: Writer, hidden_RH: Tensor, weight_VH: Tensor, width: int, wanted: Wanted, group: str
 ) -> tuple[Tensor | None, Tensor | None]:
     """Both gradients, of the rows worked on."""
     vocabulary = weight_VH.shape[0]
@@ -111,10 +112,12 @@ def _sum_slices(
         d_logits_RN = buffer_RN[:, : part_NH.shape[0]]
         write(start, d_logits_RN)
         if wanted.hidden:
-            _accumulate(d_hidden_RH, d_logits_RN, part_NH, first=start == 0)
+            accumulate(d_hidden_RH, d_logits_RN, part_NH, first=start == 0)
         if wanted.weight:
             torch.mm(d_logits_RN.T, hidden_RH, out=d_weight_VH[start : start + width])
     del buffer_RN, d_logits_RN  # before the last copy is made
+    if wanted.hidden and group:
+        vocab_parallel.add_up(d_hidden_RH, group)
     return d_hidden_RH.to(hidden_RH.dtype) if wanted.hidden else None, d_weight_VH if wanted.weight else None
 
 
@@ -126,6 +129,7 @@ def head_gradients(
     *,
     slice_width: int,
     wanted: Wanted,
+    group: str = "",
 ) -> tuple[Tensor | None, Tensor | None]:
     """Gradients of the hidden states and of the weight, in their dtypes; None for one not wanted.
 
@@ -136,10 +140,14 @@ def head_gradients(
         saved_TV: the logits that the forward pass kept: first those of all rows that are not ignored.
         slice_width: entries of a slice; 0 chooses it.
         wanted: which gradients.
+        group: name of the process group over which the hidden states' is summed; empty: none.
     """
     active_T = upstream.labels_T != upstream.ignore_index
-    moved_T = (upstream.d_log_probs_T != 0) | (upstream.d_entropy_T != 0)
-    chosen = rows.select(active_T & moved_T)
+    moved_T = active_T & ((upstream.d_log_probs_T != 0) | (upstream.d_entropy_T != 0))
+    if group and wanted.hidden:
+        # One upstream gradient on all ranks leaves it as it is. Another must not leave ranks waiting.
+        moved_T = vocab_parallel.anywhere(moved_T, group)
+    chosen = rows.select(moved_T)
     if chosen.count == 0:
         return (
             torch.zeros_like(hidden_TH) if wanted.hidden else None,
@@ -153,8 +161,8 @@ def head_gradients(
         write = _recomputing(hidden_RH, weight_VH, labels_R, coefficients_CR)
     else:
         sources_R = None if chosen.index_R is None else chosen.take(rows.positions(active_T))
-        write = _converting(path, saved_TV, sources_R, labels_R, coefficients_CR)
+        write = converting(path, saved_TV, sources_R, labels_R, coefficients_CR)
     width = slice_width or tiles.choose_slice_width(path, hidden_RH, weight_VH.shape[0])
-    d_hidden_RH, d_weight_VH = _sum_slices(write, hidden_RH, weight_VH, width, wanted)
+    d_hidden_RH, d_weight_VH = _sum_slices(write, hidden_RH, weight_VH, width, wanted, group)
     total = hidden_TH.shape[0]
     return None if d_hidden_RH is None else chosen.put(d_hidden_RH, total), d_weight_VH

@@ -80,6 +80,27 @@ def inverse_temperatures(temperature: float | Tensor, labels: Tensor) -> Tensor:
     return temperature.float().reciprocal().reshape(-1).expand(labels.numel()).contiguous()
 
 
+def extremes(active_T: Tensor, labels_T: Tensor, inverse_temperature_T: Tensor) -> Tensor:
+    """How many rows are active, the lowest and highest label of theirs, and inverse temperature; float64."""
+    if not active_T.numel():
+        return torch.tensor([0, 0, 0, 1, 1], dtype=torch.float64, device=active_T.device)
+    lowest, highest = torch.where(active_T, labels_T, 0).aminmax()
+    least, most = torch.where(active_T, inverse_temperature_T, 1.0).aminmax()
+    return torch.stack([value.double() for value in (active_T.sum(), lowest, highest, least, most)])
+
+
+def check_extremes(seen: list[float], *, ignore_index: int, vocabulary: int) -> None:
+    """Raise a ValueError for what :func:`extremes` found, as :func:`checked_rows`."""
+    _, lowest_label, highest_label, least_inverse, most_inverse = seen
+    if lowest_label < 0 or highest_label >= vocabulary:
+        wrong = int(lowest_label if lowest_label < 0 else highest_label)
+        raise ValueError(
+            f"labels must be in [0, {vocabulary}) or {ignore_index}, which is ignored, not {wrong}"
+        )
+    if not (least_inverse > 0 and most_inverse <= _HIGHEST_INVERSE):
+        raise ValueError(f"temperature must be finite and at least {LOWEST_TEMPERATURE:g} for every row")
+
+
 def checked_rows(
     labels_T: Tensor, inverse_temperature_T: Tensor, *, ignore_index: int, vocabulary: int
 ) -> Rows:
@@ -93,15 +114,6 @@ def checked_rows(
     if labels_T.numel() == 0:
         return Rows(index_R=None, count=0)
     active_T = labels_T != ignore_index
-    lowest, highest = torch.where(active_T, labels_T, 0).aminmax()
-    least, most = torch.where(active_T, inverse_temperature_T, 1.0).aminmax()
-    seen = torch.stack([value.double() for value in (active_T.sum(), lowest, highest, least, most)])
-    count, lowest_label, highest_label, least_inverse, most_inverse = seen.tolist()
-    if lowest_label < 0 or highest_label >= vocabulary:
-        wrong = int(lowest_label if lowest_label < 0 else highest_label)
-        raise ValueError(
-            f"labels must be in [0, {vocabulary}) or {ignore_index}, which is ignored, not {wrong}"
-        )
-    if not (least_inverse > 0 and most_inverse <= _HIGHEST_INVERSE):
-        raise ValueError(f"temperature must be finite and at least {LOWEST_TEMPERATURE:g} for every row")
-    return select(active_T, count=int(count))
+    seen = extremes(active_T, labels_T, inverse_temperature_T).tolist()
+    check_extremes(seen, ignore_index=ignore_index, vocabulary=vocabulary)
+    return select(active_T, count=int(seen[0]))

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tuner.kernels.product import TRITON_DTYPES, logits_tile, operand, tile_position
+from tuner.kernels.product import TRITON_DTYPES, logits_tile, tile_position
 from tuner.kernels.statistics import INTERPRETED, LOWEST
 from tuner.kernels.tiles import READ_BLOCK, Path, Tile
 
@@ -39,23 +39,20 @@ def _recompute(
     d_logits_stride,
     row_tiles,
     column_tiles,
-    DESCRIPTORS: tl.constexpr,
     INTERPRETED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     DEPTH: tl.constexpr,
     STAGES: tl.constexpr,
     GROUP: tl.constexpr,
-    FLATTEN: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
-    # Flattened: the next tile's loads are under way while this one's gradient is computed.
-    for item in tl.range(tl.program_id(0), row_tiles * column_tiles, tl.num_programs(0), flatten=FLATTEN):
+    for item in tl.range(tl.program_id(0), row_tiles * column_tiles, tl.num_programs(0)):
         row_tile, column_tile = tile_position(item, row_tiles, column_tiles, GROUP)
         first = column_tile * COLUMNS
         logits = logits_tile(
             hidden, weight, row_tile * ROWS, start + first, T, V, H, hidden_stride, weight_stride,
-            DESCRIPTORS, INTERPRETED, ROWS, COLUMNS, DEPTH, STAGES,
+            INTERPRETED, ROWS, COLUMNS, DEPTH, STAGES,
         )  # fmt: skip
         rows = row_tile * ROWS + tl.arange(0, ROWS)
         valid = rows < T
@@ -70,11 +67,8 @@ def _recompute(
         gradient = -tl.exp2(z) * (constant[:, None] + slope[:, None] * z)
         columns = first + tl.arange(0, COLUMNS)
         gradient = tl.where(columns[None, :] == label[:, None], gradient + at_label[:, None], gradient)
-        if DESCRIPTORS:
-            d_logits.store([row_tile * ROWS, first], gradient.to(DTYPE))
-        else:
-            target = d_logits + rows.to(tl.int64)[:, None] * d_logits_stride + columns[None, :]
-            tl.store(target, gradient.to(DTYPE), mask=valid[:, None] & (columns < N)[None, :])
+        target = d_logits + rows.to(tl.int64)[:, None] * d_logits_stride + columns[None, :]
+        tl.store(target, gradient.to(DTYPE), mask=valid[:, None] & (columns < N)[None, :])
 
 
 @triton.jit(do_not_specialize=["T", "start"])
@@ -133,7 +127,7 @@ def recompute(
     """Write the gradient of the logits of entries ``[start, start + N)``.
 
     Args:
-        path: which loads.
+        path: which kernel.
         tile: the forward pass's: the same logits, bit for bit.
         hidden_TH: at least one row; the last dimension contiguous, as in ``weight_VH``.
         weight_VH: the whole vocabulary, same dtype.
@@ -146,10 +140,15 @@ def recompute(
     width = d_logits_TN.shape[1]
     row_tiles, column_tiles = triton.cdiv(tokens, tile.rows), triton.cdiv(width, tile.columns)
     with torch.cuda.device_of(hidden_TH):
+        if path is Path.HOPPER:
+            from tuner.kernels.hopper_dlogits import write_gradient
+
+            write_gradient(tile, hidden_TH, weight_VH, labels_T, coefficients_CT, start, d_logits_TN)
+            return
         _recompute[(min(tile.programs, row_tiles * column_tiles),)](
-            operand(path, hidden_TH, (tile.rows, tile.depth)),
-            operand(path, weight_VH, (tile.columns, tile.depth)),
-            operand(path, d_logits_TN, (tile.rows, tile.columns)),
+            hidden_TH,
+            weight_VH,
+            d_logits_TN,
             labels_T,
             coefficients_CT,
             tokens,
@@ -162,14 +161,12 @@ def recompute(
             d_logits_TN.stride(0),
             row_tiles,
             column_tiles,
-            DESCRIPTORS=path is Path.HOPPER,
             INTERPRETED=INTERPRETED,
             ROWS=tile.rows,
             COLUMNS=tile.columns,
             DEPTH=tile.depth,
             STAGES=tile.stages,
             GROUP=tile.group,
-            FLATTEN=path is Path.HOPPER,
             DTYPE=TRITON_DTYPES[d_logits_TN.dtype],
             num_warps=tile.warps,
             num_stages=tile.stages,

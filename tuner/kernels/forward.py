@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tuner.kernels.product import TRITON_DTYPES, logits_tile, operand, tile_position
+from tuner.kernels.product import TRITON_DTYPES, logits_tile, tile_position
 from tuner.kernels.statistics import INTERPRETED, LOG2E, LOWEST, add_tile
 from tuner.kernels.tiles import READ_BLOCK, Path, Tile, choose_reading_split, choose_split
 
@@ -35,7 +35,6 @@ def _statistics(
     S,
     split_tiles,
     SAVE: tl.constexpr,
-    DESCRIPTORS: tl.constexpr,
     INTERPRETED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -59,19 +58,16 @@ def _statistics(
             first = column_tile * COLUMNS
             logits = logits_tile(
                 hidden, weight, row_tile * ROWS, first, T, V, H, hidden_stride, weight_stride,
-                DESCRIPTORS, INTERPRETED, ROWS, COLUMNS, DEPTH, STAGES,
+                INTERPRETED, ROWS, COLUMNS, DEPTH, STAGES,
             )  # fmt: skip
             columns = first + tl.arange(0, COLUMNS)
             if SAVE:
                 # The statistics of what is kept, or probabilities would not add up to one.
                 kept = logits.to(DTYPE)
                 logits = kept.to(tl.float32)
-                if DESCRIPTORS:
-                    saved.store([row_tile * ROWS, first], kept)
-                else:
-                    inside = valid[:, None] & (columns < saved_stride)[None, :]
-                    target = saved + rows.to(tl.int64)[:, None] * saved_stride + columns[None, :]
-                    tl.store(target, kept, mask=inside)
+                inside = valid[:, None] & (columns < saved_stride)[None, :]
+                target = saved + rows.to(tl.int64)[:, None] * saved_stride + columns[None, :]
+                tl.store(target, kept, mask=inside)
             # Branches, not masks: one tile in hundreds ends the vocabulary or has a label in it.
             if first + COLUMNS > V:
                 logits = tl.where((columns < V)[None, :], logits, LOWEST)
@@ -141,11 +137,11 @@ def partial_statistics(
     """Statistics of each split of the vocabulary, ``[4, S, T]`` in float32.
 
     Args:
-        path: which loads.
+        path: which kernel.
         tile: what one program computes at a time.
         hidden_TH: at least one row; the last dimension contiguous, as in ``weight_VH``.
         weight_VH: same dtype.
-        labels_T: int32; a label outside ``[0, V)`` is found nowhere, its logit is zero.
+        labels_T: int32; a negative label is found nowhere, its logit is zero.
         inverse_temperature_T: float32.
         saved_TV: takes the logits in its dtype; contiguous, its rows at least V and shorter than the
             last tile; None keeps none.
@@ -153,17 +149,21 @@ def partial_statistics(
     tokens, hidden = hidden_TH.shape
     vocabulary = weight_VH.shape[0]
     split = choose_split(tile, tokens, vocabulary)
-    row_tiles = triton.cdiv(tokens, tile.rows)
     partials_4ST = torch.empty((4, split.count, tokens), device=hidden_TH.device, dtype=torch.float32)
-    saved = hidden_TH if saved_TV is None else saved_TV
-    saved_block = (tile.rows, tile.depth if saved_TV is None else tile.columns)
+    vectors = (labels_T, inverse_temperature_T)
     with torch.cuda.device_of(hidden_TH):
+        if path is Path.HOPPER:
+            from tuner.kernels.hopper_forward import write_statistics
+
+            write_statistics(tile, split, hidden_TH, weight_VH, *vectors, saved_TV, partials_4ST)
+            return partials_4ST
+        saved = hidden_TH if saved_TV is None else saved_TV
+        row_tiles = triton.cdiv(tokens, tile.rows)
         _statistics[(min(tile.programs, row_tiles * split.count),)](
-            operand(path, hidden_TH, (tile.rows, tile.depth)),
-            operand(path, weight_VH, (tile.columns, tile.depth)),
-            operand(path, saved, saved_block),
-            labels_T,
-            inverse_temperature_T,
+            hidden_TH,
+            weight_VH,
+            saved,
+            *vectors,
             partials_4ST,
             tokens,
             vocabulary,
@@ -175,7 +175,6 @@ def partial_statistics(
             split.count,
             split.tiles,
             SAVE=saved_TV is not None,
-            DESCRIPTORS=path is Path.HOPPER,
             INTERPRETED=INTERPRETED,
             ROWS=tile.rows,
             COLUMNS=tile.columns,

@@ -1,6 +1,8 @@
 """Registration with torch: custom operators with shapes for tracing and with gradients.
 
-T: rows (tokens). V: vocabulary entries. H: hidden size.
+T: rows (tokens). V: vocabulary entries, of this rank's shard where ranks share them. H: hidden size.
+
+A process group goes by its name, since operators take no objects; empty is none.
 """
 
 from typing import Any
@@ -8,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tuner.kernels import backward, reference, tiles
+from tuner.kernels import backward, tiles, vocab_parallel
 from tuner.kernels.checks import checked_rows
+from tuner.kernels.head_statistics import head_statistics
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
-from tuner.kernels.tiles import Path
 
 
-def _rows_contiguous(matrix: Tensor) -> Tensor:
+def rows_contiguous(matrix: Tensor) -> Tensor:
     """The matrix as the kernels read it: elements of a row side by side, rows apart."""
     apart = matrix.stride(1) == 1 and matrix.stride(0) >= matrix.shape[1]
     return matrix if apart else matrix.contiguous()
@@ -27,34 +29,21 @@ def _room_for_logits(hidden_TH: Tensor, weight_VH: Tensor, keep: bool) -> Tensor
     return hidden_TH.new_empty(shape)
 
 
-def _head_statistics(
-    hidden_RH: Tensor,
+def _checked_rows(
+    hidden_TH: Tensor,
     weight_VH: Tensor,
-    labels_R: Tensor,
-    inverse_temperature_R: Tensor,
-    saved_TV: Tensor | None,
-    rows: Rows,
-    outputs: Statistics,
-) -> None:
-    """Write the statistics of the rows worked on into the vectors of all rows."""
-    path = tiles.choose_path(hidden_RH, weight_VH)
-    if path is Path.REFERENCE:
-        logits_RV = hidden_RH.float() @ weight_VH.float().T
-        if saved_TV is not None:
-            saved_TV[:, weight_VH.shape[0] :] = 0
-            logits_RV = saved_TV[:, : weight_VH.shape[0]].copy_(logits_RV).float()
-        found = reference.statistics(logits_RV, labels_R, inverse_temperature_R)
-        for output, values in zip(outputs.vectors(), found.vectors(), strict=True):
-            output.copy_(rows.put(values, output.numel()))
-        return
-    from tuner.kernels.forward import partial_statistics
-    from tuner.kernels.statistics import merge
-
-    tile = tiles.choose_tile(path, hidden_RH)
-    partials_4SR = partial_statistics(
-        path, tile, hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV
+    labels_T: Tensor,
+    inverse_temperature_T: Tensor,
+    ignored: int,
+    group: str,
+) -> tuple[Rows, int]:
+    """The rows worked on, and the label of the weight's first row."""
+    if not group:
+        vocabulary = weight_VH.shape[0]
+        return checked_rows(labels_T, inverse_temperature_T, ignore_index=ignored, vocabulary=vocabulary), 0
+    return vocab_parallel.checked_rows(
+        hidden_TH, labels_T, inverse_temperature_T, shard=weight_VH.shape[0], ignore_index=ignored, name=group
     )
-    merge(partials_4SR, inverse_temperature_R, rows.index_R, outputs.vectors())
 
 
 @torch.library.custom_op("tuner::linear_cross_entropy", mutates_args=())
@@ -64,40 +53,55 @@ def forward(
     labels_T: Tensor,
     inverse_temperature_T: Tensor,
     ignore_index: int,
-    first_label: int,
-    vocabulary: int,
     keep_logits: bool,
     slice_width: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Log-probability, entropy, maximum, log-sum, and the logits where they are kept (else empty).
+    group: str,
+    sum_hidden: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Log-probability, entropy, maximum, log-sum, logits where they are kept (else empty), first label.
+
+    The first label, that of the weight's first row, is one int64 on the host.
 
     Args:
         hidden_TH: bfloat16, float16 or float32.
-        weight_VH: same dtype; the rows of labels ``[first_label, first_label + V)``.
-        labels_T: int32 or int64, in ``[0, vocabulary)`` or ``ignore_index``.
+        weight_VH: same dtype; of the rank with number r, the entries after those of ranks below r.
+        labels_T: int32 or int64, in the whole vocabulary, or ``ignore_index``.
         inverse_temperature_T: float32.
         ignore_index: the label of rows that are left out: zero in every result.
-        first_label: the label of the weight's first row.
-        vocabulary: entries of the whole vocabulary.
         keep_logits: keep the logits in the dtype of ``hidden_TH`` and use the statistics of what is
             kept. The rows worked on come first; the rest is not written.
         slice_width: entries of a slice of the backward pass; 0 chooses it.
+        group: ranks that share the vocabulary.
+        sum_hidden: sum the gradient of the hidden states over them, in the backward pass.
     """
-    rows = checked_rows(labels_T, inverse_temperature_T, ignore_index=ignore_index, vocabulary=vocabulary)
+    rows, first_label = _checked_rows(
+        hidden_TH, weight_VH, labels_T, inverse_temperature_T, ignore_index, group
+    )
     logits = _room_for_logits(hidden_TH, weight_VH, keep_logits)
     outputs = Statistics.like(labels_T, zero=rows.index_R is not None)
     if rows.count:
+        labels_R = rows.take(labels_T)
         with torch.autocast(hidden_TH.device.type, enabled=False):
-            _head_statistics(
-                _rows_contiguous(rows.take(hidden_TH)),
-                _rows_contiguous(weight_VH),
-                (rows.take(labels_T) - first_label).int(),
+            head_statistics(
+                rows_contiguous(rows.take(hidden_TH)),
+                rows_contiguous(weight_VH),
+                vocab_parallel.labels_within(labels_R, first_label, weight_VH.shape[0])
+                if group
+                else labels_R.int(),
                 rows.take(inverse_temperature_T),
                 logits[: rows.count] if keep_logits else None,
                 rows,
                 outputs,
+                group,
             )
-    return outputs.log_probs, outputs.entropy, outputs.maximum, outputs.log_sum, logits
+    return (
+        outputs.log_probs,
+        outputs.entropy,
+        outputs.maximum,
+        outputs.log_sum,
+        logits,
+        torch.tensor(first_label, device="cpu"),
+    )
 
 
 @forward.register_fake
@@ -107,14 +111,21 @@ def _(
     labels_T: Tensor,
     inverse_temperature_T: Tensor,
     ignore_index: int,
-    first_label: int,
-    vocabulary: int,
     keep_logits: bool,
     slice_width: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    group: str,
+    sum_hidden: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     outputs = Statistics.like(labels_T, zero=False)
     logits = _room_for_logits(hidden_TH, weight_VH, keep_logits)
-    return outputs.log_probs, outputs.entropy, outputs.maximum, outputs.log_sum, logits
+    return (
+        outputs.log_probs,
+        outputs.entropy,
+        outputs.maximum,
+        outputs.log_sum,
+        logits,
+        torch.empty((), dtype=torch.int64, device="cpu"),
+    )
 
 
 @torch.library.custom_op("tuner::linear_cross_entropy_backward", mutates_args=())
@@ -130,9 +141,11 @@ def gradients(
     maximum_T: Tensor,
     log_sum_T: Tensor,
     logits: Tensor,
+    first_label: Tensor,
     ignore_index: int,
-    first_label: int,
     slice_width: int,
+    group: str,
+    sum_hidden: bool,
     hidden_wanted: bool,
     weight_wanted: bool,
 ) -> tuple[Tensor, Tensor]:
@@ -142,7 +155,7 @@ def gradients(
     """
     upstream = backward.Upstream(
         labels_T=labels_T,
-        first_label=first_label,
+        first_label=int(first_label),
         ignore_index=ignore_index,
         inverse_temperature_T=inverse_temperature_T,
         found=Statistics(maximum=maximum_T, log_sum=log_sum_T, log_probs=log_probs_T, entropy=entropy_T),
@@ -151,12 +164,13 @@ def gradients(
     )
     with torch.autocast(hidden_TH.device.type, enabled=False):
         d_hidden_TH, d_weight_VH = backward.head_gradients(
-            _rows_contiguous(hidden_TH),
-            _rows_contiguous(weight_VH),
+            rows_contiguous(hidden_TH),
+            rows_contiguous(weight_VH),
             upstream,
             logits if logits.dim() == 2 else None,
             slice_width=slice_width,
             wanted=backward.Wanted(hidden=hidden_wanted, weight=weight_wanted),
+            group=group if sum_hidden else "",
         )
     return (
         hidden_TH.new_empty(0) if d_hidden_TH is None else d_hidden_TH,
@@ -177,9 +191,11 @@ def _(
     maximum_T: Tensor,
     log_sum_T: Tensor,
     logits: Tensor,
+    first_label: Tensor,
     ignore_index: int,
-    first_label: int,
     slice_width: int,
+    group: str,
+    sum_hidden: bool,
     hidden_wanted: bool,
     weight_wanted: bool,
 ) -> tuple[Tensor, Tensor]:
@@ -190,9 +206,9 @@ def _(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    hidden_TH, weight_VH, labels_T, inverse_temperature_T, ignore_index, first_label, _, _, width = inputs
-    ctx.save_for_backward(hidden_TH, weight_VH, labels_T, inverse_temperature_T, *output)
-    ctx.ignore_index, ctx.first_label, ctx.slice_width = ignore_index, first_label, width
+    *tensors, ignore_index, _, slice_width, group, sum_hidden = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.settings = (ignore_index, slice_width, group, sum_hidden)
     # Zeros for the unused gradient of the kept logits would be as large as they are.
     ctx.set_materialize_grads(False)
 
@@ -203,18 +219,9 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
         torch.zeros_like(value) if grad is None else grad
         for grad, value in zip(grads[:2], found[4:6], strict=True)
     )
-    hidden_wanted, weight_wanted = ctx.needs_input_grad[:2]
-    d_hidden_TH, d_weight_VH = gradients(
-        d_log_probs_T,
-        d_entropy_T,
-        *found,
-        ctx.ignore_index,
-        ctx.first_label,
-        ctx.slice_width,
-        hidden_wanted,
-        weight_wanted,
-    )
-    kept = (d_hidden_TH if hidden_wanted else None, d_weight_VH if weight_wanted else None)
+    wanted = ctx.needs_input_grad[:2]
+    computed = gradients(d_log_probs_T, d_entropy_T, *found, *ctx.settings, *wanted)
+    kept = (grad if use else None for grad, use in zip(computed, wanted, strict=True))
     return *kept, *(None,) * 7
 
 

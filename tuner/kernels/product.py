@@ -1,35 +1,19 @@
-"""One tile of logits: device functions that the forward and the backward kernels share.
+"""One tile of logits: device functions that the portable forward and backward kernels share.
 
 T: rows (tokens). V: vocabulary entries. H: hidden size.
-``hidden`` and ``weight`` are tensor descriptors where ``DESCRIPTORS``, else pointers to rows that
-are ``hidden_stride`` and ``weight_stride`` elements apart. The float32 reference is
-``hidden_TH @ weight_VH.T`` in :mod:`tuner.kernels.reference`.
+``hidden`` and ``weight`` point to rows that are ``hidden_stride`` and ``weight_stride`` elements
+apart. The float32 reference is ``hidden_TH @ weight_VH.T`` in :mod:`tuner.kernels.reference`.
 """
-
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
-
-from tuner.kernels.tiles import Path
 
 TRITON_DTYPES = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
     torch.float32: tl.float32,
 }
-
-
-def operand(path: Path, matrix: Tensor, block: tuple[int, int]) -> Any:
-    """What a kernel loads tiles of this matrix through: a tensor descriptor, or its pointer."""
-    if path is not Path.HOPPER:
-        return matrix
-    # Absent from the oldest Triton on which the portable kernels run.
-    from triton.tools.tensor_descriptor import TensorDescriptor
-
-    return TensorDescriptor(matrix, list(matrix.shape), list(matrix.stride()), list(block))
 
 
 @triton.jit
@@ -52,7 +36,6 @@ def logits_tile(
     H,
     hidden_stride,
     weight_stride,
-    DESCRIPTORS: tl.constexpr,
     INTERPRETED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -61,32 +44,23 @@ def logits_tile(
 ):
     """float32 logits of ROWS rows from ``row`` and COLUMNS entries from ``column``.
 
-    What lies beyond T and V is of no meaning: zero, or the last row and entry again.
+    What lies beyond T and V is of no meaning: the last row and entry again.
     """
     logits = tl.zeros((ROWS, COLUMNS), tl.float32)
     steps = tl.cdiv(H, DEPTH)
-    if DESCRIPTORS:
-        for step in tl.range(0, steps, num_stages=STAGES):
-            a = hidden.load([row, step * DEPTH])
-            b = weight.load([column, step * DEPTH])
-            # The interpreter keeps bfloat16 as integers and multiplies them as such.
-            if INTERPRETED:
-                a = a.to(tl.float32)
-                b = b.to(tl.float32)
-            logits = tl.dot(a, b.T, logits, input_precision="ieee")
-    else:
-        # Clamped, not masked: a load without a mask is wide.
-        rows = tl.minimum(row + tl.arange(0, ROWS), T - 1).to(tl.int64)
-        columns = tl.minimum(column + tl.arange(0, COLUMNS), V - 1).to(tl.int64)
-        depth = tl.arange(0, DEPTH)
-        a_pointers = hidden + rows[:, None] * hidden_stride + depth[None, :]
-        b_pointers = weight + columns[None, :] * weight_stride + depth[:, None]
-        for step in tl.range(0, steps, num_stages=STAGES):
-            left = H - step * DEPTH
-            a = tl.load(a_pointers + step * DEPTH, mask=depth[None, :] < left, other=0.0)
-            b = tl.load(b_pointers + step * DEPTH, mask=depth[:, None] < left, other=0.0)
-            if INTERPRETED:
-                a = a.to(tl.float32)
-                b = b.to(tl.float32)
-            logits = tl.dot(a, b, logits, input_precision="ieee")
+    # Clamped, not masked: a load without a mask is wide.
+    rows = tl.minimum(row + tl.arange(0, ROWS), T - 1).to(tl.int64)
+    columns = tl.minimum(column + tl.arange(0, COLUMNS), V - 1).to(tl.int64)
+    depth = tl.arange(0, DEPTH)
+    a_pointers = hidden + rows[:, None] * hidden_stride + depth[None, :]
+    b_pointers = weight + columns[None, :] * weight_stride + depth[:, None]
+    for step in tl.range(0, steps, num_stages=STAGES):
+        left = H - step * DEPTH
+        a = tl.load(a_pointers + step * DEPTH, mask=depth[None, :] < left, other=0.0)
+        b = tl.load(b_pointers + step * DEPTH, mask=depth[:, None] < left, other=0.0)
+        # The interpreter keeps bfloat16 as integers and multiplies them as such.
+        if INTERPRETED:
+            a = a.to(tl.float32)
+            b = b.to(tl.float32)
+        logits = tl.dot(a, b, logits, input_precision="ieee")
     return logits

@@ -1,6 +1,7 @@
 """Plain torch in float32: what the kernels compute, and what runs where there are none.
 
 T: rows (tokens). V: vocabulary entries. H: hidden size. N: entries of a slice. C: coefficients.
+S: splits of the vocabulary.
 """
 
 from dataclasses import dataclass
@@ -36,29 +37,46 @@ class Statistics:
         return self.maximum, self.log_sum, self.log_probs, self.entropy
 
 
-def statistics(logits_TV: Tensor, labels_T: Tensor, inverse_temperature_T: Tensor) -> Statistics:
-    """Statistics of each row, in the dtype of the logits if that is float64, else in float32.
+def partial_statistics(logits_TV: Tensor, labels_T: Tensor, inverse_temperature_T: Tensor) -> Tensor:
+    """Maximum, sum, weighted sum and label's logit of each row, ``[4, T]``; to base e, not 2.
 
-    A label outside ``[0, V)`` has a logit of zero.
+    In the dtype of the logits if that is float64, else in float32. A label outside ``[0, V)`` has a
+    logit of zero.
     """
     logits_TV = logits_TV if logits_TV.dtype is torch.float64 else logits_TV.float()
     label_T = labels_T.long()[:, None]
     inside = (label_T >= 0) & (label_T < logits_TV.shape[1])
     label_logit = logits_TV.gather(1, torch.where(inside, label_T, 0)).where(inside, 0.0)
     maximum = logits_TV.amax(1, keepdim=True)
-    inverse = inverse_temperature_T[:, None].to(logits_TV.dtype)
-    shifted_TV = (logits_TV - maximum) * inverse
+    shifted_TV = (logits_TV - maximum) * inverse_temperature_T[:, None].to(logits_TV.dtype)
     power_TV = shifted_TV.exp()
-    total = power_TV.sum(1, keepdim=True)
     # 0 * -inf would be NaN; an entry of probability zero adds nothing.
-    weighted = (power_TV * shifted_TV).where(power_TV > 0, 0.0).sum(1, keepdim=True)
+    weighted = (power_TV * shifted_TV).where(power_TV > 0, 0.0).sum(1)
+    return torch.stack((maximum.squeeze(1), power_TV.sum(1), weighted, label_logit.squeeze(1)))
+
+
+def merge(partials_4ST: Tensor, inverse_temperature_T: Tensor) -> Statistics:
+    """Statistics of each row, from those of splits of the vocabulary."""
+    part_maximum, part_total, part_weighted, label_logit = partials_4ST.unbind()
+    inverse = inverse_temperature_T.to(partials_4ST.dtype)
+    maximum = part_maximum.amax(0)
+    shift = (part_maximum - maximum) * inverse
+    decay = shift.exp()
+    total = (decay * part_total).sum(0)
+    weighted = (decay * (part_weighted + shift * part_total)).sum(0)
     log_sum = total.log()
     return Statistics(
-        maximum=maximum.squeeze(1),
-        log_sum=log_sum.squeeze(1),
-        log_probs=((label_logit - maximum) * inverse - log_sum).squeeze(1),
-        entropy=(log_sum - weighted / total).squeeze(1),
+        maximum=maximum,
+        log_sum=log_sum,
+        log_probs=(label_logit.sum(0) - maximum) * inverse - log_sum,
+        entropy=log_sum - weighted / total,
     )
+
+
+def statistics(logits_TV: Tensor, labels_T: Tensor, inverse_temperature_T: Tensor) -> Statistics:
+    """Statistics of each row of :func:`partial_statistics`."""
+    partials_4T = partial_statistics(logits_TV, labels_T, inverse_temperature_T)
+    return merge(partials_4T[:, None], inverse_temperature_T)
 
 
 def row_coefficients(

@@ -43,6 +43,26 @@ INTERPRETED = not isinstance(add_tile, JITFunction)
 
 
 @triton.jit
+def _merged(partials, scale, t, valid, S, field_stride, split_stride, SPLITS: tl.constexpr):
+    """Maximum, sum, weighted sum and label's logit of rows ``t`` over all splits."""
+    split = tl.arange(0, SPLITS)
+    source = partials + split[:, None] * split_stride + t[None, :]
+    mask = (split < S)[:, None] & valid[None, :]
+    part_maximum = tl.load(source, mask=mask, other=LOWEST)
+    part_total = tl.load(source + field_stride, mask=mask, other=0.0)
+    part_weighted = tl.load(source + 2 * field_stride, mask=mask, other=0.0)
+    label = tl.sum(tl.load(source + 3 * field_stride, mask=mask, other=0.0), 0)
+
+    highest = tl.max(part_maximum, 0)
+    shift = (part_maximum - highest[None, :]) * scale[None, :]
+    shift = tl.where(part_total > 0.0, shift, 0.0)
+    decay = tl.exp2(shift)
+    total = tl.sum(decay * part_total, 0)
+    weighted = tl.sum(decay * (part_weighted + shift * part_total), 0)
+    return highest, total, weighted, label
+
+
+@triton.jit
 def _merge(
     partials,  # [4, S, T]: maximum, sum, weighted sum, label's logit
     inverse_temperature,
@@ -53,27 +73,19 @@ def _merge(
     entropy,
     T,
     S,
+    field_stride,
+    split_stride,
     SCATTER: tl.constexpr,
     SPLITS: tl.constexpr,
     ROWS: tl.constexpr,
 ):
     t = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     valid = t < T
-    split = tl.arange(0, SPLITS)
-    source = partials + split[:, None] * T + t[None, :]
-    mask = (split < S)[:, None] & valid[None, :]
-    part_maximum = tl.load(source, mask=mask, other=LOWEST)
-    part_total = tl.load(source + S * T, mask=mask, other=0.0)
-    part_weighted = tl.load(source + 2 * S * T, mask=mask, other=0.0)
-    label = tl.sum(tl.load(source + 3 * S * T, mask=mask, other=0.0), 0)
     inverse = tl.load(inverse_temperature + t, mask=valid, other=1.0)
-
-    highest = tl.max(part_maximum, 0)
-    shift = (part_maximum - highest[None, :]) * (inverse * LOG2E)[None, :]
-    shift = tl.where(part_total > 0.0, shift, 0.0)
-    decay = tl.exp2(shift)
-    total = tl.where(valid, tl.sum(decay * part_total, 0), 1.0)
-    weighted = tl.sum(decay * (part_weighted + shift * part_total), 0)
+    highest, total, weighted, label = _merged(
+        partials, inverse * LOG2E, t, valid, S, field_stride, split_stride, SPLITS
+    )
+    total = tl.where(valid, total, 1.0)
     log_total = tl.log(total)
 
     target = t
@@ -85,6 +97,30 @@ def _merge(
     tl.store(entropy + target, log_total - LN2 * (weighted / total), mask=valid)
 
 
+@triton.jit
+def _merge_splits(
+    partials,  # [4, S, T]
+    inverse_temperature,
+    merged,  # [4, T]
+    T,
+    S,
+    field_stride,
+    split_stride,
+    SPLITS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    t = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    valid = t < T
+    inverse = tl.load(inverse_temperature + t, mask=valid, other=1.0)
+    highest, total, weighted, label = _merged(
+        partials, inverse * LOG2E, t, valid, S, field_stride, split_stride, SPLITS
+    )
+    tl.store(merged + t, highest, mask=valid)
+    tl.store(merged + T + t, total, mask=valid)
+    tl.store(merged + 2 * T + t, weighted, mask=valid)
+    tl.store(merged + 3 * T + t, label, mask=valid)
+
+
 def merge(
     partials_4ST: Tensor,
     inverse_temperature_T: Tensor,
@@ -94,7 +130,7 @@ def merge(
     """Merge the splits' statistics and write maximum, log-sum, log-probability and entropy.
 
     Args:
-        partials_4ST: float32, contiguous.
+        partials_4ST: float32, the last dimension contiguous.
         inverse_temperature_T: float32, of these rows.
         rows: int64 index of each row in the outputs; None where it is the row's own number.
         outputs: float32 vectors in the order above.
@@ -108,7 +144,28 @@ def merge(
             *outputs,
             tokens,
             splits,
+            partials_4ST.stride(0),
+            partials_4ST.stride(1),
             SCATTER=rows is not None,
             SPLITS=triton.next_power_of_2(splits),
             ROWS=_MERGED_ROWS,
         )
+
+
+def merge_splits(partials_4ST: Tensor, inverse_temperature_T: Tensor) -> Tensor:
+    """Merge the splits' statistics and no more: those of the rows, ``[4, T]``; arguments as above."""
+    _, splits, tokens = partials_4ST.shape
+    merged_4T = partials_4ST.new_empty((4, tokens))
+    with torch.cuda.device_of(partials_4ST):
+        _merge_splits[(triton.cdiv(tokens, _MERGED_ROWS),)](
+            partials_4ST,
+            inverse_temperature_T,
+            merged_4T,
+            tokens,
+            splits,
+            partials_4ST.stride(0),
+            partials_4ST.stride(1),
+            SPLITS=triton.next_power_of_2(splits),
+            ROWS=_MERGED_ROWS,
+        )
+    return merged_4T

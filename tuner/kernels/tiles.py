@@ -17,14 +17,14 @@ from tuner.units import KIB, MIB
 
 READ_BLOCK = 4096  # logits that a program reads at a time
 MAX_SPLITS = 512  # of the vocabulary: what one program of the merging kernel holds
-SLICE_BYTES = 288 * MIB  # of the gradient of the logits
+SLICE_BYTES = 304 * MIB  # of the gradient of the logits
 
 
 class Path(Enum):
     """What computes: names for tests and benchmarks, chosen by :func:`choose_path`."""
 
-    HOPPER = "hopper"  # Triton, tiles loaded through tensor descriptors (TMA)
-    PORTABLE = "portable"  # Triton, tiles loaded through pointers
+    HOPPER = "hopper"  # Gluon: a warp that loads through the copy engine, two groups that multiply
+    PORTABLE = "portable"  # Triton
     REFERENCE = "reference"  # torch's operators in float32
 
 
@@ -39,7 +39,7 @@ class Tile:
     columns: int
     depth: int
     stages: int  # of loads under way
-    warps: int
+    warps: int  # on Hopper, of each group
     group: int  # row tiles that use a column tile while it is in the cache
     programs: int  # on the whole device
 
@@ -78,11 +78,20 @@ def only(path: Path) -> Iterator[None]:
         _forced = before
 
 
+@cache
+def _has_gluon() -> bool:
+    """Whether Triton's lower level is the one that the Hopper kernels are written in."""
+    from triton import __version__
+
+    major, minor, *_ = __version__.split(".")
+    return (int(major), int(minor)) >= (3, 6)
+
+
 def choose_path(hidden_TH: Tensor, weight_VH: Tensor) -> Path:
     """The kernels for these matrices, whose last dimension is contiguous.
 
-    Hopper's for bfloat16 and float16 there. float32 has no tensor cores at full precision and
-    gains nothing from them. CPU tensors take Triton's interpreter where it is on.
+    Hopper's for bfloat16 and float16 there, with Triton 3.6 or newer. float32 has no tensor cores at
+    full precision and gains nothing from them. CPU tensors take Triton's interpreter where it is on.
     """
     if _forced is not None:
         return _forced
@@ -92,7 +101,7 @@ def choose_path(hidden_TH: Tensor, weight_VH: Tensor) -> Path:
         return Path.PORTABLE
     hopper = torch.version.hip is None and torch.cuda.get_device_capability(hidden_TH.device)[0] == 9
     half = hidden_TH.element_size() == 2
-    if hopper and half and _has_descriptors(hidden_TH) and _has_descriptors(weight_VH):
+    if hopper and half and _has_gluon() and _has_descriptors(hidden_TH) and _has_descriptors(weight_VH):
         return Path.HOPPER
     return Path.PORTABLE
 
@@ -121,7 +130,7 @@ def choose_tile(path: Path, hidden_TH: Tensor) -> Tile:
     if device.type == "cpu":  # interpreted: small, so that small inputs have many tiles
         return Tile(rows=16, columns=32, depth=16, stages=1, warps=1, group=2, programs=processors)
     if path is Path.HOPPER:
-        return Tile(rows=128, columns=256, depth=64, stages=3, warps=8, group=16, programs=processors)
+        return Tile(rows=128, columns=256, depth=32, stages=8, warps=4, group=16, programs=processors)
     if hidden_TH.element_size() == 4:
         return Tile(rows=64, columns=64, depth=32, stages=2, warps=4, group=16, programs=2 * processors)
     # Of H100 and B200. Less shared memory comes with fewer registers to spare for the statistics.
@@ -163,17 +172,27 @@ def padded(columns: int, dtype: torch.dtype) -> int:
 def choose_slice_width(path: Path, hidden_TH: Tensor, vocabulary: int) -> int:
     """Vocabulary entries of one slice of the backward pass: at most ``SLICE_BYTES``, in whole waves.
 
-    Between the widest and half of it, the width whose tiles leave the fewest programs idle.
+    Between the widest and half of it, the width whose tiles leave the fewest programs idle, in the
+    recomputed logits and in the gradient of the weight, whose tiles are as large. The gradient of the hidden
+    states has the same tiles for every width.
     """
-    tile, rows = choose_tile(path, hidden_TH), hidden_TH.shape[0]
+    tile, (rows, hidden) = choose_tile(path, hidden_TH), hidden_TH.shape
     column_tiles = -(-vocabulary // tile.columns)
-    row_tiles = -(-rows // tile.rows)
+    row_tiles, depth_tiles = -(-rows // tile.rows), -(-hidden // tile.rows)
     most = max(1, SLICE_BYTES // (hidden_TH.element_size() * rows * tile.columns))
     if most >= column_tiles:
         return vocabulary
 
-    def waves(tiles: int) -> int:
+    def cost(tiles: int) -> int:
+        """Time of all waves: that of a wave grows with what a tile sums over."""
         whole, rest = divmod(column_tiles, tiles)
-        return whole * -(-row_tiles * tiles // tile.programs) + -(-row_tiles * rest // tile.programs)
+        return sum(
+            count * (_waves(row_tiles * width, tile) * hidden + _waves(depth_tiles * width, tile) * rows)
+            for count, width in ((whole, tiles), (1, rest))
+        )
 
-    return tile.columns * min(range(most, most // 2, -1), key=waves)
+    return tile.columns * min(range(most, most // 2, -1), key=cost)
+
+
+def _waves(tiles: int, tile: Tile) -> int:
+    return -(-tiles // tile.programs)

@@ -1,58 +1,221 @@
-"""The heads that are measured, each with what it must keep to.
+"""A head as it is measured: what it computes, what it rounds, and how its passes are run.
 
 T: rows (tokens). V: vocabulary entries. H: hidden size.
 """
 
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import sqrt
 
 import torch
 from torch import Tensor
 
-from tuner.kernels import Mode, linear_cross_entropy, tiles
-from tuner.kernels.benchmark.problem import Problem, Results
+from tuner.kernels import Mode, linear_cross_entropy, linear_policy_loss, tiles
+from tuner.kernels.benchmark.exact import Results
+from tuner.kernels.benchmark.problem import (
+    CLIP_RATIO,
+    ENTROPY_COEFF,
+    KL_LOSS_COEF,
+    Problem,
+    Shape,
+)
+from tuner.kernels.benchmark.report import Family, Task
 
 # Relative norm of the error against float64. A matrix rounded to bfloat16 is off by 2.3e-3.
-EXACT_LIMITS = {"log_probs": 1e-5, "entropy": 1e-5, "d_hidden": 2.5e-3, "d_weight": 2.5e-3}
+EXACT_LIMITS = {"log_probs": 1e-5, "entropy": 1e-5, "loss": 1e-5, "d_hidden": 2.5e-3, "d_weight": 2.5e-3}
+EQUAL_ROUNDINGS = 1.01  # equal roundings in another order do not give equal errors
+SLACK = 1.25  # for the heads of others
+
+
+Run = Callable[[Problem], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounding:
+    """What a head rounds to the dtype of its inputs beside the gradients that it returns.
+
+    Attributes:
+        logits: the logits.
+        outputs: the results that are not in float32.
+        sums: of a gradient, how many partial sums are added up in 16 bits.
+    """
+
+    logits: bool = False
+    outputs: tuple[str, ...] = ()
+    sums: Mapping[str, Callable[[Shape], int]] = field(default_factory=dict)
+
+    def limits(
+        self,
+        shape: Shape,
+        rounded: Mapping[str, float],
+        *,
+        unit: float,
+        slack: float,
+        loss_slopes: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:
+        """The largest error of each result with which the head's speed is told.
+
+        Args:
+            shape: of the inputs.
+            rounded: the errors of a head whose logits torch rounds.
+            unit: the largest relative error of one rounding.
+            slack: how much further off a result may be.
+            loss_slopes: of :class:`Results`. A loss is a sum of numbers of both signs: how far off it is says
+                nothing by itself, how far off its addends may be does.
+        """
+        found: dict[str, float] = {}
+        for name, least in EXACT_LIMITS.items():
+            if name not in rounded:
+                continue
+            limit = max(least, EQUAL_ROUNDINGS * rounded[name]) if self.logits else least
+            if name in self.outputs:
+                limit += unit
+            elif self.outputs and name not in ("log_probs", "entropy"):
+                # Such a result's upstream gradient is rounded like it: three roundings where there were two.
+                limit *= sqrt(1.5)
+            found[name] = slack * limit * self.of_sums(name, shape)
+        if "loss" in found and loss_slopes:
+            moved = sum(slope * found[name] for name, slope in loss_slopes.items() if name in found)
+            found["loss"] = max(found["loss"], moved)
+        return found
+
+    def of_sums(self, name: str, shape: Shape) -> float:
+        """By how much the sums in 16 bits raise a gradient's error.
+
+        Partial sums that are independent grow as the root of their number, and each addition rounds what
+        there is so far: n of them bring an error sqrt((n + 1) / 2) times that of one rounding.
+        """
+        return sqrt((self.sums[name](shape) + 1) / 2) if name in self.sums else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """One mode on one path; the path that the device calls for where it is None."""
+    """A way to compute one of the tasks.
 
-    mode: Mode
-    path: tiles.Path | None = None
+    Attributes:
+        name: as reports have it.
+        family: whose it is.
+        task: what it computes.
+        run: from a problem to the task's outputs, differentiable.
+        products: matrix products of both passes.
+        rounding: what it rounds.
+        bytes_per_logit: what both passes hold of all logits at once, to skip what cannot fit.
+        reentrant: whether its backward pass has to be that of ``Tensor.backward``.
+        skips_rows: whether rows without upstream gradient cost less.
+        version: of the package that brings it.
+        within: holds while it runs.
+    """
 
-    @property
-    def name(self) -> str:
-        """As the report has it."""
-        return self.mode.value if self.path is None else f"{self.mode.value} ({self.path.value})"
+    name: str
+    family: Family
+    task: Task
+    run: Run
+    products: int
+    rounding: Rounding = Rounding()
+    bytes_per_logit: int = 0
+    reentrant: bool = False
+    skips_rows: bool = False
+    version: str | None = None
+    within: Callable[[], AbstractContextManager[None]] = nullcontext
 
-    @property
-    def products(self) -> int:
-        """Matrix products of both passes."""
-        return 4 if self.mode is Mode.RECOMPUTE else 3
-
-    def _within(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.path is None else tiles.only(self.path)
-
-    def forward(self, problem: Problem) -> tuple[Tensor, Tensor]:
+    def forward(self, problem: Problem) -> tuple[Tensor, ...]:
         """Without gradients."""
-        with torch.no_grad(), self._within():
-            return linear_cross_entropy(
-                problem.hidden_TH, problem.weight_VH, problem.labels_T, mode=self.mode
-            )
+        with torch.no_grad(), self.within():
+            return self.run(problem.detached())
 
     def both(self, problem: Problem) -> Results:
         """With gradients."""
-        inputs = (problem.hidden_TH, problem.weight_VH)
-        with self._within():
-            log_probs, entropy = linear_cross_entropy(*inputs, problem.labels_T, mode=self.mode)
-            upstream = (problem.d_log_probs_T, problem.d_entropy_T)
-            d_hidden, d_weight = torch.autograd.grad((log_probs, entropy), inputs, upstream)
+        with self.within():
+            outputs = self.run(problem)
+            gradients = self._gradients(problem, outputs)
+        named = dict(zip(self.task.outputs, (output.detach() for output in outputs), strict=True))
         return Results(
-            log_probs=log_probs.detach(), entropy=entropy.detach(), d_hidden=d_hidden, d_weight=d_weight
+            log_probs=named.get("log_probs"),
+            entropy=named.get("entropy"),
+            loss=named.get("loss"),
+            d_hidden=gradients[0],
+            d_weight=gradients[1],
         )
 
+    def _gradients(self, problem: Problem, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        if "loss" in self.task.outputs:
+            outputs, upstream = outputs[:1], None
+        else:
+            given = (problem.d_log_probs_T, problem.d_entropy_T)
+            upstream = tuple(
+                gradient.to(output.dtype) for gradient, output in zip(given, outputs, strict=False)
+            )
+        if not self.reentrant:
+            d_hidden, d_weight = torch.autograd.grad(outputs, problem.inputs, upstream)
+            return d_hidden, d_weight
+        torch.autograd.backward(outputs, upstream)
+        found = [matrix.grad for matrix in problem.inputs]
+        for matrix in problem.inputs:
+            matrix.grad = None
+        if found[0] is None or found[1] is None:
+            raise RuntimeError(f"{self.name} gave no gradient")
+        return found[0], found[1]
 
-HEADS = [Head(mode=mode, path=path) for path in (None, tiles.Path.PORTABLE) for mode in Mode]
+
+def own_head(mode: Mode, path: tiles.Path | None = None) -> Head:
+    """:func:`tuner.kernels.linear_cross_entropy` in one mode; the device chooses where no path is given."""
+
+    def run(problem: Problem) -> tuple[Tensor, ...]:
+        return linear_cross_entropy(*problem.inputs, problem.labels_T, mode=mode)
+
+    return Head(
+        name=_named(mode.value, path),
+        family=Family.OURS,
+        task=Task.EACH,
+        run=run,
+        products=4 if mode is Mode.RECOMPUTE else 3,
+        rounding=Rounding(logits=mode is Mode.SAVED_LOGITS),
+        skips_rows=True,
+        within=_only(path),
+    )
+
+
+def policy_loss_head(path: tiles.Path | None = None) -> Head:
+    """:func:`tuner.kernels.linear_policy_loss`, likewise."""
+
+    def run(problem: Problem) -> tuple[Tensor, ...]:
+        inputs = problem.policy
+        if inputs is None:
+            raise ValueError("the problem has no policy")
+        return linear_policy_loss(
+            *problem.inputs,
+            problem.labels_T,
+            inputs.old_log_probs_T,
+            inputs.advantages_T,
+            inputs.token_weights_T,
+            clip_ratio_low=CLIP_RATIO,
+            clip_ratio_high=CLIP_RATIO,
+            entropy_coeff=ENTROPY_COEFF,
+            ref_log_probs=inputs.ref_log_probs_T,
+            kl_loss_coef=KL_LOSS_COEF,
+        )
+
+    return Head(
+        name=_named("policy_loss", path),
+        family=Family.OURS,
+        task=Task.POLICY_LOSS,
+        run=run,
+        products=3,
+        rounding=Rounding(logits=True),
+        within=_only(path),
+    )
+
+
+def _named(name: str, path: tiles.Path | None) -> str:
+    return name if path is None else f"{name} ({path.value})"
+
+
+def _only(path: tiles.Path | None) -> Callable[[], AbstractContextManager[None]]:
+    return nullcontext if path is None else lambda: tiles.only(path)
+
+
+PATHS = (None, tiles.Path.PORTABLE)
+HEADS = [
+    head for path in PATHS for head in (*(own_head(mode, path) for mode in Mode), policy_loss_head(path))
+]

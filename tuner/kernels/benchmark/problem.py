@@ -1,14 +1,19 @@
-"""What is measured: inputs of a shape, and what every head should make of them.
+"""What is measured: inputs of a shape, and what a head is asked to compute from them.
 
 T: rows (tokens). V: vocabulary entries. H: hidden size. C: rows of a chunk.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-CHUNK = 2048  # rows whose float64 logits exist at a time
+CHUNK = 2048  # rows whose logits exist at a time
+CLIP_RATIO = 0.2
+ENTROPY_COEFF = 0.01
+KL_LOSS_COEF = 0.001
+_LOG_RATIO = 0.1  # largest: no token is clipped, so that every row costs its full price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +27,16 @@ class Shape:
     @classmethod
     def parse(cls, text: str) -> "Shape":
         """From ``TxHxV``."""
-        tokens, hidden, vocabulary = map(int, text.split("x"))
+        try:
+            tokens, hidden, vocabulary = map(int, text.split("x"))
+        except ValueError:
+            raise ValueError(f"a shape is TxHxV, such as 4096x3584x152064, not {text!r}") from None
+        if min(tokens, hidden, vocabulary) < 1:
+            raise ValueError(f"every size of a shape must be at least 1, not {text!r}")
         return cls(tokens=tokens, hidden=hidden, vocabulary=vocabulary)
+
+    def __str__(self) -> str:
+        return f"{self.tokens}x{self.hidden}x{self.vocabulary}"
 
     @property
     def product_flop(self) -> int:
@@ -32,44 +45,66 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PolicyInputs:
+    """What the policy loss reads of each token beside the label."""
+
+    old_log_probs_T: Tensor
+    advantages_T: Tensor
+    token_weights_T: Tensor
+    ref_log_probs_T: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Random bfloat16 inputs, and upstream gradients of both results."""
+    """Inputs in 16 bits, and upstream gradients of log-probabilities and entropy."""
 
     hidden_TH: Tensor
     weight_VH: Tensor
     labels_T: Tensor
     d_log_probs_T: Tensor
     d_entropy_T: Tensor
+    policy: PolicyInputs | None = None
+
+    @property
+    def inputs(self) -> tuple[Tensor, Tensor]:
+        """The tensors that get gradients."""
+        return self.hidden_TH, self.weight_VH
+
+    def detached(self) -> "Problem":
+        """For a pass without gradients: some heads compute them wherever an input asks for them."""
+        return replace(self, hidden_TH=self.hidden_TH.detach(), weight_VH=self.weight_VH.detach())
+
+    @property
+    def shape(self) -> Shape:
+        """Rows, hidden size, vocabulary."""
+        return Shape(
+            tokens=self.hidden_TH.shape[0], hidden=self.hidden_TH.shape[1], vocabulary=self.weight_VH.shape[0]
+        )
+
+    def chunks(self) -> Iterator[slice]:
+        """Rows in parts."""
+        for start in range(0, self.hidden_TH.shape[0], CHUNK):
+            yield slice(start, start + CHUNK)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Results:
-    """What a head computes."""
-
-    log_probs: Tensor
-    entropy: Tensor
-    d_hidden: Tensor
-    d_weight: Tensor
-
-    def errors(self, exact: "Results") -> dict[str, float]:
-        """Norm of the difference over the norm, of each."""
-        return {
-            name: float((getattr(self, name).double() - value).norm() / value.norm())
-            for name, value in vars(exact).items()
-        }
-
-
-def random_problem(shape: Shape, *, zero_gradient: float = 0.0, device: str = "cuda") -> Problem:
+def random_problem(
+    shape: Shape,
+    *,
+    zero_gradient: float = 0.0,
+    device: str = "cuda",
+    dtype: torch.dtype = torch.bfloat16,
+) -> Problem:
     """Logits of standard deviation 1.
 
     Args:
         shape: of the inputs.
         zero_gradient: the share of the rows whose upstream gradients are zero.
         device: where they are.
+        dtype: of hidden states and weight.
     """
     generator = torch.Generator(device).manual_seed(0)
 
-    def normal(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    def normal(*sizes: int, dtype: torch.dtype = dtype) -> Tensor:
         return torch.randn(sizes, device=device, dtype=dtype, generator=generator)
 
     kept = torch.rand(shape.tokens, device=device, generator=generator) >= zero_gradient
@@ -82,48 +117,31 @@ def random_problem(shape: Shape, *, zero_gradient: float = 0.0, device: str = "c
     )
 
 
-def exact_results(problem: Problem) -> Results:
-    """All of them in float64, a chunk of rows at a time."""
-    hidden_TH, weight_VH = problem.hidden_TH.detach(), problem.weight_VH.detach().double()
-    d_weight_VH = torch.zeros_like(weight_VH)
-    chunks: list[tuple[Tensor, Tensor, Tensor]] = []
-    for start in range(0, hidden_TH.shape[0], CHUNK):
-        part = slice(start, start + CHUNK)
-        hidden_CH, label_C1 = hidden_TH[part].double(), problem.labels_T[part, None]
-        log_p_CV = (hidden_CH @ weight_VH.T).log_softmax(1)
-        p_CV = log_p_CV.exp()
-        entropy_C1 = -(p_CV * log_p_CV).sum(1, keepdim=True)
-        d_log_prob_C1 = problem.d_log_probs_T[part, None].double()
-        of_entropy_C1 = problem.d_entropy_T[part, None].double()
-        d_logits_CV = -p_CV * (d_log_prob_C1 + of_entropy_C1 * (log_p_CV + entropy_C1))
-        d_logits_CV.scatter_add_(1, label_C1, d_log_prob_C1)
-        d_weight_VH += d_logits_CV.T @ hidden_CH
-        chunks.append((log_p_CV.gather(1, label_C1), entropy_C1, d_logits_CV @ weight_VH))
-    log_probs, entropy, d_hidden = (torch.cat(parts) for parts in zip(*chunks, strict=True))
-    return Results(
-        log_probs=log_probs.squeeze(1), entropy=entropy.squeeze(1), d_hidden=d_hidden, d_weight=d_weight_VH
+def with_policy(problem: Problem) -> Problem:
+    """The same with what a policy loss reads: policies near the one that is given, advantages around one.
+
+    Advantages around zero would let the loss cancel, and its relative error say nothing.
+    """
+    device = problem.hidden_TH.device
+    generator = torch.Generator(device).manual_seed(1)
+    hidden_TH, weight_VH = (matrix.detach().float() for matrix in problem.inputs)
+    log_probs_T = torch.cat(
+        [
+            (hidden_TH[part] @ weight_VH.T).log_softmax(1).gather(1, problem.labels_T[part, None]).squeeze(1)
+            for part in problem.chunks()
+        ]
     )
 
+    def near() -> Tensor:
+        change = torch.rand(log_probs_T.shape, device=device, generator=generator)
+        return log_probs_T + _LOG_RATIO * (2 * change - 1)
 
-def rounded_results(problem: Problem) -> Results:
-    """Those of a head whose logits torch makes in bfloat16, as a language model's are, by autograd.
-
-    A chunk of rows at a time; the gradient of the weight is added in float32 and rounded once.
-    """
-    hidden_TH, weight_VH = problem.hidden_TH.detach(), problem.weight_VH.detach()
-    d_weight_VH = torch.zeros_like(weight_VH, dtype=torch.float32)
-    chunks: list[tuple[Tensor, Tensor, Tensor]] = []
-    for start in range(0, hidden_TH.shape[0], CHUNK):
-        part = slice(start, start + CHUNK)
-        logits_CV = (hidden_TH[part] @ weight_VH.T).requires_grad_()
-        log_p_CV = logits_CV.float().log_softmax(1)
-        log_prob_C = log_p_CV.gather(1, problem.labels_T[part, None]).squeeze(1)
-        entropy_C = -(log_p_CV.exp() * log_p_CV).sum(1)
-        upstream = (problem.d_log_probs_T[part], problem.d_entropy_T[part])
-        (d_logits_CV,) = torch.autograd.grad((log_prob_C, entropy_C), logits_CV, upstream)
-        d_weight_VH += d_logits_CV.T.float() @ hidden_TH[part].float()
-        chunks.append((log_prob_C.detach(), entropy_C.detach(), d_logits_CV @ weight_VH))
-    log_probs, entropy, d_hidden = (torch.cat(parts) for parts in zip(*chunks, strict=True))
-    return Results(
-        log_probs=log_probs, entropy=entropy, d_hidden=d_hidden, d_weight=d_weight_VH.to(weight_VH.dtype)
+    return replace(
+        problem,
+        policy=PolicyInputs(
+            old_log_probs_T=near(),
+            advantages_T=torch.randn(log_probs_T.shape, device=device, generator=generator) + 1,
+            token_weights_T=torch.full_like(log_probs_T, 1 / log_probs_T.numel()),
+            ref_log_probs_T=near(),
+        ),
     )

@@ -12,6 +12,7 @@ from tuner.kernels.benchmark.problem import Problem
 WIDTH = 8192  # vocabulary entries of one slice
 _BURST = 8192  # rows, columns and depth of the product that shows the device's rate
 BURST_FLOP = 2 * _BURST**3
+_WARM_PRODUCTS = 30  # 50 ms on an H200: longer than its clocks take to follow the load
 
 
 def bare_products(problem: Problem) -> dict[str, Callable[[], object]]:
@@ -36,7 +37,23 @@ def bare_products(problem: Problem) -> dict[str, Callable[[], object]]:
     return {"bare logits": logits, "bare d_hidden": d_hidden, "bare d_weight": d_weight}
 
 
-def burst() -> Callable[[], object]:
+def burst(device: str) -> Callable[[], object]:
     """A product that shows the device's rate: ``BURST_FLOP`` operations."""
-    left, right = (torch.randn(_BURST, _BURST, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    left, right = (torch.randn(_BURST, _BURST, device=device, dtype=torch.bfloat16) for _ in range(2))
     return lambda: left @ right
+
+
+def warm_up(device: str) -> Callable[[], object]:
+    """What comes before each timed call: products for so long that the clocks are those of steady work.
+
+    Nothing on a CPU, where no times are told.
+    """
+    if not device.startswith("cuda"):
+        return lambda: None
+    product = burst(device)
+
+    def run() -> None:
+        for _ in range(_WARM_PRODUCTS):
+            product()
+
+    return run

@@ -1,12 +1,30 @@
-"""Times and peaks: heads take turns, so that clocks and neighbours touch all alike."""
+"""Times and peaks: heads take turns in a changing order, so that clocks and neighbours touch all alike."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import nan
+from random import Random
 from statistics import median
+from time import perf_counter
 
 import torch
 
+Call = Callable[[], object]
+LEAST_ROUNDS = 3
+_TIME_OF_ONE = 1.0  # seconds that the rounds of one call may take
 
-def milliseconds(run: Callable[[], object]) -> float:
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """Milliseconds of one call, over the rounds in which it took part."""
+
+    median_ms: float
+    least_ms: float
+    most_ms: float
+    rounds: int
+
+
+def milliseconds(run: Call) -> float:
     """Of one call, between two events on the device."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
@@ -17,21 +35,86 @@ def milliseconds(run: Callable[[], object]) -> float:
     return float(start.elapsed_time(end))
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, dict[str, float]]:
-    """Median, least and most milliseconds of each, taken in turns after one round that does not count."""
+def rounds_of(first_ms: float, rounds: int) -> int:
+    """How many rounds a call takes part in: all, or as many as take a second, but at least three."""
+    if not first_ms > 0:
+        return rounds
+    return min(rounds, max(LEAST_ROUNDS, int(1000 * _TIME_OF_ONE / first_ms)))
+
+
+def _takes_part(count: int, number: int, rounds: int) -> bool:
+    return number * count // rounds != (number + 1) * count // rounds
+
+
+def interleaved(
+    runs: Mapping[str, Call],
+    rounds: int,
+    *,
+    clock: Callable[[Call], float] = milliseconds,
+    before: Call = lambda: None,
+    say: Callable[[int], None] = lambda number: None,
+    failed: Callable[[str, Exception], None] | None = None,
+) -> dict[str, Timed]:
+    """Of each, taken in turns after one round that does not count and that tells who is slow.
+
+    Slow calls take part in some of the rounds, evenly spread. The order is another in each round, and the
+    same work comes before each call: a card at its limit of power runs up to a tenth faster after a call that
+    left it cool.
+
+    Args:
+        runs: by name.
+        rounds: most that count.
+        clock: milliseconds of a call.
+        before: runs before each call and is not timed.
+        say: is told the number of each round that begins, zero first.
+        failed: is told of a call that raised an error, which takes no further part; None: it is raised.
+    """
+    wanted: dict[str, int] = {}
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for round_number in range(rounds + 1):
-        for name, run in runs.items():
-            taken = milliseconds(run)
-            if round_number:
+
+    def timed(name: str) -> float:
+        try:
+            before()
+            return clock(runs[name])
+        except Exception as error:
+            if failed is None:
+                raise
+            times.pop(name)
+            failed(name, error)
+            return nan
+
+    say(0)
+    for name in runs:
+        wanted[name] = rounds_of(timed(name), rounds)
+    for number in range(rounds):
+        say(number + 1)
+        names = [name for name in times if _takes_part(wanted[name], number, rounds)]
+        Random(number).shuffle(names)
+        for name in names:
+            taken = timed(name)
+            if name in times:
                 times[name].append(taken)
     return {
-        name: {"median_ms": median(taken), "least_ms": min(taken), "most_ms": max(taken)}
+        name: Timed(median_ms=median(taken), least_ms=min(taken), most_ms=max(taken), rounds=len(taken))
         for name, taken in times.items()
     }
 
 
-def peak_bytes(run: Callable[[], object]) -> int:
+def seconds(run: Call, device: str) -> tuple[float, object]:
+    """Of one call from its start to the end of its work on the device, with what it returned."""
+    _synchronize(device)
+    start = perf_counter()
+    result = run()
+    _synchronize(device)
+    return perf_counter() - start, result
+
+
+def _synchronize(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def peak_bytes(run: Call) -> int:
     """Most allocated during one call beyond what was before it: results included."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()

@@ -1,0 +1,227 @@
+"""The benchmark: what it says of right, wrong, missing and failing heads, on a CPU and without any speed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from io import StringIO
+from math import nan
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from tuner.kernels import Mode
+from tuner.kernels.benchmark import command, hard_logits, measure, outcome, rivals
+from tuner.kernels.benchmark.__main__ import main
+from tuner.kernels.benchmark.heads import HEADS, Head, Rounding, own_head
+from tuner.kernels.benchmark.outcome import Settings
+from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.progress import Steps
+from tuner.kernels.benchmark.report import (
+    Family,
+    HeadReport,
+    Report,
+    Status,
+    Task,
+)
+from tuner.kernels.benchmark.rivals import Missing
+from tuner.units import GIB
+
+pytestmark = pytest.mark.triton
+
+ROOT = Path(__file__).parents[2]
+SHAPE = Shape(tokens=5, hidden=8, vocabulary=33)
+OURS = own_head(Mode.RECOMPUTE)
+Wrong = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
+
+
+def wall_clock(run: Callable[[], object]) -> float:
+    start = perf_counter()
+    run()
+    return 1000 * (perf_counter() - start)
+
+
+def settings(*, timed: bool = False) -> Settings:
+    return replace(Settings.of("cpu", 1), clock=wall_clock if timed else None)
+
+
+def quiet_steps() -> Steps:
+    return Steps(100, Console(file=StringIO()))
+
+
+def broken(name: str, spoil: Wrong, family: Family = Family.OURS) -> Head:
+    """A head that spoils what ours finds."""
+    return replace(OURS, name=name, family=family, run=lambda problem: spoil(OURS.run(problem)))
+
+
+def off(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return outputs[0] + 0.001 * outputs[0].detach(), outputs[1]
+
+
+def not_finite(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return outputs[0].where(outputs[0] > outputs[0].min(), nan), outputs[1]
+
+
+def out_of_memory(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    raise torch.OutOfMemoryError("tried to allocate too much")
+
+
+def failing(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    raise RuntimeError("no such\n  kernel")
+
+
+def measured(*heads: Head | Missing, timed: bool = False) -> dict[str, HeadReport]:
+    found = measure.measure(SHAPE, heads, settings(timed=timed), quiet_steps())
+    assert [head.name for head in found.heads] == [head.name for head in heads]
+    return {head.name: head for head in found.heads}
+
+
+@pytest.fixture
+def _small_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product that shows a GPU's rate takes a CPU half a minute."""
+    monkeypatch.setattr(measure, "burst", lambda device: lambda: torch.ones(64, 64) @ torch.ones(64, 64))
+
+
+@pytest.fixture
+def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+def run(*arguments: str) -> int:
+    return main(["--device", "cpu", "--shapes", str(SHAPE), "--rounds", "3", *arguments])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_interpreted")
+def test_the_whole_flow_on_a_cpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rivals, "find_spec", lambda name: None)
+    ordinary = {name: case for name, case in hard_logits.CASES.items() if name == "near +300"}
+    monkeypatch.setattr(hard_logits, "CASES", ordinary)
+    file = tmp_path / "report.json"
+    named = ["recompute", "saved_logits", "policy_loss", "eager", "fused, torch", "verl Triton"]
+    assert run("--heads", *named, "--format", "json", "--output", str(file)) == 0
+    written = capsys.readouterr()
+    assert written.out == file.read_text(encoding="utf-8")
+    assert "5x8x33: recompute" in written.err
+    report = Report.model_validate_json(written.out)
+    heads = {head.name: head for head in report.shapes[0].heads}
+    assert list(heads) == named
+    missing = heads.pop("verl Triton")
+    assert (missing.status, missing.reason) == (Status.MISSING, "not installed: verl")
+    assert {head.status for head in heads.values()} == {Status.RIGHT}
+    assert {head.reason for head in heads.values()} == {outcome.NO_SPEED}
+    assert all(head.speed is None and head.first_call_s is None for head in report.shapes[0].heads)
+    assert heads["recompute"].errors["log_probs"] < 1e-6 < heads["saved_logits"].errors["log_probs"]
+    assert {one.status for one in report.adversarial} == {Status.RIGHT}
+    assert len(report.adversarial) == len(heads)
+    assert report.command.startswith("python -m tuner.kernels.benchmark --device cpu")
+
+
+@pytest.mark.usefixtures("_small_burst")
+def test_a_wrong_head_gets_no_speed() -> None:
+    found = measured(OURS, broken("off", off), broken("not finite", not_finite), timed=True)
+    assert found["recompute"].status is Status.RIGHT
+    assert found["recompute"].speed is not None and found["recompute"].first_call_s is not None
+    assert found["recompute"].speed.both.median_ms > 0
+    assert found["recompute"].speed.over_verl_triton is None
+    for name in ("off", "not finite"):
+        assert found[name].status is Status.WRONG
+        assert found[name].speed is None
+    assert found["off"].reason == "log_probs"
+    assert found["not finite"].reason.startswith("log_probs")
+    assert 0.0009 < found["off"].errors["log_probs"] < 0.0011
+
+
+@pytest.mark.usefixtures("_small_burst")
+def test_the_ratio_to_verls_kernel() -> None:
+    found = measured(OURS, replace(OURS, name=rivals.VERL_TRITON, family=Family.RIVAL), timed=True)
+    verl, ours = found[rivals.VERL_TRITON].speed, found["recompute"].speed
+    assert verl is not None and verl.over_verl_triton is not None
+    assert ours is not None and ours.over_verl_triton is not None
+    assert verl.over_verl_triton.both == 1
+    assert ours.over_verl_triton.both == verl.both.median_ms / ours.both.median_ms
+
+
+def test_heads_that_do_not_fit_or_fail_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "free_bytes", lambda device: 2 * GIB)
+    large = replace(OURS, name="large", bytes_per_logit=28 * GIB // (SHAPE.tokens * SHAPE.vocabulary) + 1)
+    found = measured(large, broken("oom", out_of_memory), broken("raises", failing))
+    assert (found["large"].status, found["large"].reason) == (Status.SKIPPED, "needs 28 GiB, 2 GiB are free")
+    assert (found["oom"].status, found["oom"].reason) == (Status.SKIPPED, "out of memory")
+    assert (found["raises"].status, found["raises"].reason) == (Status.FAILED, "RuntimeError: no such kernel")
+
+
+@pytest.mark.usefixtures("_interpreted")
+@pytest.mark.parametrize(
+    ("family", "spoil", "status"),
+    [(Family.OURS, off, 1), (Family.OURS, failing, 1), (Family.RIVAL, off, 0), (Family.RIVAL, failing, 0)],
+    ids=["ours wrong", "ours failing", "rival wrong", "rival failing"],
+)
+def test_only_our_own_heads_decide_the_exit_status(
+    family: Family, spoil: Wrong, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "HEADS", [broken("broken", spoil, family)])
+    assert run("--heads", "broken", "--no-hard-logits") == status
+
+
+def test_hard_logits_find_what_ordinary_ones_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that rounds logits and says that it does not."""
+    monkeypatch.setattr(
+        hard_logits, "CASES", {name: hard_logits.CASES[name] for name in ("ordinary", "near +300")}
+    )
+    rounding = replace(own_head(Mode.SAVED_LOGITS), name="rounding", rounding=Rounding())
+    heads = [OURS, own_head(Mode.SAVED_LOGITS), rounding, broken("NaN", not_finite)]
+    found = hard_logits.measure_hard_logits([SHAPE], heads, settings(), quiet_steps())
+    status = {(one.case, one.head): one.status for one in found}
+    for case in ("ordinary", "near +300"):
+        assert status[case, "recompute"] is status[case, "saved_logits"] is Status.RIGHT
+        assert status[case, "NaN"] is Status.WRONG
+    assert status["near +300", "rounding"] is Status.WRONG
+    reasons = {one.reason for one in found if one.head == "NaN"}
+    assert reasons == {"not finite: log_probs"}
+
+
+def test_no_gpu_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main([]) == 2
+    found = capsys.readouterr()
+    assert not found.out
+    assert found.err.count("\n") == 1 and "no CUDA device" in found.err and "--device cpu" in found.err
+
+
+@pytest.mark.usefixtures("_interpreted")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shapes", "5x8"], "a shape is TxHxV"),
+        (["--shapes", "0x8x3"], "at least 1"),
+        (["--heads", "eagre"], "there is no eagre; there are: recompute;"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--device", "cpu", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_interpreted")
+def test_no_rivals_leaves_them_out() -> None:
+    everything = command.chosen_heads(None, "cpu", rivals=True)
+    assert {head.name for head in everything} >= {head.name for head in HEADS} | set(rivals.RIVAL_NAMES)
+    assert not {head.name for head in command.chosen_heads(None, "cpu", rivals=False)} & set(
+        rivals.RIVAL_NAMES
+    )
+
+
+def test_heads_without_speed_are_not_in_the_pages_speed_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    pages = import_module("head_benchmark")
+    found = measure.measure(
+        SHAPE, [OURS, Missing(name="gone", task=Task.EACH, reason="not installed")], settings(), quiet_steps()
+    )
+    assert pages.speed_rows(found) == []
+    assert [row[0] for row in pages.accuracy_rows(found)] == ["``recompute``"]

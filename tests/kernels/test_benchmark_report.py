@@ -1,0 +1,121 @@
+"""The benchmark's report: as JSON, in a terminal, on the page; and the page's example."""
+
+import json
+import runpy
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from tests.kernels.reports import full_report
+from tuner.kernels.benchmark.report import (
+    Family,
+    Report,
+)
+from tuner.kernels.benchmark.tables import WIDTH, write_tables
+
+pytestmark = pytest.mark.triton
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_tables_cut_no_word_off_at_80_columns() -> None:
+    report = full_report()
+    stream = StringIO()
+    write_tables(report, Console(file=stream, width=WIDTH))
+    lines = stream.getvalue().splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= WIDTH
+    text = stream.getvalue()
+    assert "…" not in text
+    words = {word for head in report.shapes[0].heads for word in head.name.split()}
+    assert {word for word in words if text.count(word) < 2} == set()  # in both tables
+    for number in ("1234.50", "65.00", "12.34x", "99%", "1.2e-12", "nan", "policy loss:"):
+        assert number in text
+    assert "standard" in text and "near -150" in text
+
+
+def test_a_report_reads_back_as_it_was_written() -> None:
+    report = full_report()
+    text = report.model_dump_json()
+    assert "NaN" in text and json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    assert Report.model_validate_json(text).model_dump_json() == text
+    with pytest.raises(ValueError, match="layout"):
+        Report.model_validate_json(text.replace("benchmark/2", "benchmark/1"))
+
+
+def test_recorded_reports_have_this_layout() -> None:
+    for path in (ROOT / "docs" / "validation" / "data").glob("output-head-*.json"):
+        report = Report.model_validate_json(path.read_text(encoding="utf-8"))
+        assert report.ours_are_right, path.name
+        assert all(
+            head.speed for shape in report.shapes for head in shape.heads if head.family is Family.OURS
+        )
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The extension that shows reports."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    return import_module("head_benchmark")
+
+
+def test_the_page_shows_what_a_report_says(pages: ModuleType, tmp_path: Path) -> None:
+    text = full_report().model_dump_json()
+    (tmp_path / "output-head-h200.json").write_text(text, encoding="utf-8")
+    (report,) = pages.read_reports(tmp_path)
+    (shape,) = report.shapes
+    speed, accuracy = pages.speed_rows(shape), pages.accuracy_rows(shape)
+    assert [row[0] for row in speed] == [row[0] for row in accuracy] == [f"``{h.name}``" for h in shape.heads]
+    assert speed[0][1:6] == ["log-probability and entropy", "1234.50", "1234.50", "65.00", "65.00"]
+    assert speed[0][6] == "99%" and speed[0][7].startswith("12.34")
+    assert accuracy[0][1:] == ["1.2e-12", "NaN", "1.0e-03", "1.0e-03", "right", "1358.0"]
+    (hard,) = pages.hard_rows(report.adversarial)
+    assert hard[1:] == ["1.0e+00", "NaN", "1.0e+00", "1.0e+00", "``standard deviation 100``, ``near -150``"]
+    assert {len(row) for row in speed} == {len(pages.SPEED)}
+    assert {len(row) for row in accuracy} == {len(pages.ACCURACY)}
+    assert len(hard) == len(pages.HARD)
+
+
+class Model(torch.nn.Module):
+    """As a causal language model of transformers looks from outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(40, 8)
+        self.lm_head = torch.nn.Linear(8, 40, bias=False)
+
+    def model(self, input_ids: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(last_hidden_state=self.embedding(input_ids))
+
+
+def test_the_example_of_the_page() -> None:
+    example = runpy.run_path(str(ROOT / "docs" / "examples" / "output_head.py"))
+    torch.manual_seed(0)
+    model, input_ids = Model(), torch.randint(40, (2, 6))
+    log_p = (model.lm_head(model.embedding(input_ids))[:, :-1] / 0.8).log_softmax(-1)
+    expected = log_p.gather(-1, input_ids[:, 1:, None]).squeeze(-1)
+    entropy_expected = -(log_p.exp() * log_p).sum(-1)
+    log_probs, entropy = example["log_probs_and_entropy"](model, input_ids, 0.8)
+    torch.testing.assert_close(log_probs, expected)
+    torch.testing.assert_close(entropy, entropy_expected)
+    mask = torch.tensor([[0, 0, 1, 1, 1, 0], [0, 1, 1, 1, 1, 1]], dtype=torch.float32)
+    advantages = torch.randn(2, 5)
+    batch = {
+        "input_ids": input_ids,
+        "response_mask": mask,
+        "old_log_probs": expected.detach() + 0.05,
+        "advantages": advantages,
+    }
+    loss = example["policy_loss"](model, batch, 0.8)
+    token_losses = -advantages * (expected - batch["old_log_probs"]).exp() - 0.001 * entropy_expected
+    loss_expected = (token_losses * mask[:, 1:]).sum() / mask[:, 1:].sum()
+    torch.testing.assert_close(loss, loss_expected)
+    parameters = list(model.parameters())
+    found = torch.autograd.grad(loss, parameters)
+    for gradient, exact in zip(found, torch.autograd.grad(loss_expected, parameters), strict=True):
+        torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-6)

@@ -1,0 +1,120 @@
+"""The command behind ``python -m tuner.kernels.benchmark``, once it is known that it can run."""
+
+import shlex
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Sequence
+from datetime import date
+from time import perf_counter
+
+import torch
+from rich.console import Console
+
+from tuner.kernels.benchmark.adversarial import CASES
+from tuner.kernels.benchmark.cold import cold_caches
+from tuner.kernels.benchmark.comparison_heads import COMPARISON, DEFAULT_COMPARISON
+from tuner.kernels.benchmark.hard_logits import measure_hard_logits
+from tuner.kernels.benchmark.heads import HEADS, Head
+from tuner.kernels.benchmark.machine import describe_machine
+from tuner.kernels.benchmark.measure import ZERO_GRADIENT, measure, steps_of
+from tuner.kernels.benchmark.outcome import Settings
+from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.progress import Steps
+from tuner.kernels.benchmark.report import AdversarialReport, Report, ShapeReport
+from tuner.kernels.benchmark.rivals import RIVAL_NAMES, Missing, find_rivals
+from tuner.kernels.benchmark.tables import WIDTH, write_tables
+
+HARD_SHAPES = {
+    "cuda": ("1024x896x151936", "1024x896x129920"),
+    "cpu": ("33x16x203",),
+}
+
+
+class BadArgumentError(Exception):
+    """What is wrong with an argument."""
+
+
+def known_names() -> list[str]:
+    """Of all heads."""
+    return [*(head.name for head in (*HEADS, *COMPARISON)), *RIVAL_NAMES]
+
+
+def chosen_heads(named: Sequence[str] | None, device: str, *, rivals: bool) -> list[Head | Missing]:
+    """Those that are named, or all but the comparison's near duplicates.
+
+    Raises:
+        BadArgumentError: there is no head of a name.
+    """
+    if named and (unknown := sorted(set(named) - set(known_names()))):
+        known = "; ".join(known_names())
+        raise BadArgumentError(f"--heads: there is no {', '.join(unknown)}; there are: {known}")
+    wanted = set(named or [*(head.name for head in HEADS), *DEFAULT_COMPARISON, *RIVAL_NAMES])
+    found: list[Head | Missing] = [head for head in (*HEADS, *COMPARISON) if head.name in wanted]
+    if rivals:
+        found += find_rivals(device, tuple(name for name in RIVAL_NAMES if name in wanted))
+    return found
+
+
+def run(arguments: Namespace, command: Sequence[str]) -> int:
+    """Measure, write, and return the exit status."""
+    if arguments.heads == ["list"]:
+        sys.stdout.write("\n".join(known_names()) + "\n")
+        return 0
+    try:
+        shapes = [Shape.parse(text) for text in arguments.shapes]
+        heads = chosen_heads(arguments.heads, arguments.device, rivals=not arguments.no_rivals)
+    except (BadArgumentError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    kind = "cpu" if arguments.device == "cpu" else "cuda"
+    hard = [] if arguments.no_hard_logits else [Shape.parse(text) for text in HARD_SHAPES[kind]]
+    with cold_caches(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch says of the ways that are compared
+        report = _measure(arguments, command, (shapes, hard), heads)
+    text = report.model_dump_json(indent=1) + "\n"
+    if arguments.format == "json":
+        sys.stdout.write(text)
+    else:
+        write_tables(report, Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False))
+    return 0 if report.ours_are_right else 1
+
+
+def _measure(
+    arguments: Namespace,
+    command: Sequence[str],
+    shapes: tuple[Sequence[Shape], Sequence[Shape]],
+    heads: Sequence[Head | Missing],
+) -> Report:
+    """Of ordinary shapes, then of those with hard logits."""
+    ordinary, hard = shapes
+    settings = Settings.of(arguments.device, arguments.rounds)
+    present = [head for head in heads if isinstance(head, Head)]
+    steps = Steps(len(ordinary) * steps_of(present) + len(hard) * len(CASES), Console(stderr=True))
+    start = perf_counter()
+    machine = describe_machine(settings.device)
+
+    def report(measured: Sequence[ShapeReport], broken: Sequence[AdversarialReport] = ()) -> Report:
+        """Of what is known so far; written each time, since a kernel may end the process."""
+        found = Report(
+            command=shlex.join(command),
+            date=date.today().isoformat(),
+            seconds=perf_counter() - start,
+            dtype=str(settings.dtype).removeprefix("torch."),
+            zero_gradient=ZERO_GRADIENT,
+            machine=machine,
+            shapes=tuple(measured),
+            adversarial=tuple(broken),
+        )
+        if arguments.output:
+            arguments.output.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        return found
+
+    measured: list[ShapeReport] = []
+    with steps.shown():
+        for shape in ordinary:
+            measured.append(measure(shape, heads, settings, steps))
+            report(measured)
+            if settings.device.startswith("cuda"):
+                torch.cuda.empty_cache()
+        return report(measured, measure_hard_logits(hard, present, settings, steps))

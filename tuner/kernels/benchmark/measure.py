@@ -1,0 +1,180 @@
+"""All heads on one shape: first whether they are right, then, of those that are, how fast.
+
+T: rows (tokens). V: vocabulary entries. H: hidden size.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
+from tuner.kernels.benchmark.heads import SLACK, Head
+from tuner.kernels.benchmark.outcome import (
+    Found,
+    Settings,
+    attempt,
+    head_report,
+    missing_report,
+    wrong_results,
+)
+from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
+from tuner.kernels.benchmark.products import bare_products, burst, warm_up
+from tuner.kernels.benchmark.progress import Steps
+from tuner.kernels.benchmark.report import Family, Passes, ShapeReport, Status, Task, Times
+from tuner.kernels.benchmark.rivals import Missing
+from tuner.kernels.benchmark.speed import speeds
+from tuner.kernels.benchmark.timing import Call, Timed, interleaved, peak_bytes, seconds
+from tuner.units import GIB
+
+ZERO_GRADIENT = 0.75
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Truth:
+    exact: Results
+    rounded: dict[str, float]
+
+
+class _Measurement:
+    """One shape."""
+
+    def __init__(self, shape: Shape, heads: Sequence[Head], settings: Settings, steps: Steps) -> None:
+        self.shape, self.heads, self.settings, self.steps = shape, heads, settings, steps
+        self.tasks = [task for task in Task if any(head.task is task for head in heads)]
+        made = partial(random_problem, shape, device=settings.device, dtype=settings.dtype)
+        self.problem = made()
+        self.sparse = made(zero_gradient=ZERO_GRADIENT)
+        if Task.POLICY_LOSS in self.tasks:
+            self.problem = with_policy(self.problem)
+        self.found = {head.name: Found() for head in heads}
+        self.rounded: dict[Task, dict[str, float]] = {}
+
+    def check(self) -> None:
+        """Every head against float64, one task after the other."""
+        for task in self.tasks:
+            self.steps.begin(f"{self.shape}: {task.value} in float64")
+            exact = exact_results(self.problem, task)
+            self.rounded[task] = rounded_results(self.problem, task).errors(exact)
+            truth = _Truth(exact=exact, rounded=self.rounded[task])
+            for head in self.heads:
+                if head.task is task:
+                    self.steps.begin(f"{self.shape}: {head.name}")
+                    self._check_one(head, truth)
+
+    def _check_one(self, head: Head, truth: _Truth) -> None:
+        found = self.found[head.name]
+        needed = head.bytes_per_logit * self.shape.tokens * self.shape.vocabulary
+        free = free_bytes(self.settings.device)
+        if free is not None and needed > free:
+            found.fail(Status.SKIPPED, f"needs {needed / GIB:.0f} GiB, {free / GIB:.0f} GiB are free")
+            return
+        attempt(partial(self._numbers, head, found, truth), found)
+
+    def _numbers(self, head: Head, found: Found, truth: _Truth) -> None:
+        device = self.settings.device
+        forward_s, outputs = seconds(partial(head.forward, self.problem), device)
+        del outputs
+        both_s, first = seconds(partial(head.both, self.problem), device)
+        if not isinstance(first, Results):
+            raise TypeError(f"{head.name} gave {type(first).__name__}")
+        if self.settings.clock is not None:
+            found.first_call = Passes(forward=forward_s, both=both_s)
+        found.errors = first.errors(truth.exact)
+        found.limits = head.rounding.limits(
+            self.shape,
+            truth.rounded,
+            unit=torch.finfo(self.settings.dtype).eps / 2,
+            slack=1.0 if head.family is Family.OURS else SLACK,
+            loss_slopes=truth.exact.loss_slopes,
+        )
+        second = head.both(self.problem).present()
+        found.same_bits = all(torch.equal(value, second[name]) for name, value in first.present().items())
+        wrong = wrong_results(first, found.errors, found.limits)
+        if head.family is Family.OURS and not found.same_bits and not wrong:
+            wrong.append("other bits the second time")
+        if wrong:
+            found.fail(Status.WRONG, ", ".join(wrong))
+
+    def right(self) -> list[Head]:
+        """The heads whose numbers are right so far."""
+        return [head for head in self.heads if self.found[head.name].status is Status.RIGHT]
+
+    def peaks(self) -> None:
+        """Of every right head on a GPU."""
+        self.steps.begin(f"{self.shape}: peaks")
+        if not self.settings.device.startswith("cuda"):
+            return
+        for head in self.right():
+            self.steps.detail(f"{self.shape}: peak of {head.name}")
+            attempt(partial(self._peak, head), self.found[head.name])
+
+    def _peak(self, head: Head) -> None:
+        self.found[head.name].peak = Passes(
+            forward=peak_bytes(partial(head.forward, self.problem)),
+            both=peak_bytes(partial(head.both, self.problem)),
+        )
+
+    def times(self) -> dict[str, Timed]:
+        """Of every right head and of the bare products, in turns."""
+        self.steps.begin(f"{self.shape}: times")
+        clock = self.settings.clock
+        if clock is None:
+            return {}
+        runs: dict[str, Call] = {**bare_products(self.problem), "burst": burst(self.settings.device)}
+        for head in self.right():
+            runs[f"{head.name}: forward"] = partial(head.forward, self.problem)
+            runs[f"{head.name}: both"] = partial(head.both, self.problem)
+            if head.skips_rows:
+                runs[f"{head.name}: few gradients"] = partial(head.both, self.sparse)
+        rounds = self.settings.rounds
+
+        def failed(name: str, error: Exception) -> None:
+            self.found[name.rpartition(": ")[0]].fail_with(error)
+
+        return interleaved(
+            runs,
+            rounds,
+            clock=clock,
+            before=warm_up(self.settings.device),
+            say=lambda number: self.steps.detail(f"{self.shape}: round {number} of {rounds}"),
+            failed=failed,
+        )
+
+
+def free_bytes(device: str) -> int | None:
+    """Of a GPU: free, or held by torch without a use; None of a CPU."""
+    if not device.startswith("cuda"):
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+
+
+def steps_of(heads: Sequence[Head]) -> int:
+    """How many steps one shape takes."""
+    return len({head.task for head in heads}) + len(heads) + 2
+
+
+def measure(shape: Shape, heads: Sequence[Head | Missing], settings: Settings, steps: Steps) -> ShapeReport:
+    """All heads on one shape, and those that are missing."""
+    present = [head for head in heads if isinstance(head, Head)]
+    measurement = _Measurement(shape, present, settings, steps)
+    measurement.check()
+    measurement.peaks()
+    times = measurement.times()
+    found_speeds = speeds(shape, measurement.right(), times)
+    reports = [
+        missing_report(head)
+        if isinstance(head, Missing)
+        else head_report(head, measurement.found[head.name], found_speeds.get(head.name), settings)
+        for head in heads
+    ]
+    return ShapeReport(
+        tokens=shape.tokens,
+        hidden=shape.hidden,
+        vocabulary=shape.vocabulary,
+        products={name: Times(**vars(timed)) for name, timed in times.items() if ": " not in name},
+        rounded_errors=measurement.rounded,
+        heads=tuple(reports),
+    )

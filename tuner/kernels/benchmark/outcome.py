@@ -1,0 +1,124 @@
+"""What is known of a head while it is measured, and what becomes of one that fails."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from tuner.kernels.benchmark.exact import Results
+from tuner.kernels.benchmark.heads import Head
+from tuner.kernels.benchmark.report import Family, HeadReport, Passes, Speed, Status
+from tuner.kernels.benchmark.rivals import Missing
+from tuner.kernels.benchmark.timing import Call, milliseconds
+
+NO_SPEED = "No speed on a CPU"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to measure.
+
+    Attributes:
+        device: where.
+        dtype: of hidden states and weight.
+        rounds: most timed calls of each pass.
+        clock: milliseconds of a call; None where times say nothing.
+    """
+
+    device: str
+    dtype: torch.dtype
+    rounds: int
+    clock: Callable[[Call], float] | None
+
+    @classmethod
+    def of(cls, device: str, rounds: int) -> "Settings":
+        """For a GPU in bfloat16; for a CPU in float16, since Triton's interpreter cuts bfloat16 off."""
+        cuda = device.startswith("cuda")
+        return cls(
+            device=device,
+            dtype=torch.bfloat16 if cuda else torch.float16,
+            rounds=rounds,
+            clock=milliseconds if cuda else None,
+        )
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What is known of a head so far."""
+
+    status: Status = Status.RIGHT
+    reason: str = ""
+    errors: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    same_bits: bool | None = None
+    first_call: Passes | None = None
+    peak: Passes | None = None
+
+    def fail(self, status: Status, reason: str) -> None:
+        """It is not right."""
+        self.status, self.reason = status, reason
+
+    def fail_with(self, error: Exception) -> None:
+        """It raised an error: it does not fit, or it fails."""
+        if isinstance(error, torch.OutOfMemoryError):
+            self.fail(Status.SKIPPED, "out of memory")
+            torch.cuda.empty_cache()
+        else:
+            self.fail(Status.FAILED, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+
+
+def attempt(run: Callable[[], None], found: "Found") -> None:
+    """Run what may not fit or may fail: both are a result of the head, not an end of the benchmark."""
+    try:
+        run()
+    except Exception as error:
+        found.fail_with(error)
+
+
+def wrong_results(found: Results, errors: dict[str, float], limits: dict[str, float]) -> list[str]:
+    """What is not finite or further off than allowed."""
+    values = found.present()
+    return [
+        name
+        for name, error in errors.items()
+        if not error <= limits[name] or not bool(values[name].isfinite().all())
+    ]
+
+
+def head_report(head: Head, found: Found, speed: Speed | None, settings: Settings) -> HeadReport:
+    """Of a head that ran, or should have."""
+    silent = settings.clock is None and found.status is Status.RIGHT
+    return HeadReport(
+        name=head.name,
+        family=head.family,
+        task=head.task,
+        version=head.version,
+        status=found.status,
+        reason=NO_SPEED if silent else found.reason,
+        products=head.products,
+        errors=found.errors,
+        limits=found.limits,
+        same_bits_twice=found.same_bits,
+        first_call_s=found.first_call,
+        peak_bytes=found.peak,
+        speed=speed,
+    )
+
+
+def missing_report(head: Missing) -> HeadReport:
+    """Of a rival that cannot run here."""
+    return HeadReport(
+        name=head.name,
+        family=Family.RIVAL,
+        task=head.task,
+        version=None,
+        status=Status.MISSING,
+        reason=head.reason,
+        products=0,
+        errors={},
+        limits={},
+        same_bits_twice=None,
+        first_call_s=None,
+        peak_bytes=None,
+        speed=None,
+    )

@@ -1,0 +1,208 @@
+"""Loss and gradients in chunks of rows: the logits of one chunk exist, and become their own gradient.
+
+T: rows given. R: rows that are not ignored. C: rows of a chunk. M: those of them with a gradient.
+V: vocabulary entries. H: hidden size.
+
+A chunk's logits are written with their statistics, and with these the derivatives of the loss are
+known: three matrix products, none of them repeated. No atomics.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tuner.kernels import reference, tiles
+from tuner.kernels.backward import Wanted, accumulate, converting
+from tuner.kernels.head_statistics import head_statistics
+from tuner.kernels.policy_objective import Objective, token_losses
+from tuner.kernels.reference import Statistics
+from tuner.kernels.rows import Rows
+
+LEAST_CHUNK = 4096  # each further pass over the sum of the weight's gradient takes 1/20 of the products' time
+_WHOLE_TILES = 128  # rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What the loss is made of: the matrices of all rows, the rest of those that are not ignored."""
+
+    hidden_TH: Tensor  # the last dimension contiguous, as in ``weight_VH``
+    weight_VH: Tensor
+    rows: Rows
+    labels_R: Tensor  # int32
+    inverse_temperature_R: Tensor
+    tokens_4R: Tensor  # of :func:`tuner.kernels.policy_objective.token_losses`
+    objective: Objective
+
+    def hidden_of(self, part: slice) -> Tensor:
+        """Hidden states of a chunk."""
+        index_R = self.rows.index_R
+        return self.hidden_TH[part] if index_R is None else self.hidden_TH.index_select(0, index_R[part])
+
+    def places_of(self, part: slice) -> Tensor:
+        """Where the rows of a chunk are among all of them, int64."""
+        if self.rows.index_R is not None:
+            return self.rows.index_R[part]
+        return torch.arange(part.start, part.stop, device=self.labels_R.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Of all rows; zero for those that are left out. A gradient that is not wanted is None."""
+
+    loss: Tensor
+    log_probs_T: Tensor
+    entropy_T: Tensor
+    d_hidden_TH: Tensor | None
+    d_weight_VH: Tensor | None
+
+
+def choose_chunk_tokens(rows: int, hidden: int, dtype: torch.dtype, *, weight_wanted: bool) -> int:
+    """Rows of a chunk: as many as cost no memory, and no fewer than ``LEAST_CHUNK``.
+
+    In bytes for each vocabulary entry, in 16 bits: the gradient of the weight takes ``4 H`` while chunks
+    are added to it and ``6 H`` when it is rounded at the end, so the ``2 C`` of the logits are free up to
+    ``C = H``. A single chunk needs no sum, only the ``2 H`` of the gradient itself, and may be ``H`` rows
+    longer for that. In 32 bits nothing is rounded, so nothing is free.
+    """
+    free = hidden if weight_wanted and dtype.itemsize < 4 else 0
+    most = max(LEAST_CHUNK, free)
+    if rows <= most + free:
+        return max(rows, 1)
+    each = -(-rows // -(-rows // most))
+    return -(-each // _WHOLE_TILES) * _WHOLE_TILES
+
+
+def compacted(moved_C: Tensor) -> Tensor:
+    """The rows where it is true, int64, in an order in which a matrix can be compacted in place.
+
+    Those among the first M stay where they are; the others fill the holes between them. So no row is
+    written that another one is made of, in whatever order rows are written.
+    """
+    found_M = moved_C.nonzero().squeeze(1)
+    stays_M = moved_C[: found_M.numel()]
+    hole_M = (~stays_M).cumsum(0) - 1
+    place_M = torch.arange(found_M.numel(), device=moved_C.device)
+    return place_M.where(stays_M, found_M.flip(0)[hole_M.clamp(min=0)])
+
+
+class _Gradients:
+    """Both gradients while chunks are added to them."""
+
+    def __init__(self, problem: Problem, wanted: Wanted, *, chunks: int) -> None:
+        self._weight_VH = problem.weight_VH
+        self.d_hidden_TH = problem.hidden_TH.new_zeros(problem.hidden_TH.shape) if wanted.hidden else None
+        # A sum of several chunks is rounded once, at the end.
+        dtype = self._weight_VH.dtype if chunks == 1 else torch.float32
+        self._sum_VH = (
+            self._weight_VH.new_empty(self._weight_VH.shape, dtype=dtype) if wanted.weight else None
+        )
+        self._empty = True
+
+    def add(self, d_logits_MV: Tensor, hidden_MH: Tensor, places_M: Tensor) -> None:
+        """What these rows contribute."""
+        if self.d_hidden_TH is not None:
+            d_hidden_MH = hidden_MH.new_empty(hidden_MH.shape, dtype=torch.float32)
+            accumulate(d_hidden_MH, d_logits_MV, self._weight_VH, first=True)
+            self.d_hidden_TH.index_copy_(0, places_M, d_hidden_MH.to(hidden_MH.dtype))
+        if self._sum_VH is None:
+            return
+        if self._sum_VH.dtype is torch.float32:
+            accumulate(self._sum_VH, d_logits_MV.T, hidden_MH, first=self._empty)
+        else:
+            torch.mm(d_logits_MV.T, hidden_MH, out=self._sum_VH)
+        self._empty = False
+
+    def d_weight(self) -> Tensor | None:
+        """The sum in the weight's dtype."""
+        if self._sum_VH is None:
+            return None
+        return torch.zeros_like(self._weight_VH) if self._empty else self._sum_VH.to(self._weight_VH.dtype)
+
+
+def _statistics(
+    problem: Problem, part: slice, hidden_CH: Tensor, logits_CV: Tensor | None, found_R: Statistics
+) -> Statistics:
+    """Of the rows of a chunk, written into the vectors of all rows."""
+    found_C = Statistics(**{name: vector_R[part] for name, vector_R in vars(found_R).items()})
+    head_statistics(
+        hidden_CH,
+        problem.weight_VH,
+        problem.labels_R[part],
+        problem.inverse_temperature_R[part],
+        logits_CV,
+        Rows(index_R=None, count=hidden_CH.shape[0]),
+        found_C,
+    )
+    return found_C
+
+
+def _add_gradients(
+    problem: Problem,
+    part: slice,
+    hidden_CH: Tensor,
+    logits_CV: Tensor,
+    coefficients_6C: Tensor,
+    gradients: _Gradients,
+) -> None:
+    """Add the chunk's; its logits are the memory in which their gradient is made."""
+    sources_M = compacted((coefficients_6C[3:] != 0).any(0))
+    count = sources_M.numel()
+    if not count:
+        return
+    chosen = Rows(index_R=None if count == hidden_CH.shape[0] else sources_M, count=count)
+    d_logits_MV = logits_CV[:count, : problem.weight_VH.shape[0]]
+    path = tiles.choose_path(hidden_CH, problem.weight_VH)
+    labels_M, coefficients_6M = chosen.take(problem.labels_R[part]), chosen.take(coefficients_6C, dim=1)
+    converting(path, logits_CV, chosen.index_R, labels_M, coefficients_6M)(0, d_logits_MV)
+    gradients.add(d_logits_MV, chosen.take(hidden_CH), chosen.take(problem.places_of(part)))
+
+
+def _work_through(problem: Problem, size: int, found_R: Statistics, gradients: _Gradients | None) -> Tensor:
+    """The loss of each row, chunk by chunk; writes the statistics, and adds to the gradients."""
+    count, dtype = problem.rows.count, problem.hidden_TH.dtype
+    losses_R = torch.empty_like(found_R.log_probs)
+    kept = 0 if gradients is None else size
+    room_CV = problem.hidden_TH.new_empty((kept, tiles.padded(problem.weight_VH.shape[0], dtype)))
+    for start in range(0, count, size):
+        part = slice(start, min(start + size, count))
+        hidden_CH = problem.hidden_of(part)
+        logits_CV = None if gradients is None else room_CV[: part.stop - start]
+        found_C = _statistics(problem, part, hidden_CH, logits_CV, found_R)
+        losses = token_losses(
+            problem.objective, problem.tokens_4R[:, part], found_C.log_probs, found_C.entropy
+        )
+        losses_R[part] = losses.losses_T
+        if gradients is not None and logits_CV is not None:
+            coefficients_6C = reference.row_coefficients(
+                found_C, problem.inverse_temperature_R[part], losses.d_log_probs_T, losses.d_entropy_T
+            )
+            _add_gradients(problem, part, hidden_CH, logits_CV, coefficients_6C, gradients)
+    return losses_R
+
+
+def policy_gradients(problem: Problem, wanted: Wanted, *, chunk_tokens: int) -> Results:
+    """The loss, the statistics and the gradients that are wanted.
+
+    Args:
+        problem: the inputs.
+        wanted: which gradients; without any no logits are kept, and none are rounded.
+        chunk_tokens: rows of a chunk; 0 chooses it.
+    """
+    (total, hidden), count = problem.hidden_TH.shape, problem.rows.count
+    found_R = Statistics.like(problem.labels_R, zero=False)
+    gradients, size = None, max(count, 1)
+    if wanted.hidden or wanted.weight:
+        dtype = problem.hidden_TH.dtype
+        chosen = chunk_tokens or choose_chunk_tokens(count, hidden, dtype, weight_wanted=wanted.weight)
+        size = min(size, chosen)
+        gradients = _Gradients(problem, wanted, chunks=-(-count // size))
+    losses_R = _work_through(problem, size, found_R, gradients)
+    return Results(
+        loss=losses_R.sum(),
+        log_probs_T=problem.rows.put(found_R.log_probs, total),
+        entropy_T=problem.rows.put(found_R.entropy, total),
+        d_hidden_TH=None if gradients is None else gradients.d_hidden_TH,
+        d_weight_VH=None if gradients is None else gradients.d_weight(),
+    )
