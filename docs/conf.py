@@ -20,6 +20,8 @@ extensions = [
     "cli_reference",
     "facts",
     "formulas",
+    "head_benchmark",
+    "kernel_text",
     "languages",
     "mathml",
     "profile_tables",
@@ -30,6 +32,7 @@ extensions = [
     "search_languages",
     "sphinx.ext.extlinks",
     "terms",
+    "validation_reports",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]

@@ -53,7 +53,8 @@ def _parameter(parameter: inspect.Parameter, kind: Any, info: ArgumentInfo | Opt
         yield f".. option:: {(info.metavar or parameter.name).replace('[', '').replace(']', '')}"
     yield from ("", f"   {info.help or ''}", "")
     default = info.show_default if isinstance(info.show_default, str) else parameter.default
-    if isinstance(info.show_default, str):
+    # Several words say where a default comes from; a single one is what would be typed.
+    if isinstance(info.show_default, str) and " " in info.show_default:
         yield from (f"   Default: {default}.", "")
     elif info.show_default and isinstance(default, (str, float)):
         yield from (f"   Default: ``{default}``.", "")

@@ -50,7 +50,7 @@ class Overhead(_Recorded):
         """One row per step."""
         (probe,) = self.probes("process")
         rows = [[step, f"{added:,.0f}", f"{held:,.0f}"] for step, added, held in _steps(probe)]
-        return table(self, ["Step", "Adds, MiB", "Held, MiB"], rows, widths=[60, 20, 20])
+        return table(self, ["Step", "Adds, MiB", "Held, MiB"], rows, prose=["Step"], widths=[60, 20, 20])
 
 
 class Communicators(_Recorded):
@@ -66,7 +66,7 @@ class Communicators(_Recorded):
         ]
         counts = (int(probe["gpus"]) for probe in probes)
         header = ["Operation", *(f"{count} GPU{'s' * (count > 1)}, adds MiB" for count in counts)]
-        return table(self, header, rows, widths=[40, 20, 20, 20])
+        return table(self, header, rows, prose=["Operation"], widths=[40, 20, 20, 20])
 
 
 class Processes(_Recorded):
@@ -123,7 +123,7 @@ class Caches(_Recorded):
             measured = step["tensor_bytes"] / step["tokens"]
             rows.append([step["cache"], f"{measured:,.0f}", f"{predicted:,}", _allocated(step)])
         header = ["Cache", "Tensors, bytes per token", "Model, bytes per token", "Blocks on top"]
-        return table(self, header, rows, widths=[34, 22, 22, 22])
+        return table(self, header, rows, prose=["Cache"], widths=[34, 22, 22, 22])
 
 
 def _allocated(step: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Check Chinese translations against their English messages.
 
 Sphinx warns of a lost reference and of nothing else: a literal that touches Chinese text, a key
-that was translated or a number that changed would reach the page. Usage::
+that was translated, a number that changed or a phrase left in English would reach the page. Usage::
 
     python docs/tools/lint_catalogue.py locale/zh_CN/LC_MESSAGES/*.po
 """
@@ -32,6 +32,9 @@ _MAY_FOLLOW = re.compile(r"$|[\s，。；：！？）、”》)\"'.,;:!?/-]")
 _MONTHS = tuple(month_name)[1:]
 _MONTH = re.compile(rf"\b(?:{'|'.join(_MONTHS)})\b(?= \d{{4}})")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_WORD = re.compile(r"(?<![\w.%/-])[a-z][a-z'-]+(?![\w%/-]|\.\w)")
+# A quotation, the original behind the Chinese term for it, a tag, or what a program fills in.
+_ORIGINAL = re.compile(rf"\"[^\"]+\"|“[^”]+”|(?<=\w)（[^（）{_HAN}]+）|<[^>]+>|%\(\w+\)s")
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,13 @@ def terms() -> tuple[Term, ...]:
         )
         for entry in entries
     )
+
+
+@cache
+def kept_words() -> frozenset[str]:
+    """The words in ``kept_words.txt``."""
+    lines = Path(__file__).with_name("kept_words.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def problems(message: str, translation: str) -> list[str]:
@@ -104,6 +114,8 @@ def _spacing(message: str, translation: str) -> Iterator[str]:
         yield f"no space between Chinese and Latin: {touching[0]!r}"
     if half := re.search(rf"[{_HAN}]\s*[,;:!?()]", bare):
         yield f"half-width punctuation after Chinese: {half[0]!r}"
+    if re.search(f"[{_HAN}]", bare) and re.search(r"[()]", _ORIGINAL.sub(" ", bare)):
+        yield "half-width parenthesis in Chinese"
     if re.search(rf"[{_HAN}]\.(\s|$)", bare):
         yield "half-width full stop after Chinese"
     needed = re.sub(r"(?<=[`*]) (?=[（“《])|(?<=[）”》]) (?=[`:*])", "", translation)
@@ -145,6 +157,14 @@ def _translated(message: str, translation: str) -> Iterator[str]:
         yield "not translated"
 
 
+def _no_english(message: str, translation: str) -> Iterator[str]:
+    if not re.search(f"[{_HAN}]", translation):
+        return  # a name, or what is not translated at all
+    left = dict.fromkeys(_WORD.findall(_ORIGINAL.sub(" ", _bare(translation))))
+    if words := [word for word in left if word not in kept_words()]:
+        yield f"left in English: {', '.join(words)}; translate, or add to kept_words.txt"
+
+
 def _bare(text: str) -> str:
     """A text without its markup, which leaves a space."""
     for pattern in (_LITERAL, _ROLE, _LINK, _SUBSTITUTION):
@@ -167,6 +187,7 @@ _CHECKS: tuple[Callable[[str, str], Iterator[str]], ...] = (
     _same_end,
     _terms,
     _translated,
+    _no_english,
 )
 
 

@@ -21,6 +21,15 @@ SOUND = [
     ),
     ("Set ``a`` (``b``) now.", "现在设置 ``a`` （``b``）。"),
     (":math:`N` parameters", ":math:`N` 参数量"),
+    (
+        "A gated delta rule: flash attention, see the state dict.",
+        "gated delta rule：flash attention，见 state dict。",
+    ),
+    ("It **will not fit**.", "它 **放不下（will not fit）**。"),
+    (
+        "Source: torch ``a.py`` (``f``); verl 0.9.1 ``b.py``.",
+        "来源：torch ``a.py`` （``f``）；verl 0.9.1 ``b.py``。",
+    ),
     ("It is `written down <https://example.org>`__ there.", "详见 `此处的记录 <https://example.org>`__。"),
 ]
 
@@ -39,6 +48,7 @@ DEFECTS = [
     ("It takes 16 bytes.", "它占用 18 字节。", "numbers differ"),
     ("It takes 16 bytes.", "它占用16字节。", "no space between Chinese and Latin"),
     ("First, this one.", "首先,这个。", "half-width punctuation"),
+    ("Set ``a`` (``b``).", "设置 ``a`` (``b``)。", "half-width parenthesis"),
     ("This one.", "这个.", "half-width full stop"),
     ("First, this one.", "首先， 这个。", "space beside full-width punctuation"),
     ("40% of it", "其中的 40 %", "space before %"),
@@ -51,6 +61,16 @@ DEFECTS = [
     ("Ulysses splits sequences.", "尤利西斯切分序列。", "do not say 尤利西斯"),
     ("Gradient checkpointing is on.", "已启用渐变检查。", "is 梯度检查点"),
     ("This sentence stays in English.", "This sentence stays in English.", "not translated"),
+    (
+        "Source: torch ``a.py`` (gradient cast to it).",
+        "来源：torch ``a.py`` （gradient cast to it）。",
+        "left in English: gradient, cast, to, it",
+    ),
+    (
+        "Source: ``a.py``, docstring of ``f``.",
+        "来源：``a.py``，docstring of ``f``。",
+        "left in English: docstring, of",
+    ),
 ]
 
 

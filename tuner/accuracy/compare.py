@@ -13,7 +13,7 @@ from tuner.evidence import Evidence
 from tuner.memory import Item, PhaseEstimate, Term
 from tuner.memory.residents import left_gathered_bytes
 from tuner.units import MIB
-from tuner.workload import Phase
+from tuner.workload import Phase, Workload
 
 _PHASES = {"update": Phase.UPDATE_ACTOR, "log_prob": Phase.OLD_LOG_PROB}
 _PARAMETERS, _OPTIMIZER = "actor_parameters", "actor_optimizer"
@@ -108,13 +108,18 @@ class Summary:
     reserved: Inside
 
 
-def compare(case: MeasuredCase) -> Comparison:
+def compare(case: MeasuredCase, workload: Workload | None = None) -> Comparison:
     """Predict one measured pass.
+
+    Args:
+        case: the pass, and what was measured.
+        workload: what it is a pass of, with an update and log-probabilities of the actor alone; None: as
+            :func:`~tuner.accuracy.workload.workload_of` finds it.
 
     Raises:
         TunerError: nothing is known of its model.
     """
-    workload = workload_of(case)
+    workload = workload_of(case) if workload is None else workload
     phase = memory.estimate(workload).phase(_PHASES[case.pass_])
     assert phase is not None  # the workload has both passes
     phase = _allocated(phase)

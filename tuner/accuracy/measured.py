@@ -132,6 +132,7 @@ class MeasuredFile(_Model):
     notes: tuple[str, ...] = ()
     date: str = ""
     cases: Annotated[tuple[MeasuredCase, ...], Field(min_length=1)]
+    validation: Annotated[dict[str, Any] | None, Field(description="of tuner validate; not read")] = None
 
 
 def read_measured(file: Path) -> MeasuredFile:

@@ -36,17 +36,21 @@ _HEADS = {None: HeadKind.LOGITS, "torch": HeadKind.FUSED_TORCH, "triton": HeadKi
 _CHUNK_TOKENS = 2048  # verl's default
 
 
-def workload_of(case: MeasuredCase) -> Workload:
+def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload:
     """The workload, with the behaviour of verl 0.9.1.
 
     Its update and its log-probabilities are the same micro-batch; nothing but the actor is on the GPU.
     A critic stands in the actor's place, with the model that verl's critic is read with.
 
+    Args:
+        case: the measured pass.
+        model: its dimensions, where they are known already; None: those that its name stands for.
+
     Raises:
         InputError: nothing is known of the model.
         UnsupportedError: the model is of a type that is not modelled.
     """
-    model = _model(case)
+    model = _model(case) if model is None else model
     one_pass = Pass(
         batching=Batching(dynamic=False, token_budget=case.tokens, micro_batch_sequences=case.sequences),
         entropy=case.calculate_entropy,

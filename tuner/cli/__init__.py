@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tuner import __version__
-from tuner.cli import accuracy, advise, check, estimate_memory, rule, schema
+from tuner.cli import accuracy, advise, check, estimate_memory, rule, schema, validate
 from tuner.errors import TunerError
 from tuner.render.terminal import plain, silence
 
@@ -29,7 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (advise, check, estimate_memory, accuracy, rule):
+for _command in (advise, check, validate, estimate_memory, accuracy, rule):
     _command.register(app)
 schema.register(app)
 

@@ -1,7 +1,6 @@
 """``tuner advise``: priced advice for one configuration."""
 
 import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -62,10 +61,10 @@ def advise(
 
     Says where memory is tight, phase by phase, and gives advice with its price and the override to paste.
     """
-    from tuner.cli.pipeline import Premises, consult
+    from tuner.cli.pipeline import Premises, consult, expect_a_file
     from tuner.render.terminal import Terminal, write
 
-    _expect_a_file(config)
+    expect_a_file(config, command="advise")
     failed = None
     if failed_allocation is not None:
         from tuner.memory.allocation import parse_failed_allocation
@@ -107,18 +106,3 @@ def advise(
 
         if any(line.at_least(Severity(fail_on)) for line in lines(answer)):
             raise typer.Exit(1)
-
-
-def _expect_a_file(config: str) -> None:
-    from tuner.errors import InputError
-
-    if "=" in config and not Path(config).exists():
-        raise InputError(
-            f"the first argument, {config!r}, is an override where a configuration file is expected",
-            hint="put the YAML file first; without one: tuner advise /dev/null key=value ...",
-        )
-    if config.endswith(".sh"):
-        raise InputError(
-            f"{config!r} is a launch script, which is not read",
-            hint="give the overrides of its command: tuner advise /dev/null key=value ...",
-        )

@@ -55,8 +55,9 @@ Gpu = Annotated[
     str | None,
     typer.Option(
         "--gpu",
-        metavar="NAME",
-        help="GPU to judge for, such as h100-sxm; this machine's GPU, else an assumed card of 80 GB.",
+        metavar="NAME|FILE",
+        help="GPU to judge for: a name such as h100-sxm, or the file of a profile, which ends in .yaml; this "
+        "machine's GPU, else an assumed card of 80 GB.",
         show_default=False,
     ),
 ]
@@ -109,8 +110,77 @@ FailedAllocation = Annotated[
         show_default=False,
     ),
 ]
+Budget = Annotated[
+    str,
+    typer.Option(
+        "--budget",
+        metavar="TIME",
+        help="Time for the whole run: 120s, 2m or 90, which is in seconds.",
+    ),
+]
+Parts = Annotated[
+    str | None,
+    typer.Option(
+        "--parts",
+        metavar="PART,...",
+        help="What to run, of machine, output-head, training-step, rollout, collectives and search; "
+        "everything that can run here.",
+        show_default=False,
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--nproc",
+        min=1,
+        metavar="COUNT",
+        help="GPUs of this node that take part; all, but not more than the configuration has.",
+        show_default=False,
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Memory of each GPU that may be taken, such as 60GiB; buffers of NCCL come on top.",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    Literal["cuda", "cpu"],
+    typer.Option("--device", help="cpu tries the whole run without a GPU; its times say nothing."),
+]
+WriteProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--write-profile",
+        metavar="NAME",
+        help="Write what was measured into a hardware profile of this name.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write the report as JSON into this file too; tuner accuracy reads it.",
+        show_default=False,
+    ),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Run on every node of this Ray cluster, one task each; auto takes the running one.",
+        show_default=False,
+    ),
+]
+ColourName = Literal["auto", "always", "never"]
 Colour = Annotated[
-    Literal["auto", "always", "never"],
+    ColourName,
     typer.Option("--color", help="Colours; auto follows the terminal, NO_COLOR and FORCE_COLOR."),
 ]
 Verbose = Annotated[

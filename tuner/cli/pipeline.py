@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tuner import rules
 from tuner.advise import advise
@@ -15,6 +16,7 @@ from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
+from tuner.models import find_config
 from tuner.render.answer import Answer
 from tuner.rules.case import Case
 from tuner.trainers import verl
@@ -99,6 +101,31 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         advice=advice,
     )
+
+
+def expect_a_file(config: str, *, command: str) -> None:
+    """Say what is wrong where something else stands in the place of the configuration file.
+
+    Raises:
+        InputError: it is an override or a launch script.
+    """
+    if "=" in config and not Path(config).exists():
+        raise InputError(
+            f"the first argument, {config!r}, is an override where a configuration file is expected",
+            hint=f"put the YAML file first; without one: tuner {command} /dev/null key=value ...",
+        )
+    if config.endswith(".sh"):
+        raise InputError(
+            f"{config!r} is a launch script, which is not read",
+            hint=f"give the overrides of its command: tuner {command} /dev/null key=value ...",
+        )
+
+
+def model_config(settings: Settings, premises: Premises) -> dict[str, Any]:
+    """The ``config.json`` of the model that :func:`consult` took."""
+    path = premises.model if premises.model is not None else verl.model_path(settings)
+    assert path is not None  # consult has refused it
+    return dict(find_config(path).values)
 
 
 def _model(settings: Settings, premises: Premises) -> tuple[ModelShape, str]:

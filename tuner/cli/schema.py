@@ -17,10 +17,11 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     output: Annotated[
-        Literal["report", "check", "estimate", "accuracy", "measured"],
+        Literal["report", "check", "estimate", "accuracy", "validation", "measured"],
         typer.Argument(
             metavar="OUTPUT",
-            help="The output of advise, check, estimate-memory or accuracy; measured: accuracy's input.",
+            help="The output of advise, check, estimate-memory, accuracy or validate; measured: accuracy's "
+            "input.",
         ),
     ],
     verbose: options.Verbose = False,

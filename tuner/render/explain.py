@@ -20,6 +20,7 @@ PAGES = {
     "memory.checkpointing": "model/activations",
     "memory.communicators": "model/overhead",
     "memory.freed_blocks": "model/weight-sync",
+    "memory.fsdp1_units": "model/fsdp-units",
     "memory.fsdp2_units": "model/fsdp-units",
     "memory.fsdp_units": "model/fsdp-units",
     "memory.host": "model/host",

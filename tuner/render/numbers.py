@@ -1,6 +1,8 @@
 """How numbers are written: the only place that rounds."""
 
-from tuner.units import GIB, GIGA, KIB, MEGA
+from tuner.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
+
+_TIMES = ((10, 1, "s", 1), (1, 1, "s", 2), (1 / KILO, KILO, "ms", 1))  # least, per second, unit, decimals
 
 
 def gib(count_bytes: int, *, decimals: int = 1) -> str:
@@ -54,3 +56,21 @@ def step_change(seconds_before: float, seconds_after: float) -> str:
     if abs(share) < 0.005:
         return "same step time (modelled)"
     return f"step {percent(abs(share))} {'longer' if share > 0 else 'shorter'} (modelled)"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A measured figure: ``"60.90 GiB"``, ``"12.3 ms"``, ``"790 TFLOP/s"``; counts have no unit."""
+    if unit == "bytes":
+        return gib(round(value), decimals=2) if abs(value) >= 0.1 * GIB else f"{value / MIB:.1f} MiB"
+    if unit == "seconds":
+        return next(
+            (f"{value * per:.{decimals}f} {name}" for least, per, name, decimals in _TIMES if value >= least),
+            f"{value * MEGA:.1f} us",
+        )
+    if unit == "bytes/s":
+        return f"{value / GIGA:,.0f} GB/s"
+    if unit == "flop/s":
+        return f"{value / TERA:,.0f} TFLOP/s"
+    if unit == "share":
+        return share(value, signed=False) if value == 0 or abs(value) >= 0.001 else f"{value:.1e}"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

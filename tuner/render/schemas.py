@@ -7,12 +7,14 @@ from pydantic import BaseModel
 from tuner.accuracy import MeasuredFile
 from tuner.render.accuracy_report import AccuracyReport
 from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
+from tuner.validate.report import ValidationFile
 
 OUTPUTS: dict[str, type[BaseModel]] = {
     "report": Report,
     "check": CheckReport,
     "estimate": HeadReport,
     "accuracy": AccuracyReport,
+    "validation": ValidationFile,
 }
 INPUTS: dict[str, type[BaseModel]] = {"measured": MeasuredFile}
 SCHEMAS = OUTPUTS | INPUTS

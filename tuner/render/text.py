@@ -1,6 +1,7 @@
 """The advice as a person reads it: verdict, premises, bars, advice by gain, everything together."""
 
 from tuner.advise import Advice, Verdict
+from tuner.hardware import MeasuredGpu
 from tuner.memory import Estimate
 from tuner.memory.rollout import FRACTION_MEANS
 from tuner.render.allocation import allocation_text
@@ -130,9 +131,10 @@ def _premises(answer: Answer, terminal: Terminal) -> str:
     if workload.critic is not None:
         critic = workload.critic.model
         rows.append(("critic", f"{critic.name}, {parameters(critic.parameters)} parameters"))
-    gpu = f"{cluster.gpus} x {cluster.gpu.name}, {gib(cluster.gpu.memory_bytes)} each, on {nodes}"
+    gpu = f"{cluster.gpus} x {cluster.gpu.name}, {gib(cluster.gpu.capacity_bytes)} each, on {nodes}"
     rows += [
         ("GPUs", f"{gpu} ({answer.gpu_reason}; number from {answer.gpus_reason})"),
+        *((("measured", _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
         ("batch", _batch(workload)),
     ]
     if answer.resting:
@@ -147,6 +149,23 @@ def _premises(answer: Answer, terminal: Terminal) -> str:
         )
         lines.insert(0, text.replace("ASSUMED", terminal.style("ASSUMED", "bold", "yellow"), 1))
     return "\n".join(lines)
+
+
+_MEASURED = {
+    "usable_bytes": "usable memory",
+    "context_bytes": "the context of a process",
+    "memory_bytes_per_s": "bandwidth of the memory",
+    "dense_bf16_flop_per_s": "rate of matrix products",
+    "link_bytes_per_s": "bandwidth between GPUs",
+    "host_bytes_per_s": "bandwidth to the host",
+}
+
+
+def _measured(found: MeasuredGpu) -> str:
+    """What the GPU's figures are read off, and with what."""
+    figures = [text for name, text in _MEASURED.items() if getattr(found, name) is not None]
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions)
+    return f"on this card on {found.date} ({versions}): {', '.join(figures)}"
 
 
 def _batch(workload: Workload) -> str:

@@ -11,7 +11,8 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from measure.verl_engine.cross_entropy import cross_entropy_loss
+
+from tuner.validate.workers.cross_entropy import cross_entropy_loss
 
 
 class Permissive(importlib.abc.MetaPathFinder, importlib.abc.Loader):

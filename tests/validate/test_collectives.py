@@ -1,0 +1,250 @@
+"""The collectives part: right values between processes, and what is made of times and bytes."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.memory.measured import RECORDED
+from tests.validate.recorder import Recorder, machine, options, subject
+from tests.workloads import H200, QWEN25_7B, grpo_7b
+from tuner.hardware import MeasuredGpu
+from tuner.memory.fsdp2_units import Units
+from tuner.models import shape_from_config
+from tuner.units import GIB, GIGA, MIB
+from tuner.validate import collectives as part
+from tuner.validate import prefetching, processes
+from tuner.validate.pass_settings import PassFigures
+from tuner.validate.passes import planned_passes
+from tuner.validate.processes import Setup
+from tuner.validate.readings import CollectiveReadings, CommunicatorBytes, Exchanged
+from tuner.validate.report import Measurement, Outcome
+from tuner.validate.session import Failed, Failure, NotHereError
+from tuner.workload import Phase
+
+CPU = Setup(device="cpu")
+LONG = 120.0
+FAILED = Failed(why=Failure.ERROR, message="it broke")
+
+
+def exchanged(size: int, seconds: float | None, *, wrong: float = 0.0) -> Exchanged:
+    return Exchanged(whole_bytes=size, seconds=seconds, wrong_share=wrong)
+
+
+READINGS = CollectiveReadings(
+    held=None,
+    latency_s=0.001,
+    gathers={"layer": exchanged(8 * 10**9, 0.021)},
+    scatters={"layer": exchanged(16 * 10**9, 0.04)},
+    exchange=exchanged(8 * 10**9, 0.01),
+)
+
+
+def found(readings: CollectiveReadings, gpu: Any = H200, ranks: int = 2) -> dict[str, Measurement]:
+    return {one.name: one for one in part.measurements(readings, gpu, ranks)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "heads"), [(2, 4), (3, 6)])
+def test_values_are_right_between_processes(ranks: int, heads: int) -> None:
+    units = {"layer": 1001, "root": 77}  # shares are rounded up
+    result = processes.run(part.WORKER, (units, (5, heads, 3)), setup=CPU, timeout_s=LONG, world=ranks)
+    assert isinstance(result, CollectiveReadings), result
+    share = -(-1001 // ranks)
+    assert result.gathers["layer"] == exchanged(2 * ranks * share, None)
+    assert result.scatters["layer"] == exchanged(4 * ranks * share, None)
+    assert result.exchange == exchanged(2 * ranks * 5 * heads * 3, None)
+    assert (result.held, result.latency_s) == (None, None)
+    assert found(result, ranks=ranks).keys() == {"collectives.wrong"}  # no speed on a CPU
+
+
+@pytest.mark.slow
+def test_attention_over_exchanged_heads_is_that_of_the_whole_sequence() -> None:
+    name = "tests.validate.ulysses:largest_difference"
+    difference = processes.run(name, (6, 4, 8), setup=CPU, timeout_s=LONG, world=2)
+    assert difference < 1e-5
+
+
+def test_recorded_communicators_are_confirmed_and_others_refuted() -> None:
+    recorded = json.loads((RECORDED / "overhead-4xh200-communicators.json").read_text())
+    for probe in recorded["probes"]:
+        steps = {step["step"]: step["non_torch_bytes"] for step in probe["steps"]}
+        before = steps["init_process_group"]
+        if probe["gpus"] == 1:
+            continue
+        held = CommunicatorBytes(
+            first=steps["first all_reduce (1 element)"] - before,
+            exchange=steps["all_to_all"] - steps["reduce_scatter"],
+            further=steps["its first all_reduce (1 element)"] - steps["second group of all ranks"],
+        )
+        here = found(replace(READINGS, held=held), ranks=probe["gpus"])
+        assert [here[f"nccl.{name}"].outcome for name in ("first", "exchange", "further")] == [
+            Outcome.CONFIRMED
+        ] * 3
+        assert here["nccl.further"].predicted == held.further
+        larger = CommunicatorBytes(first=4 * GIB, exchange=0, further=4 * GIB)
+        beyond = found(replace(READINGS, held=larger), ranks=probe["gpus"])
+        assert {beyond[f"nccl.{name}"].outcome for name in ("first", "exchange", "further")} == {
+            Outcome.REFUTED
+        }
+
+
+def test_bandwidths_are_of_the_bytes_that_one_gpu_sends() -> None:
+    here = found(READINGS)
+    assert here["all_gather.layer"].measured == pytest.approx(4e9 / 0.021)
+    assert here["reduce_scatter.layer"].measured == pytest.approx(8e9 / 0.04)
+    assert here["ulysses.exchange"].measured == pytest.approx(2e9 / 0.01)  # half of its half
+    assert here["rate.link"].measured == pytest.approx(4e9 / 0.02)  # without the start
+    assert here["collective.start"].measured == 0.001
+    assert {here[name].outcome for name in here.keys() - {"collectives.wrong"}} == {None}
+    four = found(READINGS, ranks=4)
+    assert four["all_gather.layer"].measured == pytest.approx(6e9 / 0.021)
+    assert four["ulysses.exchange"].measured == pytest.approx(1.5e9 / 0.01)
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome"), [(200 * GIGA, Outcome.CONFIRMED), (240 * GIGA, Outcome.REFUTED)]
+)
+def test_a_link_that_was_measured_before_is_held_against_this_one(before: float, outcome: Outcome) -> None:
+    gpu = replace(H200, measured=MeasuredGpu(date="", versions=(), link_bytes_per_s=before))
+    assert found(READINGS, gpu)["rate.link"].outcome is outcome
+
+
+def test_one_wrong_value_is_enough() -> None:
+    assert found(READINGS)["collectives.wrong"].outcome is Outcome.CONFIRMED
+    wrong = replace(READINGS, scatters={"layer": exchanged(16, None, wrong=1e-9)})
+    assert found(wrong)["collectives.wrong"].outcome is Outcome.REFUTED
+
+
+def run(answers: list[Any], **given: Any) -> Recorder:
+    session = Recorder(answers=answers, **given)
+    part.run(session)
+    return session
+
+
+def test_sizes_are_this_models() -> None:
+    workload = grpo_7b(gpu=H200, gpus_per_node=2)
+    session = run([FAILED, FAILED])
+    worker, (units, heads), settings = session.calls[0]
+    known = Units(workload.model, workload.actor.engine)
+    assert worker == part.WORKER
+    assert settings == {"world": 2}
+    assert units == {"layer": QWEN25_7B.layer_parameters(0), "root": known.head}
+    assert heads[1:] == (QWEN25_7B.heads, QWEN25_7B.head_dim)
+    assert len(session.notes) == 2
+    assert all("it broke" in note for note in session.notes)
+
+
+def test_what_does_not_fit_is_cut_and_said() -> None:
+    few = options(memory_limit_bytes=16 * 10**8)
+    session = run([FAILED, FAILED], options=few)
+    units, _ = session.calls[0][1]
+    assert units == {"layer": 10**8, "root": 10**8}
+    assert "100,000,000" in session.notes[0]
+
+
+def test_heads_that_cannot_be_shared_out_are_left_out() -> None:
+    session = run([FAILED, FAILED], options=options(processes=3))
+    assert session.calls[0][1][1] is None
+    assert "28 heads" in session.notes[0]
+
+
+def test_one_process_exchanges_nothing() -> None:
+    with pytest.raises(NotHereError, match="nothing is exchanged"):
+        part.plan(subject(), options(processes=1))
+    assert len(part.plan(subject(), options())) == 2
+
+
+# -- prefetching ---------------------------------------------------------------------------
+
+
+def figures(peak: int | None, *seconds: float) -> PassFigures:
+    return PassFigures(
+        engine="tuner",
+        allocated_before_bytes=None if peak is None else 0,
+        peak_allocated_bytes=peak,
+        peak_requested_bytes=peak,
+        peak_reserved_bytes=peak,
+        non_torch_bytes=None if peak is None else 0,
+        seconds=seconds,
+    )
+
+
+def both() -> list[Any]:
+    planned = planned_passes(grpo_7b(gpu=H200, gpus_per_node=2), processes=2)
+    update = next(one for one in planned if one.phase is Phase.UPDATE_ACTOR)
+    return [prefetching._prefetching(update, on) for on in (False, True)]
+
+
+def test_the_gain_is_of_the_medians() -> None:
+    seen = [figures(None, 2.0, 1.0, 9.0), figures(None, 1.5, 1.5, 1.0)]
+    result = {one.name: one for one in prefetching.measurements(both(), seen, timed=True)}
+    assert result.keys() == {"prefetch_off.seconds", "prefetch_on.seconds", "prefetch.gain"}
+    assert result["prefetch.gain"].measured == pytest.approx(0.25)
+    assert result["prefetch_off.seconds"].details["most_s"] == 9.0
+    assert prefetching.measurements(both(), seen, timed=False) == []
+
+
+def test_peaks_are_held_against_a_prediction_with_one_more_layer() -> None:
+    planned = both()
+    predicted = [one.compared(figures(10 * GIB)).predicted_peak for one in planned]
+    seen = [figures(peak) for peak in predicted]
+    result = prefetching.measurements(planned, seen, timed=False)
+    assert [one.name for one in result] == ["prefetch_off.peak", "prefetch_on.peak"]
+    assert {one.outcome for one in result} == {Outcome.CONFIRMED}
+    off = prefetching.measurements(planned, [figures(round(1.1 * peak)) for peak in predicted], timed=False)
+    assert {one.outcome for one in off} == {Outcome.REFUTED}
+
+
+def test_an_update_that_cannot_be_run_is_said() -> None:
+    assert prefetching._update(subject(), options()) is not None
+    workload = grpo_7b(gpu=H200, gpus_per_node=2).with_actor_engine(activation_offload=True)
+    session = run([READINGS], subject=subject(workload), machine=machine())
+    assert len(session.calls) == 1
+    assert session.notes == ["Prefetching was not measured: no update of this job can be run here."]
+    assert "all_gather.layer" in session.measurements
+    assert session.measurements["all_gather.layer"].details["whole_bytes"] > MIB
+
+
+TINY = {
+    "model_type": "qwen2",
+    "architectures": ["Qwen2ForCausalLM"],
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "vocab_size": 128,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": True,
+}
+
+
+class Running(Recorder):
+    """Its calls are made."""
+
+    def call(self, function: Any, *arguments: Any, title: str, expected_s: float, world: int = 1) -> Any:
+        self.calls.append((function, arguments, world))
+        return processes.run(function, arguments, setup=CPU, timeout_s=LONG, world=world)
+
+
+@pytest.mark.slow
+def test_the_whole_part_runs_on_a_cpu() -> None:
+    """Both engines are built and trained with; bytes and times of a CPU are not reported."""
+    workload = grpo_7b(gpu=H200, gpus_per_node=2)
+    batch = replace(
+        workload.batch, prompts=4, mini_batch_prompts=4, max_prompt_tokens=8, max_response_tokens=8
+    )
+    update = replace(workload.actor.update, batching=replace(workload.actor.update.batching, token_budget=32))
+    model = shape_from_config(TINY, name="tiny", source="")
+    tiny = replace(workload, model=model, batch=batch).with_actor(update=update)
+    known = replace(subject(tiny), model_config=TINY)
+    session = Running(answers=[], subject=known, options=options(device="cpu"))
+    part.run(session)
+    assert [(name, world) for name, _, world in session.calls] == [(part.WORKER, 2), (prefetching.WORKER, 2)]
+    engines = [one.engine for passes in session.calls[1][1][1] for one in passes]
+    assert [engine.forward_prefetch for engine in engines] == [False, True]
+    assert session.notes == []
+    assert session.measurements.keys() == {"collectives.wrong"}
+    assert session.measurements["collectives.wrong"].outcome is Outcome.CONFIRMED

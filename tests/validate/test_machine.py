@@ -1,0 +1,153 @@
+"""The machine part: what it claims, and what refutes a claim."""
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.validate.recorder import Recorder, machine, options, subject
+from tests.workloads import H200, grpo_7b
+from tuner.hardware import Gpu, MeasuredGpu
+from tuner.memory.overhead import CONTEXT, CUBLAS_WORKSPACES
+from tuner.units import GIGA, MIB, TERA
+from tuner.validate import machine as part
+from tuner.validate.readings import Held, MachineReadings, Rate
+from tuner.validate.report import Outcome
+from tuner.validate.session import Failed, Failure, NotHereError
+
+
+def rate(per_s: float) -> Rate:
+    return Rate(per_s=per_s, slowest_per_s=0.9 * per_s, repetitions=9, size=8192)
+
+
+# As recorded on an H200, docs/validation/data/overhead-h200.json.
+READINGS = MachineReadings(
+    driver_total_bytes=143771 * MIB,
+    usable_bytes=143156 * MIB,
+    held=Held(
+        first_tensor=619 * MIB,
+        matrix_product=685 * MIB,
+        backward=749 * MIB,
+        attention=767 * MIB,
+        workspaces=64 * MIB,
+    ),
+    product=rate(700 * TERA),
+    memory=rate(4200 * GIGA),
+    to_device=rate(55 * GIGA),
+    to_host=rate(52 * GIGA),
+)
+MEASURED = MeasuredGpu(
+    date="2026-11-21",
+    versions=(("torch", "2.11.0"),),
+    usable_bytes=143156 * MIB,
+    context_bytes=767 * MIB,
+    memory_bytes_per_s=4200 * GIGA,
+    dense_bf16_flop_per_s=700 * TERA,
+    host_bytes_per_s=52 * GIGA,
+)
+
+
+def run(gpu: Gpu = H200, readings: object = READINGS, *, used_bytes: int = 0) -> Recorder:
+    session = Recorder(
+        answers=[readings],
+        subject=subject(grpo_7b(gpu=gpu, gpus_per_node=1)),
+        machine=machine(used_bytes=used_bytes),
+    )
+    part.run(session)
+    assert [call[0] for call in session.calls] == [part.WORKER]
+    return session
+
+
+def test_a_card_as_its_profile_says_is_confirmed_and_its_rates_claim_nothing() -> None:
+    found = run().measurements
+    confirmed = {name for name, one in found.items() if one.outcome is Outcome.CONFIRMED}
+    assert confirmed == {"memory.total", "process.context", "process.workspaces"}
+    assert {name for name, one in found.items() if one.outcome is None} == {
+        "memory.usable",
+        "rate.product",
+        "rate.memory",
+        "rate.host",
+    }
+    assert found["process.context"].predicted == CONTEXT.typical
+    assert found["process.workspaces"].predicted == CUBLAS_WORKSPACES.typical
+    assert found["rate.host"].measured == 52 * GIGA  # the slower way
+    assert found["rate.product"].details["share_of_datasheet"] == pytest.approx(700 / 989.4)
+
+
+@given(factor=st.floats(0.5, 2.0).filter(lambda factor: abs(abs(factor - 1) - 0.01) > 1e-6))
+def test_a_profile_that_lies_about_memory_is_refuted(factor: float) -> None:
+    lying = replace(H200, memory_bytes=round(factor * H200.memory_bytes))
+    outcome = run(lying).measurements["memory.total"].outcome
+    assert outcome is (Outcome.CONFIRMED if abs(factor - 1) < 0.01 else Outcome.REFUTED)
+
+
+def test_measured_figures_of_a_profile_are_held_against_the_card() -> None:
+    same = run(replace(H200, measured=MEASURED)).measurements
+    assert {one.outcome for one in same.values()} == {Outcome.CONFIRMED}
+    assert same["process.context"].predicted == MEASURED.context_bytes
+
+    lies = replace(
+        MEASURED,
+        usable_bytes=MEASURED.usable_bytes * 6 // 5,
+        context_bytes=MEASURED.context_bytes // 2,
+        memory_bytes_per_s=1.2 * 4200 * GIGA,
+        dense_bf16_flop_per_s=1.2 * 700 * TERA,
+        host_bytes_per_s=1.2 * 52 * GIGA,
+    )
+    found = run(replace(H200, measured=lies)).measurements
+    refuted = {name for name, one in found.items() if one.outcome is Outcome.REFUTED}
+    assert refuted == set(part.PROFILE_FIGURES.values()) - {"rate.link"}
+    assert found["memory.total"].outcome is Outcome.CONFIRMED
+
+
+def test_what_others_hold_is_taken_off_and_nothing_is_claimed_beside_them() -> None:
+    others = 20 * 1024 * MIB
+    held = Held(
+        first_tensor=others + 619 * MIB,
+        matrix_product=others + 685 * MIB,
+        backward=others + 749 * MIB,
+        attention=others + 767 * MIB,
+        workspaces=64 * MIB,
+    )
+    context = run(readings=replace(READINGS, held=held), used_bytes=others).measurements["process.context"]
+    assert context.measured == 767 * MIB
+    assert context.outcome is None
+    assert context.details["others_bytes"] == others
+
+
+def test_without_nvml_the_drivers_total_is_left_out() -> None:
+    found = run(readings=replace(READINGS, driver_total_bytes=None)).measurements
+    assert "memory.total" not in found
+    assert "memory.usable" in found
+
+
+def test_a_call_that_fails_is_said() -> None:
+    session = run(readings=Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory"))
+    assert not session.measurements
+    assert "CUDA out of memory" in session.notes[0]
+
+
+def test_every_figure_of_a_profile_has_a_measurement() -> None:
+    figures = {field.name for field in fields(MeasuredGpu)} - {"date", "versions"}
+    assert part.PROFILE_FIGURES.keys() == figures
+
+
+def test_a_cpu_has_no_rates() -> None:
+    with pytest.raises(NotHereError, match="no speed"):
+        part.plan(subject(), options(device="cpu"))
+    assert sum(planned.seconds for planned in part.plan(subject(), options())) < 8
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_read() -> None:
+    from tuner.validate import processes
+    from tuner.validate.processes import Setup
+
+    found = processes.run(part.WORKER, (), setup=Setup(device="cuda"), timeout_s=60)
+    assert isinstance(found, MachineReadings), found
+    assert found.driver_total_bytes is None or found.usable_bytes <= found.driver_total_bytes
+    held = found.held
+    assert 0 < held.first_tensor <= held.matrix_product <= held.backward <= held.attention
+    assert 0 < held.workspaces < 200 * MIB
+    assert min(found.to_device.per_s, found.to_host.per_s) < found.memory.per_s

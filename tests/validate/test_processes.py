@@ -1,0 +1,191 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import ROOT
+from tests.validate import calls
+from tuner.validate import here, processes
+from tuner.validate.processes import Setup
+from tuner.validate.session import Failed, Failure
+
+CPU = Setup(device="cpu")
+LONG = 120.0
+
+WAITING = """
+import sys
+from tuner.validate import here, processes
+processes.run("tests.validate.calls:waits_with_a_child", (sys.argv[1],),
+              setup=processes.Setup(device="cpu"), timeout_s=300)
+"""
+
+
+TAKES_A_GIB = """
+import time, torch
+taken = torch.empty(2**30, dtype=torch.uint8, device=0)
+print(1, flush=True)
+time.sleep(60)
+"""
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has asked about yet has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"
+
+
+def wait_until(condition: object, seconds: float = 60.0) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_function_or_its_name_is_called(capfd: pytest.CaptureFixture[str]) -> None:
+    assert processes.run(calls.double, (21,), setup=CPU, timeout_s=LONG) == 42
+    assert processes.run("tests.validate.calls:double", (4,), setup=CPU, timeout_s=LONG) == 8
+    assert processes.run(calls.places, (), setup=CPU, timeout_s=LONG) == [("cpu", "0", "1")]
+    assert len(processes.run(calls.large, (3_000_000,), setup=CPU, timeout_s=LONG)) == 3_000_000
+    assert capfd.readouterr() == ("", "")
+
+
+LOCKS = """
+from tuner.validate import processes
+print(processes.run("tests.validate.calls:locks", (), setup=processes.Setup(device="cpu"), timeout_s=100))
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_said_of_what_a_child_left() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOCKS],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+JOINED = """
+from tuner.validate import here, processes
+setup = processes.Setup(device="cpu")
+print(processes.run("tests.validate.calls:places", (), setup=setup, timeout_s=100, world=2))
+"""
+
+
+@pytest.mark.slow
+def test_several_are_joined_whatever_a_launcher_left() -> None:
+    left = {"RANK": "7", "WORLD_SIZE": "9", "MASTER_PORT": "1", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    done = subprocess.run(
+        [sys.executable, "-c", JOINED],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **left},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == "[('cpu', '0', '2'), ('cpu', '1', '2')]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "message"),
+    [
+        ("out_of_memory", Failure.OUT_OF_MEMORY, "CUDA out of memory. Tried to allocate 3.00 GiB."),
+        ("host_out_of_memory", Failure.OUT_OF_MEMORY, "host memory"),
+        ("mistaken", Failure.ERROR, "ValueError: a mistake"),
+        ("absent", Failure.ERROR, "AttributeError: module 'tests.validate.calls' has no attribute 'absent'"),
+        ("killed", Failure.KILLED, "the process was ended by SIGKILL, as where the host is out of memory"),
+        ("ended", Failure.ERROR, "the process ended with exit code 7"),
+    ],
+)
+def test_a_failure_is_a_result(name: str, why: Failure, message: str) -> None:
+    found = processes.run(f"tests.validate.calls:{name}", (), setup=CPU, timeout_s=LONG)
+    assert found == Failed(why=why, message=message)
+
+
+def test_a_result_that_cannot_be_sent_is_said() -> None:
+    found = processes.run(calls.unsendable, (), setup=CPU, timeout_s=LONG)
+    assert (found.why, found.message[:26]) == (Failure.ERROR, "the result cannot be sent:")
+
+
+def test_one_failure_ends_all() -> None:
+    began = time.monotonic()
+    found = processes.run(calls.one_fails, (), setup=CPU, timeout_s=LONG, world=2)
+    assert found == Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory on rank 1")
+    assert time.monotonic() - began < LONG / 2
+
+
+def test_the_traceback_goes_to_the_log_only(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    processes.run(calls.mistaken, (), setup=Setup(device="cpu", log=log), timeout_s=LONG)
+    assert "Traceback" in log.read_text()
+    assert "second line" in log.read_text()
+
+
+@pytest.mark.slow
+def test_a_timeout_leaves_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    found = processes.run(calls.waits_with_a_child, (str(file),), setup=CPU, timeout_s=8)
+    assert found == Failed(why=Failure.TIMEOUT, message="no result after 8 s")
+    own, child = map(int, file.read_text().split())
+    wait_until(lambda: gone(own) and gone(child), 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", WAITING, str(file)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until(file.exists)
+    pids = [int(pid) for pid in file.read_text().split()]
+    assert not any(map(gone, pids))
+    parent.send_signal(sent)
+    parent.wait(30)
+    wait_until(lambda: all(map(gone, pids)), 10)
+
+
+@pytest.mark.gpu
+def test_the_memory_limit_counts_the_context_too() -> None:
+    seen = here.look(Setup(device="cuda"))
+    assert not seen.missing
+    uuids = tuple(device.uuid for device in seen.devices)
+    before = here.used_bytes(uuids[0])
+    assert before is not None
+    limit = 4 * 2**30
+    limited = Setup(device="cuda", memory_limit_bytes=limit, uuids=uuids)
+    used = processes.run(calls.allocates, (limit // 2,), setup=limited, timeout_s=LONG)
+    assert used - before <= limit
+    found = processes.run(calls.allocates, (limit - 64 * 2**20,), setup=limited, timeout_s=LONG)
+    assert found.why is Failure.OUT_OF_MEMORY
+    free = Setup(device="cuda", uuids=uuids)
+    assert processes.run(calls.allocates, (limit - 64 * 2**20,), setup=free, timeout_s=LONG) - before > limit
+
+
+@pytest.mark.gpu
+def test_a_process_on_the_gpu_is_seen() -> None:
+    seen = here.look(Setup(device="cuda"))
+    with subprocess.Popen([sys.executable, "-c", TAKES_A_GIB], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "1\n"
+        found = here.machine(seen, count=1, profile=None)
+        other.kill()
+    assert found.total_bytes - found.free_bytes >= 2**30
+    (said,) = here.disturbances(seen, found)
+    assert "in use by" in said

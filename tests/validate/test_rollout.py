@@ -1,0 +1,619 @@
+"""The rollout part: what is allocated, what is claimed of it, what refutes a claim; its worker on a CPU."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from tests.validate import test_search
+from tests.validate.parts import MACHINE, verdict
+from tests.workloads import ALL, grpo_7b, grpo_moe_30b
+from tuner.advise import Advice
+from tuner.dtypes import DType
+from tuner.memory.overhead import context
+from tuner.model_shape import LatentAttention
+from tuner.units import GIB, MIB
+from tuner.validate import processes
+from tuner.validate import rollout as part
+from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
+from tuner.validate.rollout_engine import WORKER as ENGINE_WORKER
+from tuner.validate.rollout_judged import runnable
+from tuner.validate.rollout_plan import not_decoded, planned_rollout
+from tuner.validate.rollout_settings import (
+    CacheShape,
+    DecodeFigures,
+    DecoderShape,
+    EngineFigures,
+    RolloutFigures,
+    RolloutWork,
+    tiny,
+)
+from tuner.validate.session import Failed, Failure, NotHereError, Options, OutOfBudgetError, Subject
+from tuner.validate.workers import rollout as worker
+from tuner.validate.workers.paged import Decoder, PagedCache, attend
+from tuner.workload import Phase, RolloutEngine, Workload
+
+OPTIONS = test_search.OPTIONS
+CPU = replace(OPTIONS, device="cpu")
+CARD = test_search.subject().workload.cluster.gpu.capacity_bytes
+AS_PROFILE = MACHINE.model_copy(update={"total_bytes": CARD, "free_bytes": CARD})
+FRACTION, SEQUENCES, LENGTH, STATISTICS = "ROL001", "ROL005", "ROL010", "ROL016"
+Answer = Callable[[RolloutWork], RolloutFigures]
+
+
+def as_planned(work: RolloutWork) -> RolloutFigures:
+    """Every byte as asked for, and a context as predicted."""
+    size = work.cache.layers * work.cache.layer_bytes
+    own = context(test_search.subject().workload.cluster.gpu).typical
+    held = sum(size for _, size in work.residents) + work.weight_bytes + work.activation_bytes
+    return RolloutFigures(
+        cache_layers=work.cache.layers,
+        cache_bytes=size,
+        cache_reserved_bytes=size,
+        used_bytes=held + size + own,
+        decode=DecodeFigures(
+            attention_error=0.004,
+            attention_limit=0.06,
+            seconds=(0.02, 0.04, 0.03),
+            workspace_bytes=work.activation_bytes // 4,
+            gathered_bytes=256 * MIB,
+        )
+        if work.decoder
+        else None,
+    )
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """A session whose worker gives what the test says."""
+
+    answer: Answer = as_planned
+    subject: Subject = field(default_factory=test_search.subject)
+    options: Options = OPTIONS
+    machine: Machine = AS_PROFILE
+    left_s: float = 60.0
+    earlier: JudgedRecommendation | None = None
+    cases: int = 100  # that there is time for
+    failure: Failed | None = None
+    engine: EngineFigures | Failed | None = None
+    works: tuple[RolloutWork, ...] = ()
+    measurements: dict[str, Measurement] = field(default_factory=dict)
+    verdicts: dict[str, JudgedRecommendation] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def call(self, function: str, *arguments: Any, **options: object) -> object:
+        if function == ENGINE_WORKER:
+            if self.engine is None:
+                raise OutOfBudgetError("it takes too long")
+            return self.engine
+        assert function == part.WORKER
+        self.works = arguments[0]
+        if self.options.device == "cpu":
+            module, name = function.split(":")
+            return getattr(import_module(module), name)(*arguments, device="cpu")
+        return self.failure or tuple(self.answer(work) for work in self.works[: self.cases])
+
+    def add(self, measurement: Measurement) -> None:
+        assert measurement.name not in self.measurements
+        self.measurements[measurement.name] = measurement
+
+    def add_case(self, case: object) -> None:
+        raise AssertionError("no pass of a model is measured")
+
+    def judge(self, judged: JudgedRecommendation) -> None:
+        assert judged.code not in self.verdicts
+        self.verdicts[judged.code] = judged
+
+    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
+        return self.earlier if self.earlier is not None and self.earlier.code == code else None
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def run(**changes: Any) -> Recorder:
+    session = Recorder(**changes)
+    part.run(session)
+    return session
+
+
+def subject_of(workload: Workload, codes: Sequence[str] = ()) -> Subject:
+    found = test_search.subject()
+    kept = [one for one in found.advice.recommendations if one.finding.rule.code in codes]
+    advice: Advice = replace(found.advice, workload=workload, recommendations=tuple(kept))
+    return replace(found, workload=workload, advice=advice)
+
+
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_what_is_allocated_adds_up_to_the_prediction(make: Callable[[], Workload]) -> None:
+    """All terms once, but for the worker's own context and for less than a block of cache."""
+    workload = make()
+    card = workload.cluster.gpu.capacity_bytes
+    machine = MACHINE.model_copy(update={"total_bytes": card, "free_bytes": card})
+    planned = planned_rollout(workload, machine, OPTIONS)
+    work = planned.work()
+    total = sum(size for _, size in work.residents) + work.weight_bytes + work.activation_bytes
+    total += planned.wanted.layers * planned.wanted.layer_bytes + context(workload.cluster.gpu).typical
+    assert 0 <= planned.phase.peak_bytes - total < planned.wanted.block_bytes
+    assert planned.phase.phase is Phase.ROLLOUT
+    assert planned.scaled is (planned.phase.peak_bytes > card)
+    assert planned.wanted.blocks == planned.predicted_blocks > 0
+    names = [name for name, _ in work.residents]
+    assert len(names) == len(set(names)) and "actor_parameters" in names
+
+
+def test_sequences_that_are_decoded_have_blocks_for_their_full_length() -> None:
+    for fraction in (0.2, 0.5):
+        workload = grpo_7b().with_rollout(memory_fraction=fraction, max_sequences=3000)
+        card = workload.cluster.gpu.capacity_bytes
+        machine = MACHINE.model_copy(update={"total_bytes": card, "free_bytes": card})
+        work = planned_rollout(workload, machine, OPTIONS).work()
+        blocks = -(-work.longest_tokens // work.cache.block_tokens)
+        assert 0 < work.sequences * blocks <= work.cache.blocks
+        assert work.decoder is not None and work.decoder.heads == 14  # of two GPUs' 28
+
+
+def test_a_rollout_as_predicted_is_confirmed() -> None:
+    session = run()
+    found = session.measurements
+    confirmed = {name for name, one in found.items() if one.outcome is Outcome.CONFIRMED}
+    assert confirmed == {
+        "rollout.fits",
+        "rollout.kv_cache",
+        "rollout.blocks",
+        "rollout.sequences",
+        "rollout.peak",
+        "rollout.attention",
+        "rollout.decode_workspace",
+    }
+    assert found.keys() - confirmed == {"rollout.decode"}
+    assert found["rollout.decode"].measured == pytest.approx(256 / 0.03)
+    assert found["rollout.kv_cache"].predicted == session.subject.advice.rollout.kv_bytes
+    assert found["rollout.sequences"].measured == session.subject.advice.rollout.concurrent_sequences
+    phase = session.subject.advice.estimate.phase(Phase.ROLLOUT)
+    assert phase is not None and found["rollout.peak"].predicted == phase.peak_bytes
+    assert not session.notes and all(one.extrapolated is None for one in found.values())
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_a_profile_that_lies_about_memory_is_refuted(factor: float) -> None:
+    total = round(CARD * factor)
+    session = run(machine=MACHINE.model_copy(update={"total_bytes": total, "free_bytes": total}))
+    refuted = {name for name, one in session.measurements.items() if one.outcome is Outcome.REFUTED}
+    assert {"rollout.kv_cache", "rollout.blocks", "rollout.peak"} <= refuted
+
+
+def test_memory_that_runs_out_is_refuted() -> None:
+    def answer(work: RolloutWork) -> RolloutFigures:
+        layers = work.cache.layers // 2
+        taken = layers * work.cache.layer_bytes
+        return RolloutFigures(
+            cache_layers=layers, cache_bytes=taken, cache_reserved_bytes=taken, missing="kv_cache"
+        )
+
+    session = run(answer=answer)
+    found = session.measurements
+    assert {one.outcome for one in found.values()} == {Outcome.REFUTED}
+    assert found.keys() == {"rollout.fits", "rollout.kv_cache", "rollout.blocks", "rollout.sequences"}
+    assert "kv_cache" in str(found["rollout.fits"].details)
+    work = session.works[0]
+    before = sum(size for _, size in work.residents) + work.weight_bytes
+    cache = work.cache.layers * work.cache.layer_bytes
+    assert found["rollout.fits"].measured == pytest.approx(
+        (before + cache / 2) / (before + cache + work.activation_bytes)
+    )
+    assert found["rollout.blocks"].measured == session.works[0].cache.blocks // 2
+    assert any("out of memory at kv_cache" in note for note in session.notes)
+
+
+@pytest.mark.parametrize("name", ["actor_optimizer", "engine_weights", "engine_activations"])
+def test_the_share_that_was_there_ends_where_memory_ran_out(name: str) -> None:
+    def answer(work: RolloutWork) -> RolloutFigures:
+        whole = replace(as_planned(work), used_bytes=None)
+        return replace(whole if name == "engine_activations" else RolloutFigures(), missing=name)
+
+    session = run(answer=answer)
+    fits = session.measurements["rollout.fits"]
+    work = session.works[0]
+    order = [*work.residents, ("engine_weights", work.weight_bytes)]
+    order += [("kv_cache", work.cache.layers * work.cache.layer_bytes)]
+    order += [("engine_activations", work.activation_bytes)]
+    there = sum(size for _, size in order[: [each for each, _ in order].index(name)])
+    assert fits.measured == pytest.approx(there / sum(size for _, size in order))
+    assert fits.outcome is Outcome.REFUTED and "rollout.peak" not in session.measurements
+
+
+def test_attention_that_is_wrong_is_refuted() -> None:
+    def answer(work: RolloutWork) -> RolloutFigures:
+        found = as_planned(work)
+        assert found.decode is not None
+        return replace(found, decode=replace(found.decode, attention_error=0.5, workspace_bytes=2**40))
+
+    found = run(answer=answer).measurements
+    assert found["rollout.attention"].outcome is Outcome.REFUTED
+    assert found["rollout.decode_workspace"].outcome is Outcome.REFUTED
+
+
+@pytest.mark.parametrize("by_limit", [True, False])
+def test_less_memory_scales_the_cache_down_and_figures_are_extrapolated(by_limit: bool) -> None:
+    room = 50 * GIB
+    machine, options = AS_PROFILE, replace(OPTIONS, memory_limit_bytes=room)
+    if not by_limit:
+        machine, options = AS_PROFILE.model_copy(update={"free_bytes": room}), OPTIONS
+
+    def answer(work: RolloutWork) -> RolloutFigures:
+        found = as_planned(work)
+        assert found.used_bytes is not None
+        return replace(found, used_bytes=found.used_bytes + machine.total_bytes - machine.free_bytes)
+
+    session = run(machine=machine, options=options, answer=answer)
+    work, found = session.works[0], session.measurements
+    sizes = [size for _, size in work.residents] + [work.weight_bytes, work.activation_bytes]
+    sizes += work.cache.layers * [work.cache.layer_bytes]
+    most = sum(-(-size // (2 * MIB)) * 2 * MIB for size in sizes)  # whole pages of the driver
+    most += context(session.subject.workload.cluster.gpu).high
+    assert room - GIB < most <= room
+    for name in ("rollout.kv_cache", "rollout.blocks", "rollout.sequences", "rollout.peak"):
+        assert found[name].outcome is Outcome.CONFIRMED
+        assert f"{work.cache.blocks:,} of" in str(found[name].extrapolated)
+    assert "rollout.fits" not in found
+    assert any("50.0 GiB of the GPU are there for us" in note for note in session.notes)
+    fraction = session.verdicts[FRACTION]
+    assert fraction.outcome is Outcome.NOT_MEASURABLE and "50.0 GiB are there" in fraction.reason
+
+
+def test_no_room_for_a_block_claims_nothing() -> None:
+    options = replace(OPTIONS, memory_limit_bytes=5 * GIB)
+    session = run(options=options, answer=lambda work: RolloutFigures(missing="engine_weights"))
+    assert session.works[0].cache.blocks == 0
+    assert not session.measurements
+    assert session.verdicts[FRACTION].outcome is Outcome.NOT_MEASURABLE
+
+
+def test_recommendations_that_fit_are_confirmed_and_those_of_the_engine_are_left() -> None:
+    session = run()
+    assert len(session.works) == 1 + len(runnable(session.subject)) == 3
+    fraction, sequences = session.verdicts[FRACTION], session.verdicts[SEQUENCES]
+    assert fraction.outcome is sequences.outcome is Outcome.CONFIRMED
+    shown = {one.name: one for one in fraction.measurements}
+    assert shown["rollout.kv_cache.without"].measured < shown["rollout.kv_cache.with"].measured
+    assert shown["rollout.sequences.with"].measured == shown["rollout.sequences.with"].predicted
+    for code, what in ((LENGTH, "built for"), (STATISTICS, "statistics")):
+        assert session.verdicts[code].outcome is Outcome.NOT_MEASURABLE
+        assert "only vllm itself shows it" in session.verdicts[code].reason
+        assert what in session.verdicts[code].reason
+
+
+def test_a_recommendation_that_runs_out_of_memory_is_refuted() -> None:
+    def answer(work: RolloutWork) -> RolloutFigures:
+        whole = as_planned(work)
+        if whole.cache_bytes < 70 * 10**9:
+            return whole
+        return replace(whole, cache_layers=20, cache_bytes=whole.cache_bytes * 20 // 28, missing="kv_cache")
+
+    session = run(answer=answer)
+    assert session.verdicts[FRACTION].outcome is Outcome.REFUTED
+    assert "runs out of memory at kv_cache" in session.verdicts[FRACTION].reason
+    assert session.verdicts[SEQUENCES].outcome is Outcome.CONFIRMED
+
+
+def test_a_recommendation_that_the_card_is_too_small_for_is_refuted() -> None:
+    smaller = test_search.subject().advice.estimate.phase(Phase.ROLLOUT)
+    assert smaller is not None
+    workload = test_search.subject().workload
+    lean = workload.with_rollout(memory_fraction=0.97)
+    found = test_search.subject().advice.recommendations
+    over = [
+        replace(one, finding=replace(one.finding, proposal=lean))
+        for one in found
+        if one.finding.rule.code == FRACTION
+    ]
+    subject = test_search.subject()
+    advice = replace(subject.advice, recommendations=tuple(over))
+    session = run(subject=replace(subject, advice=advice))
+    assert session.verdicts[FRACTION].outcome is Outcome.REFUTED
+    assert "are there for us" in session.verdicts[FRACTION].reason
+
+
+def test_a_number_of_sequences_that_is_another_is_refuted() -> None:
+    """The card holds 8 % less than the profile says; the proposal's cache loses more than 3 %."""
+    total = round(0.92 * CARD)
+    workload = test_search.subject().workload
+    long = workload.with_batch(max_response_tokens=30000)
+    subject = subject_of(long, [FRACTION])
+    (one,) = subject.advice.recommendations
+    proposal = long.with_rollout(memory_fraction=0.6)
+    changed = replace(one, finding=replace(one.finding, proposal=proposal))
+    subject = replace(subject, advice=replace(subject.advice, recommendations=(changed,)))
+    machine = MACHINE.model_copy(update={"total_bytes": total, "free_bytes": total})
+    assert run(subject=subject).verdicts[FRACTION].outcome is Outcome.CONFIRMED
+    refuted = run(subject=subject, machine=machine).verdicts[FRACTION]
+    assert refuted.outcome is Outcome.REFUTED and "were predicted" in refuted.reason
+
+
+def test_what_there_was_no_time_for_is_not_judged() -> None:
+    session = run(cases=2)
+    judged = [session.verdicts[code] for code in (FRACTION, SEQUENCES)]
+    assert sorted(one.outcome.value for one in judged) == ["confirmed", "not measurable here"]
+
+
+def test_an_earlier_verdict_is_added_to() -> None:
+    figure = Measurement(name="a", what="b", unit="bytes", measured=1.0)
+    for outcome, expected in (
+        (Outcome.NOT_MEASURABLE, Outcome.CONFIRMED),
+        (Outcome.CONFIRMED, Outcome.CONFIRMED),
+        (Outcome.REFUTED, Outcome.REFUTED),
+    ):
+        earlier = verdict(outcome, code=FRACTION, measurements=(figure,))
+        found = run(earlier=earlier).verdicts[FRACTION]
+        assert found.outcome is expected
+        assert found.measurements[0] == figure and len(found.measurements) > 1
+        assert found.reason.startswith(earlier.reason)
+    kept = run(earlier=verdict(Outcome.CONFIRMED, code=STATISTICS))
+    assert STATISTICS not in kept.verdicts
+
+
+def test_a_worker_that_fails_leaves_a_note() -> None:
+    session = run(failure=Failed(why=Failure.ERROR, message="no such device"))
+    assert not session.measurements and "no such device" in session.notes[0]
+
+
+def test_an_engine_over_more_gpus_than_are_here_is_said() -> None:
+    session = run(subject=subject_of(grpo_7b()))
+    assert any("2 GPUs share the engine" in note for note in session.notes)
+
+
+def test_vllm_is_started_where_it_is_installed() -> None:
+    machine = AS_PROFILE.model_copy(update={"versions": {**MACHINE.versions, "vllm": "0.24.0"}})
+    planned = planned_rollout(test_search.subject().workload, machine, OPTIONS)
+    right = EngineFigures(blocks=planned.predicted_blocks, block_tokens=16, tokens_per_s=9000.0)
+    assert (
+        run(machine=machine, engine=right).measurements["rollout.engine_cache"].outcome is Outcome.CONFIRMED
+    )
+    fewer = replace(right, blocks=right.blocks * 9 // 10)
+    assert run(machine=machine, engine=fewer).measurements["rollout.engine_cache"].outcome is Outcome.REFUTED
+    failed = run(machine=machine, engine=Failed(why=Failure.ERROR, message="no kernel"))
+    assert any("no kernel" in note for note in failed.notes)
+    late = run(machine=machine)
+    assert "rollout.kv_cache" in late.measurements and any("takes too long" in note for note in late.notes)
+    limited = run(machine=machine, options=replace(OPTIONS, memory_limit_bytes=50 * GIB))
+    assert "rollout.engine_cache" not in limited.measurements
+    assert any("vLLM was not started" in note for note in limited.notes)
+
+
+def test_planned_seconds_and_an_engine_without_a_cache() -> None:
+    (planned,) = part.plan(test_search.subject(), OPTIONS)
+    assert planned.seconds < 15
+    subject = subject_of(grpo_7b().with_rollout(engine=RolloutEngine.TRANSFORMERS))
+    with pytest.raises(NotHereError, match="transformers"):
+        part.plan(subject, OPTIONS)
+
+
+def latent() -> Workload:
+    shape = LatentAttention(
+        q_lora_rank=None, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128
+    )
+    workload = grpo_7b()
+    return replace(workload, model=replace(workload.model, latent=shape, head_dim=192))
+
+
+def windowed() -> Workload:
+    workload = grpo_7b()
+    return replace(workload, model=replace(workload.model, sliding_window=1024, windowed_layers=14))
+
+
+def experts() -> Workload:
+    return grpo_moe_30b().with_rollout(memory_fraction=0.25)
+
+
+@pytest.mark.parametrize("make", [latent, windowed, experts], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_models_that_are_not_decoded_have_their_cache_allocated(
+    make: Callable[[], Workload], device: str
+) -> None:
+    workload = make()
+    assert not_decoded(workload) is not None
+    card = workload.cluster.gpu.capacity_bytes
+    machine = MACHINE.model_copy(update={"total_bytes": card, "free_bytes": card})
+    options = replace(OPTIONS, device=device)
+    session = run(subject=subject_of(workload), machine=machine, options=options)
+    assert any("the model not decoded" in note for note in session.notes)
+    if device == "cpu":
+        assert not session.measurements
+        (figures,) = worker.measure(session.works, 60.0, device="cpu")
+        assert figures.cache_layers == session.works[0].cache.layers and not figures.missing
+    else:
+        kept = {"rollout.fits", "rollout.kv_cache", "rollout.blocks", "rollout.sequences", "rollout.peak"}
+        assert session.measurements.keys() == kept
+        assert session.measurements["rollout.kv_cache"].outcome is Outcome.CONFIRMED
+
+
+def test_on_a_cpu_everything_runs_with_a_tiny_model() -> None:
+    session = run(options=CPU)
+    assert session.measurements.keys() == {"rollout.attention"}
+    assert session.measurements["rollout.attention"].outcome is Outcome.CONFIRMED
+    assert session.measurements["rollout.attention"].measured > 0
+    assert session.verdicts[FRACTION].outcome is Outcome.NOT_MEASURABLE
+    assert "CPU" in session.verdicts[FRACTION].reason and "On a CPU" in session.notes[0]
+    work = session.works[0]
+    sizes = [size for _, size in work.residents] + [work.weight_bytes, work.activation_bytes]
+    assert sum(sizes) + work.cache.layers * work.cache.layer_bytes < 8 * MIB
+
+
+def test_a_worker_that_runs_out_of_memory_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = tiny(planned_rollout(test_search.subject().workload, AS_PROFILE, CPU).work())
+    layer, name = work.cache.layer_bytes, torch.zeros
+    made = 0
+
+    def zeros(size: int, **options: Any) -> torch.Tensor:
+        nonlocal made
+        made += size == layer
+        if made > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return name(size, **options)
+
+    monkeypatch.setattr(torch, "zeros", zeros)
+    (figures,) = worker.measure((work,), 60.0, device="cpu")
+    assert figures == RolloutFigures(
+        cache_layers=1, cache_bytes=layer, cache_reserved_bytes=layer, missing="kv_cache"
+    )
+
+    def empty(size: int, **options: Any) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch, "empty", empty)
+    (figures,) = worker.measure((work,), 60.0, device="cpu")
+    assert figures == RolloutFigures(missing=work.residents[0][0])
+
+
+def test_a_worker_without_time_runs_the_first_alone() -> None:
+    work = tiny(planned_rollout(test_search.subject().workload, AS_PROFILE, CPU).work())
+    assert len(worker.measure((work, work), -1.0, device="cpu")) == 1
+    assert len(worker.measure((work, work), 60.0, device="cpu")) == 2
+
+
+def decoder_of(*, kv_heads: int = 2, group: int = 3, gated: bool = True, layers: int = 2) -> Decoder:
+    torch.manual_seed(0)
+    shape = DecoderShape(
+        layers=layers,
+        hidden=24,
+        heads=kv_heads * group,
+        kv_heads=kv_heads,
+        head_dim=8,
+        intermediate=40,
+        gated=gated,
+        vocab=61,
+        vocab_shards=1,
+        dtype=DType.FLOAT32,
+    )
+    decoder = Decoder(shape, torch.empty(2**18, dtype=torch.uint8))
+    decoder._values.mul_(20)  # so that attention and MLP decide what comes out
+    return decoder
+
+
+def cache_of(
+    decoder: Decoder, *, sequences: int, longest: int, block_tokens: int, dtype: DType = DType.FLOAT32
+) -> PagedCache:
+    shape, blocks = decoder.shape, -(-longest // block_tokens)
+    cache = CacheShape(
+        layers=shape.layers,
+        blocks=sequences * blocks + 3,
+        block_tokens=block_tokens,
+        token_bytes=2 * shape.kv_heads * shape.head_dim * dtype.bytes,
+        dtype=dtype,
+    )
+    layers = [torch.zeros(cache.layer_bytes, dtype=torch.uint8) for _ in range(shape.layers)]
+    return PagedCache(layers, cache, decoder.shape, sequences, longest)
+
+
+def dense_logits(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
+    """The same decoder over whole sequences at once, with a causal mask; logits of the last token."""
+    shape = decoder.shape
+
+    def normed(values: torch.Tensor) -> torch.Tensor:
+        return values / (values.square().mean(-1, keepdim=True) + torch.finfo(torch.float32).eps).sqrt()
+
+    hidden = decoder._embedding_VH[tokens]
+    for layer in decoder._layers:
+        qkv = (normed(hidden) @ layer.qkv.T).unflatten(-1, (-1, shape.head_dim)).transpose(1, 2)  # type: ignore[no-untyped-call]
+        query, key, value = qkv.split([shape.heads, shape.kv_heads, shape.kv_heads], dim=1)
+        attended = functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+        hidden = hidden + attended.transpose(1, 2).flatten(2) @ layer.output.T
+        wide = normed(hidden) @ layer.up.T
+        if shape.gated:
+            gate, up = wide.chunk(2, dim=-1)
+            hidden = hidden + (gate * gate.sigmoid() * up) @ layer.down.T
+        else:
+            hidden = hidden + functional.gelu(wide) @ layer.down.T
+    return normed(hidden[:, -1]) @ decoder._embedding_VH.T
+
+
+@pytest.mark.parametrize("gated", [True, False])
+@pytest.mark.parametrize(("kv_heads", "group"), [(2, 3), (1, 1), (3, 2)])
+def test_decoding_token_by_token_is_the_dense_model(
+    kv_heads: int, group: int, gated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks gathered for two sequences at a time, the last for one."""
+    monkeypatch.setattr("tuner.validate.workers.paged._GATHERED", 2 * 11 * 2 * kv_heads * 8 * 4)
+    decoder = decoder_of(kv_heads=kv_heads, group=group, gated=gated)
+    tokens = torch.randint(61, (5, 11))
+    cache = cache_of(decoder, sequences=5, longest=11, block_tokens=4)
+    for position in range(11):
+        logits = decoder.logits(tokens[:, position], position, cache)
+    expected = dense_logits(decoder, tokens)
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+    assert expected.std(0).max() > 0.1  # sequences differ
+
+
+@given(
+    sequences=st.integers(1, 5),
+    tokens=st.integers(1, 20),
+    block_tokens=st.integers(1, 7),
+    seed=st.integers(0, 9),
+)
+@settings(deadline=None, max_examples=30)
+def test_what_is_written_is_read(sequences: int, tokens: int, block_tokens: int, seed: int) -> None:
+    decoder = decoder_of()
+    torch.manual_seed(seed)
+    cache = cache_of(decoder, sequences=sequences, longest=tokens, block_tokens=block_tokens)
+    assert len(cache.table_SB.unique()) == cache.table_SB.numel()
+    keys, values = torch.randn(2, tokens, sequences, 2, 8)
+    for position in range(tokens):
+        cache.write(1, position, keys[position], values[position])
+    for written, read in zip((keys, values), cache.read(1, slice(None), tokens, torch.float32), strict=True):
+        assert torch.equal(written.transpose(0, 1), read)
+    assert not cache.read(0, slice(None), tokens, torch.float32)[0].any()
+
+
+@pytest.mark.parametrize("sequences", [3, 20])  # fewer and more than are checked
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.BFLOAT16, DType.FLOAT8])
+def test_the_error_of_attention_is_found_in_every_format(dtype: DType, sequences: int) -> None:
+    decoder = decoder_of()
+    cache = cache_of(decoder, sequences=sequences, longest=20, block_tokens=4, dtype=dtype)
+    error, limit = worker.attention_error(decoder, cache, torch.device("cpu"))
+    assert error < limit < 1e-5
+    cache.table_SB = cache.table_SB.clone()
+    cache.table_SB[0, 1] = cache.table_SB[1, 1]  # two sequences write to one block
+    error, _ = worker.attention_error(decoder, cache, torch.device("cpu"))
+    assert error > 0.01
+
+
+def test_a_token_is_drawn_from_the_softmax() -> None:
+    decoder = decoder_of()
+    cache = cache_of(decoder, sequences=4000, longest=1, block_tokens=1)
+    tokens = torch.full((4000,), 7)
+    drawn = decoder.step(tokens, 0, cache).bincount(minlength=61) / 4000
+    expected = decoder.logits(tokens[:1], 0, cache_of(decoder, sequences=1, longest=1, block_tokens=1))
+    assert (drawn - expected.softmax(1)[0]).abs().max() < 0.04
+    assert attend(cache, 0, torch.randn(4000, 6, 8), 1).shape == (4000, 6, 8)
+
+
+def test_logits_of_all_shards_are_put_together() -> None:
+    decoder = decoder_of()
+    decoder.shape = replace(decoder.shape, vocab_shards=3)
+    cache = cache_of(decoder, sequences=500, longest=1, block_tokens=1)
+    drawn = decoder.step(torch.zeros(500, dtype=torch.int64), 0, cache)
+    assert 61 <= int(drawn.max()) < 183
+
+
+@pytest.mark.gpu
+def test_a_gpu_holds_what_is_planned() -> None:
+    total = torch.cuda.mem_get_info()[1]
+    machine = MACHINE.model_copy(update={"total_bytes": total, "free_bytes": torch.cuda.mem_get_info()[0]})
+    workload = test_search.subject().workload.with_rollout(memory_fraction=0.3)
+    planned = planned_rollout(workload, machine, OPTIONS)
+    work = planned.work()
+    found = processes.run(part.WORKER, ((work,), 60.0), setup=processes.Setup(device="cuda"), timeout_s=120)
+    assert isinstance(found, tuple), found
+    (figures,) = found
+    assert not figures.missing and not figures.not_decoded
+    wanted = work.cache.layers * work.cache.layer_bytes
+    assert wanted <= figures.cache_bytes <= 1.01 * wanted
+    assert figures.decode is not None and figures.decode.attention_error <= figures.decode.attention_limit
+    assert 0 < figures.decode.workspace_bytes <= work.activation_bytes

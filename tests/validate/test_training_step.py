@@ -1,0 +1,417 @@
+"""The training-step part: which passes it derives, and what it says of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import ROOT
+from tests.memory.test_accuracy import PASS
+from tests.validate.recorder import machine
+from tuner import batching
+from tuner.accuracy import MeasuredCase, compare, workload_of
+from tuner.cli.pipeline import Premises, consult, model_config
+from tuner.units import GIB
+from tuner.validate import depths, training_step
+from tuner.validate.configured_passes import not_here
+from tuner.validate.pass_settings import ModelSettings, PassFailed, PassFigures, PassSettings
+from tuner.validate.passes import PlannedPass, planned_passes
+from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
+from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
+from tuner.validate.training_groups import TrainingPlan, Try
+from tuner.validate.training_plan import predictions, training_plan
+from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling
+
+CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
+HERE = machine().free_bytes
+
+
+@cache
+def subject(*overrides: str, model: str = "Qwen2.5-1.5B") -> Subject:
+    premises = Premises(verl_version="0.9.1", gpu="h200-sxm", model=model)
+    answer = consult(CONFIG, overrides, premises)
+    return Subject(
+        source=CONFIG,
+        overrides=overrides,
+        workload=answer.advice.workload,
+        advice=answer.advice,
+        model_config=dict(model_config(answer.settings, premises)),
+    )
+
+
+def options(device: str = "cuda", processes: int = 1, **changes: Any) -> Options:
+    values: dict[str, Any] = {"budget_s": 120.0, "memory_limit_bytes": None}
+    return Options(device=device, processes=processes, **values | changes)
+
+
+Answer = Callable[[PlannedPass, int, PassFigures], PassFigures | PassFailed]
+
+
+def truthful(planned: PlannedPass, layers: int, figures: PassFigures) -> PassFigures:
+    return figures
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A session whose GPU takes what is predicted, as far as ``answer`` does not say otherwise."""
+
+    subject: Subject
+    options: Options = field(default_factory=options)
+    machine: Machine = field(default_factory=machine)
+    answer: Answer = truthful
+    left_s: float = 1000.0
+    measurements: dict[str, Measurement] = field(default_factory=dict)
+    cases: list[MeasuredCase] = field(default_factory=list)
+    verdicts: dict[str, JudgedRecommendation] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    calls: list[tuple[int, int]] = field(default_factory=list)  # layers and passes
+
+    @property
+    def plan(self) -> TrainingPlan:
+        limit = self.options.memory_limit_bytes or HERE
+        return training_plan(self.subject, self.options, memory_bytes=min(HERE, limit))
+
+    def run(self) -> "Bench":
+        training_step.run(self)
+        return self
+
+    def call(
+        self, function: str, model: ModelSettings, passes: Sequence[PassSettings], *rest: Any, **_: Any
+    ) -> Any:
+        assert function == training_step.WORKER
+        layers = model.config["num_hidden_layers"]
+        self.calls.append((layers, len(passes)))
+        tries = {each.key: each for group in self.plan.groups for each in group.tries}
+        found = []
+        for settings in passes:
+            planned = tries[settings, model.critic].planned
+            found.append(self.answer(planned, layers, self._predicted(planned, layers)))
+            if isinstance(found[-1], PassFailed):
+                break
+        return tuple(found)
+
+    def _predicted(self, planned: PlannedPass, layers: int) -> PassFigures:
+        estimate = predictions(planned, self.subject.model_config)(layers)
+        stages = {
+            stage: sum(term.bytes for term in moment.terms if term.of_allocator)
+            for stage, moment in depths.largest_moments(estimate, training=planned.training).items()
+        }
+        states = sum(
+            term.bytes
+            for term in estimate.moments[0].terms
+            if term.name in ("actor_parameters", "actor_optimizer")
+        )
+        return PassFigures(
+            engine="tuner",
+            allocated_before_bytes=states,
+            peak_allocated_bytes=max(stages.values()),
+            peak_requested_bytes=max(stages.values()),
+            peak_reserved_bytes=max(stages.values()),
+            non_torch_bytes=GIB,
+            stages=stages,
+            seconds=(1.0, 1.01, 1.02),
+            step_seconds=(0.1, 0.1, 0.1),
+        )
+
+    def add(self, measurement: Measurement) -> None:
+        assert measurement.name not in self.measurements
+        self.measurements[measurement.name] = measurement
+
+    def add_case(self, case: MeasuredCase) -> None:
+        self.cases.append(case)
+
+    def judge(self, judged: JudgedRecommendation) -> None:
+        self.verdicts[judged.name] = judged
+
+    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
+        return next((each for each in self.verdicts.values() if each.code == code), None)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def tries(found: TrainingPlan) -> dict[Phase, Try]:
+    return {each.planned.phase: each for each in found.configured}
+
+
+# -- which passes -------------------------------------------------------------------------------
+
+
+def test_a_pass_has_the_tokens_of_one_gpu_of_the_job() -> None:
+    workload = subject().workload
+    assert workload.cluster.gpus_per_node > 1
+    for planned in planned_passes(workload, processes=1):
+        actor = workload.actor
+        one_pass = actor.update if planned.training else actor.log_prob
+        assert one_pass is not None
+        tokens = batching.micro_batch_tokens(
+            workload.batch, actor.engine, one_pass, optimizer_step=planned.training
+        )
+        assert planned.case.tokens == tokens
+        assert planned.case.sequence_length <= workload.batch.sequence_tokens
+        assert planned.case.tokens % planned.case.sequence_length == 0
+        assert planned.case.world_size == planned.workload.actor.engine.parallel.gpus == 1
+        assert planned.case.micro_batches == (2 if planned.training else 1)
+        assert planned.micro_batches == batching.micro_batches(
+            workload.batch, actor.engine, one_pass, optimizer_step=planned.training
+        )
+        assert planned.micro_batches > 2
+
+
+def test_tokens_that_make_no_whole_sequences_are_those_of_shorter_ones() -> None:
+    workload = subject("data.max_prompt_length=1000", "data.max_response_length=1999").workload
+    for planned in planned_passes(workload, processes=1):
+        assert planned.case.sequence_length <= 2999
+        assert planned.case.tokens % planned.case.sequence_length == 0
+
+
+def test_a_pass_that_a_file_can_say_is_predicted_as_the_file_is() -> None:
+    case = MeasuredCase.model_validate(PASS | {"world_size": 2, "temperature": 0.7})
+    for planned in planned_passes(workload_of(case), processes=2):
+        assert planned.can_be_recorded
+        assert compare(planned.case).terms == compare(planned.case, planned.workload).terms
+        older = planned.workload.with_actor_head(scaling=Scaling.IN_PLACE)
+        assert not replace(planned, workload=older).can_be_recorded
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"backend": Backend.MEGATRON}, "Megatron"),
+        ({"packed": False}, "padding"),
+        ({"activation_offload": True}, "activation offload"),
+        ({"fused_layers": True}, "Liger"),
+        ({"checkpointing": Checkpointing.SELECTIVE}, "selective"),
+    ],
+)
+def test_what_our_engine_does_not_do_is_said(change: dict[str, Any], reason: str) -> None:
+    actor, model = subject().workload.actor, subject().workload.model
+    assert not_here(actor.engine, actor.head, model) is None
+    found = not_here(replace(actor.engine, **change), actor.head, model)
+    assert found is not None
+    assert reason in found
+
+
+@pytest.mark.parametrize("kind", [HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER])
+def test_heads_of_others_are_not_run(kind: HeadKind) -> None:
+    actor, model = subject().workload.actor, subject().workload.model
+    assert not_here(actor.engine, replace(actor.head, kind=kind), model) is not None
+
+
+def test_a_fused_head_needs_a_projection_that_is_gathered() -> None:
+    actor = subject().workload.actor
+    head = replace(actor.head, kind=HeadKind.FUSED_TORCH)
+    engine = replace(actor.engine, backend=Backend.FSDP2, separate_embedding_units=True)
+    tied, apart = subject().workload.model, subject(model="Qwen2.5-7B").workload.model
+    assert not_here(engine, head, tied) is None
+    assert "unit of their own" in (not_here(engine, head, apart) or "")
+
+
+def test_an_update_that_fetches_its_weights_from_the_host_cannot_be_judged() -> None:
+    one = subject()
+    found = one.advice.recommendations[0]
+    proposal = one.workload.with_actor_engine(streamed_offload=True)
+    found = replace(found, finding=replace(found.finding, phase=None, proposal=proposal), price=None)
+    bench = Bench(subject=replace(one, advice=replace(one.advice, recommendations=(found,)))).run()
+    (verdict,) = bench.verdicts.values()
+    assert verdict.outcome is Outcome.NOT_MEASURABLE
+    assert "fetched from the host" in verdict.reason
+
+
+def test_a_job_without_any_pass_that_can_be_run_is_refused() -> None:
+    with pytest.raises(NotHereError, match="padding"):
+        training_step.plan(subject("actor_rollout_ref.model.use_remove_padding=false"), options())
+
+
+def test_the_plan_names_the_passes() -> None:
+    (first, *_) = training_step.plan(subject(), options())
+    assert "update_actor, old_log_prob with 28 layers" in first.title
+    assert first.seconds > 0
+
+
+# -- what is said of them -------------------------------------------------------------------------
+
+
+def test_passes_as_predicted_confirm_the_prediction() -> None:
+    bench = Bench(subject=subject()).run()
+    for phase in ("update_actor", "old_log_prob"):
+        peak, reserved = bench.measurements[f"{phase}.peak"], bench.measurements[f"{phase}.reserved"]
+        assert peak.outcome is reserved.outcome is Outcome.CONFIRMED
+        assert peak.error == pytest.approx(0.0, abs=1e-6)
+        assert peak.details["actor_parameters"] == 4 * subject().workload.model.parameters
+        assert bench.measurements[f"{phase}.seconds"].outcome is None
+    assert bench.cases
+    assert all(compare(case).error == pytest.approx(0.0, abs=1e-6) for case in bench.cases)
+
+
+def test_a_card_that_takes_a_fifth_more_refutes_it() -> None:
+    def lying(planned: PlannedPass, layers: int, figures: PassFigures) -> PassFigures:
+        return replace(figures, peak_allocated_bytes=int(1.2 * figures.peak_allocated_bytes))  # type: ignore[operator]
+
+    bench = Bench(subject=subject(), answer=lying).run()
+    assert bench.measurements["update_actor.peak"].outcome is Outcome.REFUTED
+
+
+def proposal(bench: Bench) -> str:
+    """A recommendation that both can be judged and claims that a step gets shorter."""
+    return next(
+        each.recommendation.finding.rule.name
+        for each in bench.plan.proposed
+        if not each.reason
+        and each.recommendation.price is not None
+        and each.recommendation.price.seconds_after < each.recommendation.price.seconds_before
+    )
+
+
+def only_after(bench: Bench, name: str, change: Callable[[PassFigures], Any]) -> Answer:
+    """Changes the figures of the pass with a proposal."""
+    (found,) = (each for each in bench.plan.proposed if each.recommendation.finding.rule.name == name)
+    assert found.after is not None
+    key = found.after.key
+
+    def answer(planned: PlannedPass, layers: int, figures: PassFigures) -> Any:
+        return change(figures) if planned.settings == key[0] else figures
+
+    return answer
+
+
+def test_a_proposal_that_does_what_it_says_is_confirmed() -> None:
+    bench = Bench(subject=subject())
+    name = proposal(bench)
+    found = bench.run().verdicts[name]
+    assert found.outcome is Outcome.CONFIRMED
+    assert "GiB was predicted" in found.reason
+    assert [each.outcome for each in found.measurements] == [Outcome.CONFIRMED] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda figures: replace(figures, seconds=(3.0, 3.1, 3.2)), "although a step shorter"),
+        (
+            lambda figures: replace(figures, peak_allocated_bytes=int(1.2 * figures.peak_allocated_bytes)),
+            "of the peak apart",
+        ),
+        (lambda figures: PassFailed(message="out of memory", out_of_memory=True), "ran out of memory"),
+    ],
+)
+def test_a_proposal_that_does_not_is_refuted(change: Callable[[PassFigures], Any], reason: str) -> None:
+    bench = Bench(subject=subject())
+    # A pass with more tokens takes longer by itself; the step of the job is what counts.
+    name = proposal(bench)
+    bench.answer = only_after(bench, name, lambda figures: change(figures))
+    if "shorter" in reason:
+        bench.answer = only_after(bench, name, lambda figures: replace(figures, seconds=(90.0, 91.0, 92.0)))
+    found = bench.run().verdicts[name]
+    assert found.outcome is Outcome.REFUTED
+    assert reason in found.reason
+
+
+def test_times_that_differ_by_less_than_their_repetitions_refute_nothing() -> None:
+    bench = Bench(subject=subject())
+    name = proposal(bench)
+    bench.answer = only_after(bench, name, lambda figures: replace(figures, seconds=(0.1, 1.0, 9.0)))
+    assert bench.run().verdicts[name].outcome is Outcome.CONFIRMED
+
+
+def test_a_pass_that_fails_leaves_the_others_to_a_fresh_process() -> None:
+    bench = Bench(subject=subject())
+    name = proposal(bench)
+    bench.answer = only_after(bench, name, lambda figures: PassFailed(message="RuntimeError: no such kernel"))
+    found = bench.run().verdicts[name]
+    assert found.outcome is Outcome.NOT_MEASURABLE
+    assert "no such kernel" in found.reason
+    first, second = bench.calls[:2]
+    assert first[1] > second[1]
+
+
+def test_what_is_between_gpus_cannot_be_judged_on_one() -> None:
+    one = subject("actor_rollout_ref.actor.strategy=fsdp2")
+    found = one.advice.recommendations[0]
+    proposal = one.workload.with_actor_engine(forward_prefetch=True)
+    found = replace(found, finding=replace(found.finding, phase=None, proposal=proposal), price=None)
+    one = replace(one, advice=replace(one.advice, recommendations=(found,)))
+    (alone,) = Bench(subject=one).run().verdicts.values()
+    assert alone.outcome is Outcome.NOT_MEASURABLE
+    assert "one takes part" in alone.reason
+    (both,) = Bench(subject=one, options=options(processes=2)).run().verdicts.values()
+    assert both.outcome is Outcome.CONFIRMED
+
+
+def test_running_out_of_memory_against_the_prediction_refutes_it() -> None:
+    def failing(planned: PlannedPass, layers: int, figures: PassFigures) -> PassFailed:
+        return PassFailed(message="out of memory", out_of_memory=True)
+
+    bench = Bench(subject=subject(), answer=failing).run()
+    assert bench.measurements["update_actor.peak"].outcome is Outcome.REFUTED
+    assert any("update_actor failed" in note for note in bench.notes)
+
+
+def test_a_model_that_does_not_fit_is_run_at_two_depths() -> None:
+    asked = options(memory_limit_bytes=24 * GIB)
+    bench = Bench(subject=subject(), options=asked)
+    at = tries(bench.plan)[Phase.UPDATE_ACTOR].at
+    assert at is not None
+    assert at.upper < at.full == 28
+    whole = Bench(subject=subject()).run().measurements["update_actor.peak"]
+    cut = bench.run().measurements["update_actor.peak"]
+    assert {layers for layers, _ in bench.calls} >= {at.lower, at.upper}
+    assert cut.extrapolated == str(at)
+    assert cut.measured == pytest.approx(whole.measured, rel=1e-3)
+    assert cut.outcome is Outcome.CONFIRMED
+    assert "update_actor.reserved" not in bench.measurements
+    assert not [case for case in bench.cases if case.pass_ == "update"]
+
+
+def test_a_part_out_of_time_says_so_and_keeps_what_it_has() -> None:
+    class Slow(Bench):
+        def call(self, *arguments: Any, **options: Any) -> Any:
+            self.left_s = 0.0
+            return super().call(*arguments, **options)[:1]
+
+    bench = Slow(subject=subject())
+    with pytest.raises(OutOfBudgetError, match="no time for"):
+        bench.run()
+    assert set(bench.measurements) == {f"update_actor.{each}" for each in ("peak", "reserved", "seconds")}
+
+
+def test_the_first_offload_of_a_process_takes_long() -> None:
+    """Host memory has to be page-locked: about a second for each 10^9 bytes."""
+    (group, *_) = Bench(subject=subject()).plan.groups
+    offloaded = subject(
+        "actor_rollout_ref.actor.fsdp_config.param_offload=true",
+        "actor_rollout_ref.actor.fsdp_config.optimizer_offload=true",
+    )
+    (longer, *_) = Bench(subject=offloaded).plan.groups
+    states = 12 * subject().workload.model.parameters
+    assert longer.pass_s[0] - group.pass_s[0] == pytest.approx(states / 1e9, rel=0.01)
+
+
+def test_passes_that_are_too_long_make_room_for_others() -> None:
+    (group, *_) = Bench(subject=subject()).plan.groups
+    assert group.within(group.seconds).tries == group.tries
+    longest = max(group.pass_s)
+    kept = group.within(group.seconds - longest)
+    assert 0 < len(kept.tries) < len(group.tries)
+    assert kept.seconds <= group.seconds - longest
+    assert not group.within(group.start_s).tries
+    assert group.after(kept.tries).tries == tuple(each for each in group.tries if each not in kept.tries)
+
+
+def test_a_cpu_confirms_nothing() -> None:
+    def uncounted(planned: PlannedPass, layers: int, figures: PassFigures) -> PassFigures:
+        return replace(figures, allocated_before_bytes=None, peak_allocated_bytes=None, stages={})
+
+    bench = Bench(subject=subject(), options=options("cpu"), answer=uncounted).run()
+    assert not bench.measurements
+    assert not bench.cases
+    assert {found.outcome for found in bench.verdicts.values()} == {Outcome.NOT_MEASURABLE}
+    assert any("no peaks" in note for note in bench.notes)
+
+
+def test_the_moment_of_a_cpu_pass_is_small() -> None:
+    for planned in tries(Bench(subject=subject(), options=options("cpu")).plan).values():
+        assert planned.planned.case.tokens <= 256
+        assert not planned.planned.settings.head.compiled

@@ -1,0 +1,213 @@
+"""``tuner validate``: whether the advice holds on this machine's GPUs."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tuner.cli import options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tuner.validate.report import Part, ValidationFile
+
+EXAMPLES = options.examples(
+    "tuner validate config.yaml",
+    "tuner validate config.yaml --budget 5m --output report.json --write-profile my-h200",
+    "tuner validate config.yaml --parts machine,output-head --output-format json",
+    "torchrun --nnodes 4 --nproc-per-node 1 ... -m tuner validate config.yaml",
+    "tuner validate config.yaml --ray auto",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="validate", epilog=EXAMPLES)(validate)
+
+
+def validate(
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="A verl configuration in YAML; - reads standard input.")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OVERRIDES...", help="Hydra overrides: key=value, +key=value, ~key."),
+    ] = None,
+    verl_version: options.VerlVersion = None,
+    engine_version: options.EngineVersion = None,
+    model: options.Model = None,
+    critic_model: options.CriticModel = None,
+    trace: options.Trace = False,
+    gpu: options.Gpu = None,
+    gpus_per_node: options.GpusPerNode = None,
+    nodes: options.Nodes = None,
+    host_memory: options.HostMemory = None,
+    headroom: options.Headroom = 0.1,
+    budget: options.Budget = "120s",
+    parts: options.Parts = None,
+    nproc: options.Processes = None,
+    memory_limit: options.MemoryLimit = None,
+    device: options.Device = "cuda",
+    write_profile: options.WriteProfile = None,
+    output: options.Output = None,
+    ray: options.Ray = None,
+    output_format: Annotated[
+        Literal["text", "json", "markdown"],
+        typer.Option("--output-format", "-f", help="Text to read, JSON with everything, or Markdown."),
+    ] = "text",
+    color: options.Colour = "auto",
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", help="Show the traceback of an internal error, and keep a log of what is run."
+        ),
+    ] = False,
+) -> None:
+    """Hold the advice against this machine's GPUs.
+
+    Runs the pieces that decide memory and speed, compares them with the prediction, and says which
+    recommendations hold here. Ends with 1 where something that was claimed does not.
+    """
+    from tuner.cli.pipeline import Premises, expect_a_file
+    from tuner.cli.validation import CannotRunError, Request, on_all_nodes
+    from tuner.units import parse_bytes, parse_seconds
+
+    expect_a_file(config, command="validate")
+    request = Request(
+        config=config,
+        overrides=tuple(overrides or ()),
+        premises=Premises(
+            verl_version=verl_version,
+            engine_version=engine_version,
+            model=model,
+            critic_model=critic_model,
+            trace=trace,
+            gpu=gpu,
+            gpus_per_node=gpus_per_node,
+            nodes=nodes,
+            host_memory_gib=host_memory,
+            headroom=headroom,
+        ),
+        budget_s=parse_seconds(budget),
+        parts=_parts(parts),
+        processes=nproc,
+        memory_limit_bytes=None if memory_limit is None else parse_bytes(memory_limit),
+        device=device,
+        verbose=verbose,
+    )
+    _expect_writable(output)
+    _expect_a_profile(write_profile, device)
+    try:
+        files = on_all_nodes(request, ray)
+    except CannotRunError as error:
+        from tuner.render.terminal import Terminal, write
+        from tuner.render.validation import plan_text
+
+        stream = sys.stderr if output_format == "json" else sys.stdout
+        write(stream, plan_text(error.plans, Terminal.of(stream, color)))
+        raise
+    written = [] if output is None else _write_reports(files, output)
+    _print(files, output_format, color)
+    for path in written:
+        _say_written(path)
+    if write_profile is not None:
+        _write_profiles(files, write_profile, gpu)
+    code = _exit_code(files)
+    if code:
+        raise typer.Exit(code)
+
+
+def _parts(text: str | None) -> "tuple[Part, ...]":
+    from tuner.errors import InputError
+    from tuner.validate.report import Part
+
+    if text is None:
+        return tuple(Part)
+    names = [name.strip() for name in text.split(",")]
+    known = [part.value for part in Part]
+    for name in names:
+        if name not in known:
+            raise InputError(f"--parts: there is no part {name!r}", hint="the parts are " + ", ".join(known))
+    return tuple(Part(name) for name in names)
+
+
+def _expect_writable(output: str | None) -> None:
+    """A run of minutes must not end in a report that cannot be kept."""
+    from pathlib import Path
+
+    from tuner.errors import InputError, Location
+
+    if output is not None and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
+        raise InputError(
+            "the report cannot be written here",
+            location=Location(source=output),
+            hint="--output takes a file in a folder that exists",
+        )
+
+
+def _expect_a_profile(name: str | None, device: str) -> None:
+    from tuner.errors import InputError
+    from tuner.validate.profile import profile_file
+
+    if name is None:
+        return
+    if device == "cpu":
+        raise InputError("--write-profile needs a GPU: on a CPU nothing of a profile is measured")
+    profile_file(name)
+
+
+def _numbered(path: "Path", index: int) -> "Path":
+    """The file for nodes of another kind."""
+    return path.with_name(f"{path.stem}-{index + 1}{path.suffix}") if index else path
+
+
+def _write_reports(files: "Sequence[ValidationFile]", output: str) -> "list[Path]":
+    from pathlib import Path
+
+    from tuner.render.validation import validation_json
+
+    paths = [_numbered(Path(output), index) for index in range(len(files))]
+    for path, file in zip(paths, files, strict=True):
+        path.write_text(validation_json((file,)) + "\n", encoding="utf-8")
+    return paths
+
+
+def _write_profiles(files: "Sequence[ValidationFile]", name: str, gpu: str | None) -> None:
+    from tuner.gpus import find_gpu
+    from tuner.validate.profile import profile_file, write_profile
+
+    base = None if gpu is None else find_gpu(gpu)
+    for index, file in enumerate(files):
+        _say_written(write_profile(str(_numbered(profile_file(name), index)), file, base=base))
+
+
+def _say_written(path: "Path") -> None:
+    from tuner.render.terminal import plain
+
+    typer.echo(f"wrote {plain(path)}", err=True)
+
+
+def _print(files: "Sequence[ValidationFile]", output_format: str, color: options.ColourName) -> None:
+    from tuner.render.terminal import Terminal, write
+    from tuner.render.validation import validation_json, validation_text
+    from tuner.render.validation_markdown import validation_markdown
+
+    if not files:
+        return  # the first node prints
+    if output_format == "json":
+        write(sys.stdout, validation_json(files))
+    elif output_format == "markdown":
+        write(sys.stdout, "\n".join(validation_markdown(file) for file in files))
+    else:
+        terminal = Terminal.of(sys.stdout, color)
+        write(sys.stdout, "\n".join(validation_text(file, terminal) for file in files))
+
+
+def _exit_code(files: "Sequence[ValidationFile]") -> int:
+    if any(file.validation.interrupted for file in files):
+        from tuner.cli import INTERRUPTED
+
+        return INTERRUPTED
+    return int(any(file.validation.refuted for file in files))

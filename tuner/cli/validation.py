@@ -1,0 +1,147 @@
+"""From a configuration to validations: on this node, under torchrun, or on the nodes of a Ray cluster."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner.cli.pipeline import Premises, consult, model_config
+from tuner.errors import InputError
+from tuner.inputs.yaml_file import read_text
+from tuner.render.progress import progress_on
+from tuner.validate import here, nodes
+from tuner.validate.plans import PartPlan, plan
+from tuner.validate.processes import Setup
+from tuner.validate.report import Part, ValidationFile
+from tuner.validate.run import Progress, Run
+from tuner.validate.session import Options, Subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the command line asks for; it travels to other nodes as it is."""
+
+    config: str
+    content: str | None = None  # of the configuration, where other nodes may not have the file
+    overrides: tuple[str, ...]
+    premises: Premises
+    budget_s: float
+    parts: tuple[Part, ...]
+    processes: int | None
+    memory_limit_bytes: int | None
+    device: str
+    verbose: bool
+
+
+class CannotRunError(InputError):
+    """Something that every part needs is missing; ``plans`` is what would run."""
+
+    def __init__(self, missing: Sequence[str], plans: tuple[PartPlan, ...]) -> None:
+        super().__init__(f"nothing can be validated here: {'; '.join(missing)}")
+        self.plans = plans
+
+
+def on_all_nodes(request: Request, ray: str | None) -> tuple[ValidationFile, ...]:
+    """One report for each kind of node; none where another node's process prints them.
+
+    Raises:
+        TunerError: something in the input cannot be used, or nothing can run here.
+    """
+    if ray is not None:
+        progress_on(sys.stderr).warn(f"validate: one task for each node of the Ray cluster at {ray}")
+        sent = replace(request, content=read_text(Path(request.config)))
+        return nodes.on_ray(ray, answer, sent, device=request.device, wait_s=request.budget_s)
+    launch = nodes.launched(os.environ)
+    if launch is None:
+        return (on_this_node(request, progress_on(sys.stderr)),)
+    if launch.local_rank > 0:
+        return ()
+    file = on_this_node(request, progress_on(sys.stderr))
+    return nodes.gathered(launch, file, wait_s=request.budget_s)
+
+
+def answer(request: Request) -> str:
+    """The JSON of a validation, as a task on another node."""
+    assert request.content is not None
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / (Path(request.config).name.strip("-") or "config.yaml")
+        copy.write_text(request.content, encoding="utf-8")
+        file = on_this_node(
+            replace(request, config=str(copy)), progress_on(sys.stderr), source=request.config
+        )
+    return file.model_dump_json(by_alias=True)
+
+
+def on_this_node(request: Request, progress: Progress, *, source: str | None = None) -> ValidationFile:
+    """Advise, run the parts, compare.
+
+    Args:
+        request: what is asked for.
+        progress: told what is running.
+        source: the configuration's name, where the request has a copy.
+
+    Raises:
+        CannotRunError: torch, triton or a GPU is missing.
+        TunerError: something in the input cannot be used.
+    """
+    began = time.monotonic()
+    advice = consult(request.config, request.overrides, request.premises)
+    subject = Subject(
+        source=source or request.config,
+        overrides=request.overrides,
+        workload=advice.advice.workload,
+        advice=advice.advice,
+        model_config=model_config(advice.settings, request.premises),
+    )
+    setup = Setup(
+        device=request.device,
+        memory_limit_bytes=request.memory_limit_bytes,
+        log=_log(progress) if request.verbose else None,
+    )
+    found = here.look(setup)
+    options = Options(
+        device=request.device,
+        processes=_processes(request, found, subject),
+        budget_s=request.budget_s,
+        memory_limit_bytes=request.memory_limit_bytes,
+    )
+    plans = plan(subject, options, request.parts)
+    if found.missing:
+        raise CannotRunError(found.missing, plans)
+    machine = here.machine(found, count=options.processes, profile=subject.workload.cluster.gpu.name)
+    run = Run(
+        subject=subject,
+        options=options,
+        machine=machine,
+        setup=replace(setup, uuids=tuple(device.uuid for device in found.devices)),
+        progress=progress,
+        spent_before_s=time.monotonic() - began,
+    )
+    for sentence in here.disturbances(found, machine):
+        run.note(sentence)
+        progress.warn(sentence)
+    return run.execute(plans)
+
+
+def _processes(request: Request, found: here.Here, subject: Subject) -> int:
+    """GPUs that take part; those of the configuration where none are here to be counted."""
+    cluster = subject.workload.cluster
+    if request.device == "cpu":
+        return request.processes or 1
+    if not found.devices:
+        return request.processes or cluster.gpus_per_node
+    if request.processes is not None and request.processes > len(found.devices):
+        raise InputError(
+            f"--nproc {request.processes} asks for more GPUs than the {len(found.devices)} of this node"
+        )
+    return request.processes or min(len(found.devices), cluster.gpus)
+
+
+def _log(progress: Progress) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="tuner-validate-", suffix=".log")
+    os.close(descriptor)
+    progress.warn(f"Output and tracebacks of what is run: {name}")
+    return Path(name)

@@ -1,0 +1,210 @@
+"""A validation in words: verdict, recommendations, figures by part, notes, machine."""
+
+from collections.abc import Iterator, Sequence
+
+from tuner.render.numbers import gib, percent, quantity, share
+from tuner.render.progress import ended
+from tuner.render.recommendations import pasteable, sentence
+from tuner.render.terminal import Terminal, plain
+from tuner.validate.plans import PartPlan
+from tuner.validate.report import (
+    JudgedRecommendation,
+    Machine,
+    Measurement,
+    Outcome,
+    PartReport,
+    Validation,
+    ValidationFile,
+)
+
+_NAME, _AMOUNT, _ERROR = 32, 14, 8  # columns; the verdict stands behind them, up to column 80
+_COLOURS = {Outcome.CONFIRMED: "green", Outcome.REFUTED: "red", Outcome.NOT_MEASURABLE: "dim"}
+_INDENT = "    "
+
+
+def validation_json(files: Sequence[ValidationFile]) -> str:
+    """The report as JSON; a list where there are several kinds of nodes."""
+    texts = [file.model_dump_json(indent=2, by_alias=True) for file in files]
+    return texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]"
+
+
+def validation_text(file: ValidationFile, terminal: Terminal) -> str:
+    """The whole report for a terminal."""
+    found = file.validation
+    sections = [
+        _verdict(found, terminal),
+        _recommendations(found.recommendations, terminal),
+        *(_part(part, terminal) for part in found.parts),
+        _notes(file, terminal),
+        _machine(found, terminal),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def plan_text(plans: Sequence[PartPlan], terminal: Terminal) -> str:
+    """What would run, with the seconds expected."""
+    lines = [terminal.style("What would run", "bold")]
+    for plan in plans:
+        if plan.reason:
+            text = f"{plan.part.value}: left out, {plan.reason}"
+            lines.append(terminal.prose(plain(text), indent=_INDENT, first="  "))
+            continue
+        total = sum(planned.seconds for planned in plan.planned)
+        lines.append(f"  {plan.part.value}: about {total:.0f} s")
+        lines += [
+            terminal.prose(
+                f"{plain(planned.title)}, {planned.seconds:.0f} s", indent=_INDENT + "  ", first=_INDENT
+            )
+            for planned in plan.planned
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def headline(found: Validation) -> tuple[str, Outcome]:
+    """The verdict in a word, and what colours it."""
+    if found.refuted:
+        return "REFUTED", Outcome.REFUTED
+    if Outcome.CONFIRMED in _outcomes(found):
+        return "CONFIRMED", Outcome.CONFIRMED
+    return "NOTHING JUDGED", Outcome.NOT_MEASURABLE
+
+
+def counts(found: Validation) -> Iterator[str]:
+    """How many predicted figures and recommendations hold, a sentence each."""
+    claims = [item.outcome for part in found.parts for item in part.measurements if item.outcome is not None]
+    refuted = claims.count(Outcome.REFUTED)
+    parts = []
+    if refuted:
+        parts.append(f"{refuted} of {len(claims)} predicted figures refuted")
+    elif claims:
+        parts.append(f"all {len(claims)} predicted figures confirmed")
+    if found.recommendations:
+        parts.append(f"recommendations: {_counted([item.outcome for item in found.recommendations])}")
+    yield "; ".join(parts or ["nothing was claimed"]) + "."
+    if found.interrupted:
+        yield "The run was interrupted; this is what was found until then."
+
+
+def _outcomes(found: Validation) -> list[Outcome | None]:
+    figures = [item.outcome for part in found.parts for item in part.measurements]
+    return [*figures, *(item.outcome for item in found.recommendations)]
+
+
+def _counted(outcomes: Sequence[Outcome]) -> str:
+    return ", ".join(f"{outcomes.count(kind)} {kind.value}" for kind in Outcome)
+
+
+def _verdict(found: Validation, terminal: Terminal) -> str:
+    word, outcome = headline(found)
+    text = terminal.prose(f"{word}: {' '.join(counts(found))}")
+    subject = f"{found.model}, {found.trainer}, {found.source}"
+    return "\n".join(
+        [
+            text.replace(word, terminal.style(word, "bold", _COLOURS[outcome]), 1),
+            terminal.prose(plain(subject), indent="  "),
+            *(f"  {plain(pasteable(override))}" for override in found.overrides),
+        ]
+    )
+
+
+def _recommendations(items: Sequence[JudgedRecommendation], terminal: Terminal) -> str:
+    if not items:
+        return terminal.style("No advice: nothing was found to improve.", "bold")
+    entries = [_recommendation(item, number, terminal) for number, item in enumerate(items, start=1)]
+    return "\n\n".join([terminal.style("Recommendations", "bold"), *entries])
+
+
+def _recommendation(item: JudgedRecommendation, number: int, terminal: Terminal) -> str:
+    outcome = terminal.style(item.outcome.value, *_style(item.outcome))
+    lines = [
+        f"{number:>3} {outcome}: {plain(item.code)} {terminal.style(plain(item.name), 'bold')}",
+        terminal.prose(f"Claim: {plain(item.claim)}.", indent=_INDENT),
+        terminal.prose(sentence(plain(item.reason)), indent=_INDENT),
+        *_table(item.measurements, terminal),
+        *(f"{_INDENT}  {plain(pasteable(override))}" for override in item.overrides),
+    ]
+    return "\n".join(lines)
+
+
+def _style(outcome: Outcome) -> tuple[str, ...]:
+    return (_COLOURS[outcome],) if outcome is Outcome.NOT_MEASURABLE else ("bold", _COLOURS[outcome])
+
+
+def _part(part: PartReport, terminal: Terminal) -> str:
+    title = terminal.style(terminal.prose(plain(ended(part)), indent="  ", first=""), "bold")
+    return "\n".join([title, *_table(part.measurements, terminal)])
+
+
+def _table(items: Sequence[Measurement], terminal: Terminal) -> Iterator[str]:
+    if items:
+        head = f"  {'':<{_NAME}}{'predicted':>{_AMOUNT}}{'measured':>{_AMOUNT}}{'error':>{_ERROR}}"
+        yield terminal.style(head, "dim")
+    for item in items:
+        yield from _figure(item, terminal)
+
+
+def _figure(item: Measurement, terminal: Terminal) -> Iterator[str]:
+    """One row; a long name has a line of its own, and so has what the row does not say."""
+    name = plain(item.what)
+    if len(name) > _NAME - 1:
+        yield terminal.prose(name, indent=_INDENT, first="  ")
+        name = ""
+    predicted = prediction(item)
+    error = "" if item.error is None else share(item.error)
+    measured = quantity(item.measured, item.unit)
+    row = f"  {name:<{_NAME}}{predicted:>{_AMOUNT}}{measured:>{_AMOUNT}}{error:>{_ERROR}}"
+    outcome = item.outcome
+    if outcome is None:
+        yield row.rstrip()
+    else:
+        yield f"{row} {terminal.style(outcome.value, *_style(outcome))}"
+    for remark in remarks(item):
+        yield terminal.style(terminal.prose(plain(remark), indent=_INDENT + "  ", first=_INDENT), "dim")
+
+
+def prediction(item: Measurement) -> str:
+    """The predicted figure, empty where there is none or only an interval."""
+    only = item.low if item.low == item.high else None
+    figure = item.predicted if item.predicted is not None else only
+    return "" if figure is None else quantity(figure, item.unit)
+
+
+def remarks(item: Measurement) -> Iterator[str]:
+    """What decides about a figure, and how it came about where it was not measured directly."""
+    if item.low is not None and item.high is not None and item.low != item.high:
+        yield f"predicted from {quantity(item.low, item.unit)} to {quantity(item.high, item.unit)}"
+    elif item.outcome is Outcome.REFUTED and item.tolerance is not None:
+        yield f"the prediction may be off by {percent(item.tolerance)}"
+    if item.extrapolated is not None:
+        yield f"extrapolated: {item.extrapolated}"
+
+
+def _notes(file: ValidationFile, terminal: Terminal) -> str:
+    if not file.notes:
+        return ""
+    notes = [terminal.prose(plain(note), indent="    ", first="  - ") for note in file.notes]
+    return "\n".join([terminal.style("Notes", "bold"), *notes])
+
+
+def _machine(found: Validation, terminal: Terminal) -> str:
+    lines = [terminal.prose(plain(line), indent=_INDENT, first="  ") for line in machine_lines(found)]
+    return "\n".join([terminal.style("Machine", "bold"), *lines])
+
+
+def machine_lines(found: Validation) -> Iterator[str]:
+    """What the figures were measured on, and when."""
+    machine = found.machine
+    yield f"{machine.devices} x {machine.device}{_nodes(machine)}; {gib(machine.free_bytes)} of " + (
+        f"{gib(machine.total_bytes)} free when the run began"
+    )
+    if machine.profile is not None:
+        yield f"predicted with the profile {machine.profile}"
+    yield ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    yield (
+        f"tuner {found.tuner_version}, {found.date}, "
+        f"{found.spent_seconds:.0f} s of a budget of {found.budget_seconds:.0f} s"
+    )
+
+
+def _nodes(machine: Machine) -> str:
+    return f" on each of {machine.nodes} nodes" if machine.nodes > 1 else ""

@@ -1,0 +1,63 @@
+"""A validation as Markdown, for a pull request or a wiki."""
+
+from collections.abc import Iterator
+
+from tuner.render.numbers import quantity, share
+from tuner.render.progress import ended
+from tuner.render.recommendations import sentence
+from tuner.render.terminal import plain
+from tuner.render.validation import counts, headline, machine_lines, prediction, remarks
+from tuner.validate.report import JudgedRecommendation, Measurement, Outcome, PartReport, ValidationFile
+
+
+def validation_markdown(file: ValidationFile) -> str:
+    """The whole report."""
+    found = file.validation
+    sections = [
+        f"## {_cell(found.model)}: {headline(found)[0].lower()}",
+        "\n".join([*map(sentence, counts(found)), "", f"`{found.source}`, {_cell(found.trainer)}."]),
+        *_recommendations(found.recommendations),
+        *(section for part in found.parts for section in _part(part)),
+        "\n".join(f"- {_cell(note)}" for note in file.notes),
+        "\n".join(f"- {_cell(line)}" for line in machine_lines(found)),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _recommendations(items: tuple[JudgedRecommendation, ...]) -> Iterator[str]:
+    if items:
+        rows = [
+            f"| {_cell(item.code)} {_cell(item.name)} | {_cell(item.claim)} | {_mark(item.outcome)} "
+            f"| {_cell(sentence(item.reason))} |"
+            for item in items
+        ]
+        yield "### Recommendations"
+        yield "\n".join(["| recommendation | claim | outcome | reason |", "|---|---|---|---|", *rows])
+
+
+def _part(part: PartReport) -> Iterator[str]:
+    yield f"### {_cell(ended(part))}"
+    if part.measurements:
+        head = ["| | predicted | measured | error | outcome | |", "|---|---:|---:|---:|---|---|"]
+        yield "\n".join([*head, *map(_row, part.measurements)])
+
+
+def _row(item: Measurement) -> str:
+    error = "" if item.error is None else share(item.error)
+    cells = (
+        _cell(item.what),
+        prediction(item),
+        quantity(item.measured, item.unit),
+        error,
+        "" if item.outcome is None else _mark(item.outcome),
+        _cell("; ".join(remarks(item))),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _mark(outcome: Outcome) -> str:
+    return f"**{outcome.value}**" if outcome is Outcome.REFUTED else outcome.value
+
+
+def _cell(text: str) -> str:
+    return plain(text).replace("|", "\\|")

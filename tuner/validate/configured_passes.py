@@ -1,0 +1,97 @@
+"""The training passes of a job, and why some of them cannot be run by the engine that is here."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tuner.dtypes import DType
+from tuner.memory.fsdp_units import wraps_head
+from tuner.model_shape import ModelShape
+from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Pass, Phase, Workload
+
+TRAINING = (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)
+_VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfiguredPass:
+    """One pass of the job, as it is configured."""
+
+    phase: Phase
+    model: ModelShape
+    engine: Engine
+    head: OutputHead
+    one_pass: Pass
+
+    @property
+    def training(self) -> bool:
+        """Whether it has a backward pass."""
+        return self.phase in TRAINING
+
+    @property
+    def not_here(self) -> str | None:
+        """Why it cannot be run by our engine; None where it can be."""
+        if self.training and self.engine.streamed_offload:
+            return "an update with weights that are fetched from the host is not run here"
+        return not_here(self.engine, self.head, self.model)
+
+
+def reasons_not_here(workload: Workload) -> dict[Phase, str]:
+    """Why passes of a job cannot be run here."""
+    found = {each.phase: each.not_here for each in configured_passes(workload)}
+    return {phase: reason for phase, reason in found.items() if reason is not None}
+
+
+def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
+    """Why this engine, head or model cannot be run by ours; None where it can be."""
+    found = (
+        (engine.backend is Backend.MEGATRON, "Megatron's engine is not run here"),
+        (engine.lora is not None, "adapters are not run here"),
+        (not engine.packed, "batches with padding are not run here"),
+        (engine.activation_offload, "activation offload is not run here"),
+        (engine.fused_layers, "Liger's layers are not run here"),
+        (engine.checkpointing is Checkpointing.SELECTIVE, "selective checkpointing is not run here"),
+        (
+            engine.compute_dtype is DType.FLOAT16 or engine.stored_dtype is DType.FLOAT16,
+            "float16, which needs loss scaling, is not run here",
+        ),
+        (
+            not engine.streamed_offload and engine.optimizer_dtype is not engine.stored_dtype,
+            "moments of another dtype are not run here",
+        ),
+        (head.kind is HeadKind.FUSED_TRITON, "verl's Triton head is not run here; ours allocates otherwise"),
+        (head.kind is HeadKind.FUSED_LIGER, "Liger's head is not run here"),
+        (
+            head.kind is HeadKind.FUSED_TORCH and wraps_head(model, engine),
+            "a fused head would read weights that FSDP2 has not gathered: a unit of their own",
+        ),
+        (bool(model.extra_parameters), "models with more than a decoder are not run here"),
+    )  # fmt: skip
+    return next((reason for holds, reason in found if holds), None)
+
+
+def configured_passes(workload: Workload) -> Iterator[ConfiguredPass]:
+    """All training passes of a job, the actor's first."""
+    actor, reference, critic = workload.actor, workload.reference, workload.critic
+    model = workload.model
+
+    def of_actor(phase: Phase, one_pass: Pass) -> ConfiguredPass:
+        return ConfiguredPass(
+            phase=phase, model=model, engine=actor.engine, head=actor.head, one_pass=one_pass
+        )
+
+    yield of_actor(Phase.UPDATE_ACTOR, actor.update)
+    if actor.log_prob is not None:
+        yield of_actor(Phase.OLD_LOG_PROB, actor.log_prob)
+    if critic is not None:
+        for phase, one_pass in ((Phase.UPDATE_CRITIC, critic.update), (Phase.VALUES, critic.values)):
+            yield ConfiguredPass(
+                phase=phase, model=critic.model, engine=critic.engine, head=_VALUE_HEAD, one_pass=one_pass
+            )
+    if reference is not None:
+        yield ConfiguredPass(
+            phase=Phase.REF_LOG_PROB,
+            model=model,
+            engine=reference.engine,
+            head=reference.head,
+            one_pass=reference.log_prob,
+        )

@@ -1,0 +1,177 @@
+"""Verdicts on recommendations that change the rollout, from its memory without and with the change."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from math import ceil, floor
+
+from tuner.advise import Recommendation
+from tuner.units import GIB
+from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
+from tuner.validate.rollout_seen import SeenRollout
+from tuner.validate.session import Session, Subject
+from tuner.validate.unjudged import claim
+from tuner.workload import Workload
+
+SEQUENCES_TOLERANCE = 0.03  # and up to the next whole sequence
+
+# What decides the sizes that are allocated. Of everything else only the engine shows what it does.
+_ALLOCATED = {
+    "memory_fraction",
+    "max_sequences",
+    "max_batched_tokens",
+    "tensor_parallel",
+    "data_parallel",
+    "pipeline_parallel",
+    "expert_parallel",
+    "weight_dtype",
+    "kv_dtype",
+    "block_tokens",
+}
+_OF_THE_ENGINE = {
+    "log_stats": "statistics",
+    "max_model_tokens": "the length that it is built for",
+    "prefix_caching": "prefixes that it shares",
+    "chunked_prefill": "prompts that it reads in pieces",
+    "cuda_graphs": "CUDA graphs",
+    "capture_sizes": "CUDA graphs",
+    "frees_memory": "what it frees when it sleeps",
+}
+
+
+def _changed(now: Workload, proposal: Workload) -> set[str]:
+    names = (each.name for each in fields(now.rollout))
+    return {name for name in names if getattr(now.rollout, name) != getattr(proposal.rollout, name)}
+
+
+def _proposals(subject: Subject) -> Iterator[tuple[Recommendation, Workload, set[str]]]:
+    for recommendation in subject.advice.recommendations:
+        proposal = recommendation.finding.proposal
+        if proposal is not None:
+            changed = _changed(subject.workload, proposal)
+            if changed:
+                yield recommendation, proposal, changed
+
+
+def runnable(subject: Subject) -> list[tuple[Recommendation, Workload]]:
+    """Recommendations that change what is allocated during the rollout."""
+    return [(found, proposal) for found, proposal, changed in _proposals(subject) if changed & _ALLOCATED]
+
+
+def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
+    """Recommendations whose change of the rollout only the engine itself would show."""
+    engine = session.subject.workload.rollout.engine.value
+    for recommendation, _, changed in _proposals(session.subject):
+        if not changed & _ALLOCATED:
+            shown = sorted({_OF_THE_ENGINE.get(name, name.replace("_", " ")) for name in changed})
+            reason = f"only {engine} itself shows it: {', '.join(shown)}"
+            yield from _beside(session, recommendation, Outcome.NOT_MEASURABLE, reason, ())
+
+
+def judge_rollouts(
+    session: Session, found: Sequence[tuple[Recommendation, Workload]], seen: Sequence[SeenRollout]
+) -> Iterator[JudgedRecommendation]:
+    """One verdict for each recommendation that was run.
+
+    Args:
+        session: whose earlier verdicts are added to.
+        found: what :func:`runnable` gave.
+        seen: the configured rollout, then those with the recommendations, as far as there was time.
+    """
+    for index, (recommendation, _) in enumerate(found, start=1):
+        if session.options.device == "cpu":
+            reason = "no bytes are counted on a CPU"
+            yield from _beside(session, recommendation, Outcome.NOT_MEASURABLE, reason, ())
+        elif index >= len(seen):
+            reason = "the budget had no room for it"
+            yield from _beside(session, recommendation, Outcome.NOT_MEASURABLE, reason, ())
+        else:
+            before, after = seen[0], seen[index]
+            outcome, reason = _verdict(before, after)
+            shown = (*_shown(before, "without"), *_shown(after, "with"))
+            yield from _beside(session, recommendation, outcome, reason, shown)
+
+
+def _verdict(before: SeenRollout, after: SeenRollout) -> tuple[Outcome, str]:
+    planned, figures = after.planned, after.figures
+    if planned.scaled:
+        reason = (
+            f"{planned.needed_bytes / GIB:.1f} GiB would be needed during the rollout, and "
+            f"{planned.room_bytes / GIB:.1f} GiB are there for us"
+        )
+        # Where neither a limit nor others take any of the card, the card itself is too small for it.
+        return (Outcome.NOT_MEASURABLE if planned.limited else Outcome.REFUTED), reason
+    if figures.missing:
+        share = f"{after.allocated_share:.0%} of what is predicted could be allocated"
+        return Outcome.REFUTED, f"runs out of memory at {figures.missing}: {share}"
+    text = (
+        f"cache {before.cache_bytes / GIB:.1f} to {after.cache_bytes / GIB:.1f} GiB, which fits; sequences "
+        f"of full length {before.sequences:,} to {after.sequences:,}, "
+        f"{planned.predicted.concurrent_sequences:,} were predicted; the engine's speed is not measured"
+    )
+    agrees = _agrees(after.sequences, planned.predicted.concurrent_sequences)
+    return (Outcome.CONFIRMED if agrees else Outcome.REFUTED), text
+
+
+def _agrees(measured: int, predicted: int) -> bool:
+    low, high = (1 - SEQUENCES_TOLERANCE) * predicted, (1 + SEQUENCES_TOLERANCE) * predicted
+    return floor(low) <= measured <= ceil(high)
+
+
+def _shown(seen: SeenRollout, which: str) -> Iterator[Measurement]:
+    planned = seen.planned
+    yield Measurement(
+        name=f"rollout.kv_cache.{which}",
+        what=f"KV cache {which} the change",
+        unit="bytes",
+        measured=seen.cache_bytes,
+        predicted=max(0, planned.predicted.kv_bytes),
+        extrapolated=planned.extrapolated(),
+    )
+    yield Measurement(
+        name=f"rollout.sequences.{which}",
+        what=f"sequences of full length at once {which} the change",
+        unit="sequences",
+        measured=seen.sequences,
+        predicted=planned.predicted.concurrent_sequences,
+        extrapolated=planned.extrapolated(),
+    )
+    if seen.peak_bytes is not None:
+        yield Measurement(
+            name=f"rollout.peak.{which}",
+            what=f"used on the GPU during the rollout {which} the change",
+            unit="bytes",
+            measured=seen.peak_bytes,
+            predicted=planned.phase.peak_bytes,
+            extrapolated=planned.extrapolated(),
+        )
+
+
+def _beside(
+    session: Session,
+    recommendation: Recommendation,
+    outcome: Outcome,
+    reason: str,
+    shown: tuple[Measurement, ...],
+) -> Iterator[JudgedRecommendation]:
+    """The verdict joined with an earlier part's, which a verdict without figures leaves as it is."""
+    rule = recommendation.finding.rule
+    earlier = session.judged(rule.code, recommendation.overrides)
+    if earlier is None:
+        yield JudgedRecommendation(
+            code=rule.code,
+            name=rule.name,
+            overrides=recommendation.overrides,
+            claim=claim(recommendation),
+            outcome=outcome,
+            reason=reason,
+            measurements=shown,
+        )
+    elif outcome is not Outcome.NOT_MEASURABLE:
+        refuted = Outcome.REFUTED in (earlier.outcome, outcome)
+        yield earlier.model_copy(
+            update={
+                "outcome": Outcome.REFUTED if refuted else outcome,
+                "reason": f"{earlier.reason}; {reason}",
+                "measurements": (*earlier.measurements, *shown),
+            }
+        )

@@ -1,0 +1,263 @@
+"""The run: its parts in order, the budget that they share, and what they find."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Protocol
+
+from tuner import __version__
+from tuner.accuracy.measured import MeasuredCase
+from tuner.validate import plans, processes
+from tuner.validate.plans import PartPlan
+from tuner.validate.report import (
+    JudgedRecommendation,
+    Machine,
+    Measurement,
+    Outcome,
+    Part,
+    PartReport,
+    Status,
+    Validation,
+    ValidationFile,
+)
+from tuner.validate.session import (
+    Failed,
+    Failure,
+    Options,
+    OutOfBudgetError,
+    Subject,
+)
+from tuner.validate.unjudged import unjudged
+
+# Of what is left of the budget when a part begins, among those still to come.
+_WEIGHTS = {
+    Part.MACHINE: 1,
+    Part.OUTPUT_HEAD: 3,
+    Part.TRAINING_STEP: 8,
+    Part.ROLLOUT: 2,
+    Part.COLLECTIVES: 3,
+    Part.SEARCH: 5,
+}
+_CUT_SHORT = (Failure.TIMEOUT, Failure.KILLED, Failure.ERROR)
+
+
+class Progress(Protocol):
+    """Told what the run is doing."""
+
+    def begin(self, planned: Sequence[PartPlan], budget_s: float) -> None:
+        """The run begins."""
+
+    def part(self, part: Part) -> None:
+        """A part begins."""
+
+    def call(self, title: str, expected_s: float, left_s: float) -> None:
+        """Something is run; ``left_s`` of the whole budget is left."""
+
+    def returned(self, failed: Failed | None) -> None:
+        """It has ended."""
+
+    def done(self, report: PartReport) -> None:
+        """A part has ended."""
+
+    def warn(self, text: str) -> None:
+        """Something that a person should know at once."""
+
+    def end(self) -> None:
+        """The run has ended."""
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One run and its record; it is the :class:`~tuner.validate.session.Session` of every part."""
+
+    subject: Subject
+    options: Options
+    machine: Machine
+    setup: processes.Setup
+    progress: Progress
+    clock: Callable[[], float] = time.monotonic
+    spent_before_s: float = 0.0  # of the budget, before the first part
+
+    interrupted: bool = field(default=False, init=False)
+    _began: float = field(init=False)
+    _part_ends: float = field(default=0.0, init=False)
+    _measurements: list[Measurement] = field(default_factory=list, init=False)
+    _failures: list[tuple[str, Failed]] = field(default_factory=list, init=False)
+    _records: int = field(default=0, init=False)  # of the current part, of any kind
+    _reports: list[PartReport] = field(default_factory=list, init=False)
+    _cases: list[MeasuredCase] = field(default_factory=list, init=False)
+    _judged: dict[tuple[str, tuple[str, ...]], JudgedRecommendation] = field(default_factory=dict, init=False)
+    _notes: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock() - self.spent_before_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds of the budget that this part may still use."""
+        return max(0.0, self._part_ends - self.clock())
+
+    @property
+    def _spent_s(self) -> float:
+        return self.clock() - self._began
+
+    def call(
+        self,
+        function: Callable[..., Any] | str,
+        *arguments: Any,
+        title: str,
+        expected_s: float,
+        world: int = 1,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Run a function in fresh processes, see :class:`tuner.validate.session.Session`."""
+        left = self.left_s
+        if left < expected_s / 2:
+            raise OutOfBudgetError(
+                f"{title} takes about {expected_s:.0f} s; {left:.0f} s of the budget are left for this part"
+            )
+        self.progress.call(title, expected_s, self.options.budget_s - self._spent_s)
+        # Estimates are rough: what has begun may take twice as long before it is given up.
+        limit = max(left, 2 * expected_s) if timeout_s is None else timeout_s
+        failed: Failed | None = None
+        try:
+            result = processes.run(function, arguments, setup=self.setup, timeout_s=limit, world=world)
+            if isinstance(result, Failed):
+                failed = result
+                self._failures.append((title, failed))
+            return result
+        finally:
+            self.progress.returned(failed)
+
+    def add(self, measurement: Measurement) -> None:
+        """Record a figure."""
+        self._measurements.append(measurement)
+        self._records += 1
+
+    def add_case(self, case: MeasuredCase) -> None:
+        """Record a measured pass."""
+        self._cases.append(case)
+        self._records += 1
+
+    def judge(self, judged: JudgedRecommendation) -> None:
+        """Record a verdict; what was refuted once stays so."""
+        key = (judged.code, judged.overrides)
+        earlier = self._judged.get(key)
+        self._records += 1
+        if earlier is None or earlier.outcome is not Outcome.REFUTED:
+            self._judged[key] = judged
+
+    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
+        """The verdict on a recommendation so far."""
+        return self._judged.get((code, overrides))
+
+    def note(self, text: str) -> None:
+        """Record a sentence for the reader."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def execute(self, planned: Sequence[PartPlan]) -> ValidationFile:
+        """Run every part; Ctrl-C ends the run and not its report."""
+        self.progress.begin(planned, self.options.budget_s)
+        try:
+            for index, part in enumerate(planned):
+                self._reports.append(self._report(part, planned[index:]))
+                self.progress.done(self._reports[-1])
+        except KeyboardInterrupt:
+            self.interrupted = True  # between two parts
+            self._reports += [self._report(part, ()) for part in planned[len(self._reports) :]]
+        finally:
+            self.progress.end()
+        return self._file()
+
+    def _report(self, planned: PartPlan, coming: Sequence[PartPlan]) -> PartReport:
+        if planned.reason:
+            return PartReport(part=planned.part, status=Status.SKIPPED, reason=planned.reason, seconds=0)
+        if self.interrupted:
+            return PartReport(part=planned.part, status=Status.SKIPPED, reason="interrupted", seconds=0)
+        left = self.options.budget_s - self._spent_s
+        if left <= 0:
+            reason = f"the budget of {self.options.budget_s:.0f} s is spent"
+            return PartReport(part=planned.part, status=Status.SKIPPED, reason=reason, seconds=0)
+        weights = [_WEIGHTS[other.part] for other in coming if not other.reason]
+        began = self.clock()
+        self._part_ends = began + left * weights[0] / sum(weights)
+        self._measurements, self._failures, self._records = [], [], 0
+        self.progress.part(planned.part)
+        status, reason = self._run(planned.part)
+        return PartReport(
+            part=planned.part,
+            status=status,
+            reason=reason,
+            seconds=self.clock() - began,
+            measurements=tuple(self._measurements),
+        )
+
+    def _run(self, part: Part) -> tuple[Status, str]:
+        """Run one part; how far it came and why not further."""
+        try:
+            plans.module_of(part).run(self)
+        except OutOfBudgetError as error:
+            return Status.PARTIAL, str(error)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return Status.PARTIAL, "interrupted"
+        except Exception as error:
+            self._log(traceback.format_exc())
+            first = next(iter(str(error).splitlines()), "")
+            return Status.FAILED, f"{type(error).__name__}: {first}"
+        reasons = [
+            f"{title}: {failed.message}" for title, failed in self._failures if failed.why in _CUT_SHORT
+        ]
+        if not reasons:
+            return Status.DONE, ""
+        more = f" ({len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return Status.PARTIAL if self._records else Status.FAILED, reasons[0] + more
+
+    def _log(self, text: str) -> None:
+        if self.setup.log is not None:
+            with suppress(OSError), self.setup.log.open("a", encoding="utf-8") as log:
+                log.write(text)
+
+    def _file(self) -> ValidationFile:
+        subject, workload = self.subject, self.subject.workload
+        date = datetime.now(timezone.utc).date().isoformat()
+        validation = Validation(
+            tuner_version=__version__,
+            date=date,
+            source=subject.source,
+            overrides=subject.overrides,
+            trainer=str(workload.release),
+            model=workload.model.name,
+            budget_seconds=self.options.budget_s,
+            spent_seconds=self._spent_s,
+            interrupted=self.interrupted,
+            machine=self.machine,
+            parts=tuple(self._reports),
+            recommendations=tuple(self._recommendations()),
+        )
+        return ValidationFile(
+            what=f"validation of {subject.source}, {workload.model.name}",
+            hardware=f"{self.machine.devices} x {self.machine.device}",
+            software=self.machine.versions,
+            notes=tuple(self._notes),
+            date=date,
+            cases=tuple(self._cases),
+            validation=validation,
+        )
+
+    def _recommendations(self) -> Iterator[JudgedRecommendation]:
+        """All of the advice, in its order, then what was judged beside."""
+        left = {
+            (found.code, found.overrides): found
+            for found in unjudged(self.subject.advice, self._judged, self._reports)
+        }
+        found = self._judged | left
+        for recommendation in self.subject.advice.recommendations:
+            key = (recommendation.finding.rule.code, recommendation.overrides)
+            if key in found:
+                yield found.pop(key)
+        yield from found.values()

@@ -1,0 +1,122 @@
+"""What a part of the validation works with: the subject, the budget, processes on the device, the record.
+
+This is the contract between the parts and the run; :mod:`tuner.validate.run` holds what implements it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from tuner.accuracy.measured import MeasuredCase
+from tuner.advise import Advice
+from tuner.validate.report import JudgedRecommendation, Machine, Measurement
+from tuner.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is validated."""
+
+    source: str  # the configuration's file
+    overrides: tuple[str, ...]
+    workload: Workload  # as configured: all GPUs of the job
+    advice: Advice
+    model_config: dict[str, Any]  # the model's config.json, for transformers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line asks for."""
+
+    device: str  # cuda or cpu
+    processes: int  # GPUs of this node that take part; --nproc
+    budget_s: float
+    memory_limit_bytes: int | None  # of one GPU, for every process of ours together
+
+
+class Failure(Enum):
+    """Why a call has no result."""
+
+    OUT_OF_MEMORY = "out of memory"
+    TIMEOUT = "timeout"
+    KILLED = "killed"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A call without a result."""
+
+    why: Failure
+    message: str
+
+
+class OutOfBudgetError(Exception):
+    """The budget has no room for what was asked; the part ends as it is."""
+
+
+class NotHereError(Exception):
+    """A part's plan cannot run on this machine or for this subject at all; its text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """One thing that a part would run."""
+
+    title: str
+    seconds: float  # expected
+
+
+class Session(Protocol):
+    """Handed to each part."""
+
+    subject: Subject
+    options: Options
+    machine: Machine
+
+    @property
+    def left_s(self) -> float:
+        """Seconds of the budget that this part may still use."""
+
+    def call(
+        self,
+        function: Callable[..., Any] | str,
+        *arguments: Any,
+        title: str,
+        expected_s: float,
+        world: int = 1,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Run a function of :mod:`tuner.validate.workers` in fresh processes; its result, or :class:`Failed`.
+
+        Args:
+            function: of a module, or its name ``module:function``, which spares the parent the import of
+                torch; with picklable arguments and result. It is called with ``device`` (a string for
+                ``torch.device``) as a keyword beside the arguments.
+            arguments: handed on.
+            title: what the progress shows.
+            expected_s: what it is likely to take.
+            world: processes, one per GPU, joined in a process group (NCCL, or gloo on a CPU) of
+                ``torch.distributed``, whose environment variables are set; the first one's result counts.
+            timeout_s: at most; where it is None what the part has left, but at least twice
+                ``expected_s``.
+
+        Raises:
+            OutOfBudgetError: less than half of ``expected_s`` is left.
+        """
+
+    def add(self, measurement: Measurement) -> None:
+        """Record a figure; kept even where the run is interrupted."""
+
+    def add_case(self, case: MeasuredCase) -> None:
+        """Record a measured pass for ``tuner accuracy``."""
+
+    def judge(self, judged: JudgedRecommendation) -> None:
+        """Record the verdict on a recommendation; it replaces an earlier one that is not refuted."""
+
+    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
+        """The verdict on a recommendation so far."""
+
+    def note(self, text: str) -> None:
+        """Record a sentence that a reader must know, such as a scaled-down size."""

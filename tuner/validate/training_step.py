@@ -1,0 +1,268 @@
+"""The training-step part: passes over the sharded model, as configured and with every proposal."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from tuner.units import GIB
+from tuner.validate import depths
+from tuner.validate.configured_passes import reasons_not_here
+from tuner.validate.pass_settings import ModelSettings, PassFailed, PassFigures
+from tuner.validate.report import Measurement, Outcome
+from tuner.validate.session import (
+    Failed,
+    NotHereError,
+    Options,
+    OutOfBudgetError,
+    Planned,
+    Session,
+    Subject,
+)
+from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, Try
+from tuner.validate.training_judged import TOLERANCE, Measured, judge, judged
+from tuner.validate.training_plan import REPEAT_S, REPETITIONS, training_plan
+
+_ENDS_S = 4.0  # of a process, around what it runs
+_GRACE_S = 30.0
+WORKER = "tuner.validate.workers.training:measure_passes"
+
+
+def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
+    """The engines that would be built.
+
+    Raises:
+        NotHereError: no pass of this job can be run by the engine that is here.
+    """
+    capacity = subject.workload.cluster.gpu.capacity_bytes
+    memory = min(capacity, options.memory_limit_bytes or capacity)
+    planned = training_plan(subject, options, memory_bytes=memory)
+    if not planned.groups:
+        reasons = {*reasons_not_here(subject.workload).values()}
+        reasons |= {each.reason for each in planned.configured if each.reason}
+        raise NotHereError("; ".join(sorted(reasons)) or "no training pass can be run here")
+    return tuple(Planned(title=_title(group), seconds=group.seconds) for group in planned.groups)
+
+
+def run(session: Session) -> None:
+    """Run the passes, engine by engine; record and judge as soon as there are figures for it."""
+    options, free = session.options, session.machine.free_bytes
+    planned = training_plan(
+        session.subject, options, memory_bytes=min(free, options.memory_limit_bytes or free)
+    )
+    for note in planned.notes:
+        session.note(note)
+    for phase, reason in reasons_not_here(session.subject.workload).items():
+        session.note(f"{phase.value} is not run: {reason}.")
+    _judge_what_cannot_run(session, planned)
+    record = _Record(session=session, plan=planned)
+    left_out = 0
+    for group in planned.groups:
+        found = dict(_results(session, group))
+        record.results |= {(key, group.layers): result for key, result in found.items()}
+        record.add()
+        left_out += len(group.tries) - len(found)
+    if options.device == "cpu":
+        session.note("Training passes were run on a CPU, which has no peaks: they came to an end, no more.")
+    if left_out:
+        raise OutOfBudgetError(f"no time for {left_out} of its passes")
+
+
+def _judge_what_cannot_run(session: Session, planned: TrainingPlan) -> None:
+    for found in planned.proposed:
+        rule = found.recommendation.finding.rule
+        if found.reason and session.judged(rule.code, found.recommendation.overrides) is None:
+            session.judge(judged(found.recommendation, Outcome.NOT_MEASURABLE, found.reason))
+
+
+def _results(session: Session, group: Group) -> Iterator[tuple[Key, PassFigures | PassFailed]]:
+    """What passes of a group came to, those that there is time for; after a failure in a fresh process."""
+    config = session.subject.model_config
+    whole = group.layers == group.tries[0].planned.model.layers
+    model = ModelSettings(
+        config=config if whole else depths.cut_config(config, group.layers), critic=group.critic
+    )
+    while group.tries and (now := group.within(session.left_s)).tries:
+        found = session.call(
+            WORKER,
+            model,
+            tuple(each.planned.settings for each in now.tries),
+            REPETITIONS,
+            max(1.0, session.left_s - _ENDS_S),
+            REPEAT_S,
+            title=_title(now),
+            expected_s=now.seconds,
+            world=session.options.processes,
+            # The worker ends by itself in time; what it has would be lost with it.
+            timeout_s=session.left_s + now.seconds + _GRACE_S,
+        )
+        if isinstance(found, Failed):
+            session.note(f"{_title(now)}: {found.message}.")
+            yield from ((each.key, PassFailed(message=found.message)) for each in now.tries)
+            return
+        done = now.tries[: len(found)]
+        yield from zip((each.key for each in done), found, strict=True)
+        if not found:
+            return
+        group = group.after(done)
+
+
+def _title(group: Group) -> str:
+    phases = dict.fromkeys(each.planned.phase.value for each in group.tries)
+    passes = f"{len(group.tries)} pass{'es' if len(group.tries) > 1 else ''}"
+    return f"training step: {', '.join(phases)} with {group.layers} layers, {passes}"
+
+
+@dataclass(kw_only=True)
+class _Record:
+    """Results so far, and what has been recorded of them."""
+
+    session: Session
+    plan: TrainingPlan
+    results: dict[tuple[Key, int], PassFigures | PassFailed] = field(default_factory=dict)
+    _done: set[int] = field(default_factory=set)
+
+    def add(self) -> None:
+        """Record every pass and judge every recommendation that has its results now."""
+        waiting: tuple[Try | Proposed, ...] = (*self.plan.configured, *self.plan.proposed)
+        for each in waiting:
+            if id(each) not in self._done and self._add(each):
+                self._done.add(id(each))
+
+    def _add(self, each: Try | Proposed) -> bool:
+        tries = (each,) if isinstance(each, Try) else (each.before, each.after)
+        if each.reason or any(one is None or not self._is_run(one) for one in tries):
+            return False
+        if isinstance(each, Try):
+            self._add_configured(each)
+        elif each.before is not None and each.after is not None:
+            self._judge(each, each.before, each.after)
+        return True
+
+    def _is_run(self, each: Try) -> bool:
+        return all((each.key, layers) in self.results for layers in each.layers)
+
+    def _add_configured(self, each: Try) -> None:
+        found = self._measured(each)
+        phase = each.planned.phase.value
+        if isinstance(found, PassFailed):
+            self.session.note(f"{phase} failed: {found.message}.")
+            if found.out_of_memory:
+                self.session.add(_out_of_memory(each, self.session.machine.free_bytes))
+        elif found is not None:
+            for measurement in _measurements(found):
+                self.session.add(measurement)
+            self._add_case(found)
+
+    def _add_case(self, found: Measured) -> None:
+        if found.extrapolated is None and found.planned.can_be_recorded:
+            self.session.add_case(found.compared.case)
+        else:
+            self.session.note(
+                f"{found.planned.phase.value} is not among the recorded passes: a file of them cannot say "
+                "what it was."
+            )
+
+    def _judge(self, each: Proposed, first: Try, second: Try) -> None:
+        before, after = self._measured(first), self._measured(second)
+        recommendation = each.recommendation
+        if before is None or after is None:
+            return
+        if isinstance(after, PassFailed) and after.out_of_memory:
+            peak = second.planned.predicted.peak_bytes
+            reason = f"it ran out of memory, with a peak of {peak / GIB:.1f} GiB predicted"
+            self.session.judge(judged(recommendation, Outcome.REFUTED, reason))
+        elif isinstance(before, PassFailed):
+            reason = f"the pass as configured failed: {before.message}"
+            self.session.judge(judged(recommendation, Outcome.NOT_MEASURABLE, reason))
+        elif isinstance(after, PassFailed):
+            reason = f"the pass with it failed: {after.message}"
+            self.session.judge(judged(recommendation, Outcome.NOT_MEASURABLE, reason))
+        else:
+            self.session.judge(judge(recommendation, before, after))
+
+    def _measured(self, each: Try) -> Measured | PassFailed | None:
+        """A pass beside its prediction; None where no bytes were counted."""
+        found: list[PassFigures] = []
+        for layers in each.layers:
+            result = self.results[each.key, layers]
+            if isinstance(result, PassFailed):
+                return result
+            found.append(result)
+        if found[0].allocated_before_bytes is None:
+            return None
+        figures = found[0] if each.at is None else depths.figures_at_full(each.at, found[0], found[1])
+        return Measured(
+            planned=each.planned,
+            figures=figures,
+            compared=each.planned.compared(figures),
+            extrapolated=None if each.at is None else str(each.at),
+        )
+
+
+def _measurements(found: Measured) -> Iterator[Measurement]:
+    compared, figures, case = found.compared, found.figures, found.planned.case
+    phase = found.planned.phase.value
+    timed = found.planned.settings.timed
+    terms: Counter[str] = Counter()
+    for term in compared.terms:
+        terms[term.name] += term.bytes
+    yield Measurement(
+        name=f"{phase}.peak",
+        what=f"peak of {phase}, {case.micro_batches} x {case.tokens:,} tokens, {figures.engine}'s engine",
+        unit="bytes",
+        measured=compared.measured_peak,
+        predicted=compared.predicted_peak,
+        tolerance=TOLERANCE,
+        extrapolated=found.extrapolated,
+        details={"moment": compared.moment, **terms, **_allocator(figures)},
+    )
+    if figures.peak_reserved_bytes is not None:
+        low, high = compared.interval
+        yield Measurement(
+            name=f"{phase}.reserved",
+            what=f"most that the allocator holds during {phase}",
+            unit="bytes",
+            measured=figures.peak_reserved_bytes,
+            low=low,
+            high=high,
+        )
+    if figures.seconds:
+        yield Measurement(
+            name=f"{phase}.seconds",
+            what=f"{phase}, {timed.micro_batches} x {case.tokens:,} tokens on each of {case.world_size} GPUs",
+            unit="seconds",
+            measured=median(figures.seconds),
+            extrapolated=found.extrapolated,
+            details={
+                "repetitions": len(figures.seconds),
+                "least": min(figures.seconds),
+                "most": max(figures.seconds),
+                "optimizer_step": median(figures.step_seconds) if found.planned.training else 0.0,
+                "tokens": case.tokens * timed.micro_batches,
+            },
+        )
+
+
+def _allocator(figures: PassFigures) -> dict[str, int]:
+    """Further figures of the allocator and the driver, those that there are."""
+    found = {
+        "measured_before": figures.allocated_before_bytes,
+        "measured_requested": figures.peak_requested_bytes,
+        "measured_non_torch": figures.non_torch_bytes,
+    }
+    found |= {f"measured_{stage.value}": size for stage, size in figures.stages.items()}
+    return {name: size for name, size in found.items() if size is not None}
+
+
+def _out_of_memory(each: Try, free: int) -> Measurement:
+    peak = each.planned.predicted.peak_bytes
+    return Measurement(
+        name=f"{each.planned.phase.value}.peak",
+        what=f"{each.planned.phase.value} ran out of memory: it takes more than was free",
+        unit="bytes",
+        measured=free,
+        predicted=peak,
+        low=0,
+        high=(1 + TOLERANCE) * peak,
+    )

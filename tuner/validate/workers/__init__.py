@@ -1,0 +1,1 @@
+"""What runs on the device, in processes of its own. Only here is torch imported."""

@@ -1,0 +1,113 @@
+"""The implementations of the output head that there are, as the benchmark's heads, in the order of their use.
+
+T: rows (tokens). V: vocabulary entries. H: hidden size.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tuner.kernels.benchmark import heads as own
+from tuner.kernels.benchmark.comparison_heads import COMPARISON, DEFAULT_COMPARISON
+from tuner.kernels.benchmark.heads import Head, Rounding
+from tuner.kernels.benchmark.problem import Problem
+from tuner.kernels.benchmark.report import Task
+from tuner.kernels.benchmark.rivals import RIVAL_NAMES, VERL_TRITON, find_rivals
+from tuner.kernels.comparison import HEADS
+from tuner.validate.head_settings import HeadWork, Way
+from tuner.validate.workers.heads import from_logits
+from tuner.workload import HeadKind, OutputHead
+
+_COMPARED = {head.name: head for head in COMPARISON}
+_OWN = [head for head in own.HEADS if "(" not in head.name]  # on the path that the device chooses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One implementation to measure, or why it cannot be."""
+
+    name: str
+    way: Way | None
+    head: Head | None
+    missing: str = ""
+    wanted: bool = False  # configured or proposed
+
+
+def choices(work: HeadWork, device: str) -> Iterator[Choice]:
+    """What is configured or proposed, this package's own, verl's ways, what else is installed.
+
+    Other packages are imported when their turn comes, which takes seconds.
+    """
+    taken: set[str] = set()
+    for way in work.wanted:
+        choice = _wanted(way, device)
+        taken.add(choice.name)
+        yield choice
+    yield from (choice for choice in _others(work, device) if choice.name not in taken)
+
+
+def _others(work: HeadWork, device: str) -> Iterator[Choice]:
+    for head in _OWN:
+        yield Choice(name=head.name, way=None, head=head)
+    # The quickest to be ready first, the chunked ones, of which one number of chunks says little, after them.
+    usual = sorted(DEFAULT_COMPARISON, key=lambda name: (HEADS[name].compiled, "chunked" in name))
+    for name in (*usual, *(name for name in _COMPARED if name not in DEFAULT_COMPARISON)):
+        way = Way.of(replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
+        if not (device == "cpu" and compiles(way)):
+            yield Choice(name=name, way=way, head=_COMPARED[name])
+    for name in RIVAL_NAMES:
+        (rival,) = find_rivals(device, (name,))
+        if isinstance(rival, Head):
+            yield _of_triton(rival, work) if name == VERL_TRITON else Choice(name=name, way=None, head=rival)
+
+
+def _of_triton(head: Head, work: HeadWork) -> Choice:
+    way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=work.dtype), entropy=True)
+    return Choice(name=way.name, way=way, head=replace(head, name=way.name))
+
+
+def compiles(way: Way) -> bool:
+    """Whether torch compiles its entropy: seconds on a GPU, and C++ on a CPU."""
+    return way.head.kind is HeadKind.LOGITS and way.head.compiled and way.entropy
+
+
+def _wanted(way: Way, device: str) -> Choice:
+    """As the trainer computes it; a fused kernel that is another package's only where that is installed."""
+    if device == "cpu" and compiles(way):
+        return Choice(name=way.name, way=way, head=None, missing="not compiled for a CPU", wanted=True)
+    kind = way.head.kind
+    if kind is HeadKind.FUSED_TRITON:
+        (found,) = find_rivals(device, (VERL_TRITON,))
+        if isinstance(found, Head):
+            return Choice(name=way.name, way=way, head=replace(found, name=way.name), wanted=True)
+        return Choice(name=way.name, way=way, head=None, missing=found.reason, wanted=True)
+    if kind is HeadKind.FUSED_LIGER:
+        return Choice(
+            name=way.name, way=way, head=None, missing="Liger's loss is not called from here", wanted=True
+        )
+    known = _COMPARED.get(way.name)
+    return Choice(name=way.name, way=way, head=known or _from_logits(way), wanted=True)
+
+
+def _from_logits(way: Way) -> Head:
+    """A way with logits that the comparison does not name, as verl's engine computes it."""
+    like = _COMPARED["compiled" if way.head.compiled else "eager"]
+
+    def run(problem: Problem) -> tuple[Tensor, ...]:
+        temperature = torch.ones_like(problem.labels_T, dtype=torch.float32)
+        returned = SimpleNamespace(logits=functional.linear(problem.hidden_TH[None], problem.weight_VH))
+        found = from_logits(returned, problem.labels_T, temperature, way.head, entropy=way.entropy)
+        return tuple(result for result in found if result is not None)
+
+    return replace(
+        like,
+        name=way.name,
+        task=Task.EACH if way.entropy else Task.LOG_PROBS,
+        run=run,
+        reentrant=way.head.checkpointed and way.entropy,
+        rounding=like.rounding if way.entropy else Rounding(logits=True),
+    )

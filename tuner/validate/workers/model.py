@@ -1,0 +1,83 @@
+"""transformers' model of a configuration, without weights; they are made on the device, shard by shard."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from tuner.validate.pass_settings import ModelSettings
+from tuner.validate.workers import attention
+
+_STANDARD_DEVIATION = 0.02
+_PATTERN = 1 << 20
+WITHOUT_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+
+
+def empty_model(settings: ModelSettings, dtype: torch.dtype) -> Any:
+    """A model whose parameters are on the meta device and whose buffers are real.
+
+    Raises:
+        ValueError: transformers does not know the type, or has no value model of it.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
+    from transformers.initialization import no_init_weights
+
+    attention.register()
+    values = {**settings.config, **dict.fromkeys(WITHOUT_TOKENS)}
+    config = AutoConfig.for_model(values.pop("model_type"), **values)
+    kind: Any = AutoModelForCausalLM
+    if settings.critic:
+        kind, config.num_labels = AutoModelForTokenClassification, 1
+        config.classifier_dropout, config.hidden_dropout = 0.0, "0"
+    with no_init_weights(), _parameters_on_meta():
+        model = kind.from_config(config, dtype=dtype, attn_implementation=attention.NAME)
+    model.to(dtype)
+    model.tie_weights()
+    return model
+
+
+@contextmanager
+def _parameters_on_meta() -> Iterator[None]:
+    """Parameters go to the meta device as they are made, before anything fills billions of numbers.
+
+    Buffers stay: what they hold is computed when a model is built, and never again.
+    """
+    register = nn.Module.register_parameter
+
+    def on_meta(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        if parameter is not None and not parameter.is_meta:
+            parameter = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+        register(module, name, parameter)
+
+    nn.Module.register_parameter = on_meta  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
+
+
+def fill(values: torch.Tensor) -> None:
+    """Small random weights; ones where a layer scales or shifts."""
+    with torch.no_grad():
+        if values.ndim == 1:
+            values.fill_(1.0)
+        elif values.is_cuda:
+            values.normal_(0.0, _STANDARD_DEVIATION)
+        else:
+            few = _STANDARD_DEVIATION * torch.randn(_PATTERN, generator=torch.Generator().manual_seed(0))
+            # A host would take minutes to draw billions of numbers.
+            for part in torch.split(values.view(-1), _PATTERN):
+                part.copy_(few[: len(part)])
+
+
+def materialise(module: nn.Module, device: torch.device, fill_one: Callable[[torch.Tensor], None]) -> None:
+    """Parameters on the device, each filled; buffers moved there as they are."""
+    buffers = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+    module.to_empty(device=device)
+    with torch.no_grad():
+        for name, buffer in module.named_buffers():
+            buffer.copy_(buffers[name])
+    for parameter in module.parameters():
+        fill_one(parameter)
