@@ -212,9 +212,6 @@ class Recorder:
     def judge(self, judged: JudgedRecommendation) -> None:
         self.verdicts.append(judged)
 
-    def judged(self, code: str, overrides: tuple[str, ...]) -> None:
-        return None
-
     def note(self, text: str) -> None:
         self.notes.append(text)
 

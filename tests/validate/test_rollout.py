@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from tests.validate import test_search
-from tests.validate.parts import MACHINE, verdict
+from tests.validate.parts import MACHINE
 from tests.workloads import ALL, grpo_7b, grpo_moe_30b
 from tuner.advise import Advice
 from tuner.dtypes import DType
@@ -78,7 +78,6 @@ class Recorder:
     options: Options = OPTIONS
     machine: Machine = AS_PROFILE
     left_s: float = 60.0
-    earlier: JudgedRecommendation | None = None
     cases: int = 100  # that there is time for
     failure: Failed | None = None
     engine: EngineFigures | Failed | None = None
@@ -109,9 +108,6 @@ class Recorder:
     def judge(self, judged: JudgedRecommendation) -> None:
         assert judged.code not in self.verdicts
         self.verdicts[judged.code] = judged
-
-    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
-        return self.earlier if self.earlier is not None and self.earlier.code == code else None
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -341,22 +337,6 @@ def test_what_there_was_no_time_for_is_not_judged() -> None:
     session = run(cases=2)
     judged = [session.verdicts[code] for code in (FRACTION, SEQUENCES)]
     assert sorted(one.outcome.value for one in judged) == ["confirmed", "not measurable here"]
-
-
-def test_an_earlier_verdict_is_added_to() -> None:
-    figure = Measurement(name="a", what="b", unit="bytes", measured=1.0)
-    for outcome, expected in (
-        (Outcome.NOT_MEASURABLE, Outcome.CONFIRMED),
-        (Outcome.CONFIRMED, Outcome.CONFIRMED),
-        (Outcome.REFUTED, Outcome.REFUTED),
-    ):
-        earlier = verdict(outcome, code=FRACTION, measurements=(figure,))
-        found = run(earlier=earlier).verdicts[FRACTION]
-        assert found.outcome is expected
-        assert found.measurements[0] == figure and len(found.measurements) > 1
-        assert found.reason.startswith(earlier.reason)
-    kept = run(earlier=verdict(Outcome.CONFIRMED, code=STATISTICS))
-    assert STATISTICS not in kept.verdicts
 
 
 def test_a_worker_that_fails_leaves_a_note() -> None:

@@ -217,18 +217,35 @@ def test_control_c_between_parts_keeps_what_was_recorded(
     assert reports(file)[Part.SEARCH] == (Status.SKIPPED, "interrupted")
 
 
-def test_what_was_refuted_stays_so(bench: Bench) -> None:
-    outcomes = [Outcome.NOT_MEASURABLE, Outcome.CONFIRMED, Outcome.REFUTED, Outcome.CONFIRMED]
-
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ((Outcome.NOT_MEASURABLE, Outcome.CONFIRMED), Outcome.CONFIRMED),
+        ((Outcome.CONFIRMED, Outcome.NOT_MEASURABLE), Outcome.CONFIRMED),
+        ((Outcome.CONFIRMED, Outcome.REFUTED), Outcome.REFUTED),
+        ((Outcome.REFUTED, Outcome.CONFIRMED), Outcome.REFUTED),
+        ((Outcome.REFUTED, Outcome.NOT_MEASURABLE), Outcome.REFUTED),
+    ],
+)
+def test_parts_judge_a_recommendation_together(
+    bench: Bench, outcomes: tuple[Outcome, ...], expected: Outcome
+) -> None:
     def act(session: Session) -> None:
-        for outcome in outcomes:
-            session.judge(verdict(outcome))
+        for number, outcome in enumerate(outcomes):
+            shown = (figure(str(number)),)
+            session.judge(verdict(outcome, reason=f"as part {number} saw it", measurements=shown))
 
     file = bench.run({Part.TRAINING_STEP: FakePart(act)})
-    assert [item.outcome for item in file.validation.recommendations if item.code == "KRN999"] == [
-        Outcome.REFUTED
+    (found,) = (item for item in file.validation.recommendations if item.code == "KRN999")
+    assert found.outcome is expected
+    heard = [
+        number
+        for number, outcome in enumerate(outcomes)
+        if number == 0 or outcome is not Outcome.NOT_MEASURABLE
     ]
-    assert file.validation.refuted
+    assert found.reason == "; ".join(f"as part {number} saw it" for number in heard)
+    assert [shown.name for shown in found.measurements] == [str(number) for number in heard]
+    assert file.validation.refuted is (expected is Outcome.REFUTED)
 
 
 def test_every_recommendation_has_a_verdict_in_the_order_of_the_advice(bench: Bench) -> None:

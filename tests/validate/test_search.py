@@ -135,7 +135,6 @@ class Device:
     left_s: float = 600.0
     most_calls: int = 100
     other_end: Failed | None = None
-    earlier: JudgedRecommendation | None = None
     calls: list[PassSettings] = field(default_factory=list)
     measurements: dict[str, Measurement] = field(default_factory=dict)
     verdicts: list[JudgedRecommendation] = field(default_factory=list)
@@ -168,10 +167,6 @@ class Device:
 
     def judge(self, judged: JudgedRecommendation) -> None:
         self.verdicts.append(judged)
-
-    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
-        found = self.earlier
-        return found if found is not None and (found.code, found.overrides) == (code, overrides) else None
 
     def note(self, text: str) -> None:
         raise AssertionError(text)
@@ -286,24 +281,6 @@ def test_a_recommended_budget_that_does_not_run_is_refuted() -> None:
     part.run(device)
     (found,) = recommended(device)
     assert found.outcome is Outcome.REFUTED and "out of memory" in found.reason
-
-
-def test_an_earlier_verdict_is_kept_and_added_to() -> None:
-    first = Device(limit=predicted(Device(limit=0)))
-    part.run(first)
-    (mine,) = recommended(first)
-    measured = {"reason": "8 s to 7 s", "measurements": (first.measurements["search.peak"],)}
-    for outcome in Outcome:
-        earlier = mine.model_copy(update={"outcome": outcome, **measured})
-        device = Device(limit=first.limit, earlier=earlier)
-        part.run(device)
-        (found,) = recommended(device)
-        assert found.outcome is outcome
-        assert found.reason.startswith("8 s to 7 s; ") and "tokens run" in found.reason
-        assert found.measurements == earlier.measurements
-    refuted = Device(limit=9000, earlier=mine.model_copy(update=measured))
-    part.run(refuted)
-    assert recommended(refuted)[0].outcome is Outcome.REFUTED
 
 
 def test_a_budget_that_these_gpus_cannot_hold_is_not_judged() -> None:

@@ -125,9 +125,6 @@ class Bench:
     def judge(self, judged: JudgedRecommendation) -> None:
         self.verdicts[judged.name] = judged
 
-    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
-        return next((each for each in self.verdicts.values() if each.code == code), None)
-
     def note(self, text: str) -> None:
         self.notes.append(text)
 

@@ -8,7 +8,7 @@ from tuner.units import GIB
 from tuner.validate.head_settings import HeadFigures, HeadPass, HeadWork, Implementation, Way, at_size
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.session import Subject
-from tuner.validate.unjudged import claim
+from tuner.validate.verdicts import verdict
 from tuner.workload import Backend, Phase, Workload
 
 CHANGE_TOLERANCE = 0.03  # of the peak without the change
@@ -46,7 +46,7 @@ def _judge(
     phase = recommendation.finding.phase or (recommendation.price.phase if recommendation.price else None)
     pair, reason = _pair(phase, workload, proposal, found, work)
     if pair is None:
-        return _judged(recommendation, Outcome.NOT_MEASURABLE, reason, ())
+        return verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
     before, after = pair
     predicted = after.predicted_bytes - before.predicted_bytes
     measured = after.measured_bytes - before.measured_bytes
@@ -59,22 +59,7 @@ def _judge(
     )
     if before.seconds is not None and after.seconds is not None:
         text += f"; {before.seconds * 1000:.1f} to {after.seconds * 1000:.1f} ms{slower}"
-    return _judged(recommendation, outcome, text, (_shown(before, "without"), _shown(after, "with")))
-
-
-def _judged(
-    recommendation: Recommendation, outcome: Outcome, reason: str, shown: tuple[Measurement, ...]
-) -> JudgedRecommendation:
-    rule = recommendation.finding.rule
-    return JudgedRecommendation(
-        code=rule.code,
-        name=rule.name,
-        overrides=recommendation.overrides,
-        claim=claim(recommendation),
-        outcome=outcome,
-        reason=reason,
-        measurements=shown,
-    )
+    return verdict(recommendation, outcome, text, (_shown(before, "without"), _shown(after, "with")))
 
 
 def _pair(

@@ -9,7 +9,7 @@ from tuner.units import GIB
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.rollout_seen import SeenRollout
 from tuner.validate.session import Session, Subject
-from tuner.validate.unjudged import claim
+from tuner.validate.verdicts import verdict
 from tuner.workload import Workload
 
 SEQUENCES_TOLERANCE = 0.03  # and up to the next whole sequence
@@ -64,7 +64,7 @@ def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
         if not changed & _ALLOCATED:
             shown = sorted({_OF_THE_ENGINE.get(name, name.replace("_", " ")) for name in changed})
             reason = f"only {engine} itself shows it: {', '.join(shown)}"
-            yield from _beside(session, recommendation, Outcome.NOT_MEASURABLE, reason, ())
+            yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
 
 
 def judge_rollouts(
@@ -73,22 +73,22 @@ def judge_rollouts(
     """One verdict for each recommendation that was run.
 
     Args:
-        session: whose earlier verdicts are added to.
+        session: what is validated, and on which device.
         found: what :func:`runnable` gave.
         seen: the configured rollout, then those with the recommendations, as far as there was time.
     """
     for index, (recommendation, _) in enumerate(found, start=1):
         if session.options.device == "cpu":
             reason = "no bytes are counted on a CPU"
-            yield from _beside(session, recommendation, Outcome.NOT_MEASURABLE, reason, ())
+            yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
         elif index >= len(seen):
             reason = "the budget had no room for it"
-            yield from _beside(session, recommendation, Outcome.NOT_MEASURABLE, reason, ())
+            yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
         else:
             before, after = seen[0], seen[index]
             outcome, reason = _verdict(before, after)
             shown = (*_shown(before, "without"), *_shown(after, "with"))
-            yield from _beside(session, recommendation, outcome, reason, shown)
+            yield verdict(recommendation, outcome, reason, shown)
 
 
 def _verdict(before: SeenRollout, after: SeenRollout) -> tuple[Outcome, str]:
@@ -143,35 +143,4 @@ def _shown(seen: SeenRollout, which: str) -> Iterator[Measurement]:
             measured=seen.peak_bytes,
             predicted=planned.phase.peak_bytes,
             extrapolated=planned.extrapolated(),
-        )
-
-
-def _beside(
-    session: Session,
-    recommendation: Recommendation,
-    outcome: Outcome,
-    reason: str,
-    shown: tuple[Measurement, ...],
-) -> Iterator[JudgedRecommendation]:
-    """The verdict joined with an earlier part's, which a verdict without figures leaves as it is."""
-    rule = recommendation.finding.rule
-    earlier = session.judged(rule.code, recommendation.overrides)
-    if earlier is None:
-        yield JudgedRecommendation(
-            code=rule.code,
-            name=rule.name,
-            overrides=recommendation.overrides,
-            claim=claim(recommendation),
-            outcome=outcome,
-            reason=reason,
-            measurements=shown,
-        )
-    elif outcome is not Outcome.NOT_MEASURABLE:
-        refuted = Outcome.REFUTED in (earlier.outcome, outcome)
-        yield earlier.model_copy(
-            update={
-                "outcome": Outcome.REFUTED if refuted else outcome,
-                "reason": f"{earlier.reason}; {reason}",
-                "measurements": (*earlier.measurements, *shown),
-            }
         )

@@ -16,7 +16,6 @@ from tuner.validate.report import (
     JudgedRecommendation,
     Machine,
     Measurement,
-    Outcome,
     Part,
     PartReport,
     Status,
@@ -31,6 +30,7 @@ from tuner.validate.session import (
     Subject,
 )
 from tuner.validate.unjudged import unjudged
+from tuner.validate.verdicts import joined
 
 # Of what is left of the budget when a part begins, among those still to come.
 _WEIGHTS = {
@@ -143,16 +143,11 @@ class Run:
         self._records += 1
 
     def judge(self, judged: JudgedRecommendation) -> None:
-        """Record a verdict; what was refuted once stays so."""
+        """Record a verdict, beside what other parts say of the same recommendation."""
         key = (judged.code, judged.overrides)
         earlier = self._judged.get(key)
         self._records += 1
-        if earlier is None or earlier.outcome is not Outcome.REFUTED:
-            self._judged[key] = judged
-
-    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
-        """The verdict on a recommendation so far."""
-        return self._judged.get((code, overrides))
+        self._judged[key] = judged if earlier is None else joined(earlier, judged)
 
     def note(self, text: str) -> None:
         """Record a sentence for the reader."""

@@ -9,10 +9,10 @@ from tuner.advise import Recommendation
 from tuner.units import GIB
 from tuner.validate.pass_settings import PassFigures
 from tuner.validate.passes import PlannedPass
-from tuner.validate.report import JudgedRecommendation, Outcome
+from tuner.validate.report import Outcome
 from tuner.validate.search_sizes import capacity_bytes, resized, snapped
 from tuner.validate.session import OutOfBudgetError, Session
-from tuner.validate.unjudged import claim
+from tuner.validate.verdicts import verdict
 from tuner.workload import Workload
 
 
@@ -54,7 +54,7 @@ def update_tokens(workload: Workload) -> int:
 
 
 def judge_sizes(session: Session, one: PlannedPass, tries: Tries, attempt: Callable[[int], bool]) -> None:
-    """Try each recommended size, and add to what other parts say of it.
+    """Try each recommended size.
 
     Args:
         session: records the verdicts.
@@ -68,7 +68,7 @@ def judge_sizes(session: Session, one: PlannedPass, tries: Tries, attempt: Calla
     for recommendation, tokens in proposed_sizes(session):
         size = snapped(tokens, session.subject.workload.batch.sequence_tokens)
         outcome, reason = _outcome(session, one, tries, size, attempt)
-        _record(session, recommendation, outcome, reason)
+        session.judge(verdict(recommendation, outcome, reason))
 
 
 def _outcome(
@@ -103,29 +103,3 @@ def _ran(tries: Tries, tokens: int) -> str:
         return f"{tokens:,} tokens run, as {max(tries.ran):,} did"
     peak = tries.ran[tokens].peak_allocated_bytes
     return f"{tokens:,} tokens run" + ("" if peak is None else f", the allocator's peak {peak / GIB:.1f} GiB")
-
-
-def _record(session: Session, recommendation: Recommendation, outcome: Outcome, reason: str) -> None:
-    """A verdict that keeps what an earlier part has measured of the same recommendation."""
-    rule = recommendation.finding.rule
-    earlier = session.judged(rule.code, recommendation.overrides)
-    if earlier is not None and earlier.measurements:
-        if outcome is Outcome.NOT_MEASURABLE:
-            return
-        refuted = Outcome.REFUTED in (earlier.outcome, outcome)
-        joined = {
-            "outcome": Outcome.REFUTED if refuted else earlier.outcome,
-            "reason": f"{earlier.reason}; {reason}",
-        }
-        session.judge(earlier.model_copy(update=joined))
-        return
-    session.judge(
-        JudgedRecommendation(
-            code=rule.code,
-            name=rule.name,
-            overrides=recommendation.overrides,
-            claim=claim(recommendation),
-            outcome=outcome,
-            reason=reason,
-        )
-    )

@@ -113,10 +113,7 @@ class Session(Protocol):
         """Record a measured pass for ``tuner accuracy``."""
 
     def judge(self, judged: JudgedRecommendation) -> None:
-        """Record the verdict on a recommendation; it replaces an earlier one that is not refuted."""
-
-    def judged(self, code: str, overrides: tuple[str, ...]) -> JudgedRecommendation | None:
-        """The verdict on a recommendation so far."""
+        """Record the verdict on a recommendation; it is joined with what other parts say of it."""
 
     def note(self, text: str) -> None:
         """Record a sentence that a reader must know, such as a scaled-down size."""

@@ -9,7 +9,7 @@ from tuner.units import GIB
 from tuner.validate.pass_settings import PassFigures
 from tuner.validate.passes import PlannedPass
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
-from tuner.validate.unjudged import claim
+from tuner.validate.verdicts import verdict
 
 TOLERANCE = 0.03  # of a measured peak, that a predicted peak or change may be off
 _SAME_SECONDS = 0.005  # of the step: a smaller change is not claimed
@@ -35,19 +35,6 @@ class Measured:
         )
 
 
-def judged(found: Recommendation, outcome: Outcome, reason: str) -> JudgedRecommendation:
-    """A verdict without figures."""
-    rule = found.finding.rule
-    return JudgedRecommendation(
-        code=rule.code,
-        name=rule.name,
-        overrides=found.overrides,
-        claim=claim(found),
-        outcome=outcome,
-        reason=reason,
-    )
-
-
 def judge(found: Recommendation, before: Measured, after: Measured) -> JudgedRecommendation:
     """A verdict on bytes and on the direction of the time.
 
@@ -70,7 +57,7 @@ def judge(found: Recommendation, before: Measured, after: Measured) -> JudgedRec
     else:
         outcome = Outcome.CONFIRMED
     measurements = (_peak(before, "without"), _peak(after, "with"), _change(before, after))
-    return judged(found, outcome, text).model_copy(update={"measurements": measurements})
+    return verdict(found, outcome, text, measurements)
 
 
 def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:

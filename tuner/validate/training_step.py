@@ -20,8 +20,9 @@ from tuner.validate.session import (
     Subject,
 )
 from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, Try
-from tuner.validate.training_judged import TOLERANCE, Measured, judge, judged
+from tuner.validate.training_judged import TOLERANCE, Measured, judge
 from tuner.validate.training_plan import REPEAT_S, REPETITIONS, training_plan
+from tuner.validate.verdicts import verdict
 
 _ENDS_S = 4.0  # of a process, around what it runs
 _GRACE_S = 30.0
@@ -70,9 +71,8 @@ def run(session: Session) -> None:
 
 def _judge_what_cannot_run(session: Session, planned: TrainingPlan) -> None:
     for found in planned.proposed:
-        rule = found.recommendation.finding.rule
-        if found.reason and session.judged(rule.code, found.recommendation.overrides) is None:
-            session.judge(judged(found.recommendation, Outcome.NOT_MEASURABLE, found.reason))
+        if found.reason:
+            session.judge(verdict(found.recommendation, Outcome.NOT_MEASURABLE, found.reason))
 
 
 def _results(session: Session, group: Group) -> Iterator[tuple[Key, PassFigures | PassFailed]]:
@@ -171,13 +171,13 @@ class _Record:
         if isinstance(after, PassFailed) and after.out_of_memory:
             peak = second.planned.predicted.peak_bytes
             reason = f"it ran out of memory, with a peak of {peak / GIB:.1f} GiB predicted"
-            self.session.judge(judged(recommendation, Outcome.REFUTED, reason))
+            self.session.judge(verdict(recommendation, Outcome.REFUTED, reason))
         elif isinstance(before, PassFailed):
             reason = f"the pass as configured failed: {before.message}"
-            self.session.judge(judged(recommendation, Outcome.NOT_MEASURABLE, reason))
+            self.session.judge(verdict(recommendation, Outcome.NOT_MEASURABLE, reason))
         elif isinstance(after, PassFailed):
             reason = f"the pass with it failed: {after.message}"
-            self.session.judge(judged(recommendation, Outcome.NOT_MEASURABLE, reason))
+            self.session.judge(verdict(recommendation, Outcome.NOT_MEASURABLE, reason))
         else:
             self.session.judge(judge(recommendation, before, after))
 

@@ -1,0 +1,72 @@
+"""What measurements say of one recommendation, and what several parts say of it together."""
+
+from tuner.advise import Price, Recommendation
+from tuner.units import GIB
+from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
+
+_LEAST_SECONDS = 0.005  # as a share of the step: less is not written as a change either
+
+
+def verdict(
+    found: Recommendation, outcome: Outcome, reason: str, measurements: tuple[Measurement, ...] = ()
+) -> JudgedRecommendation:
+    """One part's verdict, with the figures without and with the change."""
+    rule = found.finding.rule
+    return JudgedRecommendation(
+        code=rule.code,
+        name=rule.name,
+        overrides=found.overrides,
+        claim=claim(found),
+        outcome=outcome,
+        reason=reason,
+        measurements=measurements,
+    )
+
+
+def joined(earlier: JudgedRecommendation, later: JudgedRecommendation) -> JudgedRecommendation:
+    """Two parts' verdicts on one recommendation: refuted if either says so.
+
+    A part that could not measure it takes nothing from what another has measured.
+    """
+    if later.outcome is Outcome.NOT_MEASURABLE:
+        return earlier
+    refuted = Outcome.REFUTED in (earlier.outcome, later.outcome)
+    return earlier.model_copy(
+        update={
+            "outcome": Outcome.REFUTED if refuted else later.outcome,
+            "reason": f"{earlier.reason}; {later.reason}",
+            "measurements": (*earlier.measurements, *later.measurements),
+        }
+    )
+
+
+def claim(found: Recommendation) -> str:
+    """What the advice says that a recommendation changes."""
+    cost = found.price
+    if cost is None or not claims_something(cost):
+        return "no change of memory or time"
+    parts = []
+    if cost.before_bytes != cost.after_bytes:
+        parts.append(f"{cost.phase.value} {_change(cost.before_bytes, cost.after_bytes)}")
+    if (cost.worst_before_bytes, cost.worst_after_bytes) not in (
+        (cost.before_bytes, cost.after_bytes),
+        (cost.worst_before_bytes, cost.worst_before_bytes),
+    ):
+        parts.append(f"worst phase {_change(cost.worst_before_bytes, cost.worst_after_bytes)}")
+    if _changes_time(cost):
+        parts.append(f"step time {cost.seconds_after / cost.seconds_before - 1:+.1%}")
+    return ", ".join(parts)
+
+
+def _change(before: int, after: int) -> str:
+    return f"{before / GIB:.1f} to {after / GIB:.1f} GiB"
+
+
+def _changes_time(cost: Price) -> bool:
+    return abs(cost.seconds_after - cost.seconds_before) >= _LEAST_SECONDS * cost.seconds_before > 0
+
+
+def claims_something(cost: Price) -> bool:
+    """Whether the advice promises other bytes or another time."""
+    before, after = (cost.before_bytes, cost.worst_before_bytes), (cost.after_bytes, cost.worst_after_bytes)
+    return before != after or _changes_time(cost)
