@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tests.kernels.exact import DEVICE, IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
-from tuner.kernels import Mode, linear_cross_entropy, ops, tiles
+from tuner.kernels import Mode, linear_cross_entropy, ops, slices, tiles
 from tuner.kernels.tiles import Path
 
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -81,6 +81,26 @@ def test_any_slice_width_gives_the_same_gradients(path: Path, mode: Mode, width:
     case = random_case(21, 16, 70, torch.float32 if DEVICE == "cpu" else torch.float16)
     with tiles.only(path):
         whole, sliced = run(case, mode=mode), run(case, mode=mode, width=width)
+    assert all(error(left, right.double()) <= 1e-3 for left, right in zip(sliced, whole, strict=True))
+    assert torch.equal(sliced[0], whole[0])
+
+
+@pytest.mark.parametrize("sizes", [(21, 40, 1100), (45, 24, 700), (200, 320, 3000)], ids=str)
+@pytest.mark.parametrize("mode", Mode, ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_slices_in_the_unwritten_gradient_of_the_weight(
+    path: Path, mode: Mode, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, hidden, vocabulary = sizes
+    if DEVICE == "cpu" and rows == 200 and path is not Path.REFERENCE:
+        pytest.skip("slow in the interpreter, whose tiles are small enough for the other sizes")
+    case = random_case(rows, hidden, vocabulary, torch.float16)
+    with tiles.only(path):
+        whole = run(case, mode=mode, width=vocabulary)
+        monkeypatch.setattr(slices, "SLICE_BYTES", 1)
+        parts = list(slices.cut(path, case.hidden, vocabulary, weight_wanted=True))
+        sliced = run(case, mode=mode)
+    assert any(part.in_weight for part in parts) or (DEVICE != "cpu" and rows < 200)
     assert all(error(left, right.double()) <= 1e-3 for left, right in zip(sliced, whole, strict=True))
     assert torch.equal(sliced[0], whole[0])
 

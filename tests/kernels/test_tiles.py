@@ -4,10 +4,9 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 from tuner.kernels import tiles
-from tuner.kernels.tiles import Path, Tile
+from tuner.kernels.tiles import Tile
 
 TILE = Tile(rows=128, columns=256, depth=32, stages=8, warps=4, group=16, programs=132)
 
@@ -36,34 +35,6 @@ def test_splits_keep_the_device_busy(rows: int, vocabulary: int, busy: float) ->
     row_tiles, column_tiles = -(-rows // TILE.rows), -(-vocabulary // TILE.columns)
     steps = -(-row_tiles * split.count // TILE.programs) * split.tiles
     assert row_tiles * column_tiles / TILE.programs / steps >= busy
-
-
-@pytest.mark.parametrize("rows", [1, 4096, 16384, 1_000_000])
-@pytest.mark.parametrize("vocabulary", [1, 1000, 50257, 152064])
-def test_a_slice_fits_into_its_bytes(rows: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "choose_tile", lambda path, hidden: TILE)
-    hidden = torch.empty(rows, 1, dtype=torch.bfloat16, device="meta")
-    width = tiles.choose_slice_width(Path.HOPPER, hidden, vocabulary)
-    assert 1 <= width <= vocabulary
-    assert width == vocabulary or width % TILE.columns == 0
-    assert 2 * rows * width <= tiles.SLICE_BYTES or width == TILE.columns
-
-
-@pytest.mark.parametrize(
-    ("hidden_size", "vocabulary", "column_tiles"), [(3584, 152064, 33), (896, 151936, 37)]
-)
-def test_a_slice_leaves_few_programs_idle(
-    hidden_size: int, vocabulary: int, column_tiles: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tiles, "choose_tile", lambda path, hidden: TILE)
-    hidden = torch.empty(16384, hidden_size, dtype=torch.bfloat16, device="meta")
-    assert tiles.choose_slice_width(Path.HOPPER, hidden, vocabulary) == column_tiles * 256
-    for row_tiles in (
-        16384 // TILE.rows,
-        -(-hidden_size // TILE.rows),
-    ):  # the logits, and the weight's gradient
-        waves = row_tiles * column_tiles / TILE.programs
-        assert waves / -(-row_tiles * column_tiles // TILE.programs) >= 0.97
 
 
 def test_the_package_is_imported_without_torch() -> None:

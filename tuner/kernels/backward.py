@@ -7,14 +7,15 @@ states' is the sum over slices, kept in float32 and rounded at the end. No atomi
 the vocabulary it is the sum over their slices too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tuner.kernels import reference, rows, tiles, vocab_parallel
+from tuner.kernels import reference, rows, slices, tiles, vocab_parallel
 from tuner.kernels.reference import Statistics
+from tuner.kernels.slices import Slice
 from tuner.kernels.tiles import Path
 
 Writer = Callable[[int, Tensor], None]  # first entry of the slice, where its gradient goes
@@ -99,23 +100,26 @@ def converting(
 
 
 def _sum_slices(
-    write: Writer, hidden_RH: Tensor, weight_VH: Tensor, width: int, wanted: Wanted, group: str
+    write: Writer, hidden_RH: Tensor, weight_VH: Tensor, parts: Sequence[Slice], wanted: Wanted, group: str
 ) -> tuple[Tensor | None, Tensor | None]:
     """Both gradients, of the rows worked on."""
-    vocabulary = weight_VH.shape[0]
+    count = hidden_RH.shape[0]
     d_hidden_RH = hidden_RH.new_empty(hidden_RH.shape if wanted.hidden else (0,), dtype=torch.float32)
     d_weight_VH = weight_VH.new_empty(weight_VH.shape if wanted.weight else (0,))
-    stride = tiles.padded(width, hidden_RH.dtype)
-    buffer_RN = hidden_RH.new_empty((hidden_RH.shape[0], stride))
-    for start in range(0, vocabulary, width):
-        part_NH = weight_VH[start : start + width]
-        d_logits_RN = buffer_RN[:, : part_NH.shape[0]]
-        write(start, d_logits_RN)
+    widest = max((part.width for part in parts if not part.in_weight), default=0)
+    buffer_RN = hidden_RH.new_empty((count, tiles.padded(widest, hidden_RH.dtype)))
+    for part in parts:
+        stop = part.start + part.width
+        room_RN = buffer_RN
+        if part.in_weight:
+            room_RN = slices.room_in(d_weight_VH, count, tiles.padded(part.width, hidden_RH.dtype))
+        d_logits_RN = room_RN[:, : part.width]
+        write(part.start, d_logits_RN)
         if wanted.hidden:
-            accumulate(d_hidden_RH, d_logits_RN, part_NH, first=start == 0)
+            accumulate(d_hidden_RH, d_logits_RN, weight_VH[part.start : stop], first=part.start == 0)
         if wanted.weight:
-            torch.mm(d_logits_RN.T, hidden_RH, out=d_weight_VH[start : start + width])
-    del buffer_RN, d_logits_RN  # before the last copy is made
+            torch.mm(d_logits_RN.T, hidden_RH, out=d_weight_VH[part.start : stop])
+    del buffer_RN, room_RN, d_logits_RN  # before the last copy is made
     if wanted.hidden and group:
         vocab_parallel.add_up(d_hidden_RH, group)
     return d_hidden_RH.to(hidden_RH.dtype) if wanted.hidden else None, d_weight_VH if wanted.weight else None
@@ -162,7 +166,11 @@ def head_gradients(
     else:
         sources_R = None if chosen.index_R is None else chosen.take(rows.positions(active_T))
         write = converting(path, saved_TV, sources_R, labels_R, coefficients_CR)
-    width = slice_width or tiles.choose_slice_width(path, hidden_RH, weight_VH.shape[0])
-    d_hidden_RH, d_weight_VH = _sum_slices(write, hidden_RH, weight_VH, width, wanted, group)
+    vocabulary = weight_VH.shape[0]
+    if slice_width:
+        parts = slices.uniform(vocabulary, slice_width)
+    else:
+        parts = slices.cut(path, hidden_RH, vocabulary, weight_wanted=wanted.weight)
+    d_hidden_RH, d_weight_VH = _sum_slices(write, hidden_RH, weight_VH, tuple(parts), wanted, group)
     total = hidden_TH.shape[0]
     return None if d_hidden_RH is None else chosen.put(d_hidden_RH, total), d_weight_VH

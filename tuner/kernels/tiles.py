@@ -13,11 +13,10 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from tuner.units import KIB, MIB
+from tuner.units import KIB
 
 READ_BLOCK = 4096  # logits that a program reads at a time
 MAX_SPLITS = 512  # of the vocabulary: what one program of the merging kernel holds
-SLICE_BYTES = 304 * MIB  # of the gradient of the logits
 
 
 class Path(Enum):
@@ -167,32 +166,3 @@ def padded(columns: int, dtype: torch.dtype) -> int:
     """Columns with which each row of a contiguous matrix begins at a multiple of 16 bytes."""
     per_line = 16 // dtype.itemsize
     return -(-columns // per_line) * per_line
-
-
-def choose_slice_width(path: Path, hidden_TH: Tensor, vocabulary: int) -> int:
-    """Vocabulary entries of one slice of the backward pass: at most ``SLICE_BYTES``, in whole waves.
-
-    Between the widest and half of it, the width whose tiles leave the fewest programs idle, in the
-    recomputed logits and in the gradient of the weight, whose tiles are as large. The gradient of the hidden
-    states has the same tiles for every width.
-    """
-    tile, (rows, hidden) = choose_tile(path, hidden_TH), hidden_TH.shape
-    column_tiles = -(-vocabulary // tile.columns)
-    row_tiles, depth_tiles = -(-rows // tile.rows), -(-hidden // tile.rows)
-    most = max(1, SLICE_BYTES // (hidden_TH.element_size() * rows * tile.columns))
-    if most >= column_tiles:
-        return vocabulary
-
-    def cost(tiles: int) -> int:
-        """Time of all waves: that of a wave grows with what a tile sums over."""
-        whole, rest = divmod(column_tiles, tiles)
-        return sum(
-            count * (_waves(row_tiles * width, tile) * hidden + _waves(depth_tiles * width, tile) * rows)
-            for count, width in ((whole, tiles), (1, rest))
-        )
-
-    return tile.columns * min(range(most, most // 2, -1), key=cost)
-
-
-def _waves(tiles: int, tile: Tile) -> int:
-    return -(-tiles // tile.programs)
