@@ -73,6 +73,10 @@ class Scaling(Enum):
     COPY = "copy"
 
 
+#: Tokens of a chunk where the entropy is computed in chunks: verl's default, fixed until it had a key.
+ENTROPY_CHUNK_TOKENS = 2048
+
+
 class Checkpointing(Enum):
     """Which activations are recomputed in the backward pass."""
 

@@ -16,9 +16,10 @@ from torch import Tensor
 from tuner.kernels import Mode
 from tuner.kernels.benchmark import command, hard_logits, measure, outcome, rivals
 from tuner.kernels.benchmark.__main__ import main
-from tuner.kernels.benchmark.heads import HEADS, Head, Rounding, own_head
+from tuner.kernels.benchmark.exact import exact_results
+from tuner.kernels.benchmark.heads import EXACT_LIMITS, HEADS, Head, Rounding, own_head, policy_loss_head
 from tuner.kernels.benchmark.outcome import Settings
-from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
 from tuner.kernels.benchmark.progress import Steps
 from tuner.kernels.benchmark.report import (
     Family,
@@ -145,6 +146,29 @@ def test_the_ratio_to_verls_kernel() -> None:
     assert ours is not None and ours.over_verl_triton is not None
     assert verl.over_verl_triton.both == 1
     assert ours.over_verl_triton.both == verl.both.median_ms / ours.both.median_ms
+
+
+@pytest.mark.usefixtures("_small_burst")
+def test_steady_work_comes_before_every_timed_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(measure, "warm_up", lambda device: lambda: events.append(f"{device} warm"))
+
+    def clock(run: Callable[[], object]) -> float:
+        events.append("timed")
+        return wall_clock(run)
+
+    timed = replace(settings(), clock=clock)
+    measure.measure(SHAPE, [OURS], timed, quiet_steps())
+    assert events and events == ["cpu warm", "timed"] * (len(events) // 2)
+
+
+def test_the_loss_is_judged_by_its_addends() -> None:
+    head = policy_loss_head()
+    limits = measured(head)[head.name].limits
+    problem = with_policy(random_problem(SHAPE, device="cpu", dtype=settings().dtype))
+    slopes = exact_results(problem, Task.POLICY_LOSS).loss_slopes
+    assert limits["loss"] == pytest.approx(sum(slope * limits[name] for name, slope in slopes.items()))
+    assert limits["loss"] > EXACT_LIMITS["loss"]
 
 
 def test_heads_that_do_not_fit_or_fail_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,26 @@
 """What the benchmark is made of: its truth, its limits, its rounds, and how it finds rivals."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
 from math import sqrt
 from pathlib import Path
 from time import perf_counter
 
 import pytest
 import torch
+from rich.console import Console
+from torch import Tensor
 
-from tuner.kernels.benchmark import rivals
+from tuner.kernels import Mode
+from tuner.kernels.benchmark import hard_logits, rivals
+from tuner.kernels.benchmark.adversarial import adversarial_problem, error_limits, product_errors
 from tuner.kernels.benchmark.exact import exact_results, objective
-from tuner.kernels.benchmark.heads import Head, Rounding
+from tuner.kernels.benchmark.heads import EXACT_LIMITS, Head, Rounding, own_head
+from tuner.kernels.benchmark.outcome import Settings
 from tuner.kernels.benchmark.problem import Problem, Shape, random_problem, with_policy
-from tuner.kernels.benchmark.report import (
-    Task,
-)
+from tuner.kernels.benchmark.progress import Steps
+from tuner.kernels.benchmark.report import Family, Status, Task
 from tuner.kernels.benchmark.rivals import Missing, import_below
 from tuner.kernels.benchmark.timing import interleaved
 
@@ -62,6 +68,69 @@ def test_sums_in_16_bits_are_as_far_off_as_the_limit_says(count: int) -> None:
     assert 0.8 < error / (factor * once) < 1.1
 
 
+@pytest.mark.parametrize("name", ["log_probs", "entropy"])
+def test_a_loss_moves_by_its_slope_where_the_error_is_along_it(name: str) -> None:
+    problem = with_policy(random_problem(SHAPE, device="cpu", dtype=torch.float64))
+    exact = exact_results(problem, Task.POLICY_LOSS)
+    outputs = {"log_probs": exact.log_probs, "entropy": exact.entropy}
+    leaves = [value.clone().requires_grad_() for value in outputs.values() if value is not None]
+    value = objective(Task.POLICY_LOSS, problem, *leaves)
+    value.backward()
+    moved = dict(zip(outputs, leaves, strict=True))[name]
+    assert moved.grad is not None
+    error = 1e-6 * moved.detach().norm() * moved.grad / moved.grad.norm()
+    with torch.no_grad():
+        moved += error
+        change = objective(Task.POLICY_LOSS, problem, *leaves) / value - 1
+    assert abs(float(change)) == pytest.approx(1e-6 * exact.loss_slopes[name], rel=1e-3)
+
+
+def test_a_loss_may_be_as_far_off_as_its_addends() -> None:
+    rounded = {"log_probs": 4e-4, "entropy": 2e-4, "loss": 1e-9}
+
+    def limits(slopes: dict[str, float]) -> dict[str, float]:
+        rounding = Rounding(logits=True)
+        return rounding.limits(SHAPE, rounded, unit=1e-3, slack=1.0, loss_slopes=slopes)
+
+    found = limits({"log_probs": 5.0, "entropy": 0.5})
+    assert found["loss"] == pytest.approx(5.0 * found["log_probs"] + 0.5 * found["entropy"])
+    assert found["log_probs"] == pytest.approx(1.01 * 4e-4)
+    # Never less than what a loss in float32 is given.
+    assert limits({"log_probs": 1e-4, "entropy": 1e-4})["loss"] == EXACT_LIMITS["loss"] == limits({})["loss"]
+
+
+@pytest.mark.parametrize("output", [0, 1], ids=["log_probs", "entropy"])
+@pytest.mark.parametrize(
+    ("family", "share", "status"),
+    [
+        (Family.OURS, 0.9, Status.RIGHT),
+        (Family.OURS, 1.1, Status.WRONG),
+        (Family.RIVAL, 1.1, Status.RIGHT),
+        (Family.RIVAL, 1.4, Status.WRONG),
+    ],
+)
+def test_hard_logits_allow_what_float32_logits_bring(
+    output: int, family: Family, share: float, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hard_logits, "CASES", ["near +300"])
+    settings = Settings.of("cpu", 1)
+    problem = adversarial_problem("near +300", SHAPE, device="cpu", dtype=settings.dtype)
+    exact = exact_results(problem)
+    name = ("log_probs", "entropy")[output]
+    limit = error_limits(product_errors(problem, exact), SHAPE.vocabulary)[name]
+    ours = own_head(Mode.RECOMPUTE)
+
+    def off(given: Problem) -> tuple[Tensor, ...]:
+        found = list(ours.run(given))
+        wanted = exact.present()[name] + share * limit
+        found[output] = found[output] + (wanted - found[output].detach())
+        return tuple(found)
+
+    head = replace(ours, family=family, run=off)
+    (one,) = hard_logits.measure_hard_logits([SHAPE], [head], settings, Steps(9, Console(file=StringIO())))
+    assert (one.status, one.reason) == (status, "" if status is Status.RIGHT else f"off: {name}")
+
+
 def test_slow_calls_take_part_in_fewer_rounds_and_the_order_changes() -> None:
     calls: list[str] = []
     milliseconds = {"fast": 1.0, "slow": 260.0, "slowest": 2000.0, "other": 1.0}
@@ -87,6 +156,21 @@ def test_slow_calls_take_part_in_fewer_rounds_and_the_order_changes() -> None:
         ("fast", "other"),
         ("other", "fast"),
     }
+
+
+def test_what_comes_before_a_call_is_run_each_time_and_not_timed() -> None:
+    done: list[str] = []
+
+    def clock(call: Callable[[], object]) -> float:
+        first = len(done)
+        call()
+        return float(len(done) - first)
+
+    runs = {name: lambda name=name: done.append(name) for name in ("one", "other")}
+    found = interleaved(runs, 4, clock=clock, before=lambda: done.append("before"))
+    assert done[::2] == ["before"] * 10  # two calls in the round that does not count and in each of four
+    assert sorted(done[1::2]) == ["one"] * 5 + ["other"] * 5
+    assert {timed.most_ms for timed in found.values()} == {1.0}
 
 
 def test_a_module_below_a_package_that_cannot_be_imported(

@@ -11,6 +11,7 @@ from tuner.models import find_model, has_token_classification
 from tuner.trainers.verl.lora import ALL_LINEAR, adapter_parameters
 from tuner.units import GIB
 from tuner.workload import (
+    ENTROPY_CHUNK_TOKENS,
     Actor,
     Backend,
     Batch,
@@ -33,7 +34,6 @@ from tuner.workload import (
 
 _GPU = "h200"  # what PyTorch's allocator hands out does not depend on the card
 _HEADS = {None: HeadKind.LOGITS, "torch": HeadKind.FUSED_TORCH, "triton": HeadKind.FUSED_TRITON}
-_CHUNK_TOKENS = 2048  # verl's default
 
 
 def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload:
@@ -98,6 +98,7 @@ def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
         optimizer_dtype=stored,
         checkpointing=Checkpointing.FULL if case.gradient_checkpointing else Checkpointing.NONE,
         packed=True,
+        fused_layers=case.use_liger,
         activation_offload=case.activation_offload,
         param_offload=case.param_offload,
         optimizer_offload=case.optimizer_offload,
@@ -124,7 +125,7 @@ def _head(case: MeasuredCase) -> OutputHead:
     return OutputHead(
         kind=_HEADS[case.fused_kernels],
         compiled=case.use_torch_compile,
-        chunk_tokens=_CHUNK_TOKENS if case.entropy_chunking else None,
+        chunk_tokens=ENTROPY_CHUNK_TOKENS if case.entropy_chunking else None,
         checkpointed=case.entropy_checkpointing,
         scaling=Scaling.NONE if case.temperature == 1.0 else Scaling.COPY,
     )

@@ -46,6 +46,12 @@ def operands(hidden_TH: Tensor, weight_VH: Tensor, tile: Tile) -> tuple[Any, Any
     return descriptor(hidden_TH, half), descriptor(weight_VH, (tile.columns, tile.depth))
 
 
+@gluon.constexpr_function
+def logits_layout(columns):
+    """How a group's four warps hold half a tile of logits: as their products leave them."""
+    return gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, columns, 16])
+
+
 @gluon.jit
 def item_position(item, row_tiles, S, GROUP: gl.constexpr):
     """Row tile and split of an item: GROUP row tiles take their turn with each split."""

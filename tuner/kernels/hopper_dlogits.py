@@ -13,7 +13,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma
 
 from tuner.kernels import hopper
-from tuner.kernels.hopper import item_position, load_tiles, multiply, new_ring
+from tuner.kernels.hopper import item_position, load_tiles, logits_layout, multiply, new_ring
 from tuner.kernels.tiles import Tile
 
 
@@ -35,9 +35,7 @@ def _half_gradient(
     STAGES: gl.constexpr,
     GROUP: gl.constexpr,
 ):
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, COLUMNS, 16]
-    )
+    LAYOUT: gl.constexpr = logits_layout(COLUMNS)
     OF_ROWS: gl.constexpr = gl.SliceLayout(1, LAYOUT)
     OF_COLUMNS: gl.constexpr = gl.SliceLayout(0, LAYOUT)
     steps, row_tiles, column_tiles, _, _, start = sizes

@@ -12,11 +12,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma
 
 from tuner.kernels import hopper
-from tuner.kernels.hopper import item_position, load_tiles, multiply, new_ring
+from tuner.kernels.hopper import item_position, load_tiles, logits_layout, multiply, new_ring
+from tuner.kernels.statistics import LOG2E, LOWEST
 from tuner.kernels.tiles import Split, Tile
-
-_LOG2E = gl.constexpr(1.4426950408889634)
-_LOWEST = gl.constexpr(-1.0e30)
 
 
 @gluon.jit
@@ -55,9 +53,7 @@ def _half_statistics(
     STAGES: gl.constexpr,
     GROUP: gl.constexpr,
 ):
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, COLUMNS, 16]
-    )
+    LAYOUT: gl.constexpr = logits_layout(COLUMNS)
     OF_ROWS: gl.constexpr = gl.SliceLayout(1, LAYOUT)
     OF_COLUMNS: gl.constexpr = gl.SliceLayout(0, LAYOUT)
     steps, row_tiles, S, split_tiles, column_tiles, _ = sizes
@@ -71,8 +67,8 @@ def _half_statistics(
         rows = first_row + gl.arange(0, ROWS // 2, layout=OF_ROWS)
         valid = rows < T
         label = gl.load(labels + rows, mask=valid, other=-1)
-        scale = gl.load(inverse_temperature + rows, mask=valid, other=1.0) * _LOG2E
-        maximum = gl.full([ROWS // 2], _LOWEST, gl.float32, layout=OF_ROWS)
+        scale = gl.load(inverse_temperature + rows, mask=valid, other=1.0) * LOG2E
+        maximum = gl.full([ROWS // 2], LOWEST, gl.float32, layout=OF_ROWS)
         total = gl.full([ROWS // 2], 0.0, gl.float32, layout=OF_ROWS)
         weighted = gl.full([ROWS // 2], 0.0, gl.float32, layout=OF_ROWS)
         label_logit = gl.full([ROWS // 2], 0.0, gl.float32, layout=OF_ROWS)
@@ -91,7 +87,7 @@ def _half_statistics(
             # Branches, not masks: one tile in hundreds ends the vocabulary or has a label in it.
             entries = first + gl.arange(0, COLUMNS, layout=OF_COLUMNS)
             if first + COLUMNS > V:
-                logits = gl.where((entries < V)[None, :], logits, _LOWEST)
+                logits = gl.where((entries < V)[None, :], logits, LOWEST)
             maximum, total, weighted = _add_tile(maximum, total, weighted, logits, scale)
             here = (label >= first) & (label < first + COLUMNS)
             if gl.max(here.to(gl.int32), 0) > 0:

@@ -16,7 +16,16 @@ from tuner.rules import _passes
 from tuner.rules._rollout import least_fraction
 from tuner.rules.case import Case
 from tuner.units import MIB
-from tuner.workload import Backend, Checkpointing, Engine, HeadKind, Phase, RolloutEngine, Workload
+from tuner.workload import (
+    ENTROPY_CHUNK_TOKENS,
+    Backend,
+    Checkpointing,
+    Engine,
+    HeadKind,
+    Phase,
+    RolloutEngine,
+    Workload,
+)
 
 Cure = Callable[[Workload, Phase], Workload]
 
@@ -134,7 +143,7 @@ def entropy_in_chunks(workload: Workload, phase: Phase) -> Workload:
         return workload
     if actor.update.entropy:  # chunks are views of one tensor that each backward step changes in place
         return workload
-    return with_head(workload, chunk_tokens=2048)
+    return with_head(workload, chunk_tokens=ENTROPY_CHUNK_TOKENS)
 
 
 def head_fused(workload: Workload, phase: Phase) -> Workload:

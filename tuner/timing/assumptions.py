@@ -18,13 +18,15 @@ MEAN_RESPONSE_SHARE = 0.5
 # -- rates of a GPU ---------------------------------------------------------------------------
 
 #: Share of the dense peak that products of a model's shapes reach. Between 0.60 (layers of small
-#: models) and 0.80 (788 of 989 TFLOP/s at 8192 x 8192 x 8192, measured); 682 TFLOP/s, a share
-#: of 0.69, were measured for an output projection of 152,064 columns.
+#: models) and 0.80 (788 of 989 TFLOP/s at 8192 x 8192 x 8192 in a short burst, which the card's limit
+#: of power does not hold back yet, measured); 682 TFLOP/s, a share of 0.69, were measured for an
+#: output projection of 152,064 columns.
 PRODUCT_SHARE = 0.70
 
 #: Share of the dense peak that large products of random matrices reach for a second on end, held back by the
-#: card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192, measured on an H200 (2026-11-22). Where a
-#: profile has this rate of a card, all shares of the peak are taken of it over this one.
+#: card's limit of power: 690 of 989 TFLOP/s for the same 8192 x 8192 x 8192 as above, measured on an H200
+#: after half a second of warm-up (2026-11-22). ``tuner validate`` measures this rate and not the burst;
+#: where a profile has it, all shares of the peak are taken of it over this one.
 LARGE_PRODUCT_SHARE = 0.70
 
 #: Share of the dense peak that the attention kernel reaches. Between 0.35 (FlashAttention-2 on

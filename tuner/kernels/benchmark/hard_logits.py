@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
-
 from tuner.kernels.benchmark.adversarial import (
     CASES,
     OFFSET,
@@ -41,19 +39,18 @@ class _Truth:
     rounded: Results
     of_product: Mapping[str, float]  # the errors that float32 logits alone bring
 
-    def limits(self, head: Head, shape: Shape, unit: float) -> dict[str, float]:
+    def limits(self, head: Head, problem: Problem) -> dict[str, float]:
         """Absolute for log-probability and entropy, relative for gradients."""
         like = self.rounded if head.rounding.logits else self.float32
         found = {name: TIMES_TORCH * error for name, error in like.worst(self.exact).items()}
         if not head.rounding.logits:
-            least = error_limits(self.of_product, shape.vocabulary)
-            slack = 1.0 if head.family is Family.OURS else SLACK
-            found = {name: slack * least[name] for name in found}
+            least = error_limits(self.of_product, problem.shape.vocabulary)
+            found = {name: head.slack * least[name] for name in found}
         for name in head.rounding.outputs:
-            found[name] += unit * _largest(self.exact, name)
+            found[name] += problem.unit * _largest(self.exact, name)
         relative = gradient_errors(like, self.exact)
         for name, error in relative.items():
-            found[name] = SLACK * max(EXACT_LIMITS[name], error) * head.rounding.of_sums(name, shape)
+            found[name] = SLACK * max(EXACT_LIMITS[name], error) * head.rounding.of_sums(name, problem.shape)
         return found
 
 
@@ -117,7 +114,7 @@ def _one(head: Head, problem: Problem, truth: _Truth, case: str) -> AdversarialR
 def _numbers(head: Head, problem: Problem, truth: _Truth, found: Found) -> None:
     results = head.both(problem)
     found.errors = results.worst(truth.exact) | gradient_errors(results, truth.exact)
-    found.limits = truth.limits(head, problem.shape, torch.finfo(problem.hidden_TH.dtype).eps / 2)
+    found.limits = truth.limits(head, problem)
     infinite = [name for name, value in results.present().items() if not bool(value.isfinite().all())]
     off = [name for name, error in found.errors.items() if not error <= found.limits[name]]
     if infinite:

@@ -119,6 +119,17 @@ class Head:
     version: str | None = None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
 
+    @property
+    def slack(self) -> float:
+        """Factor on the limits of its errors: 1 for this package's own heads."""
+        return 1.0 if self.family is Family.OURS else SLACK
+
+    def limits(self, problem: Problem, exact: Results, rounded: Mapping[str, float]) -> dict[str, float]:
+        """The largest error of each result with which it is right, see :meth:`Rounding.limits`."""
+        return self.rounding.limits(
+            problem.shape, rounded, unit=problem.unit, slack=self.slack, loss_slopes=exact.loss_slopes
+        )
+
     def forward(self, problem: Problem) -> tuple[Tensor, ...]:
         """Without gradients."""
         with torch.no_grad(), self.within():

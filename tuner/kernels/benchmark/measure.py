@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
-from tuner.kernels.benchmark.heads import SLACK, Head
+from tuner.kernels.benchmark.heads import Head
 from tuner.kernels.benchmark.outcome import (
     Found,
     Settings,
@@ -82,13 +82,7 @@ class _Measurement:
         if self.settings.clock is not None:
             found.first_call = Passes(forward=forward_s, both=both_s)
         found.errors = first.errors(truth.exact)
-        found.limits = head.rounding.limits(
-            self.shape,
-            truth.rounded,
-            unit=torch.finfo(self.settings.dtype).eps / 2,
-            slack=1.0 if head.family is Family.OURS else SLACK,
-            loss_slopes=truth.exact.loss_slopes,
-        )
+        found.limits = head.limits(self.problem, truth.exact, truth.rounded)
         second = head.both(self.problem).present()
         found.same_bits = all(torch.equal(value, second[name]) for name, value in first.present().items())
         wrong = wrong_results(first, found.errors, found.limits)

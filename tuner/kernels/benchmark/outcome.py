@@ -64,7 +64,12 @@ class Found:
             self.fail(Status.SKIPPED, "out of memory")
             torch.cuda.empty_cache()
         else:
-            self.fail(Status.FAILED, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            self.fail(Status.FAILED, in_a_line(error))
+
+
+def in_a_line(error: Exception) -> str:
+    """What an error says, in one line that is no longer than a table bears."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def attempt(run: Callable[[], None], found: "Found") -> None:

@@ -81,6 +81,11 @@ class Problem:
             tokens=self.hidden_TH.shape[0], hidden=self.hidden_TH.shape[1], vocabulary=self.weight_VH.shape[0]
         )
 
+    @property
+    def unit(self) -> float:
+        """Largest relative error of one rounding to the dtype of hidden states and weight."""
+        return torch.finfo(self.hidden_TH.dtype).eps / 2
+
     def chunks(self) -> Iterator[slice]:
         """Rows in parts."""
         for start in range(0, self.hidden_TH.shape[0], CHUNK):

@@ -23,10 +23,14 @@ from tuner.units import GIB
 
 WIDTH = 80
 _NONE = "-"
-_ERRORS = ("log_probs", "entropy", "loss", "d_hidden", "d_weight")
-_ERROR_TITLES = ("Log-prob", "Entropy", "Loss", "dHidden", "dWeight")
-
-_HARD_TITLES = ("Log-prob", "Entropy", "dHidden", "dWeight")
+_TITLES = {
+    "log_probs": "Log-prob",
+    "entropy": "Entropy",
+    "loss": "Loss",
+    "d_hidden": "dHidden",
+    "d_weight": "dWeight",
+}
+_HARD_TITLES = {name: title for name, title in _TITLES.items() if name != "loss"}
 
 Cell = Callable[[HeadReport], str]
 
@@ -100,8 +104,8 @@ def shape_tables(shape: ShapeReport) -> RenderableType:
     title = f"{shape.tokens:,} tokens, hidden {shape.hidden:,}, vocabulary {shape.vocabulary:,}"
     speed = _table(title, _SPEED_COLUMNS)
     _fill(speed, measured, list(_SPEED_COLUMNS.values()))
-    accuracy = _table("Error against float64, relative norm", [*_ERROR_TITLES, "First s"])
-    _fill(accuracy, measured, [*(_error(name) for name in _ERRORS), _first_call])
+    accuracy = _table("Error against float64, relative norm", [*_TITLES.values(), "First s"])
+    _fill(accuracy, measured, [*(_error(name) for name in _TITLES), _first_call])
     products = ", ".join(f"{name} {times.median_ms:.2f}" for name, times in shape.products.items())
     notes = [_line(f"Matrix products alone, ms: {products}")] if products else []
     verdicts = dict.fromkeys(_verdict(head) for head in shape.heads if head.reason)
@@ -140,7 +144,8 @@ def adversarial_tables(found: Sequence[AdversarialReport]) -> RenderableType:
     """One table for each vocabulary: of each head the worst over all cases, and where it is wrong."""
     tables: list[RenderableType] = []
     for vocabulary in dict.fromkeys(one.vocabulary for one in found):
-        table = _table(f"Logits that break kernels, vocabulary {vocabulary:,}: worst errors", _HARD_TITLES)
+        title = f"Logits that break kernels, vocabulary {vocabulary:,}: worst errors"
+        table = _table(title, _HARD_TITLES.values())
         table.add_column("Wrong with logits")
         rows = [one for one in found if one.vocabulary == vocabulary]
         for head in dict.fromkeys(one.head for one in rows):
@@ -158,5 +163,4 @@ def _add_hard_row(table: Table, cases: Sequence[AdversarialReport]) -> None:
 
     wrong = ", ".join(one.case for one in cases if one.status is not Status.RIGHT)
     style = "bold" if cases[0].family is Family.OURS else ""
-    names = ("log_probs", "entropy", "d_hidden", "d_weight")
-    table.add_row(Text(cases[0].head, style=style), *(worst(name) for name in names), wrong or _NONE)
+    table.add_row(Text(cases[0].head, style=style), *(worst(name) for name in _HARD_TITLES), wrong or _NONE)

@@ -15,11 +15,10 @@ from torch.nn import functional
 from tuner.kernels.comparison.entropies import entropy_function
 from tuner.kernels.comparison.fused import fused_in_torch
 from tuner.kernels.comparison.log_probs import by_kernel, row_by_row
-from tuner.workload import HeadKind, OutputHead, Scaling
+from tuner.workload import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 
 __all__ = ["HEADS", "IMPLEMENTATIONS", "Implementation", "verl_log_prob_and_entropy"]
 
-CHUNK_TOKENS = 2048  # verl's default for the entropy in chunks
 LOWEST_TEMPERATURE = 1e-8  # of a tensor's; verl clamps it
 
 
@@ -125,10 +124,10 @@ HEADS = MappingProxyType(
     {
         "eager": _eager(),
         "eager, checkpointed": _eager(checkpointed=True),
-        "eager, chunked": _eager(chunk=CHUNK_TOKENS),
-        "eager, chunked, checkpointed": _eager(chunk=CHUNK_TOKENS, checkpointed=True),
+        "eager, chunked": _eager(chunk=ENTROPY_CHUNK_TOKENS),
+        "eager, chunked, checkpointed": _eager(chunk=ENTROPY_CHUNK_TOKENS, checkpointed=True),
         "compiled": OutputHead(kind=HeadKind.LOGITS),
-        "compiled, chunked": OutputHead(kind=HeadKind.LOGITS, chunk_tokens=CHUNK_TOKENS),
+        "compiled, chunked": OutputHead(kind=HeadKind.LOGITS, chunk_tokens=ENTROPY_CHUNK_TOKENS),
         "compiled, temperature copies": OutputHead(kind=HeadKind.LOGITS, scaling=Scaling.COPY),
         "compiled, temperature in place": OutputHead(kind=HeadKind.LOGITS, scaling=Scaling.IN_PLACE),
         "fused, torch": OutputHead(kind=HeadKind.FUSED_TORCH),

@@ -3,11 +3,10 @@
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.source import Source
-from tuner.workload import Backend, Engine, HeadKind, OutputHead, Scaling
+from tuner.workload import ENTROPY_CHUNK_TOKENS, Backend, Engine, HeadKind, OutputHead, Scaling
 
 _KINDS = {"torch": HeadKind.FUSED_TORCH, "triton": HeadKind.FUSED_TRITON, "liger": HeadKind.FUSED_LIGER}
 _TRANSFORMED_LOGITS = ("gemma2", "cohere", "cohere2", "granite", "granitemoe", "minicpm", "minicpm3")
-_CHUNK_TOKENS = 2048  # fixed until entropy_from_logits_chunk_size came
 
 
 def read_head(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
@@ -64,8 +63,8 @@ def _chunk(source: Source, checkpointed: bool) -> int | None:
     if not source.flag("actor.entropy_chunking"):
         return None
     if checkpointed:  # the size is not forwarded through the checkpoint
-        return _CHUNK_TOKENS
-    return source.integer("actor.fsdp.entropy_from_logits_chunk_size", default=_CHUNK_TOKENS)
+        return ENTROPY_CHUNK_TOKENS
+    return source.integer("actor.fsdp.entropy_from_logits_chunk_size", default=ENTROPY_CHUNK_TOKENS)
 
 
 def _scaling(source: Source) -> Scaling:
@@ -83,7 +82,7 @@ def _megatron(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
     """Megatron's vocabulary-parallel head: float32 logits, an eager entropy, Triton when fused."""
     fused = source.flag("model.fused_head") and source.since("0.5.0") and engine.packed
     chunked = source.flag("actor.megatron.entropy_from_logits_with_chunking")
-    size = source.integer("actor.megatron.entropy_from_logits_chunk_size", default=_CHUNK_TOKENS)
+    size = source.integer("actor.megatron.entropy_from_logits_chunk_size", default=ENTROPY_CHUNK_TOKENS)
     source.number("rollout.temperature", default=1.0)
     return OutputHead(
         kind=HeadKind.FUSED_TRITON if fused else HeadKind.LOGITS,
