@@ -93,7 +93,7 @@ def test_logits_are_solved_for_their_tokens(tokens: int, float32: bool) -> None:
     assert found is not None and found.tokens is not None
     assert found.low_tokens is not None and found.high_tokens is not None
     assert found.low_tokens <= tokens <= found.high_tokens
-    assert abs(found.tokens - tokens) <= 24  # 12.24 MiB between 0.29 MiB a token
+    assert abs(found.tokens - tokens) <= 25  # 5.12 MiB of rounding and a block of 2 MiB, 0.29 MiB a token
     assert found.high_tokens - found.low_tokens <= 43
 
 

@@ -18,13 +18,13 @@ def _static(sequences: int) -> Workload:
 def test_a_job_that_fits_fits_at_full_length() -> None:
     workload = _static(1)
     assert memory.estimate(workload).fits()
-    assert mean_tokens_that_fit(workload, shortest=0.1) == workload.batch.sequence_tokens
+    assert mean_tokens_that_fit([workload], shortest=0.1) == workload.batch.sequence_tokens
 
 
 def test_the_limit_fits_and_a_little_more_does_not() -> None:
     workload = _static(16)
     assert not memory.estimate(workload).fits()
-    tokens = mean_tokens_that_fit(workload, shortest=0.05)
+    tokens = mean_tokens_that_fit([workload], shortest=0.05)
     assert tokens is not None and 0 < tokens < workload.batch.sequence_tokens
 
     def at(mean: float) -> bool:
@@ -42,4 +42,4 @@ def test_length_does_not_decide_when_the_states_alone_do_not_fit() -> None:
     workload = _static(1)
     engine = workload.actor.engine
     alone = replace(engine.parallel, gpus=1, shard=1)
-    assert mean_tokens_that_fit(workload.with_actor_engine(parallel=alone), shortest=0.05) is None
+    assert mean_tokens_that_fit([workload.with_actor_engine(parallel=alone)], shortest=0.05) is None

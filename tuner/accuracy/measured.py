@@ -61,6 +61,7 @@ class MeasuredCase(_Model):
     fused_kernels: Annotated[
         Literal["torch", "triton"] | None, Field(description="of the output head; null without")
     ] = None
+    use_liger: Annotated[bool, Field(description="Liger's layers in the place of transformers'")] = False
     calculate_entropy: bool
     entropy_chunking: bool = False
     entropy_checkpointing: bool = False

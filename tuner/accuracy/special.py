@@ -25,6 +25,7 @@ _SWITCHES = (
     "forward_prefetch",
     "optimizer_offload",
     "param_offload",
+    "use_liger",
 )
 
 

@@ -43,13 +43,39 @@ def norm_saved_bytes(model: ModelShape, engine: Engine) -> int:
     return (_FLOAT32 + normalised) * model.hidden + _FLOAT32
 
 
+def norms_saved_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""All normalisations of one layer over the hidden width.
+
+    .. math:: n \cdot \text{norm}
+
+    Liger's kernel keeps the layer's input in the first of them, which checkpointing keeps anyway:
+    :math:`b H` less, see :func:`input_kept_twice_bytes`.
+
+    Source: :func:`norm_saved_bytes`.
+    """
+    return model.norms_per_layer * norm_saved_bytes(model, engine) - input_kept_twice_bytes(model, engine)
+
+
+def input_kept_twice_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""A layer's input, :math:`b H`, where Liger's first norm and checkpointing keep the same tensor.
+
+    0 without either of them, and where the layer's first block is not preceded by a norm (OLMo 2).
+
+    Source: Liger ``ops/rms_norm.py``; torch ``utils/checkpoint.py``.
+    """
+    full = engine.checkpointing is Checkpointing.FULL
+    if not (engine.fused_layers and full and layer_traits(model.architecture).norms_before):
+        return 0
+    return layer_input_bytes(model, engine)
+
+
 def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     r"""Everything one decoder layer saves per token when nothing is recomputed.
 
     .. math:: n \cdot \text{norm} + \text{attention} + \text{MLP}
 
     The layer's input and output are not counted; with Liger, whose first norm keeps it, the input
-    is. Of a traced model, what was counted.
+    is, unless checkpointing keeps it. Of a traced model, what was counted.
 
     Source: transformers ``LlamaDecoderLayer``, ``Gemma2DecoderLayer``, ``Glm4DecoderLayer``.
     """
@@ -61,8 +87,7 @@ def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
         if model.is_linear(layer)
         else attention_saved_bytes(model, engine)
     )
-    norms = model.norms_per_layer * norm_saved_bytes(model, engine)
-    return norms + mixer + mlp_saved_bytes(model, engine, layer)
+    return norms_saved_bytes(model, engine) + mixer + mlp_saved_bytes(model, engine, layer)
 
 
 def layer_evidence(model: ModelShape) -> Evidence:

@@ -55,7 +55,8 @@ def latent_attention_saved_bytes(model: ModelShape, engine: Engine, latent: Late
     Queries, keys expanded to all heads, values padded to their width :math:`d_n + d_r`, the
     attention's output of that width, and its first :math:`d_v` columns of each head copied for the
     output projection. Each compressed vector (:math:`r_k`, and :math:`r_q` where queries are
-    compressed) is normalised as the residual stream is, its output saved.
+    compressed) is normalised as the residual stream is, its output saved; with Liger
+    :math:`2 b r + 4`.
 
     Source: transformers ``DeepseekV3Attention``, ``integrations/flash_attention.py``.
     """
@@ -65,7 +66,8 @@ def latent_attention_saved_bytes(model: ModelShape, engine: Engine, latent: Late
     saved = compute * (model.hidden + 4 * query + sliced) + _FLOAT32 * model.heads
     ranks = [latent.kv_lora_rank] if latent.q_lora_rank is None else [latent.kv_lora_rank, latent.q_lora_rank]
     normalised = compute if engine.lora is None else 0
-    compressed = sum((_FLOAT32 + normalised + compute) * rank + _FLOAT32 for rank in ranks)
+    norm = compute if engine.fused_layers else _FLOAT32 + normalised
+    compressed = sum((norm + compute) * rank + _FLOAT32 for rank in ranks)
     projections = 3 + len(ranks)
     return saved + compressed + redistribution_saved_bytes(model, engine) + adapter_bytes(engine, projections)
 
@@ -78,14 +80,16 @@ def query_key_norm_saved_bytes(model: ModelShape, engine: Engine) -> int:
     Float32 copies of the inputs, the normalised values, and one scale per head (OLMo 2: one of all
     query heads and one of all key heads). Where the weight multiplies in float32 (Gemma, OLMo) the
     normalised values are, too: :math:`8 (Q + K)`. Under adapters the weights are frozen and only
-    the copies are kept; Liger's kernel keeps the inputs in the compute dtype, :math:`b (Q + K)`.
+    the copies are kept; Liger's kernel, which OLMo does not get here, keeps the inputs in the
+    compute dtype, :math:`b (Q + K)`.
 
-    Source: transformers ``Qwen3RMSNorm``, ``Gemma3RMSNorm``, ``Olmo2RMSNorm``.
+    Source: transformers ``Qwen3RMSNorm``, ``Gemma3RMSNorm``, ``Olmo2RMSNorm``; Liger
+    ``transformers/monkey_patch.py`` (``apply_liger_kernel_to_olmo2``).
     """
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
     width = (model.heads + model.kv_heads) * model.head_dim
     scales = 2 if model.qk_norm is QueryKeyNorm.FULL else model.heads + model.kv_heads
-    if engine.fused_layers:
+    if engine.fused_layers and model.qk_norm is not QueryKeyNorm.FULL:
         each = compute
     elif engine.lora is not None:
         each = _FLOAT32
@@ -169,7 +173,7 @@ def attention_forward_bytes(model: ModelShape, engine: Engine) -> int:
     if traits.copied_heads:
         copied = before + compute * (4 * query + 5 * key) + _FLOAT32 * model.heads
         needed = max(needed, copied)
-    if traits.float32_rotary:
+    if traits.float32_rotary and not engine.fused_layers:
         needed = max(needed, compute * (query + 2 * key) + _FLOAT32 * (query + 3 * key))
     if model.qk_norm is not QueryKeyNorm.NONE:
         others = 2 * key if traits.norms_heads_last else 0

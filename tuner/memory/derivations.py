@@ -98,9 +98,9 @@ def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Part, ...]]:
 
 def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:
     mixer = linear_attention_saved_bytes if model.is_linear(layer) else attention_saved_bytes
-    norms = model.norms_per_layer * activations.norm_saved_bytes(model, engine)
+    norms = activations.norms_saved_bytes(model, engine)
     return (
-        Part(name="norms", derivation=derivation(norms), source="memory.activations.norm_saved_bytes"),
+        Part(name="norms", derivation=derivation(norms), source="memory.activations.norms_saved_bytes"),
         Part(
             name="attention",
             derivation=derivation(mixer(model, engine)),

@@ -27,6 +27,7 @@ class LayerTraits:
     router_copies_input: bool = False  # the router's input goes to float32 and back
     shared_first: bool = False  # the shared expert runs before the routed ones
     drops_out: bool = False  # dropout behind each block; its masks are not counted
+    fused_experts: bool = True  # Liger has kernels for its experts
     expert_activations: int = 2  # beside gate and up, of an expert's width: activation and product
 
 
@@ -48,18 +49,26 @@ _BY_ARCHITECTURE = {
     "gemma3_text": _GEMMA_3,
     "glm4": _GLM_4,
     "glm4_moe": LayerTraits(
-        sigmoid_router=True, router_copies_input=True, copied_heads=True, norms_heads_last=True
+        sigmoid_router=True,
+        router_copies_input=True,
+        copied_heads=True,
+        norms_heads_last=True,
+        fused_experts=False,
     ),
     "glm4v": _GLM_4,
     "gpt_oss": LayerTraits(
-        float32_norms=True, copied_heads=True, scores_of_chosen=True, expert_activations=5
+        float32_norms=True,
+        copied_heads=True,
+        scores_of_chosen=True,
+        fused_experts=False,
+        expert_activations=5,
     ),
-    "kimi_k2": _DEEPSEEK_V3,
+    "kimi_k2": replace(_DEEPSEEK_V3, fused_experts=False),
     "mixtral": LayerTraits(float32_routing=True),
     "olmo2": replace(_OLMO, float32_rotary=True),
     "olmo3": _OLMO,
     "phi3": LayerTraits(merged_heads=True, merged_gate_up=True, copied_heads=True),
-    "qwen2_moe": LayerTraits(shared_first=True),
+    "qwen2_moe": LayerTraits(shared_first=True, fused_experts=False),
     "qwen3_5": _GATED_DELTA,
     "qwen3_5_moe": _GATED_DELTA,
     "qwen3_5_moe_text": _GATED_DELTA,

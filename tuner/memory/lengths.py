@@ -5,12 +5,16 @@ can be far over the card and still run for days, until responses have grown. Thi
 line is, so that neither case is called by the other's name.
 """
 
+from collections.abc import Sequence
 from math import ceil
 
 from tuner.memory.estimate import estimate
 from tuner.workload import Workload
 
 STEPS = 12  # bisection: the limit is found to within 1/4096 of the longest sequence
+# Below this share of the maximum length a job is not worth calling "fits while short". The recipes
+# that verl documents to run, and that are over the card at full length, fit up to a third or a half.
+SHORTEST_SHARE = 1 / 8
 
 
 def _with_share(workload: Workload, share: float) -> Workload:
@@ -21,26 +25,46 @@ def _with_share(workload: Workload, share: float) -> Workload:
     )
 
 
-def mean_tokens_that_fit(workload: Workload, *, shortest: float) -> int | None:
+def mean_tokens_that_fit(
+    workloads: Sequence[Workload], *, shortest: float = SHORTEST_SHARE, surely: bool = False
+) -> int | None:
     """The largest mean sequence length with which every phase fits.
 
     Args:
-        workload: the job; prompts and responses are shortened in proportion.
+        workloads: the job under each behaviour that it may have; prompts and responses are shortened in
+            proportion.
         shortest: the smallest share of the maximum length worth asking about.
+        surely: ask for the high end of every phase's interval, too.
 
     Returns:
         The mean number of tokens per sequence, at most the maximum; None when the job does not fit
         even at ``shortest``, so that length is not what decides.
     """
-    if estimate(workload).fits():
-        return workload.batch.sequence_tokens
-    low, high = shortest, 1.0
-    if not estimate(_with_share(workload, low)).fits():
+    share = 1.0
+    for workload in workloads:
+        found = _largest_share(workload, shortest, share, surely=surely)
+        if found is None:
+            return None
+        share = found
+    return int(workloads[0].batch.sequence_tokens * share)
+
+
+def _largest_share(workload: Workload, shortest: float, most: float, *, surely: bool) -> float | None:
+    """The largest share of the maximum length, up to ``most``, that fits."""
+
+    def fits(share: float) -> bool:
+        found = estimate(workload if share == 1 else _with_share(workload, share))
+        return found.fits_for_certain() if surely else found.fits()
+
+    if fits(most):
+        return most
+    if not fits(shortest):
         return None
+    low, high = shortest, most
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if estimate(_with_share(workload, middle)).fits():
+        if fits(middle):
             low = middle
         else:
             high = middle
-    return int(workload.batch.sequence_tokens * low)
+    return low

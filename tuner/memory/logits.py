@@ -8,14 +8,11 @@ released code allocates under autocast (softmax, logsumexp and sum run in float3
 
 from dataclasses import dataclass
 from enum import Enum
-from math import ceil
 
 from tuner.dtypes import DType
+from tuner.memory.fused_heads import fused_forward_bytes, fused_training_bytes, value_head_bytes
 from tuner.workload import HeadKind, OutputHead, Scaling
 
-FUSED_TORCH_CHUNK = 512  # tokens; fixed in verl's utils/experimental/torch_functional.py
-TRITON_FORWARD_SPLIT = 1024  # vocabulary entries per program; utils/kernel/linear_cross_entropy.py
-TRITON_BACKWARD_SPLIT = 9504  # vocabulary entries per slice of d_logits; the same file
 _FLOAT32 = DType.FLOAT32.bytes
 
 
@@ -24,8 +21,14 @@ class Span(Enum):
 
     ALL = "T"
     CHUNK = "T_c"
-    REST = "(T - T_c)"  # all chunks but one
-    REST_OF_TWO = "(T - 2 T_c)"  # all chunks but two
+    LAST = "T_l"  # the last chunk, of as many tokens as are left
+    BEFORE_LAST = "(T - T_l)"
+    BEFORE_LAST_TWO = "(T - T_l - T_c)"
+
+
+def last_chunk(tokens: int, chunk: int) -> int:
+    """Tokens of the last chunk, :math:`T_l`."""
+    return tokens - chunk * ((tokens - 1) // chunk)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +41,13 @@ class LogitTensor:
 
     def bytes_per_column(self, tokens: int, chunk: int) -> int:
         """Bytes for one vocabulary entry."""
+        last = last_chunk(tokens, chunk)
         rows = {
             Span.ALL: tokens,
             Span.CHUNK: chunk,
-            Span.REST: tokens - chunk,
-            Span.REST_OF_TWO: max(0, tokens - 2 * chunk),
+            Span.LAST: last,
+            Span.BEFORE_LAST: tokens - last,
+            Span.BEFORE_LAST_TWO: max(0, tokens - last - chunk),
         }
         return self.bytes_per_logit * rows[self.span]
 
@@ -131,6 +136,7 @@ def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     In-place temperature scaling adds :math:`b` to the compiled entropy: autograd copies slices of the
     gradient, after the entropy's own backward pass, which needs more where it is eager or in chunks.
 
+    What a compiled entropy saves is the same for any number of chunks, the logits and some numbers of a row.
     How many chunks' gradients exist at once is decided by the compiler, whose heuristics fuse some of
     them into the last kernel: in its code for an H200 they take 0, 1.3, 3, 4.8, 4, 3.7, 3.75 bytes per
     logit with 2 to 8 chunks, and 3.8 to 4.6 with 9 to 16. 4 is taken for all. Each number of chunks is
@@ -156,35 +162,42 @@ def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
 def chunked_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     r"""Peak of both passes with an eager entropy in chunks: the largest of these moments.
 
-    * The first chunk's backward pass: softmax and float32 logits of all chunks are saved, :math:`8`, and the
-      working tensors take :math:`20 \, T_c / T`. Beside it is the gradient of cross entropy, :math:`b`;
-      scaled in place it is the logits; checkpointed, but not scaled in place, both.
-    * The second chunk's, where the entropy's gradient is a tensor of its own, scaled in place or
-      checkpointed: :math:`b` more, and one chunk's :math:`8 \, T_c / T` less.
-    * That chunk's end: in place of the working tensors the gradient of a slice, as large as all logits,
-      :math:`b + b \, T_c / T`, and again :math:`8 \, T_c / T` less.
-    * The begin of the backward pass: the logits, the gradient of cross entropy, all that is saved,
-      :math:`2 b + 8`; the end of the forward pass: all that is saved, :math:`4 \, T_c / T`, and the logits.
+    The backward pass takes the chunks from the last one, of :math:`T_l` tokens, to the first.
 
-    Source: verl ``utils/torch_functional.py`` (``entropy_from_logits_with_chunking``); torch
-    ``autograd/FunctionsManual.cpp`` (``logsumexp_backward``), ``autograd/input_buffer.cpp``.
+    * The last chunk's backward pass: softmax and float32 logits of all chunks are saved, :math:`8`, and the
+      working tensors take :math:`20 \, T_l / T`. Beside it is the gradient of cross entropy, :math:`b`;
+      scaled in place it is the logits; checkpointed, but not scaled in place, both.
+    * Its end, where the gradient of cross entropy came first: that of a slice, as large as all logits, is
+      added to it in a third tensor, :math:`3 b + 8 \, (1 - T_l / T)`. verl reshapes the logits before cross
+      entropy, so that its gradient is a view, and autograd changes no tensor in place that has another
+      holder; the sum has none, and takes the next ones in place.
+    * The backward pass of the chunk before: the gradient so far, :math:`b`, or :math:`b` more where the
+      entropy's is a tensor of its own, scaled in place or checkpointed; of what is saved
+      :math:`8 \, T_l / T` less, and the working tensors of a full chunk, :math:`20 \, T_c / T`.
+    * That chunk's end, where the entropy's gradient is a tensor of its own: in place of the working tensors
+      the gradient of a slice, :math:`b + b \, T_c / T`, and again :math:`8 \, T_c / T` less.
+
+    What the forward pass holds at its end, and the backward pass when it begins, is less than these.
+
+    Source: verl ``utils/torch_functional.py`` (``entropy_from_logits_with_chunking``,
+    ``logprobs_from_logits``); torch ``autograd/FunctionsManual.cpp`` (``logsumexp_backward``),
+    ``autograd/input_buffer.cpp`` (``can_accumulate_inplace``).
     """
     logits, chunk = head.logits_dtype.bytes, entropy_chunk(head, tokens)
     beside, own = _beside_entropy(head)
-    saved = ("softmax", "float32_logits")
-    working = _tensors(_FLOAT32, *_WORKING, "product_gradient", span=Span.CHUNK)
-    moments = [_tensors(logits, *beside) + _tensors(_FLOAT32, *saved) + working]
-    if own and chunk < tokens:
-        held = _tensors(logits, *beside, "entropy_gradient")
-        moments.append(held + _tensors(_FLOAT32, *saved, span=Span.REST) + working)
-        ending = _tensors(logits, "slice_gradient") + _tensors(logits, "chunk_gradient", span=Span.CHUNK)
-        moments.append(held + _tensors(_FLOAT32, *saved, span=Span.REST_OF_TWO) + ending)
-    if not head.checkpointed:
-        kept = _tensors(_FLOAT32, *saved)
-        inside = _tensors(_FLOAT32, "product", span=Span.CHUNK)
-        moments.append(_tensors(logits, *_forward_names(head)) + kept + inside)
-        if head.scaling is not Scaling.IN_PLACE:
-            moments.append(_tensors(logits, "logits", "cross_entropy_gradient") + kept)
+    held = _tensors(logits, *beside, *(("entropy_gradient",) if own else ()))
+    saved, working = ("softmax", "float32_logits"), (*_WORKING, "product_gradient")
+    moments = [
+        _tensors(logits, *beside) + _tensors(_FLOAT32, *saved) + _tensors(_FLOAT32, *working, span=Span.LAST)
+    ]
+    if chunk < tokens:
+        left = _tensors(_FLOAT32, *saved, span=Span.BEFORE_LAST)
+        moments.append(held + left + _tensors(_FLOAT32, *working, span=Span.CHUNK))
+        if own:
+            ending = _tensors(logits, "slice_gradient") + _tensors(logits, "chunk_gradient", span=Span.CHUNK)
+            moments.append(held + _tensors(_FLOAT32, *saved, span=Span.BEFORE_LAST_TWO) + ending)
+        else:
+            moments.append(held + _tensors(logits, "slice_gradient", "sum_of_gradients") + left)
     return max(moments, key=lambda tensors: bytes_per_column(tensors, tokens, chunk))
 
 
@@ -213,63 +226,6 @@ def logit_tensors(head: OutputHead, *, tokens: int, entropy: bool, training: boo
         return forward
     backward = entropy_training_tensors(head, tokens) if entropy else log_prob_training_tensors(head)
     return _larger(backward, forward, tokens, entropy_chunk(head, tokens))
-
-
-def fused_forward_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: int) -> int:
-    r"""Scratch of a fused head's forward pass.
-
-    torch: float32 logits, softmax and product of one chunk, :math:`12 \cdot 512 \, V`.
-    Triton: three float32 statistics per token and vocabulary split, :math:`12 \, T V / 1024`.
-    Liger: one chunk of logits in both dtypes, chunks sized so that a chunk's logits are as large
-    as the hidden states.
-
-    Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPO``),
-    ``utils/kernel/kernels.py``; Liger ``ops/fused_linear_cross_entropy.py``.
-    """
-    if head.kind is HeadKind.FUSED_TRITON:
-        return 3 * _FLOAT32 * tokens * ceil(vocab / TRITON_FORWARD_SPLIT)
-    if head.kind is HeadKind.FUSED_LIGER:
-        chunk = ceil(tokens / max(1, ceil(vocab / hidden)))
-        return (head.logits_dtype.bytes + _FLOAT32) * chunk * vocab
-    return 3 * _FLOAT32 * min(FUSED_TORCH_CHUNK, tokens) * vocab
-
-
-def fused_training_bytes(head: OutputHead, *, tokens: int, vocab: int, hidden: int) -> int:
-    r"""Scratch of a fused head's backward pass.
-
-    torch: logits, softmax, one-hot, log-softmax, their gradient and two products of one chunk in float32,
-    :math:`28 \cdot 512 \, V`, then four of these and the gradient in the logits' dtype, :math:`18 \cdot 512
-    \, V`, beside the gradients of weight and hidden states of this chunk, :math:`b (V + 512) H`. Those of the
-    chunk before exist as long.
-    Triton: one slice of the logits' gradient, :math:`2 \, T \cdot 9504`.
-
-    Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPOFunction``),
-    ``utils/kernel/kernels.py``; Liger ``ops/fused_linear_cross_entropy.py``.
-    """
-    if head.kind is HeadKind.FUSED_TRITON:
-        return head.logits_dtype.bytes * tokens * min(TRITON_BACKWARD_SPLIT, vocab)
-    if head.kind is HeadKind.FUSED_LIGER:
-        return fused_forward_bytes(head, tokens=tokens, vocab=vocab, hidden=hidden)
-    chunk, logits = min(FUSED_TORCH_CHUNK, tokens), head.logits_dtype.bytes
-    gradients = logits * (vocab + chunk) * hidden
-    before = gradients if tokens > chunk else 0
-    ending = (4 * _FLOAT32 + logits) * chunk * vocab + gradients
-    return before + max(7 * _FLOAT32 * chunk * vocab, ending)
-
-
-def value_head_bytes(head: OutputHead, *, tokens: int, vocab: int, training: bool) -> int:
-    r"""A critic's single column in float32, :math:`4 T`, and in training its gradient, :math:`8 T`.
-
-    Where trl wraps a language model, the forward pass makes its logits too, and a float32 copy of
-    them that nothing reads, :math:`(b + 4) \, T V`.
-
-    Source: verl ``workers/engine/fsdp/transformer_impl.py`` (``FSDPEngineWithValueHead``),
-    ``utils/model.py`` (``load_valuehead_model``); trl ``models/modeling_value_head.py``.
-    """
-    if training:
-        return tokens * 2 * _FLOAT32
-    column = tokens * _FLOAT32
-    return column + (head.logits_dtype.bytes + _FLOAT32) * tokens * vocab if vocab else column
 
 
 def head_peak_bytes(

@@ -8,6 +8,12 @@ outputs are weighted in (4 for Mixtral and DeepSeek-V2, else :math:`b`).
 
 from tuner.dtypes import DType
 from tuner.memory.attention_activations import adapter_bytes
+from tuner.memory.fused_experts import (
+    fuses_experts,
+    routed_backward_bytes,
+    routed_forward_bytes,
+    routed_saved_bytes,
+)
 from tuner.memory.layer_traits import layer_traits
 from tuner.model_shape import MixtureOfExperts, ModelShape
 from tuner.workload import Checkpointing, Engine
@@ -49,7 +55,8 @@ def experts_saved_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts
     :math:`R`; the shared experts :math:`S`. gpt-oss clamps and shifts and keeps :math:`7 I_e`
     instead of 4. Frozen experts (adapters do not reach them) keep neither input nor product,
     :math:`b (H + 3 I_e)`, and only shared experts need the input itself. How the weights of a
-    token's experts are normalised, some numbers per routed copy, is not counted.
+    token's experts are normalised, some numbers per routed copy, is not counted. Of Liger's
+    kernels: the input and :func:`~tuner.memory.fused_experts.routed_saved_bytes`.
 
     Source: transformers ``integrations/moe.py`` (``grouped_mm_experts_forward``), its default. The
     loop over experts of earlier releases keeps the same tensors of each copy.
@@ -65,6 +72,8 @@ def experts_saved_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts
         indices = _SORTS
     routed = moe.experts_per_token * (copy + weight + _INDEX * indices + 1)
     read = engine.lora is None or moe.shared_intermediate > 0
+    if fuses_experts(model, engine):
+        routed, read = routed_saved_bytes(engine, moe, weight), True
     own_input = compute * model.hidden if read else 0
     return (
         own_input + routed + router_saved_bytes(model, engine, moe) + shared_saved_bytes(model, engine, moe)
@@ -109,20 +118,22 @@ def mlp_forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     .. math:: b \, (2 H + 3 I)
 
     Residual stream, input, activated gate, up and product; one more :math:`b I` where gate and up
-    are one matrix. Adapters add their product, scaled, to each projection, :math:`b (2 H + 4 I)`,
-    or :math:`b (2 H + 6 I)` where gate and up are one. Experts: :func:`experts_forward_bytes`.
+    are one matrix, and two more with Liger, which copies either half of it. Adapters add their
+    product, scaled, to each projection, :math:`b (2 H + 4 I)`, or :math:`b (2 H + 6 I)` where gate
+    and up are one. Experts: :func:`experts_forward_bytes`.
 
     Source: transformers ``LlamaMLP``, ``Phi3MLP``; PEFT ``tuners/lora/layer.py``.
     """
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
     if model.moe is not None and model.is_sparse(layer):
         return experts_forward_bytes(model, engine, model.moe)
+    copies = 2 if engine.fused_layers else 1
     if not model.gated_mlp:
         tensors = 2
     elif engine.lora is not None:
         tensors = 6 if traits.merged_gate_up else 4
     else:
-        tensors = 4 if traits.merged_gate_up else 3
+        tensors = 3 + (copies if traits.merged_gate_up else 0)
     streams = 2 if traits.norms_before else 1
     return compute * (streams * model.hidden + tensors * model.intermediate)
 
@@ -139,7 +150,8 @@ def experts_forward_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExper
     of the experts, three indices, an expert's number in float32 and a flag; while the experts work,
     the routed copies, gate and up, activated gate and product, and biases of gate and up laid out
     for each copy, :math:`2 b I_e`, where there are any; when their outputs are put back in order,
-    the copies, outputs, weighted outputs, these once more, and the inverse order.
+    the copies, outputs, weighted outputs, these once more, and the inverse order. Liger's kernels:
+    :func:`~tuner.memory.fused_experts.routed_forward_bytes`.
 
     Source: transformers ``integrations/moe.py`` (``grouped_mm_experts_forward``).
     """
@@ -151,8 +163,10 @@ def experts_forward_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExper
     numbers = (_SORTS - 1) * _INDEX + _FLOAT32 + 1 + 2 * weight
     stream = compute * (2 * model.hidden + moe.experts)
     shared_output = compute * model.hidden if traits.shared_first and moe.shared_intermediate else 0
-    routed = stream + shared_output + moe.experts_per_token * (numbers + max(inside, ordered))
-    return max(routed, compute * (3 * model.hidden + 3 * moe.shared_intermediate))
+    routed = moe.experts_per_token * (numbers + max(inside, ordered))
+    if fuses_experts(model, engine):
+        routed = routed_forward_bytes(model, engine, moe, weight)
+    return max(stream + shared_output + routed, compute * (3 * model.hidden + 3 * moe.shared_intermediate))
 
 
 def mlp_backward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
@@ -161,18 +175,40 @@ def mlp_backward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     .. math:: b \, (H + 2 I)
 
     The gradients of its output, of the activated gate and of up, once the product, whose gradient
-    has their size, is no longer saved. Liger's kernel writes both over gate and up: :math:`b (H +
-    I)`, the gradient of the product beside the product. A norm behind the MLP has given back what
-    it saved by then, and the down projection's adapter its :math:`b r`. Experts:
-    :func:`experts_backward_bytes`.
+    has their size, is no longer saved. A norm behind the MLP has given back what it saved by then,
+    and the down projection's adapter its :math:`b r`. Liger: :func:`fused_mlp_backward_bytes`.
+    Experts: :func:`experts_backward_bytes`.
 
-    Source: transformers ``LlamaMLP``; Liger ``ops/swiglu.py``.
+    Source: transformers ``LlamaMLP``.
     """
     compute = engine.compute_dtype.bytes
     if model.moe is not None and model.is_sparse(layer):
         return experts_backward_bytes(model, engine, model.moe)
-    gradients = 1 if engine.fused_layers or not model.gated_mlp else 2
+    if engine.fused_layers and model.gated_mlp:
+        return fused_mlp_backward_bytes(model, engine)
+    gradients = 2 if model.gated_mlp else 1
     return compute * (model.hidden + gradients * model.intermediate) - adapter_bytes(engine, 1)
+
+
+def fused_mlp_backward_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""The most that the backward pass of Liger's MLP needs beyond what was saved.
+
+    .. math:: b \, (H + I)
+
+    Gradients are written over gate and up, so that the most is there before: the gradients of the
+    MLP's output and of the product, while the product is still saved. Where a norm follows the MLP,
+    the gradient of the layer's output is another tensor, :math:`b H` more. Where gate and up are
+    one matrix, Liger copies both, and a layer that is computed again has the matrix' output beside
+    the copies, :math:`b (H + 2 I)`.
+
+    Source: Liger ``ops/swiglu.py`` (``LigerSiLUMulFunction``), ``transformers/swiglu.py``
+    (``LigerPhi3SwiGLUMLP``).
+    """
+    traits = layer_traits(model.architecture)
+    copied = traits.merged_gate_up and engine.checkpointing is Checkpointing.FULL
+    streams, tensors = 2 if traits.norms_after else 1, 2 if copied else 1
+    entries = streams * model.hidden + tensors * model.intermediate
+    return engine.compute_dtype.bytes * entries - adapter_bytes(engine, 1)
 
 
 def experts_backward_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> int:
@@ -190,12 +226,16 @@ def experts_backward_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExpe
     Weighting in float32 casts the outputs' gradient, :math:`e \, b H` more. That, and the weights'
     gradient, count only without checkpointing, which gives back outputs and weights as it reads
     them. Frozen experts have no product to give back,
-    :math:`b (3 I_e - H)`.
+    :math:`b (3 I_e - H)`. Liger's kernels: :math:`b H - F` and
+    :func:`~tuner.memory.fused_experts.routed_backward_bytes`.
 
     Source: transformers ``integrations/moe.py`` (``grouped_mm_experts_forward``).
     """
     compute = engine.compute_dtype.bytes
-    shared = compute * (model.hidden + 2 * moe.shared_intermediate) - adapter_bytes(engine, 1)
+    gradients = 1 if engine.fused_layers else 2
+    shared = compute * (model.hidden + gradients * moe.shared_intermediate) - adapter_bytes(engine, 1)
+    if fuses_experts(model, engine):
+        return max(fused_experts_inside_bytes(model, engine, moe), shared)
     routed = max(experts_ordering_bytes(model, engine, moe), experts_inside_bytes(model, engine, moe))
     return max(routed, shared)
 
@@ -218,6 +258,11 @@ def experts_inside_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExpert
     return beside_routed_bytes(model, engine, moe) + moe.experts_per_token * (inside - _INDEX)
 
 
+def fused_experts_inside_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> int:
+    """The backward pass of Liger's experts, all in one."""
+    return beside_routed_bytes(model, engine, moe) + routed_backward_bytes(model, engine, moe)
+
+
 def beside_routed_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> int:
     """What exists beside the routed copies while they are differentiated, beyond what was saved."""
     return engine.compute_dtype.bytes * model.hidden - _given_back_by_shared(model, engine, moe)
@@ -231,6 +276,7 @@ def _given_back_by_shared(model: ModelShape, engine: Engine, moe: MixtureOfExper
     if traits.shared_first:  # only their gate is done: its gradient, and that of what it multiplied
         return compute * (1 - model.hidden) + adapter_bytes(engine, 1)
     # The input itself is not needed any more where the router reads a copy or is frozen.
-    unread = model.hidden if traits.router_copies_input or engine.lora is not None else 0
+    kept = fuses_experts(model, engine)  # the input, by the experts
+    unread = model.hidden if not kept and (traits.router_copies_input or engine.lora is not None) else 0
     mlp = (3 if engine.fused_layers else 4) * moe.shared_intermediate
     return compute * (mlp + unread - model.hidden) + adapter_bytes(engine, 3)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import ceil
 
 from tuner.dtypes import DType
-from tuner.memory import logits, megatron_head
+from tuner.memory import fused_heads, logits, megatron_head
 from tuner.memory.logits import LogitTensor, Span
 from tuner.memory.tensor import Factor, Tensor
 from tuner.memory.terms import Item
@@ -60,7 +60,7 @@ def head_tensors(
     if head.kind is HeadKind.LOGITS:
         return _logits(head, engine, vocab=vocab, tokens=tokens, entropy=entropy, training=training)
     if head.kind is HeadKind.FUSED_TORCH:
-        chunk = min(logits.FUSED_TORCH_CHUNK, tokens)
+        chunk = min(fused_heads.FUSED_TORCH_CHUNK, tokens)
         return (_chunk(vocab, chunk, _FLOAT32, ("logits", *_EAGER_KINDS), "the fused head, chunk by chunk"),)
     if head.kind is HeadKind.FUSED_LIGER:
         chunk = ceil(tokens / max(1, ceil(vocab / model.hidden)))
@@ -87,9 +87,9 @@ def _logits(
     chunked = entropy and not head.compiled and head.chunk_tokens is not None
     sizes: dict[tuple[int, bool], list[LogitTensor]] = {}
     for one in made:
-        if one.span not in (Span.REST, Span.REST_OF_TWO):
+        if one.span not in (Span.BEFORE_LAST, Span.BEFORE_LAST_TWO):
             # In chunks, what is saved of all tokens was allocated chunk by chunk.
-            pieces = one.span is Span.CHUNK or (chunked and one.bytes_per_logit == _FLOAT32)
+            pieces = one.span in (Span.CHUNK, Span.LAST) or (chunked and one.bytes_per_logit == _FLOAT32)
             sizes.setdefault((one.bytes_per_logit, pieces), []).append(one)
     found = []
     for (dtype_bytes, pieces), same in sizes.items():
@@ -110,7 +110,7 @@ def _logits(
 
 def _unexpected(vocab: int, tokens: int, *, entropy: bool) -> Tensor:
     """Float32 logits where the head makes none if all goes as configured."""
-    by = "models that return float32 logits (transformers before 4.45), and their gradient"
+    by = "models that return float32 logits (transformers before 4.46), and their gradient"
     if entropy:
         by = "the entropy where torch.compile fell back to eager code (compiled, it makes none)"
     return logits_tensor(vocab=vocab, tokens=tokens, dtype_bytes=_FLOAT32, kinds=_EAGER_KINDS, by=by)
@@ -128,10 +128,10 @@ def _chunk(vocab: int, tokens: int, dtype_bytes: int, kinds: tuple[str, ...], by
 
 
 def _slice(head: OutputHead, *, vocab: int, tokens: int, training: bool) -> Tensor:
-    width = min(logits.TRITON_BACKWARD_SPLIT, vocab)
+    width = min(fused_heads.TRITON_BACKWARD_SPLIT, vocab)
     counted = "vocabulary entries of a slice"
     if not training:
-        width, counted = ceil(vocab / logits.TRITON_FORWARD_SPLIT), "slices of the vocabulary"
+        width, counted = ceil(vocab / fused_heads.TRITON_FORWARD_SPLIT), "slices of the vocabulary"
     return Tensor(
         name="fused_head_gradient" if training else "fused_head_statistics",
         kinds=("one slice of the logits' gradient" if training else "statistics of the slices",),

@@ -132,7 +132,7 @@ def head_term(given: PassInput, *, training: bool) -> Term:
         derived.value,
         derived.formula,
         symbols=dict(derived.symbols),
-        source=f"memory.logits.{source}",
+        source=f"memory.fused_heads.{source}",
     )
 
 
@@ -149,7 +149,8 @@ def tensors_term(
         columns: vocabulary entries of this GPU, and their symbol.
         source: the deriving function.
     """
-    numbers: dict[str, float] = {"T": tokens, "T_c": chunk, columns[0]: columns[1]}
+    last = logits.last_chunk(tokens, chunk)
+    numbers: dict[str, float] = {"T": tokens, "T_c": chunk, "T_l": last, columns[0]: columns[1]}
     by_span: dict[logits.Span, list[str]] = {}
     for tensor in tensors:
         numbers[tensor.name] = tensor.bytes_per_logit

@@ -6,6 +6,7 @@ MEANINGS = {
     "T": "tokens of a micro-batch on one GPU",
     "T_f": "tokens of the micro-batches in flight, in pieces of a stage",
     "T_c": "tokens of one chunk of the entropy",
+    "T_l": "tokens of its last chunk",
     "W": "ranks that share one copy of the states",
     "T_p": "tensor-parallel ranks",
     "P_p": "pipeline stages",
@@ -95,6 +96,7 @@ MEANINGS = {
     "float32_logits": "logits in float32, bytes per logit",
     "slices": "slices that in-place scaling keeps, bytes per logit",
     "slice_gradient": "gradient of one chunk's slice, zero elsewhere, bytes per logit",
+    "sum_of_gradients": "its sum with the cross entropy's gradient, bytes per logit",
     "chunk_gradient": "gradient of one chunk in the logits' dtype, bytes per logit",
     "slice_gradients": "gradients of those slices, bytes per logit",
     # constants and the rollout engine

@@ -23,6 +23,7 @@ PAGES = {
     "memory.fsdp1_units": "model/fsdp-units",
     "memory.fsdp2_units": "model/fsdp-units",
     "memory.fsdp_units": "model/fsdp-units",
+    "memory.fused_heads": "model/output-head",
     "memory.host": "model/host",
     "memory.logits": "model/output-head",
     "memory.megatron_head": "model/megatron",

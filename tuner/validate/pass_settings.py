@@ -28,7 +28,8 @@ class ModelSettings:
 class PassSettings:
     """One pass over the model on every GPU that takes part.
 
-    Micro-batches hold whole sequences of one length, half of it prompt and half of it response.
+    Micro-batches hold whole sequences of one length, half of it prompt and half of it response; under
+    Ulysses each of the GPUs that share them has a part of every micro-batch.
     """
 
     engine: Engine
@@ -40,6 +41,11 @@ class PassSettings:
     micro_batches: int
     first_tokens: int | None = None  # of all micro-batches but the last; None: as many as the last
     temperature: float = 1.0
+
+    @property
+    def sequences(self) -> int:
+        """Of one micro-batch, over the GPUs that share them."""
+        return self.tokens * self.engine.parallel.ulysses // self.sequence_length
 
     @property
     def timed(self) -> "PassSettings":

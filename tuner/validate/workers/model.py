@@ -8,23 +8,30 @@ import torch
 from torch import nn
 
 from tuner.validate.pass_settings import ModelSettings
-from tuner.validate.workers import attention
+from tuner.validate.workers import attention, liger
 
 _STANDARD_DEVIATION = 0.02
 _PATTERN = 1 << 20
 WITHOUT_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
-def empty_model(settings: ModelSettings, dtype: torch.dtype) -> Any:
+def empty_model(settings: ModelSettings, dtype: torch.dtype, *, fused_layers: bool = False) -> Any:
     """A model whose parameters are on the meta device and whose buffers are real.
+
+    Args:
+        settings: what it is built from.
+        dtype: of its parameters.
+        fused_layers: Liger's layers in the place of its own.
 
     Raises:
         ValueError: transformers does not know the type, or has no value model of it.
+        ImportError: Liger's layers are wanted, and it is not installed.
     """
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
     from transformers.initialization import no_init_weights
 
     attention.register()
+    liger.restore_modules()
     values = {**settings.config, **dict.fromkeys(WITHOUT_TOKENS)}
     config = AutoConfig.for_model(values.pop("model_type"), **values)
     kind: Any = AutoModelForCausalLM
@@ -33,6 +40,8 @@ def empty_model(settings: ModelSettings, dtype: torch.dtype) -> Any:
         config.classifier_dropout, config.hidden_dropout = 0.0, "0"
     with no_init_weights(), _parameters_on_meta():
         model = kind.from_config(config, dtype=dtype, attn_implementation=attention.NAME)
+    if fused_layers:
+        liger.fuse_layers(model)
     model.to(dtype)
     model.tie_weights()
     return model
