@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.workloads import grpo_7b
-from tuner.advise import Advice, Combination, Price, Recommendation, Verdict
+from tuner.advise import Advice, Combination, Considered, Price, Recommendation, ReleaseRange, Verdict
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -172,6 +172,17 @@ def recommendations() -> tuple[Recommendation, ...]:
     )
 
 
+RELEASES = ReleaseRange(
+    release="verl 0.2.0",
+    considered=(
+        Considered(name="as verl 0.4.1", estimate=estimate(logits=30.0)),
+        Considered(name="as releases before 0.4", estimate=estimate(logits=60.0)),
+    ),
+    mean_tokens=2048,
+    certain_tokens=None,
+)
+
+
 def advice(verdict: Verdict = Verdict.DOES_NOT_FIT, *, logits: float = 60.0) -> Advice:
     workload = grpo_7b()
     found = recommendations()
@@ -183,6 +194,7 @@ def advice(verdict: Verdict = Verdict.DOES_NOT_FIT, *, logits: float = 60.0) -> 
         headroom=0.1,
         verdict=verdict,
         mean_tokens=None if verdict is Verdict.DOES_NOT_FIT else 1024,
+        releases=RELEASES if verdict is Verdict.DEPENDS_ON_RELEASE else None,
         recommendations=found,
         combination=Combination(
             rules=("offload-something", "fused-something"),

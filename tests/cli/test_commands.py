@@ -9,7 +9,9 @@ from tests.cli.golden import expect
 from tests.cli.runner import ROOT, process, run
 from tuner import __version__
 from tuner.cli import app, pipeline
-from tuner.render.schemas import schema
+from tuner.findings import Severity
+from tuner.render.schemas import SCHEMAS, schema
+from tuner.validate.parts import Part
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")
@@ -307,6 +309,28 @@ def test_commands_and_options_change_only_on_purpose() -> None:
             assert getattr(parameter, "help", None), f"{lines[-1]} has no help"
         assert "Examples:" in command.epilog
     expect("options.txt", "\n".join(lines))
+
+
+def choices(command: str, option: str) -> list[str]:
+    (found,) = (
+        parameter.type.choices  # type: ignore[attr-defined]
+        for parameter in typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+        if option in parameter.opts
+    )
+    return list(found)
+
+
+def test_names_that_are_written_out_for_a_quick_start_are_those_of_the_program() -> None:
+    severities = [severity.value for severity in Severity]
+    assert choices("check", "--fail-on") == severities
+    assert choices("advise", "--fail-on") == [*severities, "never"]
+    assert choices("schema", "output") == list(SCHEMAS)
+
+
+def test_help_names_every_part_of_a_validation() -> None:
+    text = " ".join(run("validate", "--help").out.split())
+    *others, last = (part.value for part in Part)
+    assert f"What to run, of {', '.join(others)} and {last};" in text
 
 
 def test_help_comes_without_the_libraries_of_the_commands() -> None:

@@ -16,7 +16,8 @@ from tests.validate.parts import CONFIG, FakePart, figure, verdict
 from tuner.accuracy import MeasuredCase
 from tuner.render.schemas import schema
 from tuner.validate import here, plans
-from tuner.validate.report import OtherProcess, Outcome, Part
+from tuner.validate.parts import Part
+from tuner.validate.report import OtherProcess, Outcome
 from tuner.validate.session import Options, Planned, Session
 
 GIVEN = ("validate", CONFIG, "--verl-version", "0.9.1", "--gpu", "h100-sxm")
@@ -98,7 +99,7 @@ INTERRUPTED = """
 import sys
 from tests.validate.parts import FakePart, figure
 from tuner.validate import plans
-from tuner.validate.report import Part
+from tuner.validate.parts import Part
 
 pids = sys.argv.pop()
 

@@ -25,6 +25,7 @@ from tuner.trainers.verl.versions import BUNDLED, at_least, choose
 def test_requested(requested: str, version: str, reason: str) -> None:
     choice = choose(requested)
     assert (choice.version, choice.reason) == (version, reason)
+    assert choice.unbundled == (requested if "bundled" in reason else None)
 
 
 @pytest.mark.parametrize("requested", ["main", "", "latest", "0.9.1,0.8.0"])

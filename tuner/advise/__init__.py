@@ -12,6 +12,7 @@ from tuner.advise.answer import Advice, Combination, OverrideWriter, Price, Reco
 from tuner.advise.combine import combine
 from tuner.advise.differences import with_conflicts
 from tuner.advise.pricing import rank, recommend
+from tuner.advise.releases import Considered, ReleaseRange, release_range
 from tuner.findings import Finding
 from tuner.memory import mean_tokens_that_fit
 from tuner.rules.case import Case
@@ -20,17 +21,16 @@ from tuner.workload import Workload
 __all__ = [
     "Advice",
     "Combination",
+    "Considered",
     "OverrideWriter",
     "Price",
     "Recommendation",
+    "ReleaseRange",
     "Verdict",
     "advise",
+    "release_range",
     "verdict",
 ]
-
-# Below this share of the maximum length a job is not worth calling "fits while short". The recipes
-# that verl documents to run, and that are over the card at full length, fit up to a third or a half.
-SHORTEST_SHARE = 1 / 8
 
 
 def advise(
@@ -40,6 +40,7 @@ def advise(
     write_overrides: OverrideWriter,
     headroom: float,
     ignored: Collection[str] = (),
+    releases: ReleaseRange | None = None,
 ) -> Advice:
     """Price, rank and combine what rules and checks found.
 
@@ -50,30 +51,36 @@ def advise(
             where they cannot express the difference.
         headroom: share of the card that proposals leave free.
         ignored: names of rules that must not be asked again while combining.
+        releases: what the job may take where its release is not bundled.
     """
     case = Case.of(workload, headroom=headroom)
     priced = [recommend(case, finding, write_overrides) for finding in findings]
     kept = [recommendation for recommendation in priced if recommendation is not None]
     kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
-    mean_tokens = mean_tokens_that_fit(workload, shortest=SHORTEST_SHARE)
+    mean_tokens = mean_tokens_that_fit([workload])
     return Advice(
         workload=workload,
         estimate=case.estimate,
         rollout=case.rollout,
         time=case.time,
         headroom=headroom,
-        verdict=verdict(case, mean_tokens),
+        verdict=verdict(case, mean_tokens, releases),
         mean_tokens=mean_tokens,
         recommendations=with_conflicts(workload, kept),
         combination=combine(case, kept, write_overrides, ignored),
+        releases=releases,
     )
 
 
-def verdict(case: Case, mean_tokens: int | None) -> Verdict:
+def verdict(case: Case, mean_tokens: int | None, releases: ReleaseRange | None = None) -> Verdict:
     """Whether a workload fits its card, all sequences taken at their maximum length.
 
-    The headroom is not asked: it is what proposals leave free, not what the job needs.
+    The headroom is not asked: it is what proposals leave free, not what the job needs. Where the release is
+    not bundled, a job fits if it does so whatever that release may do.
     """
     if not case.estimate.fits():
         return Verdict.DOES_NOT_FIT if mean_tokens is None else Verdict.FITS_WHILE_SHORT
-    return Verdict.FITS if case.estimate.fits_for_certain() else Verdict.FITS_ALONE
+    if releases is not None and releases.against is not None:
+        return Verdict.DEPENDS_ON_RELEASE
+    certain = case.estimate.fits_for_certain() and (releases is None or releases.fits_for_certain())
+    return Verdict.FITS if certain else Verdict.FITS_ALONE

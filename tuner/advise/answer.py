@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from tuner.advise.releases import ReleaseRange
 from tuner.findings import Finding
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import StepTime
@@ -18,6 +19,7 @@ class Verdict(Enum):
 
     FITS = "fits"  # the high end of the worst phase's interval is within the card
     FITS_ALONE = "fits_alone"  # the expected peak is, the high end is not: nothing else may use the GPU
+    DEPENDS_ON_RELEASE = "depends_on_release"  # as some releases run it, and the one meant is not bundled
     FITS_WHILE_SHORT = "fits_while_short"  # until sequences grow towards their maximum length
     DOES_NOT_FIT = "does_not_fit"  # the expected peak is beyond the card, or the job cannot run at all
 
@@ -69,3 +71,4 @@ class Advice:
     mean_tokens: int | None  # mean sequence length that still fits; None where no length does
     recommendations: tuple[Recommendation, ...]  # ranked: errors, then by gain
     combination: Combination | None
+    releases: ReleaseRange | None = None  # of a release that is not bundled

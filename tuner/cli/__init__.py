@@ -12,12 +12,10 @@ import typer
 
 from tuner import __version__
 from tuner.cli import accuracy, advise, check, estimate_memory, rule, schema, validate
+from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR, INTERRUPTED
 from tuner.errors import TunerError
 from tuner.render.terminal import plain, silence
 
-BAD_INPUT = 2
-INTERNAL_ERROR = 3
-INTERRUPTED = 130
 _COLLECT_AFTER = 100_000  # objects; a run is short, and collecting as often as usual takes a tenth of it
 
 app = typer.Typer(

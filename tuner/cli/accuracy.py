@@ -1,7 +1,7 @@
 """``tuner accuracy``: the memory model held against measured peaks."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,10 +27,7 @@ def accuracy(
         list[str],
         typer.Argument(metavar="FILE...", help="Measured passes in JSON, as tuner schema measured says."),
     ],
-    output_format: Annotated[
-        Literal["text", "json"],
-        typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
-    ] = "text",
+    output_format: options.TextOrJson = "text",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from tuner.cli import options
+from tuner.cli.exit_codes import FINDINGS
 
 EXAMPLES = options.examples(
     "tuner advise config.yaml --gpu h100-sxm",
@@ -21,13 +22,8 @@ def register(app: typer.Typer) -> None:
 
 
 def advise(
-    config: Annotated[
-        str, typer.Argument(metavar="CONFIG", help="A verl configuration in YAML; - reads standard input.")
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="OVERRIDES...", help="Hydra overrides: key=value, +key=value, ~key."),
-    ] = None,
+    config: options.Config,
+    overrides: options.Overrides = None,
     verl_version: options.VerlVersion = None,
     engine_version: options.EngineVersion = None,
     model: options.Model = None,
@@ -37,13 +33,10 @@ def advise(
     gpus_per_node: options.GpusPerNode = None,
     nodes: options.Nodes = None,
     host_memory: options.HostMemory = None,
-    headroom: options.Headroom = 0.1,
-    output_format: Annotated[
-        Literal["text", "json"],
-        typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
-    ] = "text",
+    headroom: options.Headroom = options.HEADROOM,
+    output_format: options.TextOrJson = "text",
     fail_on: Annotated[
-        Literal["error", "warning", "advice", "never"],
+        Literal[options.SeverityName, "never"],
         typer.Option("--fail-on", help="Least severity of a finding that makes the exit code 1."),
     ] = "never",
     explain: Annotated[
@@ -105,4 +98,4 @@ def advise(
         from tuner.render.concise import lines
 
         if any(line.at_least(Severity(fail_on)) for line in lines(answer)):
-            raise typer.Exit(1)
+            raise typer.Exit(FINDINGS)

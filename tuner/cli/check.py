@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tuner.cli import options
+from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 
 if TYPE_CHECKING:
     from tuner.cli.pipeline import Premises
@@ -16,7 +17,6 @@ EXAMPLES = options.examples(
     "tuner check config.yaml --gpu a100-80g --fail-on error",
     "tuner check config.yaml --gpu h200 --output-format json",
 )
-BAD_INPUT = 2
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def check(
     gpus_per_node: options.GpusPerNode = None,
     nodes: options.Nodes = None,
     host_memory: options.HostMemory = None,
-    headroom: options.Headroom = 0.1,
+    headroom: options.Headroom = options.HEADROOM,
     output_format: Annotated[
         Literal["concise", "json"],
         typer.Option("--output-format", "-f", help="One line per finding, or JSON."),
@@ -88,7 +88,7 @@ def check(
     if unreadable:
         raise typer.Exit(BAD_INPUT)
     if any(line.at_least(Severity(fail_on)) for line in found):
-        raise typer.Exit(1)
+        raise typer.Exit(FINDINGS)
 
 
 def _outcome(file: str, premises: "Premises") -> "list[Line] | str":

@@ -1,7 +1,7 @@
 """``tuner estimate-memory``: what the output head, the activations and the KV cache take."""
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -60,10 +60,7 @@ def estimate_memory(
         ),
     ] = None,
     trace: options.Trace = False,
-    output_format: Annotated[
-        Literal["text", "json"],
-        typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
-    ] = "text",
+    output_format: options.TextOrJson = "text",
     failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,

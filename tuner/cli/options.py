@@ -4,8 +4,18 @@ from typing import Annotated, Literal
 
 import typer
 
-SeverityName = Literal["error", "warning", "advice"]
+from tuner.validate.parts import Part
 
+SeverityName = Literal["error", "warning", "advice"]
+HEADROOM = 0.1
+
+Config = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="A verl configuration in YAML; - reads standard input.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="OVERRIDES...", help="Hydra overrides: key=value, +key=value, ~key."),
+]
 VerlVersion = Annotated[
     str | None,
     typer.Option(
@@ -118,13 +128,13 @@ Budget = Annotated[
         help="Time for the whole run: 120s, 2m or 90, which is in seconds.",
     ),
 ]
+_PARTS = [part.value for part in Part]
 Parts = Annotated[
     str | None,
     typer.Option(
         "--parts",
         metavar="PART,...",
-        help="What to run, of machine, output-head, training-step, rollout, collectives and search; "
-        "everything that can run here.",
+        help=f"What to run, of {', '.join(_PARTS[:-1])} and {_PARTS[-1]}; everything that can run here.",
         show_default=False,
     ),
 ]
@@ -177,6 +187,10 @@ Ray = Annotated[
         help="Run on every node of this Ray cluster, one task each; auto takes the running one.",
         show_default=False,
     ),
+]
+TextOrJson = Annotated[
+    Literal["text", "json"],
+    typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
 ]
 ColourName = Literal["auto", "always", "never"]
 Colour = Annotated[

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner import rules
-from tuner.advise import advise
+from tuner.advise import ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
+from tuner.cli.options import HEADROOM
 from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
@@ -21,9 +22,11 @@ from tuner.render.answer import Answer
 from tuner.rules.case import Case
 from tuner.trainers import verl
 from tuner.trainers.verl import checks
-from tuner.trainers.verl.load import load
-from tuner.trainers.verl.versions import choose
+from tuner.trainers.verl.engine_versions import EngineChoice
+from tuner.trainers.verl.load import Given, Loaded, compose, parse
+from tuner.trainers.verl.versions import Choice, choose
 from tuner.units import GIB, GIGA
+from tuner.workload import Workload
 
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
 
@@ -41,7 +44,7 @@ class Premises:
     gpus_per_node: int | None = None
     nodes: int | None = None
     host_memory_gib: float | None = None
-    headroom: float = 0.1
+    headroom: float = HEADROOM
 
 
 def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer:
@@ -51,24 +54,14 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
         TunerError: something in the configuration or the options cannot be used.
     """
     choice = choose(premises.verl_version)
-    loaded = load(Path(source), overrides, version=choice.version)
+    given = parse(Path(source), overrides)
+    loaded = compose(given, version=choice.version)
     settings = loaded.settings
     model, model_reason = _model(settings, premises)
     cluster, gpus_reason = _cluster(settings, premises)
-    engine = verl.engine_choice(
-        settings,
-        version=loaded.version,
-        requested=premises.engine_version,
-        look=premises.verl_version is None,  # a release that was named need not be this machine's
-    )
-    workload = verl.read(
-        settings,
-        version=loaded.version,
-        model=model,
-        critic_model=_critic_model(settings, premises),
-        cluster=cluster,
-        engine_version=None if engine is None else engine.version,
-    )
+    job = _Job(premises=premises, model=model, cluster=cluster)
+    engine = job.engine(loaded)
+    workload = job.workload(loaded, engine)
     if premises.trace:
         from tuner.trace.limits import expect_counted
 
@@ -80,6 +73,7 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
         findings=findings,
         write_overrides=partial(verl.write_overrides, settings=settings, version=loaded.version),
         headroom=premises.headroom,
+        releases=job.releases(given, choice, workload),
     )
     assumed = cluster.gpu.evidence is Evidence.HEURISTIC
     resting = verl.resting_on_defaults(
@@ -101,6 +95,50 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         advice=advice,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """What stays the same whatever release reads the settings."""
+
+    premises: Premises
+    model: ModelShape
+    cluster: Cluster
+
+    def engine(self, loaded: Loaded, version: str | None = None) -> EngineChoice | None:
+        """The version of the rollout engine: the one asked for, else the given one, else the release's."""
+        named = self.premises.engine_version
+        return verl.engine_choice(
+            loaded.settings,
+            version=loaded.version,
+            requested=version if named is None else named,
+            look=self.premises.verl_version is None,  # a release that was named need not be this machine's
+        )
+
+    def workload(self, loaded: Loaded, engine: EngineChoice | None) -> Workload:
+        return verl.read(
+            loaded.settings,
+            version=loaded.version,
+            model=self.model,
+            critic_model=_critic_model(loaded.settings, self.premises),
+            cluster=self.cluster,
+            engine_version=None if engine is None else engine.version,
+        )
+
+    def releases(self, given: Given, choice: Choice, workload: Workload) -> ReleaseRange | None:
+        """What the job may take under a release that is not bundled; None of one that is."""
+        if choice.unbundled is None:
+            return None
+
+        def read(version: str, engine_version: str | None) -> Workload:
+            loaded = compose(given, version=version)
+            return self.workload(loaded, self.engine(loaded, engine_version))
+
+        behaviours = verl.behaviours(choice.unbundled, workload, read)
+        return release_range(
+            f"{workload.release.trainer} {choice.unbundled}",
+            [(one.name, one.workload) for one in behaviours],
+        )
 
 
 def expect_a_file(config: str, *, command: str) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tuner.cli import options
+from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
+from tuner.validate.parts import Part
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tuner.validate.report import Part, ValidationFile
+    from tuner.validate.report import ValidationFile
 
 EXAMPLES = options.examples(
     "tuner validate config.yaml",
@@ -28,13 +30,8 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    config: Annotated[
-        str, typer.Argument(metavar="CONFIG", help="A verl configuration in YAML; - reads standard input.")
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="OVERRIDES...", help="Hydra overrides: key=value, +key=value, ~key."),
-    ] = None,
+    config: options.Config,
+    overrides: options.Overrides = None,
     verl_version: options.VerlVersion = None,
     engine_version: options.EngineVersion = None,
     model: options.Model = None,
@@ -44,7 +41,7 @@ def validate(
     gpus_per_node: options.GpusPerNode = None,
     nodes: options.Nodes = None,
     host_memory: options.HostMemory = None,
-    headroom: options.Headroom = 0.1,
+    headroom: options.Headroom = options.HEADROOM,
     budget: options.Budget = "120s",
     parts: options.Parts = None,
     nproc: options.Processes = None,
@@ -119,9 +116,8 @@ def validate(
         raise typer.Exit(code)
 
 
-def _parts(text: str | None) -> "tuple[Part, ...]":
+def _parts(text: str | None) -> tuple[Part, ...]:
     from tuner.errors import InputError
-    from tuner.validate.report import Part
 
     if text is None:
         return tuple(Part)
@@ -207,7 +203,5 @@ def _print(files: "Sequence[ValidationFile]", output_format: str, color: options
 
 def _exit_code(files: "Sequence[ValidationFile]") -> int:
     if any(file.validation.interrupted for file in files):
-        from tuner.cli import INTERRUPTED
-
         return INTERRUPTED
-    return int(any(file.validation.refuted for file in files))
+    return FINDINGS if any(file.validation.refuted for file in files) else 0

@@ -13,10 +13,12 @@ from tuner.errors import InputError
 from tuner.inputs.yaml_file import read_text
 from tuner.render.progress import progress_on
 from tuner.validate import here, nodes
+from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan, plan
 from tuner.validate.processes import Setup
-from tuner.validate.report import Part, ValidationFile
-from tuner.validate.run import Progress, Run
+from tuner.validate.progress import Progress
+from tuner.validate.report import ValidationFile
+from tuner.validate.run import Run
 from tuner.validate.session import Options, Subject
 
 

@@ -6,7 +6,9 @@ What it checks
 Whether any phase peaks above the capacity of the GPU, or the rollout engine has no room for a KV cache.
 With ``--host-memory`` also whether offloaded states and copies take more host memory than a node has.
 This is the verdict of the memory model itself, given as a finding so that a check can fail on it.
-It is an error where the job cannot fit, and a warning where it fits while its sequences are short.
+It is an error where the job cannot fit.
+It is a warning where it fits while its sequences are short.
+It is a warning as well where the release is not bundled and the job does not fit whatever that release does.
 
 Why it matters
 --------------
@@ -32,6 +34,7 @@ from tuner.advise import Advice, Verdict
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.render.numbers import gib
+from tuner.render.releases import against
 
 RULE = Rule(
     code="MEM001",
@@ -51,11 +54,12 @@ def check(advice: Advice) -> Finding | None:
     short = advice.verdict is Verdict.FITS_WHILE_SHORT
     worst = estimate.worst
     peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} of {gib(estimate.capacity_bytes)}"
+    release = [against(advice)] if advice.verdict is Verdict.DEPENDS_ON_RELEASE else []
     length = [f"fits while sequences average at most {advice.mean_tokens:,} tokens"] if short else []
     return Finding(
         rule=RULE,
-        message="; ".join([*length, peak, *estimate.problems]),
-        severity=Severity.WARNING if short else RULE.severity,
+        message="; ".join(release or [*length, peak, *estimate.problems]),
+        severity=Severity.WARNING if short or release else RULE.severity,
         evidence=Evidence.MODELLED,
         phase=worst.phase,
     )

@@ -9,9 +9,17 @@ from tuner.memory.logits import head_peak_bytes, published_rule_bytes
 from tuner.model_shape import ModelShape
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal, plain
-from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Scaling
+from tuner.workload import (
+    ENTROPY_CHUNK_TOKENS,
+    Backend,
+    Checkpointing,
+    Engine,
+    HeadKind,
+    OutputHead,
+    Parallelism,
+    Scaling,
+)
 
-CHUNK_TOKENS = 2048  # verl's default for chunked entropy
 _COLUMN = 11
 _gib = partial(gib, decimals=2)  # the leanest ways take some 10 MiB
 
@@ -68,10 +76,10 @@ def heads(dtype: DType) -> tuple[tuple[str, OutputHead], ...]:
     return (
         ("eager", logits()),
         ("eager, checkpointed", logits(checkpointed=True)),
-        ("eager, chunked", logits(chunk=CHUNK_TOKENS)),
-        ("eager, chunked, checkpointed", logits(chunk=CHUNK_TOKENS, checkpointed=True)),
+        ("eager, chunked", logits(chunk=ENTROPY_CHUNK_TOKENS)),
+        ("eager, chunked, checkpointed", logits(chunk=ENTROPY_CHUNK_TOKENS, checkpointed=True)),
         ("compiled", logits(compiled=True)),
-        ("compiled, chunked", logits(compiled=True, chunk=CHUNK_TOKENS)),
+        ("compiled, chunked", logits(compiled=True, chunk=ENTROPY_CHUNK_TOKENS)),
         ("compiled, temperature copies", logits(compiled=True, scaling=Scaling.COPY)),
         ("compiled, temperature in place", logits(compiled=True, scaling=Scaling.IN_PLACE)),
         ("fused, torch", OutputHead(kind=HeadKind.FUSED_TORCH, logits_dtype=dtype)),
@@ -140,7 +148,7 @@ def head_text(sizes: HeadSizes, model: ModelShape | None, terminal: Terminal) ->
     published = _gib(published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab))
     notes = (
         f"Peaks on one GPU; weights, their gradient and the hidden states are not counted. "
-        f"Chunks are of {CHUNK_TOKENS:,} tokens.",
+        f"Chunks are of {ENTROPY_CHUNK_TOKENS:,} tokens.",
         f"The published rule of thumb, tokens x vocabulary x (4 + 2 + 1), gives {published}; "
         f"none of these ways takes that.",
     )

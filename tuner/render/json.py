@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tuner import __version__
-from tuner.advise import Advice, Recommendation
+from tuner.advise import Advice, Recommendation, ReleaseRange
 from tuner.advise.allocation import Explanation
 from tuner.errors import Location
 from tuner.memory import Estimate
@@ -20,6 +20,7 @@ from tuner.render.report import (
     CheckLine,
     CheckReport,
     CombinationReport,
+    ConsideredReport,
     FindingReport,
     HeadReport,
     MemoryReport,
@@ -28,6 +29,7 @@ from tuner.render.report import (
     PhaseTimeReport,
     Place,
     Premises,
+    ReleaseReport,
     Report,
     SymbolReport,
     TermReport,
@@ -54,6 +56,26 @@ def report(answer: Answer) -> Report:
         combination=_combination(advice),
         symbols=_symbols(advice),
         failed_allocation=None if answer.allocation is None else _allocation(answer.allocation),
+        release_range=None if advice.releases is None else _releases(advice.releases),
+    )
+
+
+def _releases(found: ReleaseRange) -> ReleaseReport:
+    return ReleaseReport(
+        release=found.release,
+        considered=tuple(
+            ConsideredReport(
+                name=one.name,
+                worst_phase=one.estimate.worst.phase,
+                worst_bytes=one.estimate.worst.peak_bytes,
+                interval_bytes=one.estimate.worst.interval,
+                fits=one.estimate.fits(),
+                fits_for_certain=one.estimate.fits_for_certain(),
+            )
+            for one in found.considered
+        ),
+        mean_tokens=found.mean_tokens,
+        certain_tokens=found.certain_tokens,
     )
 
 

@@ -11,16 +11,17 @@ from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 from tuner.render.terminal import plain, write
-from tuner.validate import run
+from tuner.validate import progress
+from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
-from tuner.validate.report import Part, PartReport, Status
+from tuner.validate.report import PartReport, Status
 from tuner.validate.session import Failed
 
 _BAR = 24  # columns
 _MESSAGE = 160  # characters of a failure
 
 
-def progress_on(stream: TextIO) -> run.Progress:
+def progress_on(stream: TextIO) -> progress.Progress:
     """Bars where the stream is a terminal that can draw them, else lines."""
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         return Bars(stream)

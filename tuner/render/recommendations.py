@@ -16,13 +16,14 @@ NUMERICS = {
     Numerics.REORDERED: "sums in another order",
     Numerics.CHANGED: "changed",
 }
+NOTHING_TO_ADVISE = "No advice: nothing was found to improve."
 _INDENT = "    "
 
 
 def recommendations(advice: Advice, terminal: Terminal) -> str:
     """All advice, numbered, in the order of its rank."""
     if not advice.recommendations:
-        return terminal.style("No advice: nothing was found to improve.", "bold")
+        return terminal.style(NOTHING_TO_ADVISE, "bold")
     title = "Advice"
     head = terminal.prose(f"{title}: {_counts(advice.recommendations)}", indent="  ", first="")
     entries = [

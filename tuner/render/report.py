@@ -244,6 +244,33 @@ class CombinationReport(_Model):
     seconds: Seconds
 
 
+class ConsideredReport(_Model):
+    """One way in which the job may run, since what its release does is not known."""
+
+    name: str
+    worst_phase: Phase
+    worst_bytes: Bytes
+    interval_bytes: Interval
+    fits: bool
+    fits_for_certain: bool
+
+
+class ReleaseReport(_Model):
+    """A release that is not bundled, and the job under every behaviour that it may have."""
+
+    release: str
+    considered: Annotated[
+        tuple[ConsideredReport, ...], Field(description="first the one that the answer rests on")
+    ]
+    mean_tokens: Annotated[
+        int | None,
+        Field(description="mean tokens per sequence that fit with each; null where no length does"),
+    ]
+    certain_tokens: Annotated[
+        int | None, Field(description="the same, with the high end of every phase's interval")
+    ]
+
+
 class CandidateReport(_Model):
     """A tensor that has the size of a failed allocation."""
 
@@ -295,6 +322,9 @@ class Report(_Model):
         Field(description="what the symbols of the formulas stand for"),
     ]
     failed_allocation: AllocationReport | None = None
+    release_range: Annotated[ReleaseReport | None, Field(description="null where the release is bundled")] = (
+        None
+    )
 
 
 class CheckLine(_Model):

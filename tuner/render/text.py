@@ -11,6 +11,7 @@ from tuner.render.explain import explanation
 from tuner.render.fitting import unset
 from tuner.render.numbers import gib, interval, parameters, percent, tokens
 from tuner.render.recommendations import combination, place, recommendations
+from tuner.render.releases import against, not_known
 from tuner.render.terminal import Terminal, plain
 from tuner.workload import RolloutEngine, Workload
 
@@ -43,6 +44,8 @@ def verdict(advice: Advice, terminal: Terminal) -> str:
     where = _peak(estimate)
     if advice.verdict in (Verdict.FITS, Verdict.FITS_ALONE):
         text = f"{where}; {_free(advice)}."
+    elif advice.verdict is Verdict.DEPENDS_ON_RELEASE:
+        text = f"{against(advice)}."
     elif advice.verdict is Verdict.FITS_WHILE_SHORT:
         average = f"sequences may average {advice.mean_tokens:,} of at most {_longest(advice):,} tokens"
         text = f"{average}; at full length {where}."
@@ -69,6 +72,7 @@ def _word(advice: Advice) -> tuple[str, str]:
     return {
         Verdict.FITS: ("FITS", "green"),
         Verdict.FITS_ALONE: ("FITS IF NOTHING ELSE USES THE GPU", "yellow"),
+        Verdict.DEPENDS_ON_RELEASE: ("MAY NOT FIT", "yellow"),
         Verdict.FITS_WHILE_SHORT: ("FITS WHILE SHORT", "yellow"),
     }[advice.verdict]
 
@@ -119,12 +123,14 @@ def _title(text: str, terminal: Terminal) -> str:
 
 
 def _premises(answer: Answer, terminal: Terminal) -> str:
-    workload = answer.advice.workload
+    advice = answer.advice
+    workload = advice.workload
     cluster = workload.cluster
     model = workload.model
     nodes = f"{cluster.nodes} node" + ("s" if cluster.nodes > 1 else "")
     rows = [
         ("trainer", f"{workload.release}, {workload.actor.engine.backend.value} ({answer.release_reason})"),
+        *((("not known", not_known(advice)),) if advice.releases is not None else ()),
         *((("engine", f"{answer.engine} ({answer.engine_reason})"),) if answer.engine else ()),
         ("model", f"{model.name}, {parameters(model.parameters)} parameters ({answer.model_reason})"),
     ]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tuner.render.numbers import gib, percent, quantity, share
 from tuner.render.progress import ended
-from tuner.render.recommendations import pasteable, sentence
+from tuner.render.recommendations import NOTHING_TO_ADVISE, pasteable, sentence
 from tuner.render.terminal import Terminal, plain
 from tuner.validate.plans import PartPlan
 from tuner.validate.report import (
@@ -109,7 +109,7 @@ def _verdict(found: Validation, terminal: Terminal) -> str:
 
 def _recommendations(items: Sequence[JudgedRecommendation], terminal: Terminal) -> str:
     if not items:
-        return terminal.style("No advice: nothing was found to improve.", "bold")
+        return terminal.style(NOTHING_TO_ADVISE, "bold")
     entries = [_recommendation(item, number, terminal) for number, item in enumerate(items, start=1)]
     return "\n\n".join([terminal.style("Recommendations", "bold"), *entries])
 

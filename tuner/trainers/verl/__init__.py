@@ -10,12 +10,14 @@ from tuner.trainers.verl.read import (
     read,
 )
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
+from tuner.trainers.verl.unbundled import behaviours
 from tuner.trainers.verl.write import NotExpressible, write_overrides
 
 __all__ = [
     "CRITIC_MODEL_PATH",
     "MODEL_PATH",
     "NotExpressible",
+    "behaviours",
     "cluster_size",
     "critic_model_path",
     "engine_choice",

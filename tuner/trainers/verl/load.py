@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 from tuner.errors import Location
-from tuner.inputs.overrides import Override, parse_overrides
+from tuner.inputs.overrides import Arguments, Override, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
@@ -16,7 +16,16 @@ from tuner.trainers.verl.entry_points import refuse_other_entry_points
 from tuner.trainers.verl.layers import Layers, UnknownKey
 from tuner.trainers.verl.schema import Schema
 
-__all__ = ["Loaded", "UnknownKey", "load"]
+__all__ = ["Given", "Loaded", "UnknownKey", "compose", "load", "parse"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What the user gives, before it is laid on the defaults of a release."""
+
+    composition: Composition
+    arguments: Arguments
+    keys: dict[Path, Location]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +50,36 @@ def load(path: FilePath | None, overrides: Sequence[str], *, version: str) -> Lo
         InputError: a file or an override is malformed, or a section is given a plain value.
         UnsupportedError: the configuration is for another entry point or engine of verl.
     """
+    return compose(parse(path, overrides), version=version)
+
+
+def parse(path: FilePath | None, overrides: Sequence[str]) -> Given:
+    """Read what the user gives, as :func:`load` does; standard input can be read only once.
+
+    Raises:
+        InputError: a file or an override is malformed.
+        UnsupportedError: the configuration is for another entry point of verl.
+    """
     arguments = parse_overrides(overrides)
     composition = follow(path) if path is not None else Composition()
     keys = _user_locations(composition.documents, arguments.overrides)
     refuse_other_entry_points(keys)
-    config = choose_config(composition, arguments, keys, version)
+    return Given(composition=composition, arguments=arguments, keys=keys)
+
+
+def compose(given: Given, *, version: str) -> Loaded:
+    """Lay what the user gives on the defaults of a bundled release.
+
+    Raises:
+        InputError: a section is given a plain value.
+        UnsupportedError: the configuration is for another engine of verl.
+    """
+    config = choose_config(given.composition, given.arguments, given.keys, version)
     defaults = read_defaults(version, config)
     layers = Layers(dict(defaults.tree), Schema(defaults))
-    for document in composition.documents:
+    for document in given.composition.documents:
         layers.add_document(document)
-    for override in arguments.overrides:
+    for override in given.arguments.overrides:
         layers.add_override(override)
     settings = Settings(
         tree=layers.tree,

@@ -17,6 +17,7 @@ class Choice:
 
     version: str
     reason: str
+    unbundled: str | None = None  # the release that was meant, where that one is not bundled
 
 
 def choose(requested: str | None) -> Choice:
@@ -50,7 +51,9 @@ def _nearest(version: str, reason: str) -> Choice:
     if _numbers(taken) == _numbers(version):
         return Choice(version=taken, reason=reason)
     kind = "nearest older bundled release" if older else "oldest bundled release"
-    return Choice(version=taken, reason=f"{reason}; {taken} is the {kind}")
+    return Choice(
+        version=taken, reason=f"{reason}; {taken} is the {kind}", unbundled=version.strip().lstrip("v")
+    )
 
 
 def _installed() -> str | None:

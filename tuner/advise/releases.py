@@ -1,0 +1,67 @@
+"""What a job takes whose release is not known: the range over the behaviours that it may have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.memory import Estimate, estimate, mean_tokens_that_fit
+from tuner.workload import Workload
+
+_SHORTEST = 1 / 64  # of the maximum length; an eighth is not small enough to say that no length fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Considered:
+    """One way in which the job may run, and what it takes then."""
+
+    name: str  # completes "it peaks at 70 GiB ..."
+    estimate: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRange:
+    """A release that is not bundled, and the job under every behaviour that it may have."""
+
+    release: str
+    considered: tuple[Considered, ...]  # first the one that the answer rests on
+    mean_tokens: int | None  # mean sequence length that fits whatever the release does; None where none does
+    certain_tokens: int | None  # the same with the high end of every interval
+
+    @property
+    def least(self) -> Considered:
+        """With the lowest peak of the worst phase; the first of equals."""
+        return min(self.considered, key=lambda one: one.estimate.worst.peak_bytes)
+
+    @property
+    def most(self) -> Considered:
+        """With the highest peak of the worst phase; the first of equals."""
+        return max(self.considered, key=lambda one: one.estimate.worst.peak_bytes)
+
+    @property
+    def against(self) -> Considered | None:
+        """The behaviour that fits least; None where the job fits with all."""
+        failing = [one for one in self.considered if not one.estimate.fits()]
+        return max(failing, key=lambda one: one.estimate.worst.peak_bytes, default=None)
+
+    def fits_for_certain(self) -> bool:
+        """Whether it does so with all of them."""
+        return all(one.estimate.fits_for_certain() for one in self.considered)
+
+
+def release_range(release: str, behaviours: Sequence[tuple[str, Workload]]) -> ReleaseRange:
+    """Price a job under each behaviour.
+
+    Args:
+        release: that was asked for.
+        behaviours: names and workloads, first the one that the answer rests on.
+    """
+    considered = [Considered(name=name, estimate=estimate(job)) for name, job in behaviours]
+    # The length that fits one bounds the others, so those that take most are asked first.
+    pairs = zip(behaviours, considered, strict=True)
+    ranked = sorted(pairs, key=lambda pair: pair[1].estimate.high_bytes, reverse=True)
+    jobs = [job for (_, job), _ in ranked]
+    return ReleaseRange(
+        release=release,
+        considered=tuple(considered),
+        mean_tokens=mean_tokens_that_fit(jobs, shortest=_SHORTEST),
+        certain_tokens=mean_tokens_that_fit(jobs, shortest=_SHORTEST, surely=True),
+    )

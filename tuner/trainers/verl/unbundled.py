@@ -1,0 +1,81 @@
+"""What a release that is not bundled may do: what bundled ones do, and what is known of older ones.
+
+Its defaults and its code are not here. What decides memory in it is a fact that is missing, so a job is
+looked at under every behaviour that there is a reason to expect.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tuner.dtypes import DType
+from tuner.errors import TunerError
+from tuner.trainers.verl.versions import BUNDLED, at_least
+from tuner.workload import Backend, RolloutEngine, Workload
+
+Reader = Callable[[str, str | None], Workload]
+"""The workload as a bundled release reads it, with a version of the rollout engine or with its own choice."""
+
+_ENTROPY_ON_DEMAND = "0.4.0"  # before: computed in every update, also where its coefficient is 0
+_NEWER_VLLM = "0.3.0"  # before: setup.py asks for vllm<=0.6.3
+_OLD_VLLM = "0.6.3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Behaviour:
+    """One way in which the job may run."""
+
+    name: str  # completes "it peaks at 70 GiB ..."
+    workload: Workload
+
+
+def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
+    """The ways in which a job may run under a release that is not bundled.
+
+    * As its neighbours among the bundled releases would run the same configuration: the next older and the
+      next newer. One that refuses it is left out.
+    * Before 0.4 the entropy is part of every update, and before 0.3 the engine is vLLM 0.6.3.
+    * With that vLLM goes a transformers whose models may return float32 logits, as all did before 4.46.
+
+    Args:
+        asked: the release that is meant.
+        nearest: the workload as the bundled release has it that the answer rests on; it comes first.
+        read: reads the configuration as another release.
+
+    Source: verl ``workers/actor/dp_actor.py``, ``setup.py`` (v0.2.0.post2, v0.3.0.post1); transformers
+    ``models/qwen2/modeling_qwen2.py`` (4.45).
+    """
+    newer = [version for version in BUNDLED if at_least(version, asked)]
+    read_by = [_tried(read, version) for version in newer[:1] if version != nearest.release.version]
+    return (
+        Behaviour(name=f"as {nearest.release}", workload=nearest),
+        *(Behaviour(name=f"as {job.release}", workload=job) for job in read_by if job is not None),
+        *_of_older(asked, read),
+    )
+
+
+def _of_older(asked: str, read: Reader) -> Iterator[Behaviour]:
+    if at_least(asked, _ENTROPY_ON_DEMAND):
+        return
+    job = _tried(read, BUNDLED[0])
+    if job is None:
+        return
+    if job.rollout.engine is RolloutEngine.VLLM and not at_least(asked, _NEWER_VLLM):
+        job = _tried(read, BUNDLED[0], _OLD_VLLM) or job
+    job = job.with_actor(update=replace(job.actor.update, entropy=True))
+    yield Behaviour(name="as releases before 0.4", workload=job)
+    if job.actor.engine.backend is Backend.MEGATRON:
+        return
+    job = job.with_actor_head(logits_dtype=DType.FLOAT32)
+    if job.reference is not None:
+        job = job.with_reference(head=replace(job.reference.head, logits_dtype=DType.FLOAT32))
+    yield Behaviour(
+        name="as releases before 0.4 with float32 logits (transformers before 4.46)", workload=job
+    )
+
+
+def _tried(read: Reader, version: str, engine_version: str | None = None) -> Workload | None:
+    """None where the release refuses the configuration or its engine."""
+    try:
+        return read(version, engine_version)
+    except TunerError:
+        return None
