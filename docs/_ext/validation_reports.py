@@ -23,11 +23,11 @@ from tables import table
 from tuner.render.numbers import gib, quantity, share
 from tuner.render.terminal import Terminal
 from tuner.render.validation import prediction, validation_text
+from tuner.validate.parts import Part
 from tuner.validate.report import (
     JudgedRecommendation,
     Measurement,
     Outcome,
-    Part,
     PartReport,
     Validation,
     ValidationFile,

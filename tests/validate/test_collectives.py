@@ -14,14 +14,13 @@ from tuner.memory.fsdp2_units import Units
 from tuner.models import shape_from_config
 from tuner.units import GIB, GIGA, MIB
 from tuner.validate import collectives as part
-from tuner.validate import prefetching, processes
-from tuner.validate.pass_settings import PassFigures
-from tuner.validate.passes import planned_passes
+from tuner.validate import processes, switches
+from tuner.validate.pass_settings import PassFailed, PassFigures
 from tuner.validate.processes import Setup
 from tuner.validate.readings import CollectiveReadings, CommunicatorBytes, Exchanged
 from tuner.validate.report import Measurement, Outcome
 from tuner.validate.session import Failed, Failure, NotHereError
-from tuner.workload import Phase
+from tuner.workload import Workload
 
 CPU = Setup(device="cpu")
 LONG = 120.0
@@ -156,7 +155,7 @@ def test_one_process_exchanges_nothing() -> None:
     assert len(part.plan(subject(), options())) == 2
 
 
-# -- prefetching ---------------------------------------------------------------------------
+# -- prefetching and Ulysses ------------------------------------------------------------------
 
 
 def figures(peak: int | None, *seconds: float) -> PassFigures:
@@ -171,38 +170,81 @@ def figures(peak: int | None, *seconds: float) -> PassFigures:
     )
 
 
-def both() -> list[Any]:
-    planned = planned_passes(grpo_7b(gpu=H200, gpus_per_node=2), processes=2)
-    update = next(one for one in planned if one.phase is Phase.UPDATE_ACTOR)
-    return [prefetching._prefetching(update, on) for on in (False, True)]
+def switched(workload: Workload | None = None, **given: Any) -> dict[str, switches.Switch]:
+    return {one.name: one for one in switches.switches(subject(workload), options(**given))}
 
 
-def test_the_gain_is_of_the_medians() -> None:
+def told(name: str, off: PassFigures, on: PassFigures, *, timed: bool) -> dict[str, Measurement]:
+    one = switched()[name]
+    seen = {one.off.settings: off, one.on.settings: on}
+    return {each.name: each for each in switches.measurements((one,), seen, timed=timed)}
+
+
+@pytest.mark.parametrize("name", ["prefetch", "ulysses"])
+def test_the_gain_is_of_the_medians(name: str) -> None:
     seen = [figures(None, 2.0, 1.0, 9.0), figures(None, 1.5, 1.5, 1.0)]
-    result = {one.name: one for one in prefetching.measurements(both(), seen, timed=True)}
-    assert result.keys() == {"prefetch_off.seconds", "prefetch_on.seconds", "prefetch.gain"}
-    assert result["prefetch.gain"].measured == pytest.approx(0.25)
-    assert result["prefetch_off.seconds"].details["most_s"] == 9.0
-    assert prefetching.measurements(both(), seen, timed=False) == []
+    result = told(name, *seen, timed=True)
+    assert result.keys() == {f"{name}_off.seconds", f"{name}_on.seconds", f"{name}.gain"}
+    assert result[f"{name}.gain"].measured == pytest.approx(0.25)
+    assert result[f"{name}_off.seconds"].details["most_s"] == 9.0
+    assert told(name, *seen, timed=False) == {}
 
 
-def test_peaks_are_held_against_a_prediction_with_one_more_layer() -> None:
-    planned = both()
-    predicted = [one.compared(figures(10 * GIB)).predicted_peak for one in planned]
-    seen = [figures(peak) for peak in predicted]
-    result = prefetching.measurements(planned, seen, timed=False)
-    assert [one.name for one in result] == ["prefetch_off.peak", "prefetch_on.peak"]
-    assert {one.outcome for one in result} == {Outcome.CONFIRMED}
-    off = prefetching.measurements(planned, [figures(round(1.1 * peak)) for peak in predicted], timed=False)
-    assert {one.outcome for one in off} == {Outcome.REFUTED}
+@pytest.mark.parametrize("name", ["prefetch", "ulysses"])
+def test_peaks_are_held_against_the_prediction_of_each(name: str) -> None:
+    one = switched()[name]
+    predicted = [each.compared(figures(10 * GIB)).predicted_peak for each in (one.off, one.on)]
+    result = told(name, *(figures(peak) for peak in predicted), timed=False)
+    assert list(result) == [f"{name}_off.peak", f"{name}_on.peak"]
+    assert {each.outcome for each in result.values()} == {Outcome.CONFIRMED}
+    off = told(name, *(figures(round(1.1 * peak)) for peak in predicted), timed=False)
+    assert {each.outcome for each in off.values()} == {Outcome.REFUTED}
+
+
+def test_ulysses_is_measured_over_the_fewest_gpus_or_as_configured() -> None:
+    def ranks(workload: Workload | None = None, **given: Any) -> int:
+        found = switched(workload, **given)
+        return found["ulysses"].on.case.ulysses if "ulysses" in found else 1
+
+    assert ranks() == 2
+    assert ranks(processes=4) == 2
+    assert ranks(processes=3) == 1  # 28 heads
+    workload = grpo_7b(gpu=H200, gpus_per_node=4)
+    four = workload.with_actor_engine(parallel=replace(workload.actor.engine.parallel, ulysses=4))
+    assert ranks(four, processes=4) == 4
+    one = switched(four, processes=4)["ulysses"]
+    assert one.on.predicted.peak_bytes > one.off.predicted.peak_bytes  # attention's output is there twice
+    assert one.off.case.tokens == one.on.case.tokens
+    assert one.off.settings.sequences * 4 == one.on.settings.sequences
+
+
+def test_an_update_that_runs_for_two_switches_runs_once() -> None:
+    session = run([READINGS, FAILED])
+    (_, (_, engines), _) = session.calls[1]
+    assert [len(passes) for passes in engines] == [1, 1, 1]
+    assert [(one.engine.forward_prefetch, one.engine.parallel.ulysses) for (one,) in engines] == [
+        (False, 1),
+        (True, 1),
+        (False, 2),
+    ]
+
+
+def test_a_switch_that_fails_leaves_the_others() -> None:
+    broken = (PassFailed(message="it broke"),)
+    session = run([READINGS, ((figures(None, 2.0),), (figures(None, 1.0),), broken)])
+    assert session.notes == ["What Ulysses over 2 GPUs gains is missing: it broke."]
+    assert session.measurements["prefetch.gain"].measured == pytest.approx(0.5)
+    assert not [name for name in session.measurements if name.startswith("ulysses_")]
+    assert "ulysses.gain" not in session.measurements
 
 
 def test_an_update_that_cannot_be_run_is_said() -> None:
-    assert prefetching._update(subject(), options()) is not None
     workload = grpo_7b(gpu=H200, gpus_per_node=2).with_actor_engine(activation_offload=True)
+    assert switched() and not switched(workload)
     session = run([READINGS], subject=subject(workload), machine=machine())
     assert len(session.calls) == 1
-    assert session.notes == ["Prefetching was not measured: no update of this job can be run here."]
+    (note,) = session.notes
+    assert "no update that they change" in note
     assert "all_gather.layer" in session.measurements
     assert session.measurements["all_gather.layer"].details["whole_bytes"] > MIB
 
@@ -231,7 +273,7 @@ class Running(Recorder):
 
 @pytest.mark.slow
 def test_the_whole_part_runs_on_a_cpu() -> None:
-    """Both engines are built and trained with; bytes and times of a CPU are not reported."""
+    """All engines are built and trained with; bytes and times of a CPU are not reported."""
     workload = grpo_7b(gpu=H200, gpus_per_node=2)
     batch = replace(
         workload.batch, prompts=4, mini_batch_prompts=4, max_prompt_tokens=8, max_response_tokens=8
@@ -242,9 +284,10 @@ def test_the_whole_part_runs_on_a_cpu() -> None:
     known = replace(subject(tiny), model_config=TINY)
     session = Running(answers=[], subject=known, options=options(device="cpu"))
     part.run(session)
-    assert [(name, world) for name, _, world in session.calls] == [(part.WORKER, 2), (prefetching.WORKER, 2)]
+    assert [(name, world) for name, _, world in session.calls] == [(part.WORKER, 2), (switches.WORKER, 2)]
     engines = [one.engine for passes in session.calls[1][1][1] for one in passes]
-    assert [engine.forward_prefetch for engine in engines] == [False, True]
+    assert [engine.forward_prefetch for engine in engines] == [False, True, False]
+    assert [engine.parallel.ulysses for engine in engines] == [1, 1, 2]
     assert session.notes == []
     assert session.measurements.keys() == {"collectives.wrong"}
     assert session.measurements["collectives.wrong"].outcome is Outcome.CONFIRMED

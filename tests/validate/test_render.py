@@ -15,8 +15,9 @@ from tuner.render.schemas import schema
 from tuner.render.terminal import Terminal
 from tuner.render.validation import plan_text, validation_json, validation_text
 from tuner.render.validation_markdown import validation_markdown
+from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
-from tuner.validate.report import Outcome, Part, PartReport, Status, Validation, ValidationFile
+from tuner.validate.report import Outcome, PartReport, Status, Validation, ValidationFile
 from tuner.validate.session import Failed, Failure, Planned
 
 LONG = "log-probability and entropy of 24,576 tokens at once, vocabulary in tiles, gradient included"

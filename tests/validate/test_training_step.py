@@ -179,7 +179,6 @@ def test_a_pass_that_a_file_can_say_is_predicted_as_the_file_is() -> None:
         ({"backend": Backend.MEGATRON}, "Megatron"),
         ({"packed": False}, "padding"),
         ({"activation_offload": True}, "activation offload"),
-        ({"fused_layers": True}, "Liger"),
         ({"checkpointing": Checkpointing.SELECTIVE}, "selective"),
     ],
 )
@@ -335,6 +334,77 @@ def test_what_is_between_gpus_cannot_be_judged_on_one() -> None:
     assert "one takes part" in alone.reason
     (both,) = Bench(subject=one, options=options(processes=2)).run().verdicts.values()
     assert both.outcome is Outcome.CONFIRMED
+
+
+SHARED = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"
+
+
+def test_sequences_are_shared_as_in_the_job() -> None:
+    """By as many GPUs, with as many tokens on each; by fewer where the others are not here, which is said."""
+    alone = {each.phase: each for each in planned_passes(subject().workload, processes=2)}
+    for planned in planned_passes(subject(SHARED).workload, processes=2):
+        one, settings = planned.case, planned.settings
+        assert (one.ulysses, settings.engine.parallel.ulysses) == (2, 2)
+        assert one.tokens == alone[planned.phase].case.tokens
+        assert one.sequence_length == alone[planned.phase].case.sequence_length
+        assert settings.sequences == 2 * alone[planned.phase].settings.sequences
+        assert planned.can_be_recorded
+    (update, *_) = planned_passes(subject(SHARED).workload, processes=1)
+    assert update.case.ulysses == 1
+
+    def notes(processes: int) -> str:
+        return " ".join(Bench(subject=subject(SHARED), options=options(processes=processes)).plan.notes)
+
+    assert "update_actor is run without Ulysses, not with 2" in notes(1)
+    assert "Ulysses" not in notes(2)
+
+
+@pytest.mark.parametrize(("prompt", "response"), [(1000, 1999), (30000, 2001)])
+def test_odd_sequences_are_shared_whole(prompt: int, response: int) -> None:
+    lengths = (f"data.max_prompt_length={prompt}", f"data.max_response_length={response}")
+    for planned in planned_passes(subject(SHARED, *lengths).workload, processes=2):
+        case = planned.case
+        assert case.sequence_length % 2 == 0
+        assert case.sequence_length <= prompt + response + 1  # padded to a multiple of two
+        assert case.tokens * 2 == planned.settings.sequences * case.sequence_length
+        assert case.tokens >= 0.9 * min(16384, (prompt + response) / 2)
+
+
+def test_sharing_sequences_is_judged_where_there_are_enough_gpus() -> None:
+    one = subject()
+    found = one.advice.recommendations[0]
+    parallel = replace(one.workload.actor.engine.parallel, ulysses=2)
+    proposal = one.workload.with_actor_engine(parallel=parallel)
+    found = replace(found, finding=replace(found.finding, phase=None, proposal=proposal), price=None)
+    one = replace(one, advice=replace(one.advice, recommendations=(found,)))
+    (alone,) = Bench(subject=one).run().verdicts.values()
+    assert alone.outcome is Outcome.NOT_MEASURABLE
+    assert "2 GPUs share a sequence" in alone.reason
+    (both,) = Bench(subject=one, options=options(processes=2)).run().verdicts.values()
+    assert both.outcome is Outcome.CONFIRMED
+    split = replace(
+        proposal,
+        actor=replace(
+            proposal.actor, engine=replace(proposal.actor.engine, parallel=replace(parallel, shard=1))
+        ),
+    )
+    found = replace(found, finding=replace(found.finding, proposal=split))
+    one = replace(one, advice=replace(one.advice, recommendations=(found,)))
+    (other,) = Bench(subject=one, options=options(processes=2)).run().verdicts.values()
+    assert "in another way" in other.reason
+
+
+def test_heads_that_gpus_cannot_share_are_not_run() -> None:
+    actor, model = subject().workload.actor, subject().workload.model
+    assert (model.heads, model.kv_heads) == (12, 2)
+
+    def reason(ranks: int) -> str | None:
+        parallel = replace(actor.engine.parallel, ulysses=ranks)
+        return not_here(replace(actor.engine, parallel=parallel), actor.head, model)
+
+    assert reason(1) is reason(2) is reason(4) is None
+    for ranks in (3, 8):  # key heads; heads
+        assert "cannot be shared" in (reason(ranks) or "")
 
 
 def test_running_out_of_memory_against_the_prediction_refutes_it() -> None:

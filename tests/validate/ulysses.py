@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from tuner.validate.workers.collectives import all_heads, whole_sequence
+from tuner.validate.workers.ulysses import Sharing
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -18,10 +18,11 @@ def largest_difference(tokens: int, heads: int, width: int, *, device: str) -> f
     """Between this rank's tokens by either way."""
     generator = torch.Generator(device).manual_seed(7)
     world, rank = dist.get_world_size(), dist.get_rank()
+    sharing = Sharing(ranks=world, rank=rank)
     shape = (world * tokens, heads, width)
     states = [torch.randn(shape, generator=generator, device=device) for _ in range(3)]
     own = slice(rank * tokens, (rank + 1) * tokens)
-    shared = attention(*(whole_sequence(one[own].contiguous()) for one in states))
-    difference = (all_heads(shared) - attention(*states)[own]).abs().max()
+    shared = attention(*(sharing.whole_sequence(one[own].contiguous()) for one in states))
+    difference = (sharing.all_heads(shared) - attention(*states)[own]).abs().max()
     dist.all_reduce(difference, dist.ReduceOp.MAX)
     return float(difference)

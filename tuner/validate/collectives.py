@@ -1,4 +1,4 @@
-"""The collectives part: what NCCL holds, what links give at a model's sizes, and what prefetching gains."""
+"""The collectives part: what NCCL holds, what links give, and what prefetching and Ulysses gain."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tuner.memory.fsdp2_units import Units
 from tuner.memory.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL, Constant
 from tuner.timing import assumptions as assume
 from tuner.timing.rates import link_bytes_per_s
-from tuner.validate import prefetching
+from tuner.validate import switches
 from tuner.validate.machine import rate
 from tuner.validate.readings import CollectiveReadings, CommunicatorBytes, Exchanged
 from tuner.validate.report import Measurement
@@ -32,10 +32,10 @@ _WHAT = {
 
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
-    """One process per GPU for the collectives, and one for training with and without prefetching."""
+    """One process per GPU for the collectives, and one for training with and without switches."""
     if options.processes < 2:
         raise NotHereError("one process takes part: nothing is exchanged")
-    return (_PLANNED, *prefetching.plan(subject, options))
+    return (_PLANNED, *switches.plan(subject, options))
 
 
 def run(session: Session) -> None:
@@ -54,7 +54,7 @@ def run(session: Session) -> None:
     else:
         for measurement in measurements(found, session.subject.workload.cluster.gpu, processes):
             session.add(measurement)
-    prefetching.run(session)
+    switches.run(session)
 
 
 def _units(session: Session) -> dict[str, int]:

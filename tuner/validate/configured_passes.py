@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from tuner.dtypes import DType
 from tuner.memory.fsdp_units import wraps_head
@@ -48,7 +49,10 @@ def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
         (engine.lora is not None, "adapters are not run here"),
         (not engine.packed, "batches with padding are not run here"),
         (engine.activation_offload, "activation offload is not run here"),
-        (engine.fused_layers, "Liger's layers are not run here"),
+        (
+            engine.fused_layers and find_spec("liger_kernel") is None,
+            "Liger's layers cannot be run: liger_kernel is not installed",
+        ),
         (engine.checkpointing is Checkpointing.SELECTIVE, "selective checkpointing is not run here"),
         (
             engine.compute_dtype is DType.FLOAT16 or engine.stored_dtype is DType.FLOAT16,
@@ -64,9 +68,23 @@ def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
             head.kind is HeadKind.FUSED_TORCH and wraps_head(model, engine),
             "a fused head would read weights that FSDP2 has not gathered: a unit of their own",
         ),
+        (
+            engine.parallel.ulysses > 1 and not heads_can_be_shared(model, engine.parallel.ulysses),
+            f"its heads cannot be shared by {engine.parallel.ulysses} GPUs, as Ulysses would",
+        ),
+        (engine.parallel.ulysses > 1 and model.linear is not None, "linear attention is not shared here"),
         (bool(model.extra_parameters), "models with more than a decoder are not run here"),
     )  # fmt: skip
     return next((reason for holds, reason in found if holds), None)
+
+
+def heads_can_be_shared(model: ModelShape, ranks: int) -> bool:
+    """Whether so many GPUs can share a sequence: as many heads on each, those of keys repeated if need be.
+
+    Source: verl 0.9.1 ``models/transformers/monkey_patch.py`` (``apply_monkey_patch``).
+    """
+    keys = model.kv_heads
+    return model.heads % ranks == 0 and (keys % ranks == 0 or ranks % keys == 0)
 
 
 def configured_passes(workload: Workload) -> Iterator[ConfiguredPass]:

@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tuner.advise import Recommendation
-from tuner.units import GIB
+from tuner.rules.case import LEAST_GAIN
 from tuner.validate.head_settings import HeadFigures, HeadPass, HeadWork, Implementation, Way, at_size
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.session import Subject
-from tuner.validate.verdicts import verdict
+from tuner.validate.verdicts import PEAK_TOLERANCE, peaks, verdict
 from tuner.workload import Backend, Phase, Workload
 
-CHANGE_TOLERANCE = 0.03  # of the peak without the change
-_LEAST_SECONDS = 0.005  # a claimed change of the step below this share is none
 _SAME_SECONDS = 0.02  # medians that differ by less are the same
 
 
@@ -50,13 +48,10 @@ def _judge(
     before, after = pair
     predicted = after.predicted_bytes - before.predicted_bytes
     measured = after.measured_bytes - before.measured_bytes
-    peak_agrees = abs(measured - predicted) <= CHANGE_TOLERANCE * before.measured_bytes
+    peak_agrees = abs(measured - predicted) <= PEAK_TOLERANCE * before.measured_bytes
     slower = _contradiction(recommendation, before, after)
     outcome = Outcome.CONFIRMED if peak_agrees and not slower else Outcome.REFUTED
-    text = (
-        f"peak of the head {before.measured_bytes / GIB:.2f} to {after.measured_bytes / GIB:.2f} GiB, "
-        f"{measured / GIB:+.2f} GiB where {predicted / GIB:+.2f} GiB was predicted"
-    )
+    text = f"peak of the head {peaks(before.measured_bytes, after.measured_bytes, predicted)}"
     if before.seconds is not None and after.seconds is not None:
         text += f"; {before.seconds * 1000:.1f} to {after.seconds * 1000:.1f} ms{slower}"
     return verdict(recommendation, outcome, text, (_shown(before, "without"), _shown(after, "with")))
@@ -108,7 +103,7 @@ def _contradiction(recommendation: Recommendation, before: _Seen, after: _Seen) 
     price = recommendation.price
     if price is None or before.seconds is None or after.seconds is None:
         return ""
-    claimed = price.seconds_after < price.seconds_before * (1 - _LEAST_SECONDS)
+    claimed = price.seconds_after < price.seconds_before * (1 - LEAST_GAIN)
     if claimed and after.seconds > before.seconds * (1 + _SAME_SECONDS):
         return ", although a shorter step was claimed"
     return ""

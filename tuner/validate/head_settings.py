@@ -9,9 +9,8 @@ from typing import Any
 
 from tuner.dtypes import DType
 from tuner.memory.logits import head_peak_bytes
-from tuner.workload import HeadKind, OutputHead
+from tuner.workload import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead
 
-CHUNK_TOKENS = 2048  # verl's default for the entropy in chunks
 _FUSED = {
     HeadKind.FUSED_TORCH: "fused, torch",
     HeadKind.FUSED_TRITON: "fused, Triton",
@@ -61,7 +60,7 @@ class Way:
             if head.chunk_tokens is not None:
                 text += (
                     ", chunked"
-                    if head.chunk_tokens == CHUNK_TOKENS
+                    if head.chunk_tokens == ENTROPY_CHUNK_TOKENS
                     else f", chunks of {head.chunk_tokens} tokens"
                 )
             text += ", checkpointed" if head.checkpointed else ""

@@ -17,7 +17,8 @@ from tuner.validate.session import Failed
 
 _PROBE = "tuner.validate.workers.probe:probe"
 _PROBE_S = 120.0  # torch is imported for the first time
-_UNUSED = 64 * MIB  # NVML may count so much where there is no process; a context takes more
+#: What the driver may count as used where there is no process; a context takes several times that.
+UNUSED_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,7 @@ def disturbances(here: Here, found: Machine) -> Iterator[str]:
             f"The GPU is in use by others (process {pids}), {taken / GIB:.1f} GiB of it: "
             "times are not those of an idle GPU, and less memory is free."
         )
-    elif taken > _UNUSED:
+    elif taken > UNUSED_BYTES:
         yield (
             f"{taken / GIB:.1f} GiB of the GPU are in use by processes that the driver does not name, as in "
             "a container: times may not be those of an idle GPU, and less memory is free."

@@ -4,7 +4,7 @@ from tuner.hardware import Gpu
 from tuner.memory import overhead
 from tuner.memory.overhead import CUBLAS_WORKSPACES
 from tuner.timing import assumptions as assume
-from tuner.units import MIB
+from tuner.validate.here import UNUSED_BYTES
 from tuner.validate.readings import Held, MachineReadings, Rate
 from tuner.validate.report import Measurement
 from tuner.validate.session import Failed, NotHereError, Options, Planned, Session, Subject
@@ -14,8 +14,6 @@ _PLANNED = Planned(title="rates of the GPU, and what a bare process holds", seco
 
 MEMORY_TOLERANCE = 0.01  # two cards of one kind report the same total
 RATE_TOLERANCE = 0.1  # of a rate that was measured before: clocks and temperature move it
-# What the driver may count as used where there is no process; a context takes several times that.
-_UNUSED = 64 * MIB
 
 TOTAL = "memory.total"  # the measurement of what the driver reports
 #: Names of the measurements that a profile keeps, by field of :class:`~tuner.hardware.MeasuredGpu`.
@@ -77,7 +75,7 @@ def _memory(found: MachineReadings, gpu: Gpu) -> list[Measurement]:
 def _process(held: Held, gpu: Gpu, others: int) -> list[Measurement]:
     """Beside the allocator, whatever others use taken off; no claim is judged beside them."""
     context = overhead.context(gpu)
-    alone = others <= _UNUSED
+    alone = others <= UNUSED_BYTES
     steps = {
         "first_tensor_bytes": held.first_tensor - others,
         "matrix_product_bytes": held.matrix_product - held.first_tensor,

@@ -21,6 +21,7 @@ from tuner.validate.head_settings import (
 )
 from tuner.validate.report import Measurement
 from tuner.validate.session import (
+    CALL_SHARE,
     Failed,
     Options,
     OutOfBudgetError,
@@ -28,17 +29,16 @@ from tuner.validate.session import (
     Session,
     Subject,
 )
+from tuner.validate.verdicts import PEAK_TOLERANCE
 from tuner.workload import HeadKind, Workload
 
 WORKER = "tuner.validate.workers.output_head:measure"
-PEAK_TOLERANCE = 0.03
 # What each token takes beside logits: labels, sums, log-probabilities, entropies and their gradients.
 # The memory model counts none of it; of a fused head of some MiB it is more than the tolerance.
 _NUMBERS_PER_TOKEN = 80
 _EXPECTED_S = 25.0  # kernels of all implementations are compiled
 _CPU_EXPECTED_S = 40.0  # Triton's interpreter
 _TITLES = {HeadPass.FORWARD: "the forward pass alone", HeadPass.BOTH: "forward and backward pass"}
-_OF_THE_CALL = 0.85  # of the part's time: the process has to start and end as well
 
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
@@ -59,7 +59,7 @@ def run(session: Session) -> None:
         forward_tokens=log_prob_tokens(workload),
         dtype=workload.actor.head.logits_dtype,
         wanted=wanted_ways(session.subject),
-        seconds=_OF_THE_CALL * session.left_s,
+        seconds=CALL_SHARE * session.left_s,
     )
     expected = min(planned.seconds, session.left_s)  # it ends by itself, with fewer implementations
     found = session.call(WORKER, work, title=planned.title, expected_s=expected)

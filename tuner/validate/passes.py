@@ -1,11 +1,12 @@
 """The training passes of a configuration as this machine's GPUs can run them, each alone on its GPUs.
 
 What one GPU of the job computes is kept: tokens of a micro-batch, head, sharding strategy. The states are
-sharded over the GPUs that are here, and predicted for them.
+sharded over the GPUs that are here, and predicted for them; under Ulysses as many of them share a sequence
+as in the job, or fewer where they do not suffice.
 """
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, gcd
 from statistics import median
 
 from tuner import batching, memory
@@ -89,9 +90,24 @@ class PlannedPass:
         return replace(self, workload=replace(self.workload, model=model))
 
     def with_sequences(self, count: int, length: int) -> "PlannedPass":
-        """The same pass with micro-batches of so many sequences of a length."""
-        case = self.case.model_copy(update={"tokens": count * length, "sequence_length": length})
+        """The same pass with micro-batches of so many sequences, each with so many tokens on a GPU."""
+        case = self.case.model_copy(
+            update={"tokens": count * length, "sequence_length": length * self.case.ulysses}
+        )
         return replace(self, case=case, workload=_workload(case, self.workload.actor, self.workload))
+
+    def shared_by(self, ranks: int) -> "PlannedPass":
+        """The same pass with every sequence on so many GPUs, and as many tokens on each.
+
+        Sequences stay as long as they are, where whole ones make up a micro-batch; else there is one.
+        """
+        actor, case = self.workload.actor, self.case
+        together = case.tokens * ranks
+        length = together if together % case.sequence_length else case.sequence_length
+        case = case.model_copy(update={"ulysses": ranks, "sequence_length": length})
+        parallel = replace(actor.engine.parallel, ulysses=ranks)
+        actor = replace(actor, engine=replace(actor.engine, parallel=parallel))
+        return replace(self, case=case, workload=_workload(case, actor, self.workload))
 
     def measured(self, figures: PassFigures) -> MeasuredCase:
         """The settings with what was measured on a GPU.
@@ -155,8 +171,9 @@ def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> 
     training = configured.training
     tokens = batching.micro_batch_tokens(workload.batch, engine, one_pass, optimizer_step=training)
     count = batching.micro_batches(workload.batch, engine, one_pass, optimizer_step=training)
-    sequences, length = _sequences(tokens, workload.batch.sequence_tokens)
     here = _here(engine, processes)
+    ulysses = here.parallel.ulysses
+    sequences, share = _sequences(tokens, ceil(workload.batch.sequence_tokens / ulysses))
     case = MeasuredCase.model_validate(
         {
             "model": configured.model.name,
@@ -165,15 +182,17 @@ def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> 
             "strategy": engine.backend.value,
             "world_size": processes,
             "fsdp_size": _fsdp_size(here),
+            "ulysses": ulysses,
             "model_dtype": engine.stored_dtype.value,
-            "tokens": sequences * length,
-            "sequence_length": length,
+            "tokens": sequences * share,
+            "sequence_length": share * ulysses,
             "micro_batches": min(count, _MOST_MICRO_BATCHES) if training else 1,
             "temperature": _TEMPERATURE if head.scaling is Scaling.COPY else 1.0,
             "gradient_checkpointing": engine.checkpointing is Checkpointing.FULL,
             "reshard_after_forward": engine.reshard_after_forward,
             "use_torch_compile": head.compiled,
             "fused_kernels": _FUSED.get(head.kind),
+            "use_liger": engine.fused_layers,
             "calculate_entropy": one_pass.entropy,
             "entropy_chunking": head.chunk_tokens is not None,
             "entropy_checkpointing": head.checkpointed,
@@ -208,7 +227,7 @@ def _workload(case: MeasuredCase, actor: Actor, job: Workload) -> Workload:
 
 
 def _sequences(tokens: int, longest: int) -> tuple[int, int]:
-    """Whole sequences of one length, none above the longest, that make up a micro-batch.
+    """Sequences of one length, none above the longest, that make up a micro-batch; as one GPU sees them.
 
     Up to twice as many are tried for the sake of an equal length; failing that a few tokens are left out.
     """
@@ -220,12 +239,22 @@ def _sequences(tokens: int, longest: int) -> tuple[int, int]:
 
 
 def _here(engine: Engine, processes: int) -> Engine:
-    """The engine over the GPUs that are here, a sequence on one GPU."""
+    """The engine over the GPUs that are here."""
     size = engine.parallel.shard
     keeps = size < engine.parallel.gpus and size <= processes and processes % size == 0
     return replace(
-        engine, parallel=Parallelism(gpus=processes, shard=size if keeps else processes, ulysses=1)
+        engine,
+        parallel=Parallelism(
+            gpus=processes,
+            shard=size if keeps else processes,
+            ulysses=ranks_here(engine.parallel.ulysses, processes),
+        ),
     )
+
+
+def ranks_here(ranks: int, processes: int) -> int:
+    """GPUs that share a sequence here, where so many do in the job."""
+    return gcd(ranks, processes)
 
 
 def _fsdp_size(here: Engine) -> int | None:

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from tuner.validate.report import Part
+from tuner.validate.parts import Part
 from tuner.validate.session import NotHereError, Options, Planned, Subject
 
 MODULES = {

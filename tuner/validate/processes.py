@@ -1,7 +1,8 @@
 """Calls in processes of their own: started by a server that has torch loaded, ended with their parent.
 
-The server (multiprocessing's forkserver) imports torch once and never starts CUDA, so that a call costs a
-fork. A child is the leader of its own process group: what it starts ends with it.
+The server (multiprocessing's forkserver) imports torch, and on a GPU what builds on it, once and never
+starts CUDA, so that a call costs a fork. A child is the leader of its own process group: what it starts
+ends with it.
 """
 
 import os
@@ -23,6 +24,7 @@ from typing import Any
 from tuner.validate.session import Failed, Failure
 
 _ENTRY = "tuner.validate.workers.entry"
+_PRELOADED = "tuner.validate.workers.preloaded"
 _LEFT_BY_LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # torchrun sets them for its own processes
 
 
@@ -98,7 +100,7 @@ class _Child:
     def start(
         cls, function: Callable[..., Any] | str, arguments: tuple[Any, ...], setup: Setup, place: Place
     ) -> "_Child":
-        context = _context()
+        context = _context(setup.device)
         results, given = context.Pipe(duplex=False)
         process = context.Process(target=_serve, args=(given, function, arguments, setup, place))
         with _no_main_module(), given:
@@ -152,9 +154,9 @@ def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
     return found[0]
 
 
-def _context() -> ForkServerContext:
+def _context(device: str) -> ForkServerContext:
     context = get_context("forkserver")
-    context.set_forkserver_preload([_ENTRY])
+    context.set_forkserver_preload([_ENTRY] if device == "cpu" else [_ENTRY, _PRELOADED])
     return context
 
 

@@ -9,21 +9,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.accuracy.measured import MeasuredCase
+from tuner.validate.parts import Part
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Part(str, Enum):
-    """What is run, in this order."""
-
-    MACHINE = "machine"  # rates and what a bare process holds
-    OUTPUT_HEAD = "output-head"  # log-probability and entropy, every implementation
-    TRAINING_STEP = "training-step"  # passes over the sharded model, with and without the proposals
-    ROLLOUT = "rollout"  # the KV cache beside the residents of that phase
-    COLLECTIVES = "collectives"  # between two GPUs or more
-    SEARCH = "search"  # the largest token budget that really fits
 
 
 class Outcome(str, Enum):

@@ -1,23 +1,21 @@
 """The rollout part: what the engine would hold on this card, really allocated, and decoded against."""
 
 from collections.abc import Iterator
-from math import ceil, floor
 from statistics import median
 
 from tuner.units import GIB
 from tuner.validate.report import Measurement
 from tuner.validate.rollout_engine import run_engine
-from tuner.validate.rollout_judged import SEQUENCES_TOLERANCE, judge_rollouts, judge_unseen, runnable
+from tuner.validate.rollout_judged import judge_rollouts, judge_unseen, runnable, whole_interval
 from tuner.validate.rollout_plan import PlannedRollout, not_decoded, planned_rollout
 from tuner.validate.rollout_seen import SeenRollout
 from tuner.validate.rollout_settings import DecodeFigures, tiny
-from tuner.validate.session import Failed, NotHereError, Options, Planned, Session, Subject
+from tuner.validate.session import CALL_SHARE, Failed, NotHereError, Options, Planned, Session, Subject
 from tuner.workload import RolloutEngine
 
 WORKER = "tuner.validate.workers.rollout:measure"
 CACHE_TOLERANCE = 0.01
 _FIRST_S, _FURTHER_S = 7.0, 3.0
-_OF_THE_CALL = 0.85  # of the part's time: the process has to start and end as well
 
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
@@ -45,7 +43,7 @@ def run(session: Session) -> None:
     works = tuple(tiny(each.work()) if on_cpu else each.work() for each in rollouts)
     expected = min(planned.seconds, session.left_s)  # it ends by itself, with fewer recommendations
     figures = session.call(
-        WORKER, works, _OF_THE_CALL * session.left_s, title=planned.title, expected_s=expected
+        WORKER, works, CALL_SHARE * session.left_s, title=planned.title, expected_s=expected
     )
     if isinstance(figures, Failed):
         session.note(f"Nothing was measured of the rollout: {figures.message}.")
@@ -147,14 +145,15 @@ def _cache(seen: SeenRollout) -> Iterator[Measurement]:
         ("blocks", "blocks of the KV cache", seen.blocks, planned.predicted_blocks),
         ("sequences", "sequences of full length at once", seen.sequences, predicted.concurrent_sequences),
     ):
+        low, high = whole_interval(expected)
         yield Measurement(
             name=f"rollout.{name}",
             what=f"{what} of one replica's GPU" if name == "blocks" else f"{what} in one replica",
             unit="blocks" if name == "blocks" else "sequences",
             measured=measured,
             predicted=expected,
-            low=floor((1 - SEQUENCES_TOLERANCE) * expected),
-            high=ceil((1 + SEQUENCES_TOLERANCE) * expected),
+            low=low,
+            high=high,
             extrapolated=planned.extrapolated(),
             details={"block_tokens": planned.wanted.block_tokens, "longest_tokens": planned.longest_tokens},
         )

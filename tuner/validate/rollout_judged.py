@@ -108,13 +108,13 @@ def _verdict(before: SeenRollout, after: SeenRollout) -> tuple[Outcome, str]:
         f"of full length {before.sequences:,} to {after.sequences:,}, "
         f"{planned.predicted.concurrent_sequences:,} were predicted; the engine's speed is not measured"
     )
-    agrees = _agrees(after.sequences, planned.predicted.concurrent_sequences)
-    return (Outcome.CONFIRMED if agrees else Outcome.REFUTED), text
+    low, high = whole_interval(planned.predicted.concurrent_sequences)
+    return (Outcome.CONFIRMED if low <= after.sequences <= high else Outcome.REFUTED), text
 
 
-def _agrees(measured: int, predicted: int) -> bool:
-    low, high = (1 - SEQUENCES_TOLERANCE) * predicted, (1 + SEQUENCES_TOLERANCE) * predicted
-    return floor(low) <= measured <= ceil(high)
+def whole_interval(predicted: int) -> tuple[int, int]:
+    """The fewest and the most sequences, or blocks, that agree with a prediction."""
+    return floor((1 - SEQUENCES_TOLERANCE) * predicted), ceil((1 + SEQUENCES_TOLERANCE) * predicted)
 
 
 def _shown(seen: SeenRollout, which: str) -> Iterator[Measurement]:

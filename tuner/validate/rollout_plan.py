@@ -16,6 +16,7 @@ from tuner.memory.kv_cache import (
 from tuner.memory.overhead import Constant, context
 from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
 from tuner.units import MIB
+from tuner.validate.here import UNUSED_BYTES
 from tuner.validate.report import Machine
 from tuner.validate.rollout_settings import CacheShape, DecoderShape, RolloutWork
 from tuner.validate.search_sizes import capacity_bytes
@@ -25,7 +26,6 @@ from tuner.workload import Phase, Workload
 _ALLOCATED_OTHERWISE = ("engine_weights", "engine_activations", "kv_cache")
 _WITH_A_CONTEXT = ("trainer_context", "engine_process")  # the first that is there is the worker's own
 _PAGE = 2 * MIB  # the allocator takes whole ones of the driver, for each large tensor
-_UNUSED = 64 * MIB  # the driver may count so much where nobody uses the card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ def planned_rollout(workload: Workload, machine: Machine, options: Options) -> P
         phase=phase,
         card_bytes=machine.total_bytes,
         room_bytes=room,
-        limited=room < machine.total_bytes - _UNUSED,
+        limited=room < machine.total_bytes - UNUSED_BYTES,
     )
 
 

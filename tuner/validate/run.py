@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Protocol
+from typing import Any
 
 from tuner import __version__
 from tuner.accuracy.measured import MeasuredCase
 from tuner.validate import plans, processes
+from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
+from tuner.validate.progress import Progress
 from tuner.validate.report import (
     JudgedRecommendation,
     Machine,
     Measurement,
-    Part,
     PartReport,
     Status,
     Validation,
@@ -41,32 +42,9 @@ _WEIGHTS = {
     Part.COLLECTIVES: 3,
     Part.SEARCH: 5,
 }
+BEGUN_WITH = 0.75  # of the expected time: estimates are rough
+RESERVE_S = 3.0  # for what ends a little later than expected, and for the report
 _CUT_SHORT = (Failure.TIMEOUT, Failure.KILLED, Failure.ERROR)
-
-
-class Progress(Protocol):
-    """Told what the run is doing."""
-
-    def begin(self, planned: Sequence[PartPlan], budget_s: float) -> None:
-        """The run begins."""
-
-    def part(self, part: Part) -> None:
-        """A part begins."""
-
-    def call(self, title: str, expected_s: float, left_s: float) -> None:
-        """Something is run; ``left_s`` of the whole budget is left."""
-
-    def returned(self, failed: Failed | None) -> None:
-        """It has ended."""
-
-    def done(self, report: PartReport) -> None:
-        """A part has ended."""
-
-    def warn(self, text: str) -> None:
-        """Something that a person should know at once."""
-
-    def end(self) -> None:
-        """The run has ended."""
 
 
 @dataclass(kw_only=True)
@@ -115,7 +93,7 @@ class Run:
     ) -> Any:
         """Run a function in fresh processes, see :class:`tuner.validate.session.Session`."""
         left = self.left_s
-        if left < expected_s / 2:
+        if left < BEGUN_WITH * expected_s:
             raise OutOfBudgetError(
                 f"{title} takes about {expected_s:.0f} s; {left:.0f} s of the budget are left for this part"
             )
@@ -173,7 +151,7 @@ class Run:
             return PartReport(part=planned.part, status=Status.SKIPPED, reason=planned.reason, seconds=0)
         if self.interrupted:
             return PartReport(part=planned.part, status=Status.SKIPPED, reason="interrupted", seconds=0)
-        left = self.options.budget_s - self._spent_s
+        left = self.options.budget_s - self._spent_s - RESERVE_S
         if left <= 0:
             reason = f"the budget of {self.options.budget_s:.0f} s is spent"
             return PartReport(part=planned.part, status=Status.SKIPPED, reason=reason, seconds=0)

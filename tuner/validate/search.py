@@ -13,7 +13,14 @@ from tuner.validate.pass_settings import ModelSettings, PassFigures
 from tuner.validate.passes import PlannedPass, planned_passes
 from tuner.validate.report import Measurement
 from tuner.validate.search_judged import Tries, judge_sizes
-from tuner.validate.search_sizes import LEAST_TOKENS, capacity_bytes, predicted_limit, resized, snapped
+from tuner.validate.search_sizes import (
+    LEAST_TOKENS,
+    capacity_bytes,
+    longest_share,
+    predicted_limit,
+    resized,
+    snapped,
+)
 from tuner.validate.session import (
     Failed,
     Failure,
@@ -24,10 +31,11 @@ from tuner.validate.session import (
     Session,
     Subject,
 )
+from tuner.validate.verdicts import PEAK_TOLERANCE
 from tuner.workload import Checkpointing, Phase
 
 WORKER = "tuner.validate.workers.search:attempt"
-TOLERANCE = 0.03
+TOLERANCE = 0.03  # of the limit in tokens
 _PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB)
 _LIKELY_TRIES = 3
 _START_S = 12.0  # a process, CUDA, an empty model, compiled kernels
@@ -66,19 +74,19 @@ def _searched(subject: Subject, options: Options, capacity: int) -> list[tuple[P
     """
     if options.device == "cpu":
         raise NotHereError("memory of a CPU has no end that a process could run into safely")
-    longest = subject.workload.batch.sequence_tokens
     passes = planned_passes(subject.workload, processes=options.processes)
     found = [
         (one, limit)
         for one in sorted(passes, key=lambda one: one.phase is not Phase.UPDATE_ACTOR)
-        if one.phase in _PHASES and (limit := predicted_limit(one, capacity, longest)) is not None
+        if one.phase in _PHASES
+        and (limit := predicted_limit(one, capacity, longest_share(one, subject))) is not None
     ]
     if found:
         return found
     reasons = reasons_not_here(subject.workload)
     if Phase.UPDATE_ACTOR in reasons:
         raise NotHereError(reasons[Phase.UPDATE_ACTOR])
-    least = resized(passes[0], LEAST_TOKENS, longest).predicted.peak_bytes
+    least = resized(passes[0], LEAST_TOKENS, longest_share(passes[0], subject)).predicted.peak_bytes
     raise NotHereError(
         f"{subject.workload.model.name} takes {least / GIB:.1f} GiB of a GPU with {LEAST_TOKENS} tokens on "
         f"{options.processes} of them, and {capacity / GIB:.1f} GiB are there"
@@ -109,8 +117,8 @@ class _Hunt:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence."""
-        return self.session.subject.workload.batch.sequence_tokens
+        """Tokens of the longest sequence, on one of the GPUs that share it."""
+        return longest_share(self.one, self.session.subject)
 
     def run(self) -> None:
         """Try until the limit is known or the budget ends; then say what is known."""
@@ -218,7 +226,7 @@ class _Hunt:
             unit="bytes",
             measured=compared.measured_peak,
             predicted=compared.predicted_peak,
-            tolerance=TOLERANCE,
+            tolerance=PEAK_TOLERANCE,
             details={
                 "reserved_bytes": figures.peak_reserved_bytes or 0,
                 "non_torch_bytes": figures.non_torch_bytes or 0,

@@ -10,7 +10,7 @@ from tuner.units import GIB
 from tuner.validate.pass_settings import PassFigures
 from tuner.validate.passes import PlannedPass
 from tuner.validate.report import Outcome
-from tuner.validate.search_sizes import capacity_bytes, resized, snapped
+from tuner.validate.search_sizes import capacity_bytes, longest_share, resized, snapped
 from tuner.validate.session import OutOfBudgetError, Session
 from tuner.validate.verdicts import verdict
 from tuner.workload import Workload
@@ -66,7 +66,7 @@ def judge_sizes(session: Session, one: PlannedPass, tries: Tries, attempt: Calla
         OutOfBudgetError: there was no time for a try.
     """
     for recommendation, tokens in proposed_sizes(session):
-        size = snapped(tokens, session.subject.workload.batch.sequence_tokens)
+        size = snapped(tokens, longest_share(one, session.subject))
         outcome, reason = _outcome(session, one, tries, size, attempt)
         session.judge(verdict(recommendation, outcome, reason))
 
@@ -74,7 +74,7 @@ def judge_sizes(session: Session, one: PlannedPass, tries: Tries, attempt: Calla
 def _outcome(
     session: Session, one: PlannedPass, tries: Tries, tokens: int, attempt: Callable[[int], bool]
 ) -> tuple[Outcome, str]:
-    longest = session.subject.workload.batch.sequence_tokens
+    longest = longest_share(one, session.subject)
     capacity = capacity_bytes(session.machine, session.options)
     alone = resized(one, tokens, longest).predicted.peak_bytes
     runs = tries.known(tokens)

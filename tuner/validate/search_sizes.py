@@ -4,7 +4,7 @@ from math import ceil
 
 from tuner.validate.passes import PlannedPass
 from tuner.validate.report import Machine
-from tuner.validate.session import Options
+from tuner.validate.session import Options, Subject
 
 LEAST_TOKENS = 128  # below it nothing is worth knowing
 
@@ -20,6 +20,11 @@ def snapped(tokens: float, longest: int) -> int:
     whole = max(1, int(tokens))
     count = ceil(whole / longest)
     return max(count * (whole // count), (count - 1) * longest)
+
+
+def longest_share(one: PlannedPass, subject: Subject) -> int:
+    """Tokens of the longest sequence on one GPU, of those that share it."""
+    return ceil(subject.workload.batch.sequence_tokens / one.case.ulysses)
 
 
 def resized(one: PlannedPass, tokens: int, longest: int) -> PlannedPass:

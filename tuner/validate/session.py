@@ -35,6 +35,10 @@ class Options:
     memory_limit_bytes: int | None  # of one GPU, for every process of ours together
 
 
+#: Of the time left to a part: what one call may fill with measuring, as its process starts and ends as well.
+CALL_SHARE = 0.85
+
+
 class Failure(Enum):
     """Why a call has no result."""
 

@@ -5,14 +5,11 @@ from statistics import median
 
 from tuner.accuracy import Comparison
 from tuner.advise import Recommendation
-from tuner.units import GIB
+from tuner.rules.case import LEAST_GAIN
 from tuner.validate.pass_settings import PassFigures
 from tuner.validate.passes import PlannedPass
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
-from tuner.validate.verdicts import verdict
-
-TOLERANCE = 0.03  # of a measured peak, that a predicted peak or change may be off
-_SAME_SECONDS = 0.005  # of the step: a smaller change is not claimed
+from tuner.validate.verdicts import PEAK_TOLERANCE, peaks, verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +60,12 @@ def judge(found: Recommendation, before: Measured, after: Measured) -> JudgedRec
 def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:
     one, two = before.compared, after.compared
     measured, predicted = two.measured_peak - one.measured_peak, two.predicted_peak - one.predicted_peak
-    most = TOLERANCE * max(one.measured_peak, two.measured_peak)
-    text = (
-        f"peak {one.measured_peak / GIB:.2f} to {two.measured_peak / GIB:.2f} GiB, "
-        f"{measured / GIB:+.2f} GiB where {predicted / GIB:+.2f} GiB was predicted"
-    )
+    most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
+    text = f"peak {peaks(one.measured_peak, two.measured_peak, predicted)}"
     change_holds = abs(measured - predicted) <= most
-    peak_holds = abs(two.error) <= TOLERANCE
+    peak_holds = abs(two.error) <= PEAK_TOLERANCE
     if not change_holds:
-        text += f", more than {TOLERANCE:.0%} of the peak apart"
+        text += f", more than {PEAK_TOLERANCE:.0%} of the peak apart"
     if not peak_holds:
         text += f", the peak with it predicted {two.error:+.1%} off"
     return text, change_holds and peak_holds
@@ -84,12 +78,12 @@ def _time(found: Recommendation, before: Measured, after: Measured) -> tuple[str
     first, second = median(one), median(two)
     text = f"; {first:.2f} to {second:.2f} s ({second / first - 1:+.1%}) for what one GPU of the job computes"
     price = found.price
-    if price is None or price.seconds_after > price.seconds_before * (1 + _SAME_SECONDS):
+    if price is None or price.seconds_after > price.seconds_before * (1 + LEAST_GAIN):
         return text, True
     spread = max(max(each) - min(each) for each in (one, two))
-    if second - first <= max(spread, _SAME_SECONDS * first):
+    if second - first <= max(spread, LEAST_GAIN * first):
         return text, True
-    claimed = "shorter" if price.seconds_after < price.seconds_before * (1 - _SAME_SECONDS) else "no longer"
+    claimed = "shorter" if price.seconds_after < price.seconds_before * (1 - LEAST_GAIN) else "no longer"
     return f"{text}, although a step {claimed} than before was claimed", False
 
 
@@ -108,7 +102,7 @@ def _peak(measured: Measured, which: str) -> Measurement:
         unit="bytes",
         measured=compared.measured_peak,
         predicted=compared.predicted_peak,
-        tolerance=TOLERANCE,
+        tolerance=PEAK_TOLERANCE,
         extrapolated=measured.extrapolated,
         details=details,
     )
@@ -117,7 +111,7 @@ def _peak(measured: Measured, which: str) -> Measurement:
 def _change(before: Measured, after: Measured) -> Measurement:
     one, two = before.compared, after.compared
     predicted = two.predicted_peak - one.predicted_peak
-    most = TOLERANCE * max(one.measured_peak, two.measured_peak)
+    most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
     return Measurement(
         name=f"{before.planned.phase.value}.peak.change",
         what="what the change makes of the peak",

@@ -13,7 +13,7 @@ from tuner.model_shape import ModelShape
 from tuner.units import GIGA
 from tuner.validate import depths as cutting
 from tuner.validate.configured_passes import ConfiguredPass, configured_passes
-from tuner.validate.passes import PlannedPass, planned_passes
+from tuner.validate.passes import PlannedPass, planned_passes, ranks_here
 from tuner.validate.session import Options, Subject
 from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, Try
 from tuner.workload import Engine, HeadKind, Phase, Workload
@@ -23,6 +23,7 @@ REPEAT_S = 2.0  # of one pass, for the time
 _USABLE = 0.94  # of the memory: blocks that no tensor fits into lie between the others
 _START_S = 10.0  # imports, a CUDA context, building, sharding and filling the weights
 _HOST_BYTES_PER_S = 1.0 * GIGA  # of states that go to the host for the first time: its memory is page-locked
+_LIGER_S = 5.0  # importing it, where it finds PEFT and that finds scikit-learn
 _COMPILE_S = 8.0  # of each kind of pass with an entropy
 _RATE = 0.38  # of the card's dense peak, reached by a training pass
 _CPU_RATE = 2e10  # flop per second
@@ -75,18 +76,10 @@ class _Planner:
             workload.critic.model, value_head=False
         ) == replace(workload.model, value_head=False)
         return {
-            each.phase: self._small(each) if self._cpu else each
+            each.phase: small(each) if self._cpu else each
             for each in found
             if config_is_known or not each.model.value_head
         }
-
-    @staticmethod
-    def _small(planned: PlannedPass) -> PlannedPass:
-        """What a CPU computes in seconds; nothing is compiled."""
-        length = min(planned.case.sequence_length, _CPU_TOKENS // 2)
-        count = max(1, min(planned.case.tokens, _CPU_TOKENS) // length)
-        head = replace(planned.workload.actor.head, compiled=False)
-        return replace(planned, workload=planned.workload.with_actor(head=head)).with_sequences(count, length)
 
     def _proposals(self) -> Iterator[Proposed]:
         now = {each.phase: each for each in configured_passes(self.subject.workload)}
@@ -134,6 +127,8 @@ class _Planner:
         return self._tries[key]
 
     def _depth(self, planned: PlannedPass) -> Try:
+        if self._cpu and planned.settings.engine.fused_layers:
+            return Try(planned=planned, at=None, reason="Liger's layers need a GPU")
         if self._cpu or planned.predicted.peak_bytes <= self.limit:
             return Try(planned=planned, at=None)
         predicted = predictions(planned, self.subject.model_config)
@@ -176,7 +171,8 @@ class _Planner:
         engine, model = one.workload.actor.engine, one.model
         on_host = model.parameters * layers / model.layers * engine.stored_dtype.bytes
         filling = on_host / _HOST_BYTES_PER_S if engine.streamed_offload else 0.0
-        return _START_S + filling + _COMPILE_S * len(compiled)
+        fusing = _LIGER_S if engine.fused_layers else 0.0
+        return _START_S + filling + fusing + _COMPILE_S * len(compiled)
 
     def _pass_seconds(self, planned: PlannedPass, layers: int) -> float:
         """Of one pass with its repetitions."""
@@ -206,13 +202,29 @@ class _Planner:
                 "Of the micro-batches of an update that is run here only the last has its full size: the "
                 "first makes the gradients that it adds to. Times are those of full ones."
             )
-        if job.ulysses > 1:
-            yield "Training passes are run without Ulysses, with the tokens of one GPU."
+        yield from self._shared_otherwise()
         for each in configured:
             if each.at is not None:
                 yield f"{each.planned.phase.value} does not fit here: its figures are extrapolated {each.at}."
             elif each.reason:
                 yield f"{each.planned.phase.value} is not measured: {each.reason}."
+
+    def _shared_otherwise(self) -> Iterator[str]:
+        here = self.options.processes
+        for each in configured_passes(self.subject.workload):
+            wanted = each.engine.parallel.ulysses
+            ranks = ranks_here(wanted, here)
+            if each.not_here is None and ranks != wanted:
+                how = f"with {ranks} GPUs for a sequence" if ranks > 1 else "without Ulysses"
+                yield f"{each.phase.value} is run {how}, not with {wanted}; the tokens are those of one GPU."
+
+
+def small(planned: PlannedPass) -> PlannedPass:
+    """What a CPU computes in seconds; nothing is compiled."""
+    length = min(planned.case.sequence_length // planned.case.ulysses, _CPU_TOKENS // 2)
+    count = max(1, min(planned.case.tokens, _CPU_TOKENS) // length)
+    head = replace(planned.workload.actor.head, compiled=False)
+    return replace(planned, workload=planned.workload.with_actor(head=head)).with_sequences(count, length)
 
 
 def predictions(planned: PlannedPass, config: Mapping[str, Any]) -> Callable[[int], PhaseEstimate]:
@@ -258,8 +270,11 @@ def _deciding(found: Recommendation, changed: Sequence[Phase]) -> Phase:
 
 def _needs_more(before: Engine, after: Engine, processes: int) -> str | None:
     """Why the difference of two engines does not show on the GPUs that take part."""
-    if before.parallel != after.parallel:
+    if before.parallel != replace(after.parallel, ulysses=before.parallel.ulysses):
         return "it divides the work over the job's GPUs in another way, which is not done here"
+    ranks = {before.parallel.ulysses, after.parallel.ulysses}
+    if len(ranks) > 1 and any(ranks_here(each, processes) != each for each in ranks):
+        return f"{max(ranks)} GPUs share a sequence, and {processes} taking part here is no multiple of that"
     gathering = ("reshard_after_forward", "forward_prefetch", "deferred_gradient_sync")
     if processes == 1 and any(getattr(before, name) != getattr(after, name) for name in gathering):
         return "it is about gathering and reducing between GPUs, and one takes part here"

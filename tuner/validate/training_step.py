@@ -20,9 +20,9 @@ from tuner.validate.session import (
     Subject,
 )
 from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, Try
-from tuner.validate.training_judged import TOLERANCE, Measured, judge
+from tuner.validate.training_judged import Measured, judge
 from tuner.validate.training_plan import REPEAT_S, REPETITIONS, training_plan
-from tuner.validate.verdicts import verdict
+from tuner.validate.verdicts import PEAK_TOLERANCE, verdict
 
 _ENDS_S = 4.0  # of a process, around what it runs
 _GRACE_S = 30.0
@@ -213,7 +213,7 @@ def _measurements(found: Measured) -> Iterator[Measurement]:
         unit="bytes",
         measured=compared.measured_peak,
         predicted=compared.predicted_peak,
-        tolerance=TOLERANCE,
+        tolerance=PEAK_TOLERANCE,
         extrapolated=found.extrapolated,
         details={"moment": compared.moment, **terms, **_allocator(figures)},
     )
@@ -264,5 +264,5 @@ def _out_of_memory(each: Try, free: int) -> Measurement:
         measured=free,
         predicted=peak,
         low=0,
-        high=(1 + TOLERANCE) * peak,
+        high=(1 + PEAK_TOLERANCE) * peak,
     )

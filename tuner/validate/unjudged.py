@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from tuner.advise import Advice, Recommendation
-from tuner.validate.report import JudgedRecommendation, Outcome, Part, PartReport, Status
+from tuner.validate.parts import Part
+from tuner.validate.report import JudgedRecommendation, Outcome, PartReport, Status
 from tuner.validate.verdicts import claims_something, verdict
 from tuner.workload import Phase
 

@@ -1,10 +1,12 @@
 """What measurements say of one recommendation, and what several parts say of it together."""
 
 from tuner.advise import Price, Recommendation
+from tuner.rules.case import LEAST_GAIN
 from tuner.units import GIB
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 
-_LEAST_SECONDS = 0.005  # as a share of the step: less is not written as a change either
+#: Of a measured peak: what a predicted peak, or what a change is predicted to make of it, may be off.
+PEAK_TOLERANCE = 0.03
 
 
 def verdict(
@@ -40,6 +42,14 @@ def joined(earlier: JudgedRecommendation, later: JudgedRecommendation) -> Judged
     )
 
 
+def peaks(before: float, after: float, predicted_change: int) -> str:
+    """Measured peaks without and with a change, and what the change was predicted to make of them."""
+    return (
+        f"{before / GIB:.2f} to {after / GIB:.2f} GiB, "
+        f"{(after - before) / GIB:+.2f} GiB where {predicted_change / GIB:+.2f} GiB was predicted"
+    )
+
+
 def claim(found: Recommendation) -> str:
     """What the advice says that a recommendation changes."""
     cost = found.price
@@ -63,7 +73,7 @@ def _change(before: int, after: int) -> str:
 
 
 def _changes_time(cost: Price) -> bool:
-    return abs(cost.seconds_after - cost.seconds_before) >= _LEAST_SECONDS * cost.seconds_before > 0
+    return abs(cost.seconds_after - cost.seconds_before) >= LEAST_GAIN * cost.seconds_before > 0
 
 
 def claims_something(cost: Price) -> bool:

@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tuner.validate.workers.ulysses import Sharing
+
 NAME = "tuner_packed"  # what models ask transformers for
+_ALONE = Sharing()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +24,7 @@ class _Packed:
 
     starts: Tensor  # int32, one more than sequences
     lengths: tuple[int, ...]
+    sharing: Sharing
 
 
 # Not a context variable: layers are recomputed in autograd's own thread.
@@ -28,11 +32,13 @@ _current: _Packed | None = None
 
 
 @contextmanager
-def packed(lengths: Sequence[int], device: torch.device) -> Iterator[None]:
-    """Attention within sequences of these lengths, forward and backward."""
+def packed(lengths: Sequence[int], device: torch.device, sharing: Sharing = _ALONE) -> Iterator[None]:
+    """Attention within sequences of these lengths, forward and backward; ranks may share their tokens."""
     global _current
+    padding = sharing.padding(sum(lengths))
+    lengths = [*lengths, padding] if padding else lengths  # a sequence of its own
     ends = torch.tensor([0, *lengths], dtype=torch.int32).cumsum(0, dtype=torch.int32)
-    _current = _Packed(starts=ends.to(device), lengths=tuple(lengths))
+    _current = _Packed(starts=ends.to(device), lengths=tuple(lengths), sharing=sharing)
     try:
         yield
     finally:
@@ -54,11 +60,13 @@ def _attend(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
+    position_ids: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """``[1, A, N, D]``, twice ``[1, K, N, D]``; the result is ``[1, N, A, D]``.
 
-    A cap on the scores and attention sinks are left out: they live within the kernel.
+    Where ranks share the sequences, N is one rank's part of them. A cap on the scores and attention sinks
+    are left out: they live within the kernel.
     """
     if _current is None:
         raise RuntimeError("attention outside of a packed micro-batch")
@@ -66,8 +74,27 @@ def _attend(
     width = value_NKD.shape[-1]
     if width != query_NAD.shape[-1]:  # latent attention: the kernel wants one head size
         value_NKD = functional.pad(value_NKD, (0, query_NAD.shape[-1] - width))
-    attended_NAD = _varlen(query_NAD, key_NKD, value_NKD, _current, scaling, sliding_window)
+    states = query_NAD, key_NKD, value_NKD
+    attended_NAD = _shared(*states, position_ids, _current, scaling, sliding_window)
     return attended_NAD[..., :width].unsqueeze(0), None
+
+
+def _shared(
+    query_NAD: Tensor,
+    key_NKD: Tensor,
+    value_NKD: Tensor,
+    position_ids: Tensor | None,
+    sequences: _Packed,
+    scaling: float | None,
+    window: int | None,
+) -> Tensor:
+    sharing = sequences.sharing
+    if sharing.ranks == 1:
+        return _varlen(query_NAD, key_NKD, value_NKD, sequences, scaling, window)
+    query, key, value = (sharing.whole_sequence(each) for each in (query_NAD, key_NKD, value_NKD))
+    if position_ids is not None:  # verl finds the sequences in them, in every layer; here they are known
+        sharing.gather(position_ids, dim=-1)
+    return sharing.all_heads(_varlen(query, key, value, sequences, scaling, window))
 
 
 def _varlen(

@@ -36,12 +36,13 @@ class MicroBatch:
 
 
 def random_micro_batches(settings: PassSettings, vocabulary: int) -> list[MicroBatch]:
-    """Those of a pass, on the host."""
-    length = settings.sequence_length
-    sizes = [(settings.tokens // length, length)] * settings.micro_batches
+    """Those of a pass, on the host, whole; all ranks have the same."""
+    length, ranks = settings.sequence_length, settings.engine.parallel.ulysses
+    sizes = [(settings.sequences, length)] * settings.micro_batches
     if settings.first_tokens is not None:
-        shorter = min(length, settings.first_tokens)
-        sizes[:-1] = [(settings.first_tokens // shorter, shorter)] * (len(sizes) - 1)
+        first = settings.first_tokens * ranks
+        shorter = min(length, first)
+        sizes[:-1] = [(first // shorter, shorter)] * (len(sizes) - 1)
     return [_random(count, length, vocabulary, seed) for seed, (count, length) in enumerate(sizes)]
 
 

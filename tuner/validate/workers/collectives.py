@@ -10,6 +10,7 @@ from torch import Tensor
 from tuner.validate.readings import CollectiveReadings, CommunicatorBytes, Exchanged
 from tuner.validate.workers.machine import non_torch_bytes
 from tuner.validate.workers.timing import Work, repeated
+from tuner.validate.workers.ulysses import Sharing
 
 _TIMED_S = 0.3
 _WARM_UP_S = 0.1
@@ -115,48 +116,22 @@ def _scattered(parameters: int, device: torch.device) -> Exchanged:
 def _exchanged(tokens: int, heads: int, width: int, device: torch.device) -> Exchanged:
     """Ulysses: from a share of the sequence with all heads to the whole sequence with a share of them."""
     rank, world = dist.get_rank(), dist.get_world_size()
+    ranks = Sharing(ranks=world, rank=rank)
     own = _values(rank, tokens, heads, width, device)
-    seconds = _seconds(lambda: whole_sequence(own), device)
-    found = whole_sequence(own)
+    seconds = _seconds(lambda: ranks.whole_sequence(own), device)
+    found = ranks.whole_sequence(own)
     share = slice(rank * heads // world, (rank + 1) * heads // world)
     wrong = [
         _mean(part != _values(other, tokens, heads, width, device)[:, share])
         for other, part in enumerate(found.chunk(world))
     ]
-    wrong.append(_mean(all_heads(found) != own))
+    wrong.append(_mean(ranks.all_heads(found) != own))
     return Exchanged(whole_bytes=own.nbytes * world, seconds=seconds, wrong_share=sum(wrong) / len(wrong))
 
 
 def _values(rank: int, tokens: int, heads: int, width: int, device: torch.device) -> Tensor:
     generator = torch.Generator(device).manual_seed(rank)
     return torch.randn(tokens, heads, width, generator=generator, device=device, dtype=torch.bfloat16)
-
-
-def whole_sequence(own: Tensor) -> Tensor:
-    """All tokens with this rank's heads, of this rank's tokens with all heads.
-
-    Args:
-        own: ``[tokens, heads, width]``.
-
-    Returns:
-        ``[tokens * ranks, heads / ranks, width]``.
-    """
-    tokens, heads, width = own.shape
-    world = dist.get_world_size()
-    sent = own.view(tokens, world, heads // world, width).transpose(0, 1).contiguous()
-    received = torch.empty_like(sent)
-    dist.all_to_all_single(received, sent)
-    return received.view(world * tokens, heads // world, width)
-
-
-def all_heads(whole: Tensor) -> Tensor:
-    """The way back: this rank's tokens with all heads, of all tokens with its heads."""
-    tokens, heads, width = whole.shape
-    world = dist.get_world_size()
-    received = torch.empty_like(whole)
-    dist.all_to_all_single(received, whole.contiguous())
-    by_rank = received.view(world, tokens // world, heads, width)
-    return by_rank.transpose(0, 1).reshape(tokens // world, world * heads, width)
 
 
 def _mean(wrong: Tensor) -> float:

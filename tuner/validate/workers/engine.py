@@ -4,7 +4,7 @@ Source: verl 0.9.1 ``workers/engine/base.py`` (``train_batch``, ``infer_batch``,
 ``workers/engine/fsdp/transformer_impl.py`` (``forward_backward_batch``, ``forward_step``,
 ``optimizer_step``).
 
-T: tokens of a micro-batch.
+T: tokens of a micro-batch. P: those of one of the ranks that share it, T where none do.
 """
 
 import time
@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from tuner.validate.pass_settings import ModelSettings, PassSettings, Stage
-from tuner.validate.workers import attention, heads, losses, sharding
+from tuner.validate.workers import attention, heads, losses, sharding, ulysses
 from tuner.validate.workers.batches import MicroBatch, random_micro_batches
 from tuner.validate.workers.meter import Meter
 from tuner.validate.workers.model import empty_model
@@ -36,7 +36,8 @@ class TrainingEngine:
 
     def __init__(self, model: ModelSettings, engine: Engine, device: torch.device) -> None:
         self.name = "tuner"
-        built = empty_model(model, sharding.torch_dtype(engine.stored_dtype))
+        dtype = sharding.torch_dtype(engine.stored_dtype)
+        built = empty_model(model, dtype, fused_layers=engine.fused_layers)
         self._critic = model.critic
         self._vocabulary: int = built.config.get_text_config().vocab_size
         self._inner = built
@@ -44,6 +45,7 @@ class TrainingEngine:
         self.meter = Meter(device)  # told of the end of every stage
         self._compute_dtype = sharding.torch_dtype(engine.compute_dtype)
         self._frees_root = engine.frees_root
+        self._sharing = ulysses.sharing(engine, device)
         self._module = sharding.shard(built, engine, device)
         self._optimizer: torch.optim.Optimizer | None = None
         if not engine.streamed_offload:
@@ -107,6 +109,7 @@ class TrainingEngine:
             module.reshard()
 
     def _infer(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
+        self._count(batch)
         with torch.no_grad():
             found = [self._forward(settings, micro_batch.to(self.device)) for micro_batch in batch]
         del found
@@ -115,6 +118,7 @@ class TrainingEngine:
 
     def _train(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
         assert self._optimizer is not None
+        self._count(batch)
         self._optimizer.zero_grad()
         for index, micro_batch in enumerate(batch):
             with self._synchronised(settings, last=index == len(batch) - 1):
@@ -126,8 +130,11 @@ class TrainingEngine:
         self.meter.wait()
         return time.perf_counter() - begin
 
+    def _count(self, batch: Sequence[MicroBatch]) -> None:
+        self._sharing.count(sum(each.input_ids.numel() for each in batch), self.device)
+
     def _forward_backward(self, settings: PassSettings, micro_batch: MicroBatch) -> None:
-        with attention.packed(micro_batch.lengths, self.device):
+        with attention.packed(micro_batch.lengths, self.device, self._sharing):
             loss, output = self._loss(settings, micro_batch.to(self.device))
             self.meter.end_of(Stage.FORWARD)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -159,7 +166,7 @@ class TrainingEngine:
             return loss, tuple(found.detach() for found in (first, entropy) if found is not None)
 
     def _forward(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, ...]:
-        with attention.packed(batch.lengths, self.device), self._autocast():
+        with attention.packed(batch.lengths, self.device, self._sharing), self._autocast():
             return tuple(found for found in self._results(settings, batch) if found is not None)
 
     def _autocast(self) -> Any:
@@ -169,19 +176,31 @@ class TrainingEngine:
 
     def _results(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, Tensor | None]:
         """``[T]`` log-probabilities and entropy; a critic's values."""
-        inputs = {"input_ids": batch.input_ids, "position_ids": batch.position_ids, "use_cache": False}
-        labels_T = batch.input_ids.roll(-1, dims=1).squeeze(0)
+        tokens = batch.input_ids.shape[1]
+        first, entropy = self._own_results(settings, batch)
+        return (
+            self._sharing.whole(first, tokens),
+            None if entropy is None else self._sharing.whole(entropy, tokens),
+        )
+
+    def _own_results(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, Tensor | None]:
+        """``[P]`` of them."""
+        own = self._sharing.own
+        ids, positions = batch.input_ids, batch.position_ids
+        padding = torch.arange(self._sharing.padding(ids.shape[1]), device=ids.device)
+        labels_P = own(ids.roll(-1, dims=1)).squeeze(0)
+        inputs = {"input_ids": own(ids), "position_ids": own(positions, padding), "use_cache": False}
         if settings.head.kind is HeadKind.FUSED_TORCH:
             with heads.fused(self._module, settings.head):
                 log_probs, entropy = self._module(
-                    **inputs, shift_labels=labels_T, temperature=settings.temperature
+                    **inputs, shift_labels=labels_P, temperature=settings.temperature
                 )
             return log_probs, entropy if settings.entropy else None
-        temperature_T = torch.full_like(labels_T, settings.temperature, dtype=torch.float32)
+        temperature_P = torch.full_like(labels_P, settings.temperature, dtype=torch.float32)
         returned = self._module(**inputs)
         if self._critic:
             return returned.logits.squeeze(0).squeeze(-1), None
-        return heads.from_logits(returned, labels_T, temperature_T, settings.head, entropy=settings.entropy)
+        return heads.from_logits(returned, labels_P, temperature_P, settings.head, entropy=settings.entropy)
 
     def _step(self) -> None:
         assert self._optimizer is not None

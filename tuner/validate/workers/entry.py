@@ -4,6 +4,7 @@ import os
 
 # What may ask for CUDA while it is imported must not start it in the server that children are forked from.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+os.environ.setdefault("TORCH_WARM_POOL", "0")  # its thread would not be there in a fork of the server
 
 import traceback
 from collections.abc import Callable

@@ -10,7 +10,7 @@ import torch
 from tuner.validate.here import Device, Seen
 from tuner.validate.workers.entry import device_id
 
-_PACKAGES = ("triton", "transformers", "vllm")
+_PACKAGES = ("triton", "transformers", "liger_kernel", "vllm")
 _VERL_ENGINES = ("workers/engine", "workers/fsdp_workers.py")  # one of them in every release
 
 

@@ -64,8 +64,8 @@ def _fsdp2(model: nn.Module, engine: Engine, mesh: DeviceMesh, device: torch.dev
         ),
         "reshard_after_forward": engine.reshard_after_forward,
     }
-    if engine.streamed_offload:
-        options["offload_policy"] = CPUOffloadPolicy(pin_memory=device.type == "cuda")
+    if _offloads(engine, device):
+        options["offload_policy"] = CPUOffloadPolicy()
     units = _units(model, engine)
     for unit in units:
         fully_shard(unit, **options)
@@ -78,6 +78,11 @@ def _fsdp2(model: nn.Module, engine: Engine, mesh: DeviceMesh, device: torch.dev
         for buffer in model.buffers():
             buffer.data = buffer.data.to(device)
     return model
+
+
+def _offloads(engine: Engine, device: torch.device) -> bool:
+    """Whether weights are fetched from the host; on a CPU they are there as it is."""
+    return engine.streamed_offload and device.type == "cuda"
 
 
 def _units(model: Any, engine: Engine) -> list[Any]:
@@ -116,7 +121,7 @@ def _fsdp1(model: Any, engine: Engine, mesh: DeviceMesh, device: torch.device) -
         device_mesh=mesh,
         forward_prefetch=engine.forward_prefetch,
         use_orig_params=False,
-        cpu_offload=CPUOffload(offload_params=True) if engine.streamed_offload else None,
+        cpu_offload=CPUOffload(offload_params=True) if _offloads(engine, device) else None,
     )
 
 

@@ -168,7 +168,7 @@ def _times(engine: AnyEngine, settings: PassSettings, repeat: _Repeat) -> list[t
 
 
 def _failed(error: Exception) -> PassFailed:
-    logging.getLogger(__name__).debug("%s", traceback.format_exc())
+    logging.getLogger(__name__).error("%s", traceback.format_exc())
     lines = str(error).strip().splitlines() or [""]
     return PassFailed(
         message=f"{type(error).__name__}: {lines[0].rstrip('.')}",

@@ -97,12 +97,12 @@ class VerlEngine:
 
     def batch(self, settings: PassSettings) -> Any:
         """The sequences of a pass as verl's workers receive them, on the host."""
-        per_micro_batch = settings.tokens // settings.sequence_length
+        per_micro_batch, ranks = settings.sequences, settings.engine.parallel.ulysses
         last = replace(settings, micro_batches=1, first_tokens=None)
         first = replace(settings, micro_batches=settings.micro_batches - 1, first_tokens=None)
         if settings.first_tokens is not None:  # verl divides by sequences: the first ones are as many
-            length = max(2, settings.first_tokens // per_micro_batch)
-            first = replace(first, tokens=length * per_micro_batch, sequence_length=length)
+            share = max(2, settings.first_tokens // per_micro_batch)
+            first = replace(first, tokens=share * per_micro_batch, sequence_length=share * ranks)
         micro_batches = [
             each for some in (first, last) for each in random_micro_batches(some, self._vocabulary)
         ]
@@ -181,6 +181,7 @@ def _engine(directory: str, settings: PassSettings, *, critic: bool) -> Any:
             load_tokenizer=False,
             enable_gradient_checkpointing=False,
             use_remove_padding=True,
+            use_liger=settings.engine.fused_layers,
         ),
         engine_config=_engine_config(configs.FSDPEngineConfig, settings),
         optimizer_config=configs.FSDPOptimizerConfig(lr=1e-6, lr_warmup_steps=0, total_training_steps=100),
@@ -202,7 +203,7 @@ def _engine_config(config_class: Any, settings: PassSettings) -> Any:
         use_no_sync_for_gradient_accumulation=engine.deferred_gradient_sync,
         entropy_checkpointing=head.checkpointed,
         entropy_from_logits_with_chunking=head.chunk_tokens is not None,
-        ulysses_sequence_parallel_size=1,
+        ulysses_sequence_parallel_size=engine.parallel.ulysses,
         use_dynamic_bsz=False,
         use_fused_kernels=False,
     )

@@ -1,4 +1,4 @@
-"""The same passes with and without prefetching, one engine after the other in one process."""
+"""Passes of several engines, one engine after the other in one process."""
 
 import gc
 from collections.abc import Sequence
