@@ -1,11 +1,11 @@
 """Bytes of the KV cache, against numbers computed by hand."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.measured import RECORDED

@@ -1,8 +1,7 @@
 """What one rank of a Megatron grid holds, against closed forms and against Megatron-Core's own objects."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType

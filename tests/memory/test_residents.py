@@ -1,8 +1,7 @@
 """What engines keep on the card between passes, and what a pass leaves behind."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.memory.measured import VERL_FSDP_MORE
 from tests.workloads import (

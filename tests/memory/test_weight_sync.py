@@ -1,8 +1,7 @@
 """What sending weights to the rollout engine holds, by release and strategy, on both sides."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory

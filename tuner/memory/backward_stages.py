@@ -5,7 +5,7 @@ and of their gradients per token, :math:`s` what the layer saved per token; the 
 activations above.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.memory import activations
@@ -23,8 +23,7 @@ from tuner.workload import Engine
 _FLOAT32 = DType.FLOAT32.bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackwardStage:
+class BackwardStage(Struct, frozen=True, kw_only=True):
     """A point of a layer's backward pass."""
 
     gradients: int  # parameters of the layer that have their gradient by then

@@ -6,9 +6,10 @@ included, weights and their gradient not. :math:`b` are bytes of the logits' dty
 released code allocates under autocast (softmax, logsumexp and sum run in float32), each by name.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.workload import HeadKind, OutputHead, Scaling
@@ -28,8 +29,7 @@ class Span(Enum):
     REST_OF_TWO = "(T - 2 T_c)"  # all chunks but two
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogitTensor:
+class LogitTensor(Struct, frozen=True, kw_only=True):
     """One tensor with a row for each token of its span and a column for each vocabulary entry."""
 
     name: str  # stable identifier

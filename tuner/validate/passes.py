@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from statistics import median
 
+from msgspec import structs
+
 from tuner import batching, memory
 from tuner.accuracy import Comparison, MeasuredCase, compare, workload_of
 from tuner.errors import TunerError
@@ -86,7 +88,7 @@ class PlannedPass:
 
     def with_model(self, model: ModelShape) -> "PlannedPass":
         """The same pass over another model, such as one with fewer layers."""
-        return replace(self, workload=replace(self.workload, model=model))
+        return replace(self, workload=structs.replace(self.workload, model=model))
 
     def with_sequences(self, count: int, length: int) -> "PlannedPass":
         """The same pass with micro-batches of so many sequences of a length."""
@@ -187,23 +189,23 @@ def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> 
         }
     )
     actor = Actor(engine=here, head=head, update=one_pass, log_prob=one_pass)
-    alone = _workload(case, actor, replace(workload, model=configured.model))
+    alone = _workload(case, actor, structs.replace(workload, model=configured.model))
     return PlannedPass(phase=configured.phase, case=case, workload=alone, micro_batches=count)
 
 
 def _workload(case: MeasuredCase, actor: Actor, job: Workload) -> Workload:
     """The case's pass with this engine and head, and with the job's model, release and card."""
     found = workload_of(case, job.model)
-    one_pass = replace(
+    one_pass = structs.replace(
         actor.update,
         batching=Batching(dynamic=False, token_budget=case.tokens, micro_batch_sequences=case.sequences),
         entropy=case.calculate_entropy,
     )
-    return replace(
+    return structs.replace(
         found,
         release=job.release,
-        cluster=replace(found.cluster, gpu=job.cluster.gpu),
-        actor=replace(actor, update=one_pass, log_prob=one_pass),
+        cluster=structs.replace(found.cluster, gpu=job.cluster.gpu),
+        actor=structs.replace(actor, update=one_pass, log_prob=one_pass),
     )
 
 
@@ -223,7 +225,7 @@ def _here(engine: Engine, processes: int) -> Engine:
     """The engine over the GPUs that are here, a sequence on one GPU."""
     size = engine.parallel.shard
     keeps = size < engine.parallel.gpus and size <= processes and processes % size == 0
-    return replace(
+    return structs.replace(
         engine, parallel=Parallelism(gpus=processes, shard=size if keeps else processes, ulysses=1)
     )
 

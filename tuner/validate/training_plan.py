@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from msgspec import structs
+
 from tuner import batching
 from tuner.advise import Recommendation
 from tuner.errors import TunerError
@@ -71,9 +73,9 @@ class _Planner:
 
     def _planned(self, workload: Workload) -> dict[Phase, PlannedPass]:
         found = planned_passes(workload, processes=self.options.processes)
-        config_is_known = workload.critic is None or replace(
+        config_is_known = workload.critic is None or structs.replace(
             workload.critic.model, value_head=False
-        ) == replace(workload.model, value_head=False)
+        ) == structs.replace(workload.model, value_head=False)
         return {
             each.phase: self._small(each) if self._cpu else each
             for each in found
@@ -85,7 +87,7 @@ class _Planner:
         """What a CPU computes in seconds; nothing is compiled."""
         length = min(planned.case.sequence_length, _CPU_TOKENS // 2)
         count = max(1, min(planned.case.tokens, _CPU_TOKENS) // length)
-        head = replace(planned.workload.actor.head, compiled=False)
+        head = structs.replace(planned.workload.actor.head, compiled=False)
         return replace(planned, workload=planned.workload.with_actor(head=head)).with_sequences(count, length)
 
     def _proposals(self) -> Iterator[Proposed]:

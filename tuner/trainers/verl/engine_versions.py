@@ -5,8 +5,9 @@ verl. A release is taken with the version that is named, else with the installed
 newest that its requirements allow.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.trainers.verl.versions import RELEASE, at_least
@@ -26,8 +27,7 @@ _PACKAGES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Allowed:
+class _Allowed(Struct, frozen=True, kw_only=True):
     """What the requirements of a release, and of later ones up to the next entry, say."""
 
     since: str
@@ -56,8 +56,7 @@ _REQUIRED = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineChoice:
+class EngineChoice(Struct, frozen=True, kw_only=True):
     """A version of the rollout engine and why it was taken."""
 
     engine: str  # its name, for messages

@@ -1,8 +1,9 @@
 """The verl releases whose defaults travel with this package."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from tuner.errors import InputError
 
@@ -11,8 +12,7 @@ BUNDLED: tuple[str, ...] = ("0.4.1", "0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.1"
 RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.\-_+]?[a-zA-Z].*)?")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """A bundled release and why it was taken."""
 
     version: str
