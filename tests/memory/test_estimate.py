@@ -20,7 +20,7 @@ from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workl
 
 
 def _update(workload: Workload, **changes: object) -> Workload:
-    batching = replace(workload.actor.update.batching, **changes)  # type: ignore[arg-type]
+    batching = replace(workload.actor.update.batching, **changes)
     return workload.with_actor(update=replace(workload.actor.update, batching=batching))
 
 

@@ -27,7 +27,7 @@ NEXT = find_model("Qwen/Qwen3-Next-80B-A3B-Instruct")
 
 
 def on(tensor: int, **changes: object) -> Rollout:
-    return replace(ONE_GPU, tensor_parallel=tensor, **changes)  # type: ignore[arg-type]
+    return replace(ONE_GPU, tensor_parallel=tensor, **changes)
 
 
 @pytest.mark.parametrize(

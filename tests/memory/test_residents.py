@@ -32,7 +32,7 @@ FIRST, SECOND = Backend.FSDP, Backend.FSDP2
 
 
 def engine_of(backend: Backend, *, gpus: int = 8, **changes: bool | DType) -> Engine:
-    return replace(fsdp_engine(gpus=gpus, backend=backend), **changes)  # type: ignore[arg-type]
+    return replace(fsdp_engine(gpus=gpus, backend=backend), **changes)
 
 
 @pytest.mark.parametrize(

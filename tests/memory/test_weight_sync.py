@@ -21,7 +21,7 @@ WHOLE = replace(BUCKET, gathers_whole_model=True)
 
 
 def engine(backend: Backend = Backend.FSDP2, **changes: object) -> Engine:
-    return replace(SEVEN.actor.engine, backend=backend, **changes)  # type: ignore[arg-type]
+    return replace(SEVEN.actor.engine, backend=backend, **changes)
 
 
 def moments(one: Engine, sync: WeightSync, **rollout: object) -> dict[str, dict[str, int]]:
