@@ -1,12 +1,13 @@
 """GPU profiles, their names, and the GPU of this machine."""
 
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 
 from tuner import gpus, resources
 from tuner.errors import InputError

@@ -1,11 +1,11 @@
 """Parameter counts against the models that transformers itself builds, on the meta device."""
 
 import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tuner import resources
 from tuner.errors import InputError

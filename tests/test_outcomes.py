@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from tests import workloads
 from tests.outcomes import FIT, LEFT_OUT, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY, OUTCOMES, Job, records, report
@@ -154,7 +155,7 @@ def test_an_allocation_of_states_is_not_taken_for_logits() -> None:
 def test_an_allocation_of_routed_tokens_is_not_taken_for_logits() -> None:
     """8.00 GiB of a sparse model: 65,536 tokens x 8 experts x 4,096 hidden entries x 4 bytes."""
     workload = workloads.grpo_7b().with_batch(max_prompt_tokens=1024, max_response_tokens=64512)
-    workload = replace(workload, model=find_model("Qwen3-235B-A22B"), reference=None)
+    workload = structs.replace(workload, model=find_model("Qwen3-235B-A22B"), reference=None)
     workload = workload.with_actor(update=workloads.dynamic(65536), log_prob=None)
     workload = workload.with_actor_engine(lora=Lora(rank=16, parameters=10_000_000))
     workload = workload.with_actor_head(kind=HeadKind.FUSED_TORCH)

@@ -1,10 +1,10 @@
 """Realistic workloads, built by hand, for every test that needs one.
 
 They depend on no profile, no trainer key and no file. Change one with the ``with_...`` methods of
-:class:`~tuner.workload.Workload` or with ``dataclasses.replace``.
+:class:`~tuner.workload.Workload` or with ``msgspec.structs.replace``.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.hardware import Cluster, Gpu

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 
+# A dataclass and no struct: all commands import this module, and importing msgspec takes 10 ms.
 @dataclass(frozen=True, kw_only=True)
 class Location:
     """A place in a user's input, 1-based; ``source`` is a file path or "command line"."""

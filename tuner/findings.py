@@ -1,7 +1,8 @@
 """What rules and checks say. They state a reason; the model prices it, and only ``render`` words it."""
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.evidence import Evidence
@@ -32,8 +33,7 @@ class Numerics(Enum):
     CHANGED = "changed"  # another computation; results differ beyond rounding
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """The identity of a rule or check. ``code`` and ``name`` are never reused."""
 
     code: str
@@ -45,8 +45,7 @@ class Rule:
     since: str = "0.1.0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One rule that applies to one configuration.
 
     A rule of ``tuner.rules`` sets ``proposal``, the workload it would rather see. A check of a
@@ -62,4 +61,4 @@ class Finding:
     keys: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     location: Location | None = None
-    notes: tuple[str, ...] = field(default=())  # caveats, one sentence each
+    notes: tuple[str, ...] = ()  # caveats, one sentence each

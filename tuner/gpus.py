@@ -18,9 +18,10 @@ A profile states what datasheets and drivers do, in their units, which are part 
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from tuner import resources
 from tuner.errors import InputError, Location

@@ -1,13 +1,12 @@
 """The GPU and the machines it stands in."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
-from tuner.hashing import hashed_once
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuredGpu:
+class MeasuredGpu(Struct, frozen=True, kw_only=True):
     """What was read off one real card; None where it was not measured. Rates are those that were reached."""
 
     date: str  # ISO 8601
@@ -20,8 +19,7 @@ class MeasuredGpu:
     host_bytes_per_s: float | None = None  # from and to page-locked memory, the slower way
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gpu:
+class Gpu(Struct, frozen=True, kw_only=True):
     """One accelerator. Rates are dense peaks of the datasheet, in units per second."""
 
     name: str
@@ -49,9 +47,7 @@ class Gpu:
         return replace(self, memory_bytes=min(self.capacity_bytes, size), measured=measured)
 
 
-@hashed_once
-@dataclass(frozen=True, kw_only=True)
-class Cluster:
+class Cluster(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The GPUs a job runs on."""
 
     gpu: Gpu

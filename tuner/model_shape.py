@@ -1,10 +1,10 @@
 """Dimensions of a decoder-only language model, and the counts that follow from them."""
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from tuner.hashing import hashed_once
+from msgspec import Struct
+
 from tuner.traced_layers import TracedModel
 
 
@@ -16,8 +16,7 @@ class QueryKeyNorm(Enum):
     FULL = "full"  # one weight vector over all heads each (OLMo 2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatentAttention:
+class LatentAttention(Struct, frozen=True, kw_only=True):
     """Multi-head latent attention (DeepSeek-V2/V3)."""
 
     q_lora_rank: int | None
@@ -27,8 +26,7 @@ class LatentAttention:
     v_head_dim: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinearAttention:
+class LinearAttention(Struct, frozen=True, kw_only=True):
     """Gated delta-rule attention, whose state does not grow with the sequence (Qwen3-Next)."""
 
     key_heads: int
@@ -54,8 +52,7 @@ class LinearAttention:
         return 2 * self.key_width + self.value_width
 
 
-@dataclass(frozen=True, kw_only=True)
-class MixtureOfExperts:
+class MixtureOfExperts(Struct, frozen=True, kw_only=True):
     """Routed and shared experts of the sparse layers."""
 
     experts: int
@@ -68,8 +65,7 @@ class MixtureOfExperts:
     dense_layers: tuple[int, ...] = ()  # indices of the layers that keep a dense MLP
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogitCopies:
+class LogitCopies(Struct, frozen=True, kw_only=True):
     """Tensors as large as the logits that a model makes before it returns them: scaling, soft-capping."""
 
     saved: int = 0  # kept from the forward to the backward pass
@@ -77,9 +73,7 @@ class LogitCopies:
     backward: int = 0  # most at once in the backward pass, beyond what was saved and the gradient given
 
 
-@hashed_once
-@dataclass(frozen=True, kw_only=True)
-class ModelShape:
+class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     """A decoder-only transformer. All sizes are element counts, not bytes.
 
     Parameters are counted as transformers creates them (``model.parameters()``), buffers excluded.

@@ -1,10 +1,9 @@
 """What ``--trace`` counted in transformers' implementation of a model, in place of the formulas."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerBytes:
+class LayerBytes(Struct, frozen=True, kw_only=True):
     """Bytes per token of one decoder layer in bfloat16, under flash attention."""
 
     saved: int  # kept from the forward to the backward pass, input and output of the layer aside
@@ -22,8 +21,7 @@ class LayerBytes:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedLinear:
+class TracedLinear(Struct, frozen=True, kw_only=True):
     """A linear layer inside a decoder layer, by its last name."""
 
     name: str
@@ -31,8 +29,7 @@ class TracedLinear:
     outputs: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedLayer:
+class TracedLayer(Struct, frozen=True, kw_only=True):
     """One kind of decoder layer: all layers with the same modules and weights."""
 
     parameters: int
@@ -50,8 +47,7 @@ class TracedLayer:
         return None if self.adapted is None else self.adapted[0].at_rank(self.adapted[1], lora_rank)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedModel:
+class TracedModel(Struct, frozen=True, kw_only=True):
     """Counts of a whole model; parameters as ``model.parameters()`` lists them."""
 
     kinds: tuple[TracedLayer, ...]

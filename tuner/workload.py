@@ -3,15 +3,18 @@
 A trainer module reads its own configuration into a :class:`Workload`; the memory and time
 models and the rules see nothing else. A release's behaviour arrives here as a plain fact
 (``hard_limit``, ``scaling``, ``deferred_gradient_sync``), never as a version to compare.
+
+Structs with ``cache_hash`` are keys of caches, looked up far more often than they are made.
 """
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from tuner.dtypes import DType
 from tuner.hardware import Cluster
-from tuner.hashing import hashed_once
 from tuner.model_shape import ModelShape
 
 
@@ -99,8 +102,7 @@ class Quantity(Enum):
     PACKED = "packed"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(Struct, frozen=True, kw_only=True):
     """A trainer and its version, for messages only."""
 
     trainer: str
@@ -110,8 +112,7 @@ class Release:
         return f"{self.trainer} {self.version}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lora:
+class Lora(Struct, frozen=True, kw_only=True):
     """Low-rank adapters; the base model is frozen."""
 
     rank: int
@@ -119,8 +120,7 @@ class Lora:
     merged_for_rollout: bool = False  # the engine gets full weights, not adapters
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parallelism:
+class Parallelism(Struct, frozen=True, kw_only=True):
     """How the GPUs of one role divide a model and its tokens.
 
     FSDP uses ``shard`` and ``ulysses``; Megatron uses the others. Unused ones are 1.
@@ -150,9 +150,7 @@ class Parallelism:
         return self.ulysses * self.context
 
 
-@hashed_once
-@dataclass(frozen=True, kw_only=True)
-class Engine:
+class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     """A trainer engine: one model, sharded, with or without an optimizer."""
 
     backend: Backend
@@ -196,9 +194,7 @@ class Engine:
         return self.lora is None
 
 
-@hashed_once
-@dataclass(frozen=True, kw_only=True)
-class OutputHead:
+class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Everything between the last hidden states and log-probabilities."""
 
     kind: HeadKind
@@ -212,8 +208,7 @@ class OutputHead:
     fusable: tuple[HeadKind, ...] = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batching:
+class Batching(Struct, frozen=True, kw_only=True):
     """How many tokens one micro-batch brings to one GPU."""
 
     dynamic: bool
@@ -222,16 +217,14 @@ class Batching:
     hard_limit: bool = True  # False: the budget only decides how many micro-batches there are
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pass:
+class Pass(Struct, frozen=True, kw_only=True):
     """One kind of pass over a model: forward only, or forward and backward."""
 
     batching: Batching
     entropy: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Actor:
+class Actor(Struct, frozen=True, kw_only=True):
     """The policy that is trained."""
 
     engine: Engine
@@ -240,8 +233,7 @@ class Actor:
     log_prob: Pass | None  # None where the step takes the rollout's own log-probabilities
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """The frozen policy of the KL term."""
 
     engine: Engine
@@ -250,8 +242,7 @@ class Reference:
     separate: bool = True  # False when it is the actor with its adapters switched off
 
 
-@dataclass(frozen=True, kw_only=True)
-class Critic:
+class Critic(Struct, frozen=True, kw_only=True):
     """The value model of PPO with GAE."""
 
     model: ModelShape
@@ -260,8 +251,7 @@ class Critic:
     values: Pass
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheSizing:
+class CacheSizing(Struct, frozen=True, kw_only=True):
     """How a rollout engine comes to the size of its KV cache."""
 
     fraction_of: FractionOf
@@ -269,9 +259,7 @@ class CacheSizing:
     sampler_bytes: int
 
 
-@hashed_once
-@dataclass(frozen=True, kw_only=True)
-class Rollout:
+class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The generation engine, one replica per ``tensor * data * pipeline`` GPUs."""
 
     engine: RolloutEngine
@@ -322,8 +310,7 @@ class Rollout:
         return max(1, self.gpus // self.replica_gpus)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WeightSync:
+class WeightSync(Struct, frozen=True, kw_only=True):
     """How new weights travel from the trainer to the rollout engine."""
 
     bucket_bytes: int
@@ -340,8 +327,7 @@ class WeightSync:
     keeps_loaded: bool = False  # offloaded weights stay on the card after the transfer
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(Struct, frozen=True, kw_only=True):
     """Sizes of one training step. Prompt counts are global, lengths are maxima."""
 
     prompts: int
@@ -367,9 +353,7 @@ class Batch:
         return min(self.mini_batch_prompts, self.prompts) * self.responses_per_prompt
 
 
-@hashed_once
-@dataclass(frozen=True, kw_only=True)
-class Workload:
+class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     """One reinforcement-learning job, as far as memory and time depend on it."""
 
     release: Release

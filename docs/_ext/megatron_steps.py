@@ -9,9 +9,11 @@ Transformer Engine nor Apex is installed.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.memory import Moment, model_states

@@ -4,11 +4,11 @@ The tables are made by running the passes of one model, so page and program cann
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from msgspec.structs import replace
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
@@ -40,7 +40,7 @@ def _pass(backend: Backend, **changes: object) -> PassInput:
     )
     return PassInput(
         model=find_model(_MODEL),
-        engine=replace(engine, **changes),  # type: ignore[arg-type]
+        engine=replace(engine, **changes),
         head=OutputHead(kind=HeadKind.LOGITS),
         tokens=_TOKENS,
         entropy=False,

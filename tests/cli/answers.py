@@ -1,6 +1,6 @@
 """An answer built by hand: no number in it depends on the memory or time model."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.workloads import grpo_7b
 from tuner.advise import Advice, Combination, Considered, Price, Recommendation, ReleaseRange, Verdict

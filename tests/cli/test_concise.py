@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.cli import answers
 from tests.cli.golden import expect

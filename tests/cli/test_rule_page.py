@@ -1,8 +1,8 @@
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli import answers
 from tests.cli.golden import expect

@@ -1,10 +1,12 @@
 """Which release a configuration rests on."""
 
 import importlib.metadata
+from importlib.machinery import ModuleSpec
 
 import pytest
 
 from tuner.errors import InputError
+from tuner.trainers.verl import versions
 from tuner.trainers.verl.versions import BUNDLED, at_least, choose
 
 
@@ -35,15 +37,24 @@ def test_nonsense(requested: str) -> None:
 
 
 def test_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: {"verl": "0.7.1.post2"}[name])
+    monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
+    monkeypatch.setattr(importlib.metadata, "version", {"verl": "0.7.1.post2"}.__getitem__)
     assert choose(None).version == "0.7.1"
     assert choose(None).reason == "verl 0.7.1.post2 is installed"
 
 
-def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_module_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "find_spec", {"verl": None}.__getitem__)
+    monkeypatch.setattr(importlib.metadata, "version", {"verl": "0.7.1.post2"}.__getitem__)
+    assert choose(None).version == BUNDLED[-1]
+    assert "newest bundled release" in choose(None).reason
+
+
+def test_a_folder_of_its_name_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
+    monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
     monkeypatch.setattr(importlib.metadata, "version", missing)
     assert choose(None).version == BUNDLED[-1]
     assert "newest bundled release" in choose(None).reason

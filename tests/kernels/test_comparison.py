@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from msgspec import structs
 from torch import Tensor
 
 from tests.kernels.exact import IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
@@ -72,7 +73,7 @@ def test_float32_against_float64(name: str, sizes: tuple[int, int, int]) -> None
     case = labelled(sizes, torch.float32)
     head = HEADS[name]
     if head.chunk_tokens is not None:
-        head = replace(head, chunk_tokens=CHUNK)
+        head = structs.replace(head, chunk_tokens=CHUNK)
     case.temperature.fill_(1.0)
     found = with_gradients(case, partial(verl_log_prob_and_entropy, head=head), 1.0)
     truth = exact(case, case.hidden.detach().double() @ case.weight.detach().double().T)
@@ -86,7 +87,7 @@ def test_temperatures(number: bool, scaling: Scaling) -> None:
     case = labelled((63, 72, 203), torch.float32)
     if number:
         case.temperature.fill_(0.7)
-    compute = partial(verl_log_prob_and_entropy, head=replace(EAGER, scaling=scaling))
+    compute = partial(verl_log_prob_and_entropy, head=structs.replace(EAGER, scaling=scaling))
     found = with_gradients(case, compute, 0.7 if number else case.temperature)
     truth = exact(case, case.hidden.detach().double() @ case.weight.detach().double().T)
     for value, expected in zip(found, truth, strict=True):
@@ -135,7 +136,7 @@ def test_a_temperature_is_rounded_as_the_logits_are_but_for_a_number_in_place(
         case.weight,
         case.labels,
         0.7 if number else case.temperature,
-        head=replace(EAGER, scaling=scaling),
+        head=structs.replace(EAGER, scaling=scaling),
     )
     truth = exact_outputs(divided.double(), case.labels, 1.0)
     assert all(error(value.detach(), exact) <= 1e-6 for value, exact in zip(found, truth, strict=True))
@@ -144,7 +145,7 @@ def test_a_temperature_is_rounded_as_the_logits_are_but_for_a_number_in_place(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_without_a_kernel_the_rows_give_the_same(dtype: torch.dtype) -> None:
     case = labelled((21, 16, 70), dtype)
-    by_rows = partial(verl_log_prob_and_entropy, head=replace(EAGER, fused_cross_entropy=False))
+    by_rows = partial(verl_log_prob_and_entropy, head=structs.replace(EAGER, fused_cross_entropy=False))
     found, expected = (
         with_gradients(case, compute, case.temperature) for compute in (by_rows, IMPLEMENTATIONS["eager"])
     )

@@ -5,11 +5,11 @@ a GPU, which it does not where the tensors are fake.
 """
 
 import gc
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.profiler import ProfilerActivity, profile

@@ -1,10 +1,10 @@
 """Activation terms against measured slopes of plain training steps, and by what they must depend on."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.measured import RECORDED

@@ -8,11 +8,12 @@ that verl runs, keeps a flag per routed copy that later ones do not.
 
 import copy
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import resources

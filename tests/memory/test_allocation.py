@@ -1,10 +1,9 @@
 """What an out-of-memory message's size is explained as."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType

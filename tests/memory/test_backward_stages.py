@@ -5,12 +5,12 @@ weights together with activations. The count holds the gradient of the layer's o
 the engine gives back once the MLP is done.
 """
 
-from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.test_activations_traced import shallow

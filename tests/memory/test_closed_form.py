@@ -1,8 +1,9 @@
 """With every feature off the estimate equals docs/model/closed-form.rst, worked out by hand."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory

@@ -1,13 +1,14 @@
 """Laws of the memory model."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from math import ceil
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from tests import workloads
 from tuner import memory
@@ -19,7 +20,7 @@ from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workl
 
 
 def _update(workload: Workload, **changes: object) -> Workload:
-    batching = replace(workload.actor.update.batching, **changes)  # type: ignore[arg-type]
+    batching = replace(workload.actor.update.batching, **changes)
     return workload.with_actor(update=replace(workload.actor.update, batching=batching))
 
 
@@ -30,7 +31,7 @@ def _peak(workload: Workload, phase: Phase) -> int:
 
 
 def _values(part: object) -> Iterator[object]:
-    if is_dataclass(part) and not isinstance(part, type):
+    if isinstance(part, Struct):
         for field in fields(part):
             yield from _values(getattr(part, field.name))
     elif isinstance(part, tuple):

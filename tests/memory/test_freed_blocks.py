@@ -1,8 +1,7 @@
 """What PyTorch keeps while the rollout engine maps its weights."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tests.trainers.launches import GRPO

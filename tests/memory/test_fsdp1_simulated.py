@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests import workloads
 from tuner.dtypes import DType
@@ -121,7 +122,7 @@ def simulated_peak(run: Run) -> int:
 
 
 def engine_of(run: Run) -> Engine:
-    return replace(
+    return structs.replace(
         workloads.grpo_0_5b().actor.engine,
         backend=Backend.FSDP,
         parallel=Parallelism(gpus=run.ranks, shard=run.ranks),

@@ -7,11 +7,12 @@ batch aside.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.memory import activations

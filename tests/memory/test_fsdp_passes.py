@@ -1,10 +1,10 @@
 """Terms of FSDP's passes that only some settings have, each beside the setting without it."""
 
-from dataclasses import replace
 from math import ceil
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.workloads import QWEN25_0_5B, QWEN25_7B, fsdp_engine
 from tuner.dtypes import DType

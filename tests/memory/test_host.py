@@ -1,10 +1,10 @@
 """Host memory of a node, against sums made by hand."""
 
 import inspect
-from dataclasses import replace
 from math import ceil
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory

@@ -1,11 +1,11 @@
 """Bytes of the KV cache, against numbers computed by hand."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.measured import RECORDED
@@ -27,7 +27,7 @@ NEXT = find_model("Qwen/Qwen3-Next-80B-A3B-Instruct")
 
 
 def on(tensor: int, **changes: object) -> Rollout:
-    return replace(ONE_GPU, tensor_parallel=tensor, **changes)  # type: ignore[arg-type]
+    return replace(ONE_GPU, tensor_parallel=tensor, **changes)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Where a static micro-batch stops fitting as responses grow."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory

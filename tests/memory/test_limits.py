@@ -1,9 +1,9 @@
 """Up to which value of a setting a job fits."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory

@@ -1,8 +1,7 @@
 """What one rank of a Megatron grid holds, against closed forms and against Megatron-Core's own objects."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType
@@ -218,7 +217,7 @@ def test_experts_are_shared_by_the_ranks_that_hold_the_same() -> None:
 def test_optimizer_bytes_per_parameter(changes: dict[str, object], per_parameter: int) -> None:
     model = workloads.QWEN25_7B
     share = optimizer_share(model, engine())
-    assert model_states.optimizer_bytes(model, replace(engine(), **changes)) == per_parameter * share  # type: ignore[arg-type]
+    assert model_states.optimizer_bytes(model, replace(engine(), **changes)) == per_parameter * share
 
 
 def test_gradients_in_the_compute_dtype_are_copied_for_the_step() -> None:

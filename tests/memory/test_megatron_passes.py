@@ -1,10 +1,10 @@
 """Moments of a Megatron stage: what is kept in flight, what one layer needs, the head."""
 
-from dataclasses import replace
 from math import ceil
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.test_megatron import DEEPSEEK_V3

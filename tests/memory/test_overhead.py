@@ -1,11 +1,11 @@
 """Constants, their intervals, and the communicators that a process connects."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import pytest
+from msgspec.structs import replace
 
 from tests.memory.measured import RECORDED, VERL_FSDP_MORE
 from tests.workloads import H100, cluster, fsdp_engine, grpo_7b, grpo_moe_30b, megatron_engine, ppo_7b

@@ -1,8 +1,7 @@
 """What engines keep on the card between passes, and what a pass leaves behind."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.memory.measured import VERL_FSDP_MORE
 from tests.workloads import (
@@ -33,7 +32,7 @@ FIRST, SECOND = Backend.FSDP, Backend.FSDP2
 
 
 def engine_of(backend: Backend, *, gpus: int = 8, **changes: bool | DType) -> Engine:
-    return replace(fsdp_engine(gpus=gpus, backend=backend), **changes)  # type: ignore[arg-type]
+    return replace(fsdp_engine(gpus=gpus, backend=backend), **changes)
 
 
 @pytest.mark.parametrize(

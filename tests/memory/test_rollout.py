@@ -1,11 +1,11 @@
 """What a memory fraction leaves for the cache, engine by engine, and when an engine does not start."""
 
-from dataclasses import replace
 from math import ceil
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory

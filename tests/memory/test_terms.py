@@ -4,12 +4,12 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from math import ceil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.generate import workloads
 from tests.workloads import ALL

@@ -1,8 +1,7 @@
 """What sending weights to the rollout engine holds, by release and strategy, on both sides."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory
@@ -22,7 +21,7 @@ WHOLE = replace(BUCKET, gathers_whole_model=True)
 
 
 def engine(backend: Backend = Backend.FSDP2, **changes: object) -> Engine:
-    return replace(SEVEN.actor.engine, backend=backend, **changes)  # type: ignore[arg-type]
+    return replace(SEVEN.actor.engine, backend=backend, **changes)
 
 
 def moments(one: Engine, sync: WeightSync, **rollout: object) -> dict[str, dict[str, int]]:

@@ -1,8 +1,9 @@
 """Random valid workloads, the same for the same seed."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.gpus import find_gpu

@@ -1,9 +1,9 @@
 """Pricing, ranking, conflicts and the combination."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.tables import HEADROOM, bases, check_findings, rule_findings, scene
 from tests.workloads import ALL, dynamic, grpo_7b, ppo_7b, static

@@ -1,8 +1,7 @@
 """Cures for what does not fit come in the order of what they cost."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.workloads import dynamic, grpo_7b, ppo_7b
 from tuner.rules import _ladder as ladder

@@ -1,8 +1,7 @@
 """What one training engine computes, sends and copies, against arithmetic done by hand."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType

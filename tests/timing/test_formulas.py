@@ -1,10 +1,10 @@
 """The building blocks of the time model against arithmetic done by hand, and against measurements."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType

@@ -1,11 +1,11 @@
 """Rates of the data sheet and measured ones."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.workloads import H200, grpo_7b
 from tuner.dtypes import DType

@@ -1,12 +1,12 @@
 """Properties of the time model that hold for every workload."""
 
 import timeit
-from dataclasses import replace
 from math import isfinite
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.timing import StepTime, step_time

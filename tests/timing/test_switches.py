@@ -1,8 +1,7 @@
 """Each switch that a rule may turn moves its phase in the stated direction, by an honest amount."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType

@@ -1,12 +1,12 @@
 """Shapes whose parameters and activations were counted: what they hold, and what is refused."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

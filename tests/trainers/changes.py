@@ -1,8 +1,9 @@
 """Changes of a workload such as rules propose, by name."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.units import MIB

@@ -1,6 +1,7 @@
 """Which version of the rollout engine a release runs with, and what follows from it."""
 
 import importlib.metadata
+from importlib.machinery import ModuleSpec
 from math import ceil
 
 import pytest
@@ -15,6 +16,7 @@ from tuner.memory.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT
 from tuner.memory.rollout import CacheShare
 from tuner.models import find_model
 from tuner.trainers import verl
+from tuner.trainers.verl import versions
 from tuner.trainers.verl.engine_versions import EngineChoice, choose_engine
 from tuner.trainers.verl.versions import at_least
 from tuner.trainers.verl.vllm_facts import default_sequences
@@ -92,6 +94,7 @@ def test_the_copied_workers_of_verl_0_4_serve_their_versions(version: str) -> No
 
 
 def test_an_installed_engine_counts_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
     monkeypatch.setattr(importlib.metadata, "version", {"vllm": "0.10.2", "sglang": "0.5.5"}.__getitem__)
     found = choose_engine(RolloutEngine.VLLM, "0.8.0", look=True)
     assert found == EngineChoice(engine="vLLM", version="0.10.2", reason="installed")

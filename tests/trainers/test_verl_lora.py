@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.trainers.launches import LORA, MEGATRON, MODEL, workload_of
 from tests.workloads import QWEN3_30B_A3B, QWEN25_0_5B, QWEN25_7B

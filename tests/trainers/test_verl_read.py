@@ -1,9 +1,9 @@
 """What each release makes of the same settings."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.trainers.launches import (
     ACTOR,

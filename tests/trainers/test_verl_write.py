@@ -1,11 +1,11 @@
 """Overrides that a release reads as the change they were written for."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.trainers.changes import CHANGES, Change, actor, batching, critic, head, reference, rollout
 from tests.trainers.launches import (

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.memory.measured import RECORDED
 from tests.validate.recorder import Recorder, machine, options, subject
@@ -106,7 +107,7 @@ def test_bandwidths_are_of_the_bytes_that_one_gpu_sends() -> None:
     ("before", "outcome"), [(200 * GIGA, Outcome.CONFIRMED), (240 * GIGA, Outcome.REFUTED)]
 )
 def test_a_link_that_was_measured_before_is_held_against_this_one(before: float, outcome: Outcome) -> None:
-    gpu = replace(H200, measured=MeasuredGpu(date="", versions=(), link_bytes_per_s=before))
+    gpu = structs.replace(H200, measured=MeasuredGpu(date="", versions=(), link_bytes_per_s=before))
     assert found(READINGS, gpu)["rate.link"].outcome is outcome
 
 
@@ -275,12 +276,14 @@ class Running(Recorder):
 def test_the_whole_part_runs_on_a_cpu() -> None:
     """All engines are built and trained with; bytes and times of a CPU are not reported."""
     workload = grpo_7b(gpu=H200, gpus_per_node=2)
-    batch = replace(
+    batch = structs.replace(
         workload.batch, prompts=4, mini_batch_prompts=4, max_prompt_tokens=8, max_response_tokens=8
     )
-    update = replace(workload.actor.update, batching=replace(workload.actor.update.batching, token_budget=32))
+    update = structs.replace(
+        workload.actor.update, batching=structs.replace(workload.actor.update.batching, token_budget=32)
+    )
     model = shape_from_config(TINY, name="tiny", source="")
-    tiny = replace(workload, model=model, batch=batch).with_actor(update=update)
+    tiny = structs.replace(workload, model=model, batch=batch).with_actor(update=update)
     known = replace(subject(tiny), model_config=TINY)
     session = Running(answers=[], subject=known, options=options(device="cpu"))
     part.run(session)

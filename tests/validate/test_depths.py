@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.memory.test_accuracy import PASS
 from tuner.accuracy import MeasuredCase, workload_of
@@ -95,7 +96,7 @@ def test_a_cut_model_is_the_first_layers_of_the_full_one(name: str) -> None:
             model.layer_parameters(layer) for layer in range(layers)
         ]
         assert cut.embedding_parameters == model.embedding_parameters
-    assert depths.cut_shape(model, config, model.layers) == replace(model, source=model.source)
+    assert depths.cut_shape(model, config, model.layers) == structs.replace(model, source=model.source)
 
 
 def test_what_is_listed_for_every_layer_is_cut() -> None:

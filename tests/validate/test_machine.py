@@ -1,10 +1,12 @@
 """The machine part: what it claims, and what refutes a claim."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
+from msgspec.structs import fields
 
 from tests.validate.recorder import Recorder, machine, options, subject
 from tests.workloads import H200, grpo_7b
@@ -77,17 +79,17 @@ def test_a_card_as_its_profile_says_is_confirmed_and_its_rates_claim_nothing() -
 
 @given(factor=st.floats(0.5, 2.0).filter(lambda factor: abs(abs(factor - 1) - 0.01) > 1e-6))
 def test_a_profile_that_lies_about_memory_is_refuted(factor: float) -> None:
-    lying = replace(H200, memory_bytes=round(factor * H200.memory_bytes))
+    lying = structs.replace(H200, memory_bytes=round(factor * H200.memory_bytes))
     outcome = run(lying).measurements["memory.total"].outcome
     assert outcome is (Outcome.CONFIRMED if abs(factor - 1) < 0.01 else Outcome.REFUTED)
 
 
 def test_measured_figures_of_a_profile_are_held_against_the_card() -> None:
-    same = run(replace(H200, measured=MEASURED)).measurements
+    same = run(structs.replace(H200, measured=MEASURED)).measurements
     assert {one.outcome for one in same.values()} == {Outcome.CONFIRMED}
     assert same["process.context"].predicted == MEASURED.context_bytes
 
-    lies = replace(
+    lies = structs.replace(
         MEASURED,
         usable_bytes=MEASURED.usable_bytes * 6 // 5,
         context_bytes=MEASURED.context_bytes // 2,
@@ -95,7 +97,7 @@ def test_measured_figures_of_a_profile_are_held_against_the_card() -> None:
         dense_bf16_flop_per_s=1.2 * 700 * TERA,
         host_bytes_per_s=1.2 * 52 * GIGA,
     )
-    found = run(replace(H200, measured=lies)).measurements
+    found = run(structs.replace(H200, measured=lies)).measurements
     refuted = {name for name, one in found.items() if one.outcome is Outcome.REFUTED}
     assert refuted == set(part.PROFILE_FIGURES.values()) - {"rate.link"}
     assert found["memory.total"].outcome is Outcome.CONFIRMED

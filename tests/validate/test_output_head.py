@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from torch.profiler import ProfilerActivity, profile
 
 from tests.validate import test_search
@@ -49,12 +50,12 @@ def test_ways_have_the_names_of_the_tables(name: str) -> None:
 
 
 def test_settings_without_effect_make_no_other_way() -> None:
-    chunked = replace(EAGER, chunk_tokens=512, fusable=())
+    chunked = structs.replace(EAGER, chunk_tokens=512, fusable=())
     assert Way.of(chunked, entropy=False) == Way.of(COMPILED, entropy=False)
     assert Way.of(chunked, entropy=True) != Way.of(COMPILED, entropy=True)
     fused = OutputHead(kind=HeadKind.FUSED_TORCH, compiled=False, scaling=Scaling.COPY)
     assert Way.of(fused, entropy=False) == Way.of(OutputHead(kind=HeadKind.FUSED_TORCH), entropy=True)
-    scaled = replace(COMPILED, scaling=Scaling.COPY)
+    scaled = structs.replace(COMPILED, scaling=Scaling.COPY)
     assert Way.of(scaled, entropy=False) != Way.of(COMPILED, entropy=False)
 
 
@@ -114,7 +115,7 @@ def test_the_predicted_peak_is_what_is_allocated(
     """
     monkeypatch.setattr("tuner.kernels.comparison.by_kernel", OneKernel.apply)
     tokens, hidden, vocab = sizes
-    head = replace(EAGER, logits_dtype=DType.FLOAT32)
+    head = structs.replace(EAGER, logits_dtype=DType.FLOAT32)
     given_shape = Shape(tokens=tokens, hidden=hidden, vocabulary=vocab)
     problem = random_problem(given_shape, device="cpu", dtype=torch.float32)
 
@@ -150,7 +151,7 @@ def test_a_fused_heads_gradients_are_there_at_its_peak() -> None:
 
 def workload(head: OutputHead = EAGER, *, entropy: bool = True) -> Workload:
     found = test_search.subject().workload
-    return found.with_actor(head=head, update=replace(found.actor.update, entropy=entropy))
+    return found.with_actor(head=head, update=structs.replace(found.actor.update, entropy=entropy))
 
 
 def recommendation(now: Workload, proposal: Workload, *, faster: bool = True) -> Recommendation:
@@ -179,7 +180,7 @@ def recommendation(now: Workload, proposal: Workload, *, faster: bool = True) ->
 
 def subject(now: Workload, recommendations: Sequence[Recommendation] = ()) -> Subject:
     found = test_search.subject()
-    advice: Advice = replace(found.advice, workload=now, recommendations=tuple(recommendations))
+    advice: Advice = structs.replace(found.advice, workload=now, recommendations=tuple(recommendations))
     return replace(found, workload=now, advice=advice)
 
 
@@ -301,7 +302,7 @@ def test_a_peak_of_some_mebibytes_has_the_tolerance_of_what_is_not_counted() -> 
     predicted = way.peak_bytes(shape, training=False)
     figures = Figures(tokens=16384, peak_bytes={HeadPass.FORWARD: predicted + 60 * 16384})
     now = workload(way.head)
-    small = replace(now, model=replace(now.model, vocab=1024))
+    small = structs.replace(now, model=structs.replace(now.model, vocab=1024))
 
     def answer(work: HeadWork) -> HeadFigures:
         found = Implementation(name=way.name, way=way, sizes=(figures,))
@@ -405,8 +406,8 @@ def test_every_implementation_is_right_on_a_cpu() -> None:
         dtype=DType.BFLOAT16,
         wanted=(
             Way.of(COMPILED, entropy=True),
-            Way.of(replace(EAGER, chunk_tokens=7, scaling=Scaling.COPY), entropy=True),
-            Way.of(replace(COMPILED, scaling=Scaling.IN_PLACE), entropy=False),
+            Way.of(structs.replace(EAGER, chunk_tokens=7, scaling=Scaling.COPY), entropy=True),
+            Way.of(structs.replace(COMPILED, scaling=Scaling.IN_PLACE), entropy=False),
         ),
         seconds=500.0,
     )

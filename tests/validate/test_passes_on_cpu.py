@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from msgspec import structs
 from torch.nn import functional
 
 from tests.memory.test_accuracy import PASS
@@ -59,7 +60,7 @@ def settings(**changes: Any) -> PassSettings:
 
 
 def engine_of(**changes: Any) -> Any:
-    return replace(settings().engine, **changes)
+    return structs.replace(settings().engine, **changes)
 
 
 HEAD = OutputHead(kind=HeadKind.LOGITS, compiled=False)
@@ -70,11 +71,11 @@ PASSES = {
     "two micro-batches": settings(head=HEAD, micro_batches=2, first_tokens=16),
     "nothing recomputed": settings(head=HEAD, engine=engine_of(checkpointing=Checkpointing.NONE)),
     "entropy": settings(head=HEAD, entropy=True),
-    "entropy in chunks": settings(head=replace(HEAD, chunk_tokens=24), entropy=True),
-    "entropy recomputed": settings(head=replace(HEAD, checkpointed=True), entropy=True),
-    "temperature copies": settings(head=replace(HEAD, scaling=Scaling.COPY), temperature=0.7),
-    "temperature in place": settings(head=replace(HEAD, scaling=Scaling.IN_PLACE), temperature=0.7),
-    "row by row": settings(head=replace(HEAD, fused_cross_entropy=False)),
+    "entropy in chunks": settings(head=structs.replace(HEAD, chunk_tokens=24), entropy=True),
+    "entropy recomputed": settings(head=structs.replace(HEAD, checkpointed=True), entropy=True),
+    "temperature copies": settings(head=structs.replace(HEAD, scaling=Scaling.COPY), temperature=0.7),
+    "temperature in place": settings(head=structs.replace(HEAD, scaling=Scaling.IN_PLACE), temperature=0.7),
+    "row by row": settings(head=structs.replace(HEAD, fused_cross_entropy=False)),
     "fused": settings(head=OutputHead(kind=HeadKind.FUSED_TORCH), entropy=True),
     "offloaded": settings(head=HEAD, engine=engine_of(param_offload=True, optimizer_offload=True)),
     "deferred": settings(head=HEAD, micro_batches=2, engine=engine_of(deferred_gradient_sync=True)),
@@ -87,7 +88,7 @@ def measured(passes: Sequence[PassSettings], **changes: Any) -> tuple[PassFigure
 
 @pytest.mark.parametrize("backend", [Backend.FSDP2, Backend.FSDP])
 def test_every_pass_comes_to_an_end(backend: Backend) -> None:
-    passes = [replace(each, engine=replace(each.engine, backend=backend)) for each in PASSES.values()]
+    passes = [replace(each, engine=structs.replace(each.engine, backend=backend)) for each in PASSES.values()]
     for name, found in zip(PASSES, measured(passes), strict=True):
         assert isinstance(found, PassFigures), f"{name}: {found}"
         assert found.allocated_before_bytes is None

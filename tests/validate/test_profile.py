@@ -1,13 +1,13 @@
 """Written profiles: what comes back from the file, and what advice makes of it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.cli.runner import ROOT, run
 from tests.validate.recorder import machine

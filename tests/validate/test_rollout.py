@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from torch.nn import functional
 
 from tests.validate import test_search
@@ -122,7 +123,7 @@ def run(**changes: Any) -> Recorder:
 def subject_of(workload: Workload, codes: Sequence[str] = ()) -> Subject:
     found = test_search.subject()
     kept = [one for one in found.advice.recommendations if one.finding.rule.code in codes]
-    advice: Advice = replace(found.advice, workload=workload, recommendations=tuple(kept))
+    advice: Advice = structs.replace(found.advice, workload=workload, recommendations=tuple(kept))
     return replace(found, workload=workload, advice=advice)
 
 
@@ -306,12 +307,12 @@ def test_a_recommendation_that_the_card_is_too_small_for_is_refuted() -> None:
     lean = workload.with_rollout(memory_fraction=0.97)
     found = test_search.subject().advice.recommendations
     over = [
-        replace(one, finding=replace(one.finding, proposal=lean))
+        structs.replace(one, finding=structs.replace(one.finding, proposal=lean))
         for one in found
         if one.finding.rule.code == FRACTION
     ]
     subject = test_search.subject()
-    advice = replace(subject.advice, recommendations=tuple(over))
+    advice = structs.replace(subject.advice, recommendations=tuple(over))
     session = run(subject=replace(subject, advice=advice))
     assert session.verdicts[FRACTION].outcome is Outcome.REFUTED
     assert "are there for us" in session.verdicts[FRACTION].reason
@@ -325,8 +326,8 @@ def test_a_number_of_sequences_that_is_another_is_refuted() -> None:
     subject = subject_of(long, [FRACTION])
     (one,) = subject.advice.recommendations
     proposal = long.with_rollout(memory_fraction=0.6)
-    changed = replace(one, finding=replace(one.finding, proposal=proposal))
-    subject = replace(subject, advice=replace(subject.advice, recommendations=(changed,)))
+    changed = structs.replace(one, finding=structs.replace(one.finding, proposal=proposal))
+    subject = replace(subject, advice=structs.replace(subject.advice, recommendations=(changed,)))
     machine = MACHINE.model_copy(update={"total_bytes": total, "free_bytes": total})
     assert run(subject=subject).verdicts[FRACTION].outcome is Outcome.CONFIRMED
     refuted = run(subject=subject, machine=machine).verdicts[FRACTION]
@@ -380,12 +381,14 @@ def latent() -> Workload:
         q_lora_rank=None, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128
     )
     workload = grpo_7b()
-    return replace(workload, model=replace(workload.model, latent=shape, head_dim=192))
+    return structs.replace(workload, model=structs.replace(workload.model, latent=shape, head_dim=192))
 
 
 def windowed() -> Workload:
     workload = grpo_7b()
-    return replace(workload, model=replace(workload.model, sliding_window=1024, windowed_layers=14))
+    return structs.replace(
+        workload, model=structs.replace(workload.model, sliding_window=1024, windowed_layers=14)
+    )
 
 
 def experts() -> Workload:

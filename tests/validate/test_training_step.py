@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.cli.runner import ROOT
 from tests.memory.test_accuracy import PASS
@@ -185,7 +186,7 @@ def test_a_pass_that_a_file_can_say_is_predicted_as_the_file_is() -> None:
 def test_what_our_engine_does_not_do_is_said(change: dict[str, Any], reason: str) -> None:
     actor, model = subject().workload.actor, subject().workload.model
     assert not_here(actor.engine, actor.head, model) is None
-    found = not_here(replace(actor.engine, **change), actor.head, model)
+    found = not_here(structs.replace(actor.engine, **change), actor.head, model)
     assert found is not None
     assert reason in found
 
@@ -193,13 +194,13 @@ def test_what_our_engine_does_not_do_is_said(change: dict[str, Any], reason: str
 @pytest.mark.parametrize("kind", [HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER])
 def test_heads_of_others_are_not_run(kind: HeadKind) -> None:
     actor, model = subject().workload.actor, subject().workload.model
-    assert not_here(actor.engine, replace(actor.head, kind=kind), model) is not None
+    assert not_here(actor.engine, structs.replace(actor.head, kind=kind), model) is not None
 
 
 def test_a_fused_head_needs_a_projection_that_is_gathered() -> None:
     actor = subject().workload.actor
-    head = replace(actor.head, kind=HeadKind.FUSED_TORCH)
-    engine = replace(actor.engine, backend=Backend.FSDP2, separate_embedding_units=True)
+    head = structs.replace(actor.head, kind=HeadKind.FUSED_TORCH)
+    engine = structs.replace(actor.engine, backend=Backend.FSDP2, separate_embedding_units=True)
     tied, apart = subject().workload.model, subject(model="Qwen2.5-7B").workload.model
     assert not_here(engine, head, tied) is None
     assert "unit of their own" in (not_here(engine, head, apart) or "")
@@ -209,8 +210,10 @@ def test_an_update_that_fetches_its_weights_from_the_host_cannot_be_judged() -> 
     one = subject()
     found = one.advice.recommendations[0]
     proposal = one.workload.with_actor_engine(streamed_offload=True)
-    found = replace(found, finding=replace(found.finding, phase=None, proposal=proposal), price=None)
-    bench = Bench(subject=replace(one, advice=replace(one.advice, recommendations=(found,)))).run()
+    found = structs.replace(
+        found, finding=structs.replace(found.finding, phase=None, proposal=proposal), price=None
+    )
+    bench = Bench(subject=replace(one, advice=structs.replace(one.advice, recommendations=(found,)))).run()
     (verdict,) = bench.verdicts.values()
     assert verdict.outcome is Outcome.NOT_MEASURABLE
     assert "fetched from the host" in verdict.reason
@@ -327,8 +330,10 @@ def test_what_is_between_gpus_cannot_be_judged_on_one() -> None:
     one = subject("actor_rollout_ref.actor.strategy=fsdp2")
     found = one.advice.recommendations[0]
     proposal = one.workload.with_actor_engine(forward_prefetch=True)
-    found = replace(found, finding=replace(found.finding, phase=None, proposal=proposal), price=None)
-    one = replace(one, advice=replace(one.advice, recommendations=(found,)))
+    found = structs.replace(
+        found, finding=structs.replace(found.finding, phase=None, proposal=proposal), price=None
+    )
+    one = replace(one, advice=structs.replace(one.advice, recommendations=(found,)))
     (alone,) = Bench(subject=one).run().verdicts.values()
     assert alone.outcome is Outcome.NOT_MEASURABLE
     assert "one takes part" in alone.reason

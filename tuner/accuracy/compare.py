@@ -2,9 +2,11 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner import memory
 from tuner.accuracy.measured import MeasuredCase, MeasuredFile
@@ -24,8 +26,7 @@ _GATHER_BUFFERS = ("gathered_layer", "last_buffer")
 RESIDUE_LIMIT = 192 * MIB
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True, dict=True):
     """One measured pass beside its prediction, in bytes."""
 
     case: MeasuredCase
@@ -67,8 +68,7 @@ class Comparison:
         return self.predicted_added / self.measured_added - 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparedFile:
+class ComparedFile(Struct, frozen=True, kw_only=True):
     """All passes of a file."""
 
     source: str
@@ -76,8 +76,7 @@ class ComparedFile:
     comparisons: tuple[Comparison, ...]  # in the order of the file's cases
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spread:
+class Spread(Struct, frozen=True, kw_only=True):
     """Sizes of errors, without their signs, as shares."""
 
     median: float
@@ -85,8 +84,7 @@ class Spread:
     worst: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inside:
+class Inside(Struct, frozen=True, kw_only=True):
     """How often what the allocator had reserved was inside its interval."""
 
     inside: int
@@ -98,8 +96,7 @@ class Inside:
         return self.inside / self.recorded if self.recorded else 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """How far predictions and measurements are apart, over all passes."""
 
     cases: int

@@ -1,6 +1,6 @@
 """From a measured pass to the workload that it is a pass of."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.accuracy.measured import MeasuredCase
 from tuner.dtypes import DType, parse_dtype

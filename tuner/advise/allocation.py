@@ -1,6 +1,7 @@
 """Which tensor a failed allocation was, and which advice makes that tensor smaller."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner import rules
 from tuner.advise.answer import Advice
@@ -16,16 +17,14 @@ from tuner.rules.case import Case
 from tuner.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class Explained:
+class Explained(Struct, frozen=True, kw_only=True):
     """One tensor that has the size, with the names of the rules whose advice makes it smaller."""
 
     match: Match
     advice: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     """A failed allocation and what it can have been, the likeliest first."""
 
     failed: FailedAllocation

@@ -1,8 +1,9 @@
 """The answer: what is wrong, what to change, and what each change costs or gains."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tuner.advise.releases import ReleaseRange
 from tuner.findings import Finding
@@ -24,8 +25,7 @@ class Verdict(Enum):
     DOES_NOT_FIT = "does_not_fit"  # the expected peak is beyond the card, or the job cannot run at all
 
 
-@dataclass(frozen=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     """What one proposal costs or gains, priced alone against the original."""
 
     phase: Phase  # the finding's phase, or the worst one
@@ -37,8 +37,7 @@ class Price:
     seconds_after: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recommendation:
+class Recommendation(Struct, frozen=True, kw_only=True):
     """A finding with its price; ``price`` is None for findings that propose no workload."""
 
     finding: Finding
@@ -47,8 +46,7 @@ class Recommendation:
     conflicts: tuple[str, ...] = ()  # names of rules that set the same field differently
 
 
-@dataclass(frozen=True, kw_only=True)
-class Combination:
+class Combination(Struct, frozen=True, kw_only=True):
     """All accepted proposals together, priced once more."""
 
     rules: tuple[str, ...]
@@ -58,8 +56,7 @@ class Combination:
     time: StepTime
 
 
-@dataclass(frozen=True, kw_only=True)
-class Advice:
+class Advice(Struct, frozen=True, kw_only=True):
     """The whole answer. Every output format is a rendering of this."""
 
     workload: Workload

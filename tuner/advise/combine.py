@@ -1,7 +1,8 @@
 """All proposals together: merged one after the other, as long as each makes the job better."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner import rules
 from tuner.advise.answer import Combination, OverrideWriter, Recommendation
@@ -15,8 +16,7 @@ from tuner.workload import Workload
 MOST_ROUNDS = 6  # the rules are asked again at most so often
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Accepted:
+class _Accepted(Struct, frozen=True, kw_only=True):
     """A rule's changes that were merged."""
 
     rule: Rule

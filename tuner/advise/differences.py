@@ -1,8 +1,10 @@
 """Differences between workloads: what one changes, merging them, and where two collide."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.advise.answer import Recommendation
 from tuner.workload import Workload
@@ -12,16 +14,16 @@ Changes = Mapping[tuple[str, ...], Any]
 
 
 def changes(before: Any, after: Any) -> dict[tuple[str, ...], Any]:
-    """Fields that differ, by path, down to the leaves of nested dataclasses."""
+    """Fields that differ, by path, down to the leaves of nested structs."""
     found: dict[tuple[str, ...], Any] = {}
-    for field in fields(before):
-        old, new = getattr(before, field.name), getattr(after, field.name)
+    for name in before.__struct_fields__:  # structs.fields() evaluates the types as well, each time
+        old, new = getattr(before, name), getattr(after, name)
         if old is new or old == new:
             continue
-        if is_dataclass(old) and type(old) is type(new):
-            found.update({(field.name, *path): value for path, value in changes(old, new).items()})
+        if isinstance(old, Struct) and type(old) is type(new):
+            found.update({(name, *path): value for path, value in changes(old, new).items()})
         else:
-            found[(field.name,)] = new
+            found[(name,)] = new
     return found
 
 

@@ -80,7 +80,7 @@ def advise(
         ),
     )
     if failed is not None:
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from tuner.advise.allocation import explain_allocation
 

@@ -1,10 +1,11 @@
 """From a configuration to an answer: the one way that ``advise`` and ``check`` share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tuner import rules
 from tuner.advise import ReleaseRange, advise, release_range
@@ -31,8 +32,7 @@ from tuner.workload import Workload
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Premises:
+class Premises(Struct, frozen=True, kw_only=True):
     """What the options say; None leaves it to the configuration and the machine."""
 
     verl_version: str | None = None

@@ -5,8 +5,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct, structs
 
 from tuner.cli.pipeline import Premises, consult, model_config
 from tuner.errors import InputError
@@ -22,8 +24,7 @@ from tuner.validate.run import Run
 from tuner.validate.session import Options, Subject
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What the command line asks for; it travels to other nodes as it is."""
 
     config: str
@@ -54,7 +55,7 @@ def on_all_nodes(request: Request, ray: str | None) -> tuple[ValidationFile, ...
     """
     if ray is not None:
         progress_on(sys.stderr).warn(f"validate: one task for each node of the Ray cluster at {ray}")
-        sent = replace(request, content=read_text(Path(request.config)))
+        sent = structs.replace(request, content=read_text(Path(request.config)))
         return nodes.on_ray(ray, answer, sent, device=request.device, wait_s=request.budget_s)
     launch = nodes.launched(os.environ)
     if launch is None:
@@ -72,7 +73,7 @@ def answer(request: Request) -> str:
         copy = Path(folder) / (Path(request.config).name.strip("-") or "config.yaml")
         copy.write_text(request.content, encoding="utf-8")
         file = on_this_node(
-            replace(request, config=str(copy)), progress_on(sys.stderr), source=request.config
+            structs.replace(request, config=str(copy)), progress_on(sys.stderr), source=request.config
         )
     return file.model_dump_json(by_alias=True)
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from tuner.errors import InputError, Location
 from tuner.inputs.plain_overrides import read_plain
@@ -28,8 +29,7 @@ class Kind(Enum):
     DELETE = "~"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Override:
+class Override(Struct, frozen=True, kw_only=True):
     """One argument of the command line."""
 
     key: str  # a dotted key, or the name of a config group
@@ -40,8 +40,7 @@ class Override:
     location: Location  # the line is the argument's number, the column that of its first character
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(Struct, frozen=True, kw_only=True):
     """All overrides in order, and Hydra's own options among them."""
 
     overrides: tuple[Override, ...]

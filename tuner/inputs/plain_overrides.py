@@ -10,8 +10,9 @@ Source: Hydra 1.3 ``grammar/OverrideLexer.g4``, ``grammar/OverrideParser.g4`` (`
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _UNSIGNED = r"(?:0|[1-9](?:_?[0-9])*)"
 _POINT = rf"(?:{_UNSIGNED}\.|{_UNSIGNED}?\.[0-9](?:_?[0-9])*)"
@@ -27,8 +28,7 @@ _LIST = re.compile(r"\[[ \t]*(.*?)[ \t]*\]", re.DOTALL)
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlainOverride:
+class PlainOverride(Struct, frozen=True, kw_only=True):
     """What Hydra reads from an override of this form."""
 
     prefix: str  # "", "+" or "++"

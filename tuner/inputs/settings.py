@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any, TypeVar, overload
+
+from msgspec import Struct
 
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
@@ -22,8 +24,7 @@ class Layer(Enum):
     OVERRIDE = "override"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Where one value came from.
 
     ``str()`` gives "config.yaml:3:5", "default of verl 0.9.1" or the override as typed.
@@ -37,8 +38,7 @@ class Origin:
         return self.text or str(self.location or self.layer.value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """One leaf: resolved value and origin. An interpolated value keeps the origin of its own key."""
 
     key: str
@@ -46,8 +46,7 @@ class Setting:
     origin: Origin
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Resolved leaves by dotted key.
 
     ``get``, ``setting`` and ``section`` leave an interpolation that cannot be resolved as the text it is;
@@ -65,16 +64,18 @@ class Settings:
     defaults: Tree
     origins: Mapping[Path, Origin]
     default_origin: Origin
-    _resolver: Resolver = field(init=False, repr=False)
-    _first_below: Mapping[Path, Origin] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return Resolver(self.tree)
+
+    @cached_property
+    def _first_below(self) -> Mapping[Path, Origin]:
         first_below: dict[Path, Origin] = {}
         for path, origin in self.origins.items():
             for length in range(len(path), 0, -1):
                 first_below.setdefault(path[:length], origin)
-        object.__setattr__(self, "_first_below", first_below)
-        object.__setattr__(self, "_resolver", Resolver(self.tree))
+        return first_below
 
     def get(self, key: str, default: Any = None) -> Any:
         """The resolved value, ``default`` where there is none."""

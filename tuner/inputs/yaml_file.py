@@ -2,11 +2,11 @@
 
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from tuner.errors import InputError, Location
 from tuner.inputs.tree import Path, Tree
@@ -20,8 +20,7 @@ STANDARD_INPUT = "-"
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.M)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """One file: its tree and where each key of it stands."""
 
     source: str

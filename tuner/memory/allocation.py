@@ -8,10 +8,11 @@ interval, and so are the tokens.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from math import ceil, floor, isqrt
+
+from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.memory.tensor import Tensor
@@ -44,8 +45,7 @@ class Confidence(Enum):
 _RANKED = tuple(Confidence)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailedAllocation:
+class FailedAllocation(Struct, frozen=True, kw_only=True):
     """What an out-of-memory message says, in bytes."""
 
     text: str  # the size as written: "13.91 GiB"
@@ -56,8 +56,7 @@ class FailedAllocation:
     unused_bytes: int | None = None  # reserved by PyTorch, in no tensor
 
 
-@dataclass(frozen=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """A tensor that can have the size of a failed allocation."""
 
     tensor: Tensor

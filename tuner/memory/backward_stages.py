@@ -5,7 +5,8 @@ and of their gradients per token, :math:`s` what the layer saved per token; the 
 activations above.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from dataclasses import replace
 
 from tuner.dtypes import DType
 from tuner.memory import activations
@@ -26,8 +27,7 @@ from tuner.workload import Checkpointing, Engine
 _FLOAT32 = DType.FLOAT32.bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackwardStage:
+class BackwardStage(Struct, frozen=True, kw_only=True):
     """A point of a layer's backward pass."""
 
     gradients: int  # parameters of the layer that have their gradient by then

@@ -5,7 +5,8 @@ one GPU too, connects it as rings, and connects those that send and receive to e
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
@@ -22,8 +23,7 @@ from tuner.memory.terms import Item, Term
 from tuner.workload import Backend, Engine, Parallelism, Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class Communicators:
+class Communicators(Struct, frozen=True, kw_only=True):
     """Communicators of one process."""
 
     connected: int = 0  # of several GPUs

@@ -1,7 +1,8 @@
 """What the symbols of an estimate were computed from, down to the dimensions of the model."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner.memory import activations
 from tuner.memory.attention_activations import attention_saved_bytes, linear_attention_saved_bytes
@@ -17,8 +18,7 @@ Entry = tuple[str, float]
 """A symbol and its number."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """An addend of a symbol that is itself a sum."""
 
     name: str
@@ -26,8 +26,7 @@ class Part:
     source: str  # the deriving function
 
 
-@dataclass(frozen=True, kw_only=True)
-class Symbol:
+class Symbol(Struct, frozen=True, kw_only=True):
     """A symbol of the formulas with one of the numbers it stands for."""
 
     name: str

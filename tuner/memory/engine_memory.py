@@ -1,16 +1,16 @@
 """What one GPU of a rollout replica holds, how many sequences that is good for, and whether it starts."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.memory.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
 from tuner.memory.rollout import CacheShare, least_shares
 from tuner.workload import RolloutEngine, Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class RolloutMemory:
+class RolloutMemory(Struct, frozen=True, kw_only=True):
     """Per GPU of one replica, in bytes unless the name says otherwise."""
 
     weight_bytes: int

@@ -1,7 +1,8 @@
 """Terms of a backward pass under FSDP1; what FSDP2 has as well comes from its own."""
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from tuner.memory import fsdp1_units, fsdp2_units, fsdp_units, model_states
 from tuner.memory.backward_stages import trained_parameters
@@ -13,8 +14,7 @@ from tuner.memory.pass_terms import PassInput
 from tuner.memory.terms import Item, Term
 
 
-@dataclass(frozen=True)
-class Fsdp1Backward:
+class Fsdp1Backward(Struct, frozen=True, dict=True):
     """The terms of one backward pass."""
 
     given: PassInput

@@ -1,7 +1,8 @@
 """Terms of a backward pass under FSDP2: weights, gradients and activations of the layer that works."""
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.memory import activations, checkpointing, fsdp2_units, model_states
@@ -12,8 +13,7 @@ from tuner.memory.terms import Item, Term
 from tuner.workload import Checkpointing
 
 
-@dataclass(frozen=True)
-class Fsdp2Backward:
+class Fsdp2Backward(Struct, frozen=True, dict=True):
     """The terms of one backward pass."""
 
     terms: Fsdp2Terms

@@ -5,8 +5,9 @@ Sizes are those of :mod:`tuner.memory.fsdp2_units`; what FSDP1 has as well comes
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.memory import activations, fsdp2_units, fsdp_units
@@ -16,8 +17,7 @@ from tuner.memory.pass_terms import PassInput, term
 from tuner.memory.terms import Item, Term
 
 
-@dataclass(frozen=True)
-class Fsdp2Terms:
+class Fsdp2Terms(Struct, frozen=True, dict=True):
     """The terms of one pass that depend on the order in which FSDP2 gathers, reduces and frees."""
 
     given: PassInput

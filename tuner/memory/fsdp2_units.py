@@ -10,9 +10,10 @@ weights and the buffer they are gathered into, and 1 on a single GPU, which gath
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.memory import fsdp_units
 from tuner.memory.backward_stages import trained_parameters
@@ -175,8 +176,7 @@ def embedding_gradient_bytes(matrix: int, times: int, engine: Engine) -> int:
     return times * engine.compute_dtype.bytes * matrix
 
 
-@dataclass(frozen=True)
-class Units:
+class Units(Struct, frozen=True, dict=True):
     """The units of one model, in the order of the forward pass."""
 
     model: ModelShape

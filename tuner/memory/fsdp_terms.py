@@ -5,8 +5,9 @@ those of :mod:`tuner.memory.activations`. Here they get their names and their fo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.memory import activations, checkpointing, fsdp_units, logits, model_states
@@ -24,8 +25,7 @@ _TRACED = {
 }
 
 
-@dataclass(frozen=True)
-class FsdpTerms:
+class FsdpTerms(Struct, frozen=True, dict=True):
     """The terms of one pass, each computed when a moment asks for it."""
 
     given: PassInput

@@ -5,8 +5,9 @@ a sequence, :math:`w` the sliding window, :math:`B_t` tokens of a block, :math:`
 engine's tensor- and pipeline-parallel sizes, :math:`b` bytes of the cache's dtype.
 """
 
-from dataclasses import dataclass
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
@@ -15,8 +16,7 @@ from tuner.workload import Rollout, RolloutEngine
 _PADDED_UP_TO = 1.5  # times the smaller kind of layers: below, vLLM pads these instead of the larger kind
 
 
-@dataclass(frozen=True, kw_only=True)
-class CachedLayers:
+class CachedLayers(Struct, frozen=True, kw_only=True):
     """Layers of one GPU that have a KV cache, by kind, with the layers that only pad a group."""
 
     full: int

@@ -4,11 +4,11 @@ Keyed by ``model_type``. An architecture that is not listed computes as Llama do
 every listed one tensor by tensor in transformers' own implementation.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerTraits:
+class LayerTraits(Struct, frozen=True, kw_only=True):
     """How one architecture computes its layers."""
 
     norms_before: bool = True  # each block works on a normalised copy of the residual stream

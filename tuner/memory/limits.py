@@ -6,9 +6,11 @@ setting may be from it: up to how many tokens, sequences or which share of the c
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, isqrt
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner import batching
 from tuner.memory.estimate import estimate
@@ -24,8 +26,7 @@ _SIZES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fitting:
+class Fitting(Struct, frozen=True, kw_only=True):
     """The values of a setting with which a job fits: from ``low`` to ``high``, both included.
 
     Both are None when no value was found that fits. A switch is 0 or 1. ``certain`` is the largest of a

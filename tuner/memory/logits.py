@@ -6,8 +6,9 @@ included, weights and their gradient not. :math:`b` are bytes of the logits' dty
 released code allocates under autocast (softmax, logsumexp and sum run in float32), each by name.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.memory.fused_heads import fused_forward_bytes, fused_training_bytes, value_head_bytes
@@ -31,8 +32,7 @@ def last_chunk(tokens: int, chunk: int) -> int:
     return tokens - chunk * ((tokens - 1) // chunk)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogitTensor:
+class LogitTensor(Struct, frozen=True, kw_only=True):
     """One tensor with a row for each token of its span and a column for each vocabulary entry."""
 
     name: str  # stable identifier

@@ -6,17 +6,17 @@ The vocabulary is not padded: verl builds its models with the size that the conf
 model names, and Megatron asks that :math:`T_p` divides it.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.memory.megatron_stages import stage_layers
 from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.workload import Engine
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalParameters:
+class LocalParameters(Struct, frozen=True, kw_only=True):
     """Parameters of one rank; experts are divided by other groups than the rest."""
 
     dense: int
@@ -68,8 +68,7 @@ def _replicated_mlp(model: ModelShape, layer: int) -> int:
     return model.router_parameters + (model.hidden if moe.shared_gate and moe.shared_intermediate else 0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageParameters:
+class StageParameters(Struct, frozen=True, kw_only=True):
     """Parameters of one pipeline stage over all its ranks, by what divides them."""
 
     tensor: int  # by tensor parallelism

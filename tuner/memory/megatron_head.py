@@ -1,6 +1,6 @@
 """Megatron's vocabulary-parallel ends: the head with float32 logits of each rank's slice, the embedding."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.memory import pass_terms

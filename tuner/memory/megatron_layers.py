@@ -15,7 +15,7 @@ Source: Transformer Engine ``pytorch/module/layernorm_linear.py``, ``linear.py``
 ``fusions/fused_bias_swiglu.py``, ``transformer/moe/``.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.memory.attention_activations import linear_attention_saved_bytes
@@ -162,8 +162,7 @@ def layer_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     return model.norms_per_layer * norm_bytes(model.hidden, engine) + mixer + mlp_bytes(model, engine, layer)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackwardSizes:
+class BackwardSizes(Struct, frozen=True, kw_only=True):
     """What the backward pass of one MLP adds to what the layer kept.
 
     ``activated``, ``gathered_output`` and ``gathered_input`` are bytes per token before tensor

@@ -1,7 +1,8 @@
 """Pipeline stages: which layers each has, and how many micro-batches it holds at once."""
 
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine, Parallelism, Workload

@@ -5,7 +5,7 @@ has a source and the interval it lies in. The estimate uses the middle figure; t
 interval decide whether a job fits for certain or only where nothing else uses the GPU.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
@@ -13,8 +13,7 @@ from tuner.memory.terms import Item, Term
 from tuner.units import GIGA, MIB
 
 
-@dataclass(frozen=True, kw_only=True)
-class Constant:
+class Constant(Struct, frozen=True, kw_only=True):
     """A named size with the interval it lies in, in bytes."""
 
     low: int

@@ -3,8 +3,9 @@
 How many of them exist at once is the business of the terms; here each is one allocation.
 """
 
-from dataclasses import replace
 from math import ceil
+
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.memory import fused_heads, logits, megatron_head

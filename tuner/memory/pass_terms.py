@@ -1,8 +1,9 @@
 """Terms that the passes of every backend are made of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.memory import logits
@@ -14,8 +15,7 @@ from tuner.model_shape import ModelShape
 from tuner.workload import Engine, HeadKind, OutputHead
 
 
-@dataclass(frozen=True, kw_only=True)
-class PassInput:
+class PassInput(Struct, frozen=True, kw_only=True):
     """One micro-batch of one pass."""
 
     model: ModelShape

@@ -5,14 +5,16 @@ recorded numbers, the same functions give the same sizes together with their for
 formula that is shown cannot differ from the one that was computed.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from tuner.memory.formula import names
 from tuner.model_shape import ModelShape
 from tuner.workload import Workload
 
-_Shape = TypeVar("_Shape")
+_Shape = TypeVar("_Shape", bound=Struct)
 _Product = tuple[str, ...]
 _NESTED = ("moe", "latent", "linear")
 
@@ -42,8 +44,7 @@ DIMENSIONS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Derivation:
+class Derivation(Struct, frozen=True, kw_only=True):
     """How a number came about: its formula, and the numbers put in."""
 
     value: int
@@ -195,12 +196,12 @@ def recorded_model(model: ModelShape) -> ModelShape:
 
 def _with_symbols(shape: _Shape) -> _Shape:
     changes: dict[str, Any] = {}
-    for name, value in vars(shape).items():
+    for name, value in asdict(shape).items():
         if name in DIMENSIONS and isinstance(value, int) and value:
             changes[name] = Recorded.symbol(DIMENSIONS[name], value)
         elif name in _NESTED and value is not None:
             changes[name] = _with_symbols(value)
-    return replace(shape, **changes)  # type: ignore[type-var]  # a frozen dataclass
+    return replace(shape, **changes)
 
 
 def recorded_workload(workload: Workload) -> Workload:

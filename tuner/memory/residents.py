@@ -5,8 +5,9 @@ between passes. A forward-only pass can leave more behind: weights that FSDP gat
 backward pass frees again.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from tuner.memory import communicators, megatron, model_states, overhead
 from tuner.memory.fsdp_units import has_held_weights, is_unsharded, root_parameters
@@ -147,8 +148,7 @@ def buffer_term(model: ModelShape, engine: Engine, role: str) -> Term | None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class States:
+class States(Struct, frozen=True, kw_only=True):
     """One engine's resident states."""
 
     parameters: Term
@@ -209,8 +209,7 @@ class States:
         return () if self.left is None else (self.left,)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Residents:
+class Residents(Struct, frozen=True, kw_only=True):
     """The engines of a job, and the trainer process itself."""
 
     actor: States

@@ -10,6 +10,8 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
+from msgspec.structs import asdict
+
 from tuner.dtypes import DType
 from tuner.memory.overhead import (
     CUDA_GRAPHS,
@@ -236,7 +238,7 @@ def least_shares(workload: Workload) -> tuple[CacheShare, ...]:
     """
     cores = [workload]
     if workload.rollout.older_core is not None:
-        cores.append(workload.with_rollout(**vars(workload.rollout.older_core)))
+        cores.append(workload.with_rollout(**asdict(workload.rollout.older_core)))
     return tuple(CacheShare(core, least=True) for core in cores)
 
 

@@ -1,6 +1,6 @@
 """Tensors of weights, gradients and optimizer states, whose size does not go with tokens."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.memory import fsdp_units

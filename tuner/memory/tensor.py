@@ -1,7 +1,8 @@
 """One tensor of a job, for telling what one allocation was."""
 
-from dataclasses import dataclass
 from math import ceil, prod
+
+from msgspec import Struct
 
 from tuner.memory.terms import Item
 from tuner.workload import Phase
@@ -10,8 +11,7 @@ Factor = tuple[int, str]
 """A number and what it counts."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tensor:
+class Tensor(Struct, frozen=True, kw_only=True):
     r"""One tensor on one GPU, allocated in one piece.
 
     .. math:: \lceil f_1 f_2 \ldots / W \rceil \, b \quad\text{or}\quad T f_1 f_2 \ldots b

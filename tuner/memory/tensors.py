@@ -4,7 +4,8 @@ An estimate adds up what exists at one moment; an allocator is asked for one ten
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tuner import batching
 from tuner.memory.pass_tensors import activation_tensors, attention_score_tensors, head_tensors

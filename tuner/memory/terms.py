@@ -1,9 +1,10 @@
 """What an estimate is made of: terms, moments, phases."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+
+from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.workload import Phase
@@ -28,8 +29,7 @@ class Item(Enum):
 _NOT_OF_THE_ALLOCATOR = (Item.ENGINE, Item.KV_CACHE, Item.OVERHEAD)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Term:
+class Term(Struct, frozen=True, kw_only=True):
     """One addend: bytes on one GPU.
 
     ``formula`` with the numbers of ``symbols`` put in, rounded up to whole bytes, is ``bytes``.
@@ -61,8 +61,7 @@ class Term:
         return self.bytes if self.high_bytes is None else self.high_bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Moment:
+class Moment(Struct, frozen=True, kw_only=True, dict=True):
     """An instant within a phase; the terms are what is allocated then."""
 
     name: str
@@ -108,8 +107,7 @@ def reserved_bytes(moments: Sequence[Moment]) -> tuple[int, int]:
     return least, sum(largest.values())
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseEstimate:
+class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
     """One phase: its moments, the highest of which is the peak."""
 
     phase: Phase
@@ -146,8 +144,7 @@ class PhaseEstimate:
         return reserved_bytes(self.moments)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Estimate(Struct, frozen=True, kw_only=True, dict=True):
     """The memory of one GPU through one step."""
 
     phases: tuple[PhaseEstimate, ...]

@@ -1,8 +1,9 @@
 """From the content of a Hugging Face ``config.json`` to a :class:`ModelShape`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tuner.errors import UnsupportedError
 from tuner.model_shape import ModelShape

@@ -1,8 +1,9 @@
 """Typed access to the keys of a Hugging Face ``config.json``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tuner.errors import InputError, Location
 
@@ -11,8 +12,7 @@ _MOST_LAYERS = 10_000  # layers are counted one by one, a typo must not take hou
 _MISSING_HINT = "the model's size depends on it; use the config.json that belongs to the checkpoint"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(Struct, frozen=True, kw_only=True):
     """One mapping of a ``config.json``; every getter checks type and range.
 
     A missing key means the same as one that is null, except where :meth:`stated` is asked.

@@ -5,7 +5,7 @@ means. A size that is omitted is an error, except where published files rely on 
 transformers.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.model_shape import LogitCopies, ModelShape, QueryKeyNorm
 from tuner.models.config import Config

@@ -3,9 +3,10 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tuner import resources
 from tuner.errors import InputError, Location
@@ -15,8 +16,7 @@ from tuner.models.architectures import shape_from_config
 _CACHE_PREFIX = "models--"  # Hugging Face cache: models--<organisation>--<name>/snapshots/<hash>
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundConfig:
+class FoundConfig(Struct, frozen=True, kw_only=True):
     """The content of a ``config.json``, or the keys of it that a bundled profile holds."""
 
     values: Mapping[str, Any]

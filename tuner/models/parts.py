@@ -1,7 +1,8 @@
 """What the families of models have in common: sizes, experts, attention windows."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tuner.errors import UnsupportedError
 from tuner.model_shape import MixtureOfExperts, ModelShape

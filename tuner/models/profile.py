@@ -1,15 +1,15 @@
 """A bundled model profile: the names that share one ``config.json``, and that configuration."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tuner import resources
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelProfile:
+class ModelProfile(Struct, frozen=True, kw_only=True):
     """One file of ``profiles/models``.
 
     In the file, ``names`` share ``config``, the keys of ``config.json`` that the dimensions

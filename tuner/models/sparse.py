@@ -1,6 +1,6 @@
 """Families with experts or with linear attention, one function per family, as in ``dense``."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.model_shape import LatentAttention, LinearAttention, ModelShape, QueryKeyNorm
 from tuner.models.config import Config

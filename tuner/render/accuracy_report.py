@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuner import __version__
 from tuner.accuracy import ComparedFile, Comparison, MeasuredCase, Summary, summarise
 from tuner.render.report import SCHEMA_VERSION, TermReport
+from tuner.render.struct_models import STRUCTS
 
 Error = Annotated[float, Field(description="predicted / measured - 1")]
 
@@ -53,7 +54,7 @@ class AccuracyReport(_Model):
     schema_version: Literal["2.0"] = SCHEMA_VERSION
     tuner_version: str
     cases: tuple[CaseReport, ...]
-    summary: Summary
+    summary: Annotated[Summary, STRUCTS]
 
 
 def accuracy_json(files: Sequence[ComparedFile]) -> str:

@@ -1,6 +1,6 @@
 """What one run of the pipeline found out. Every output format is a rendering of an :class:`Answer`."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.advise import Advice
 from tuner.advise.allocation import Explanation
@@ -9,8 +9,7 @@ from tuner.memory.limits import Fitting
 from tuner.trainers.verl.load import UnknownKey
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """The advice for one configuration and where its premises came from."""
 
     source: str  # the configuration file, as given

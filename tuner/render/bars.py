@@ -6,16 +6,16 @@ readers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby
+
+from msgspec import Struct
 
 from tuner.memory import Estimate, Item, PhaseEstimate
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import Terminal
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """How one item is drawn."""
 
     item: Item

@@ -1,6 +1,6 @@
 """One line per finding, for continuous integration and editors. Lines are never wrapped."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.findings import Finding, Severity
@@ -12,8 +12,7 @@ from tuner.render.terminal import Terminal, plain
 _ORDER = {severity: rank for rank, severity in enumerate(Severity)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """A finding with its place in the user's input."""
 
     location: Location

@@ -1,7 +1,8 @@
 """The estimate as a sum that can be checked by hand: every addend with its formula and its numbers."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tuner.memory import Estimate, PhaseEstimate, Term
 from tuner.memory.derivations import Entry, Symbol, symbols
@@ -86,8 +87,7 @@ def _introduction(terminal: Terminal) -> str:
     return title + "\n" + terminal.prose(text, indent="  ")
 
 
-@dataclass(kw_only=True)
-class _Writer:
+class _Writer(Struct, kw_only=True):
     """Writes phase after phase; an addend that was explained before is only named again."""
 
     estimate: Estimate

@@ -1,7 +1,8 @@
 """Every way to compute log-probabilities and entropy side by side, and what else a model's tokens take."""
 
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.memory.activations import all_layers_saved_bytes, layer_input_bytes
@@ -24,8 +25,7 @@ _COLUMN = 11
 _gib = partial(gib, decimals=2)  # the leanest ways take some 10 MiB
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadSizes:
+class HeadSizes(Struct, frozen=True, kw_only=True):
     """One micro-batch on one GPU."""
 
     tokens: int
@@ -34,8 +34,7 @@ class HeadSizes:
     dtype: DType
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadRow:
+class HeadRow(Struct, frozen=True, kw_only=True):
     """The peak of one way, in each direction, without and with entropy."""
 
     name: str
@@ -45,8 +44,7 @@ class HeadRow:
     training_entropy_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenRow:
+class TokenRow(Struct, frozen=True, kw_only=True):
     """What tokens of a model take besides the output head."""
 
     name: str

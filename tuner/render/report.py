@@ -17,6 +17,7 @@ from tuner.memory.allocation import Confidence
 from tuner.memory.derivations import Symbol
 from tuner.memory.limits import Fitting
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
+from tuner.render.struct_models import STRUCTS
 from tuner.workload import Phase, Workload
 
 SCHEMA_VERSION: Literal["2.0"] = "2.0"
@@ -81,7 +82,9 @@ class Premises(_Model):
         dict[str, Any], Field(description="decisive keys that nobody set, with the defaults used")
     ]
     fitting_values: Annotated[
-        dict[str, Fitting], Field(description="of these keys: the values with which every phase fits")
+        dict[str, Fitting],
+        STRUCTS,
+        Field(description="of these keys: the values with which every phase fits"),
     ] = {}
     unknown_keys: tuple[Unknown, ...]
 
@@ -228,7 +231,7 @@ class FindingReport(_Model):
     keys: tuple[str, ...]
     location: Place | None
     overrides: tuple[str, ...]
-    price: Price | None
+    price: Annotated[Price | None, STRUCTS]
     conflicts: tuple[str, ...]
 
 
@@ -307,13 +310,13 @@ class Report(_Model):
     schema_version: Literal["2.0"] = SCHEMA_VERSION
     tuner_version: str
     premises: Premises
-    workload: Workload
+    workload: Annotated[Workload, STRUCTS]
     verdict: Verdict
     mean_tokens: Annotated[
         int | None, Field(description="mean tokens per sequence that still fit; null where no length does")
     ]
     memory: MemoryReport
-    rollout: RolloutMemory
+    rollout: Annotated[RolloutMemory, STRUCTS]
     time: tuple[PhaseTimeReport, ...]
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
@@ -359,9 +362,9 @@ class HeadReport(_Model):
 
     schema_version: Literal["2.0"] = SCHEMA_VERSION
     tuner_version: str
-    sizes: HeadSizes
-    heads: tuple[HeadRow, ...]
+    sizes: Annotated[HeadSizes, STRUCTS]
+    heads: Annotated[tuple[HeadRow, ...], STRUCTS]
     published_rule_bytes: Annotated[int, Field(description="7 bytes per token and vocabulary entry")]
     model: str | None
-    tokens: tuple[TokenRow, ...]
+    tokens: Annotated[tuple[TokenRow, ...], STRUCTS]
     failed_allocation: AllocationReport | None = None

@@ -4,13 +4,13 @@
 """
 
 import json
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from tuner import rules
 from tuner.errors import InputError
@@ -24,8 +24,7 @@ from tuner.trainers.verl import checks
 EXAMPLES = Path(checks.__file__).parents[1] / "examples"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Example:
+class Example(Struct, frozen=True, kw_only=True):
     """Overrides that trigger the rule over a configuration that triggers nothing."""
 
     premise: str  # model, GPUs and release, in words
@@ -33,8 +32,7 @@ class Example:
     instead: tuple[str, ...]  # what the rule proposes; empty where it proposes nothing
 
 
-@dataclass(frozen=True, kw_only=True)
-class RulePage:
+class RulePage(Struct, frozen=True, kw_only=True):
     """Everything a page shows."""
 
     rule: Rule

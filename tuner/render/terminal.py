@@ -14,6 +14,7 @@ _GLYPHS = "█│·→"
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32", "cyan": "36"}
 
 
+# A dataclass and no struct: all commands import this module, and importing msgspec takes 10 ms.
 @dataclass(frozen=True, kw_only=True)
 class Terminal:
     """What the reader's screen can do."""

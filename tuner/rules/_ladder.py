@@ -9,8 +9,10 @@ not apply. The rule of a cure may propose less than the cure goes, never more.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.rules import _passes
 from tuner.rules._rollout import least_fraction
@@ -231,8 +233,7 @@ def small_bucket(workload: Workload, _phase: Phase) -> Workload:
 # -- ladders -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ladder:
+class Ladder(Struct, frozen=True, kw_only=True):
     """The cures of some phases, cheapest first."""
 
     phases: tuple[Phase, ...]

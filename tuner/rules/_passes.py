@@ -5,8 +5,10 @@ compared and proposed alike.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.batching import local_sequences
 from tuner.rules.case import LEAST_GAIN, Case
@@ -15,8 +17,7 @@ from tuner.workload import Engine, Pass, Phase, Workload
 NEARLY_ALL = 0.9  # of a gain; the rest costs memory and gives little
 
 
-@dataclass(frozen=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """One pass of a workload, and where a changed one goes."""
 
     phase: Phase

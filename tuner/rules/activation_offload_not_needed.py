@@ -23,7 +23,7 @@ Sources
 verl 0.9.1, ``utils/activation_offload.py``.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

@@ -1,8 +1,9 @@
 """What a rule may see: a workload, what the model says about it, and what it would say about another."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
+
+from msgspec import Struct
 
 from tuner import memory, timing
 from tuner.findings import Severity
@@ -42,8 +43,7 @@ def figures(workload: Workload) -> Figures:
     return Figures(workload)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """One workload with its estimate, for the rules to judge.
 
     A proposal is judged by the same model: ``fits``, ``affords``, ``eases``, ``lowers``, ``faster``.

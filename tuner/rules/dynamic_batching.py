@@ -27,7 +27,7 @@ verl documentation, performance tuning guide, "Tuning for Dynamic Batch Size".
 verl 0.9.1, ``utils/seqlen_balancing.py``, ``rearrange_micro_batches``.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

@@ -28,7 +28,7 @@ torchtitan, ``docs/fsdp.md``.
 verl #6317 (FSDP2).
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

@@ -27,7 +27,7 @@ verl documentation, performance tuning guide, "LigerKernel": written for fine-tu
 verl #6913.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

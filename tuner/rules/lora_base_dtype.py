@@ -24,7 +24,7 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (stored dtype defaults t
 verl documentation, LoRA guide.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.evidence import Evidence

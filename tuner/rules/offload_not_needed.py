@@ -22,8 +22,9 @@ Sources
 verl 0.9.1, ``workers/engine/base.py``, ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``, ``load_fsdp_optimizer``).
 """
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

@@ -26,7 +26,7 @@ Megatron-Core, ``optimizer/cpu_offloading`` (share of the optimizer on the host)
 verl documentation, best practices, and the DeepSeek-V3 recipe.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

@@ -26,7 +26,7 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``; ``trainer/config/model/
 Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv:2205.05198).
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

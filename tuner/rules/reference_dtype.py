@@ -27,7 +27,7 @@ torch ``distributed/fsdp/_flat_param.py``, ``_use_unsharded_views``.
 verl #7182.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.evidence import Evidence

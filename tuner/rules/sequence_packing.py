@@ -26,7 +26,7 @@ verl documentation, performance tuning guide, "Enable remove padding (sequence p
 verl 0.7.1 and later pack by default; earlier releases do not.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

@@ -26,7 +26,7 @@ verl 0.9.1, ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py``.
 verl #5952, #5963 (the largest tensor in 0.7.1).
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

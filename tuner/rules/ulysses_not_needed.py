@@ -24,7 +24,7 @@ DeepSpeed Ulysses (arXiv:2309.14509), communication volume.
 verl documentation, performance tuning guide, "Ulysses Sequence Parallel for Long Context Training".
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity

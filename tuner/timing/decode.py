@@ -1,7 +1,8 @@
 """Seconds of the rollout: prefill in chunks, then one engine step per generated token."""
 
-from dataclasses import dataclass
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
@@ -19,8 +20,7 @@ from tuner.workload import Workload
 _REDUCTIONS_PER_LAYER = 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Generation:
+class Generation(Struct, frozen=True, kw_only=True):
     """What one replica does in a step."""
 
     sequences: int

@@ -1,9 +1,10 @@
 """Seconds per phase of one step."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
+
+from msgspec import Struct
 
 from tuner.timing import fsdp, megatron
 from tuner.timing.decode import rollout_parts
@@ -15,8 +16,7 @@ from tuner.workload import Backend, HeadKind, OutputHead, Phase, Workload
 _VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseTime:
+class PhaseTime(Struct, frozen=True, kw_only=True):
     """One phase and what its seconds are spent on (compute, communication, ...)."""
 
     phase: Phase
@@ -24,8 +24,7 @@ class PhaseTime:
     parts: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepTime:
+class StepTime(Struct, frozen=True, kw_only=True):
     """Modelled seconds of one step; good for comparing two workloads, not for a clock."""
 
     phases: tuple[PhaseTime, ...]

@@ -1,6 +1,6 @@
 """Seconds of a pass under FSDP or FSDP2: weights are gathered layer by layer while others compute."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
@@ -10,8 +10,7 @@ from tuner.timing.transfers import pinned_seconds
 from tuner.workload import Checkpointing
 
 
-@dataclass(frozen=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """One layer in one direction: what runs side by side, and how long it takes in the end."""
 
     compute: float

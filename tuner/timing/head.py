@@ -1,6 +1,6 @@
 """Seconds of the output head: from the last hidden states to log-probabilities and entropy."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
@@ -9,8 +9,7 @@ from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadCost:
+class HeadCost(Struct, frozen=True, kw_only=True):
     """Products of ``tokens x hidden x vocab`` and bytes per logit, forward and backward."""
 
     forward_products: int

@@ -1,8 +1,9 @@
 """One pass of one engine over one model, and what its micro-batches cost per layer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
@@ -16,8 +17,7 @@ from tuner.workload import Backend, Batch, Checkpointing, Engine, OutputHead, Pa
 Parts = Mapping[str, float]  # seconds by cause
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True, dict=True):
     """Forward passes over all sequences of a step, or forward and backward over one mini-batch."""
 
     model: ModelShape
@@ -60,8 +60,7 @@ class Job:
         return self.engine.compute_dtype.bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerCompute:
+class LayerCompute(Struct, frozen=True, kw_only=True):
     """Seconds that one GPU computes on one layer of one micro-batch."""
 
     forward: float

@@ -1,7 +1,8 @@
 """Arithmetic and memory traffic of one decoder layer, averaged over a model's layers."""
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
@@ -10,8 +11,7 @@ from tuner.timing import assumptions as assume
 from tuner.timing.rates import attention_flop_per_s, copy_bytes_per_s, product_flop_per_s
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     """The average decoder layer of a model; counts per token where not said otherwise."""
 
     hidden: int

@@ -1,15 +1,15 @@
 """From batch sizes to the tokens that one GPU computes in one micro-batch."""
 
-from dataclasses import dataclass
 from math import log, sqrt
+
+from msgspec import Struct
 
 from tuner.batching import local_sequences, micro_batches
 from tuner.timing import assumptions as assume
 from tuner.workload import Batch, Engine, Pass
 
 
-@dataclass(frozen=True, kw_only=True)
-class MicroBatches:
+class MicroBatches(Struct, frozen=True, kw_only=True):
     """The micro-batches of one pass on the slowest GPU."""
 
     count: int

@@ -3,7 +3,7 @@
 Nothing here imports torch or transformers before a count is due: a cached one needs neither.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.model_shape import ModelShape
 from tuner.models import FoundConfig

@@ -11,6 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from msgspec import DecodeError
+from msgspec.json import decode, encode
+
 from tuner.model_shape import ModelShape
 
 
@@ -64,11 +67,9 @@ def read(file: Path | None) -> ModelShape | None:
     content = text.partition("\n")[2]
     if text != sealed(content):
         return None
-    from pydantic import TypeAdapter, ValidationError
-
     try:
-        return TypeAdapter(ModelShape).validate_json(content)
-    except ValidationError:
+        return decode(content, type=ModelShape)
+    except DecodeError:
         return None
 
 
@@ -76,9 +77,7 @@ def write(file: Path | None, shape: ModelShape) -> None:
     """Keeps counts; where the folder cannot be written to they are counted again the next time."""
     if file is None:
         return
-    from pydantic import TypeAdapter
-
-    content = TypeAdapter(ModelShape).dump_json(shape).decode()
+    content = encode(shape).decode()
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         _write_whole(file, sealed(content))

@@ -16,6 +16,7 @@ from functools import cache, partial
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 from transformers import (
@@ -34,8 +35,7 @@ from tuner.trace.storages import Storages
 FLASH = "flash_attention_fake"  # transformers takes every name with "flash" for flash attention
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerCount:
+class LayerCount(Struct, frozen=True, kw_only=True):
     """Bytes that one decoder layer allocates for one micro-batch, parameters and their gradients aside."""
 
     tokens: int

@@ -6,10 +6,10 @@ from what the layers were seen to cache.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from tuner.errors import UnsupportedError
 from tuner.model_shape import LatentAttention, ModelShape

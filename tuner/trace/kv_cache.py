@@ -1,10 +1,10 @@
 """What every decoder layer caches: counted by running the model once on fake tensors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tuner.errors import UnsupportedError
@@ -13,8 +13,7 @@ from tuner.trace.count import decoder_layers, pass_through, text_decoder
 _TOKENS = 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerCache:
+class LayerCache(Struct, frozen=True, kw_only=True):
     """Keys and values of one layer, per token."""
 
     key_heads: int

@@ -1,10 +1,10 @@
 """Counts a whole model: builds it without weights, tells its layers apart and counts one of each kind."""
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from tuner.model_shape import ModelShape
 from tuner.models import FoundConfig, model_types, shape_from_config

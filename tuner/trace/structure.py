@@ -1,18 +1,17 @@
 """What a built model consists of: its parameters by FSDP unit, and which of its layers are alike."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from tuner.errors import UnsupportedError
 from tuner.trace.count import decoder_layers
 from tuner.traced_layers import TracedLinear
 
 
-@dataclass(frozen=True, kw_only=True)
-class Structure:
+class Structure(Struct, frozen=True, kw_only=True):
     """Parameter counts of a model, and the first layer of every kind."""
 
     embedding: int

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from tuner.memory import PhaseEstimate
 from tuner.memory.terms import Moment
 from tuner.model_shape import ModelShape
@@ -61,10 +63,10 @@ def cut_shape(model: ModelShape, config: Mapping[str, Any], layers: int) -> Mode
         TunerError: the cut configuration is none of its type.
     """
     if model.traced is not None:
-        kinds = replace(model.traced, kind_of_layer=model.traced.kind_of_layer[:layers])
-        return replace(model, layers=layers, traced=kinds)
+        kinds = structs.replace(model.traced, kind_of_layer=model.traced.kind_of_layer[:layers])
+        return structs.replace(model, layers=layers, traced=kinds)
     shape = shape_from_config(cut_config(config, layers), name=model.name, source=model.source)
-    return replace(shape, value_head=model.value_head)
+    return structs.replace(shape, value_head=model.value_head)
 
 
 def usable_depths(model: ModelShape) -> tuple[int, ...]:

@@ -3,9 +3,11 @@
 T: tokens (rows). V: vocabulary entries. H: hidden size.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec.structs import fields, replace
 
 from tuner.dtypes import DType
 from tuner.memory.logits import head_peak_bytes

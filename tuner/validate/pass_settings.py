@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from msgspec import structs
+
 from tuner.workload import Checkpointing, Engine, OutputHead
 
 
@@ -60,7 +62,7 @@ class PassSettings:
 
         Checkpointing, and what is moved to the host between passes, can be switched at any time.
         """
-        return replace(
+        return structs.replace(
             self.engine,
             checkpointing=Checkpointing.NONE,
             param_offload=False,

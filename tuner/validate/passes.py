@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd
 from statistics import median
 
+from msgspec import structs
+
 from tuner import batching, memory
 from tuner.accuracy import Comparison, MeasuredCase, compare, workload_of
 from tuner.errors import TunerError
@@ -87,7 +89,7 @@ class PlannedPass:
 
     def with_model(self, model: ModelShape) -> "PlannedPass":
         """The same pass over another model, such as one with fewer layers."""
-        return replace(self, workload=replace(self.workload, model=model))
+        return replace(self, workload=structs.replace(self.workload, model=model))
 
     def with_sequences(self, count: int, length: int) -> "PlannedPass":
         """The same pass with micro-batches of so many sequences, each with so many tokens on a GPU."""
@@ -206,23 +208,23 @@ def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> 
         }
     )
     actor = Actor(engine=here, head=head, update=one_pass, log_prob=one_pass)
-    alone = _workload(case, actor, replace(workload, model=configured.model))
+    alone = _workload(case, actor, structs.replace(workload, model=configured.model))
     return PlannedPass(phase=configured.phase, case=case, workload=alone, micro_batches=count)
 
 
 def _workload(case: MeasuredCase, actor: Actor, job: Workload) -> Workload:
     """The case's pass with this engine and head, and with the job's model, release and card."""
     found = workload_of(case, job.model)
-    one_pass = replace(
+    one_pass = structs.replace(
         actor.update,
         batching=Batching(dynamic=False, token_budget=case.tokens, micro_batch_sequences=case.sequences),
         entropy=case.calculate_entropy,
     )
-    return replace(
+    return structs.replace(
         found,
         release=job.release,
-        cluster=replace(found.cluster, gpu=job.cluster.gpu),
-        actor=replace(actor, update=one_pass, log_prob=one_pass),
+        cluster=structs.replace(found.cluster, gpu=job.cluster.gpu),
+        actor=structs.replace(actor, update=one_pass, log_prob=one_pass),
     )
 
 

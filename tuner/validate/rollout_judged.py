@@ -1,8 +1,9 @@
 """Verdicts on recommendations that change the rollout, from its memory without and with the change."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from math import ceil, floor
+
+from msgspec.structs import fields
 
 from tuner.advise import Recommendation
 from tuner.units import GIB

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 
+from msgspec import structs
+
 from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory import PhaseEstimate, RolloutMemory, Term
@@ -53,9 +55,9 @@ class PlannedRollout:
         cluster = self.workload.cluster
         measured = None
         if cluster.gpu.measured is not None:
-            measured = replace(cluster.gpu.measured, usable_bytes=self.card_bytes)
-        card = replace(cluster.gpu, memory_bytes=self.card_bytes, measured=measured)
-        return replace(self.workload, cluster=replace(cluster, gpu=card))
+            measured = structs.replace(cluster.gpu.measured, usable_bytes=self.card_bytes)
+        card = structs.replace(cluster.gpu, memory_bytes=self.card_bytes, measured=measured)
+        return structs.replace(self.workload, cluster=structs.replace(cluster, gpu=card))
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:

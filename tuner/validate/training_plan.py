@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from msgspec import structs
+
 from tuner import batching
 from tuner.advise import Recommendation
 from tuner.errors import TunerError
@@ -72,9 +74,9 @@ class _Planner:
 
     def _planned(self, workload: Workload) -> dict[Phase, PlannedPass]:
         found = planned_passes(workload, processes=self.options.processes)
-        config_is_known = workload.critic is None or replace(
+        config_is_known = workload.critic is None or structs.replace(
             workload.critic.model, value_head=False
-        ) == replace(workload.model, value_head=False)
+        ) == structs.replace(workload.model, value_head=False)
         return {
             each.phase: small(each) if self._cpu else each
             for each in found

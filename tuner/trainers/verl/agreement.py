@@ -6,8 +6,10 @@ leaves as it was it has not asked for.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.trainers.verl.read import batches_by_reference_keys
 from tuner.trainers.verl.source import Source
@@ -17,7 +19,7 @@ _ENGINE = ("separate_embedding_units", "prefetch_effective", "optimizer_dtype")
 _HEAD = ("scaling", "logits_dtype", "fused_cross_entropy", "fusable")
 _ENTROPY = ("compiled", "chunk_tokens", "checkpointed")  # without packing verl calls the plain function
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=Struct)
 
 
 def following(before: Workload, after: Workload) -> frozenset[str]:
@@ -70,7 +72,7 @@ def _critic(after: Critic | None, read: Critic | None) -> Critic | None:
 
 def _with(target: _T, source: _T, names: Iterable[str]) -> _T:
     values: dict[str, Any] = {name: getattr(source, name) for name in names}
-    return replace(target, **values)  # type: ignore[type-var]
+    return replace(target, **values)
 
 
 def _same(one: OutputHead, other: OutputHead, name: str) -> bool:

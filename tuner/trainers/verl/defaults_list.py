@@ -1,8 +1,10 @@
 """Follows the ``defaults:`` list of a user's configuration, as Hydra does."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.inputs.tree import Path, nested, split_key
@@ -18,8 +20,7 @@ _PRINT_HINT = (
 _ENGINES = ("dp", "megatron", "torchtitan", "veomni", "automodel")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Composition:
+class Composition(Struct, frozen=True, kw_only=True):
     """A user's files, lowest first, and which trainer configuration they rest on."""
 
     documents: tuple[Document, ...] = ()

@@ -5,11 +5,12 @@ verl. A release is taken with the version that is named, else with the installed
 newest that its requirements allow.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
+
 from tuner.errors import InputError
-from tuner.trainers.verl.versions import RELEASE, at_least
+from tuner.trainers.verl.versions import RELEASE, at_least, installed_version
 from tuner.workload import RolloutEngine
 
 OLDEST_SERVED = "0.7.0"  # vLLM: older ones run in a copy of their worker that verl 0.4 brings along
@@ -26,8 +27,7 @@ _PACKAGES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Allowed:
+class _Allowed(Struct, frozen=True, kw_only=True):
     """What the requirements of a release, and of later ones up to the next entry, say."""
 
     since: str
@@ -56,8 +56,7 @@ _REQUIRED = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineChoice:
+class EngineChoice(Struct, frozen=True, kw_only=True):
     """A version of the rollout engine and why it was taken."""
 
     engine: str  # its name, for messages
@@ -84,7 +83,7 @@ def choose_engine(
     name, allowed = _NAMES[engine], _allowed(engine, release)
     if requested is not None:
         return _requested(engine, release, requested.strip())
-    installed = _installed(_PACKAGES[engine]) if look else None
+    installed = installed_version(_PACKAGES[engine]) if look else None
     if installed is not None and _refusal(engine, release, installed) is None:
         return EngineChoice(engine=name, version=installed, reason="installed")
     reason = f"the {allowed.word} that verl {release} allows"
@@ -139,13 +138,3 @@ def _refusal(engine: RolloutEngine, release: str, version: str) -> str | None:
     if version == "0.5.4" or version.startswith("0.6.3"):
         return None
     return f"it needs 0.5.4, 0.6.3, or {OLDEST_SERVED} or newer"
-
-
-def _installed(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        installed = version(package)
-    except PackageNotFoundError:
-        return None
-    return installed if RELEASE.fullmatch(installed) else None

@@ -1,7 +1,8 @@
 """Tells the entry points of verl apart by the keys that a user sets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner.errors import Location, UnsupportedError
 from tuner.inputs.tree import Path, dotted
@@ -13,8 +14,7 @@ _PPO_SECTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class EntryPoint:
+class EntryPoint(Struct, frozen=True, kw_only=True):
     """A program of verl that is no PPO trainer."""
 
     purpose: str

@@ -5,8 +5,9 @@ stands in a release's schema without being read is not in the table for that rel
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from tuner.trainers.verl.versions import at_least
 
@@ -15,8 +16,7 @@ from tuner.trainers.verl.versions import at_least
 ENGINE_PREVIEW = "0.7.1.1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spelling:
+class Spelling(Struct, frozen=True, kw_only=True):
     """A key and the releases that read it: ``since`` inclusive, ``until`` exclusive, None is open."""
 
     key: str

@@ -1,8 +1,9 @@
 """Lays documents and overrides on the defaults of a release, and notes the keys that it does not know."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.interpolation import is_interpolation
@@ -26,8 +27,7 @@ from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.schema import Schema, releases_with
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnknownKey:
+class UnknownKey(Struct, frozen=True, kw_only=True):
     """A key that the release's configuration does not have. Its value is kept all the same."""
 
     key: str

@@ -1,8 +1,9 @@
 """Lays a user's files and overrides on the defaults of a verl release."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path as FilePath
+
+from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.inputs.overrides import Arguments, Override, parse_overrides
@@ -28,8 +29,7 @@ class Given:
     keys: dict[Path, Location]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """A user's configuration on the defaults that it rests on."""
 
     settings: Settings

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner.model_shape import ModelShape
 
 ALL_LINEAR = "all-linear"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Linear:
+class Linear(Struct, frozen=True, kw_only=True):
     """One projection that an adapter can be put on, ``copies`` of it in the layer."""
 
     name: str

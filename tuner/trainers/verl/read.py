@@ -1,6 +1,6 @@
 """Reads verl's settings into a workload. Everything a release does of its own becomes a plain fact."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings

@@ -1,7 +1,8 @@
 """Reads a Megatron engine: its grid, its dtypes and what it recomputes and offloads."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape

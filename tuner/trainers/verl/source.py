@@ -1,7 +1,8 @@
 """Settings as one release reads them: looked up by meaning, typed, with the place of a bad value."""
 
-from dataclasses import dataclass
 from typing import Any, Literal, overload
+
+from msgspec import Struct
 
 from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
@@ -13,8 +14,7 @@ from tuner.trainers.verl.versions import at_least
 Role = Literal["actor", "ref", "critic"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """Settings and the release that reads them.
 
     A meaning that the release has no key for reads as the getter's default.
@@ -122,8 +122,7 @@ def source_of(settings: Settings, version: str) -> Source:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineSource:
+class EngineSource(Struct, frozen=True, kw_only=True):
     """What reading one engine takes."""
 
     source: Source

@@ -1,8 +1,9 @@
 """A workload as statements that verl has keys for: each field's value, and what to set for it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.trainers.verl.source import Source
@@ -27,8 +28,7 @@ _DTYPES = {DType.FLOAT32: "fp32", DType.BFLOAT16: "bf16", DType.FLOAT16: "fp16",
 _FUSED = {HeadKind.FUSED_TORCH: "torch", HeadKind.FUSED_TRITON: "triton", HeadKind.FUSED_LIGER: "liger"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Statement:
+class Statement(Struct, frozen=True, kw_only=True):
     """One field: its value, and the meanings to set to make it so, with their values."""
 
     field: str

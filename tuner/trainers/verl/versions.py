@@ -1,8 +1,10 @@
 """The verl releases whose defaults travel with this package."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
+
+from msgspec import Struct
 
 from tuner.errors import InputError
 
@@ -11,8 +13,7 @@ BUNDLED: tuple[str, ...] = ("0.4.1", "0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.1"
 RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.\-_+]?[a-zA-Z].*)?")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """A bundled release and why it was taken."""
 
     version: str
@@ -30,7 +31,7 @@ def choose(requested: str | None) -> Choice:
     """
     if requested is not None:
         return _nearest(requested, f"asked for {requested}")
-    installed = _installed()
+    installed = installed_version("verl")
     if installed is not None:
         return _nearest(installed, f"verl {installed} is installed")
     return Choice(version=BUNDLED[-1], reason="newest bundled release; no verl is installed here")
@@ -56,11 +57,14 @@ def _nearest(version: str, reason: str) -> Choice:
     )
 
 
-def _installed() -> str | None:
-    from importlib.metadata import PackageNotFoundError, version  # 10 ms that --verl-version saves
+def installed_version(package: str) -> str | None:
+    """The version of an installed package, None where there is none or its version is no number."""
+    if find_spec(package) is None:
+        return None
+    from importlib.metadata import PackageNotFoundError, version  # 20 ms
 
     try:
-        installed = version("verl")
+        installed = version(package)
     except PackageNotFoundError:
         return None
     return installed if RELEASE.fullmatch(installed) else None

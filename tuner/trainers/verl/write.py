@@ -1,7 +1,8 @@
 """Writes the change of a workload as overrides in a release's own spelling."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tuner.errors import TunerError
 from tuner.inputs.settings import Settings

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import torch
+from msgspec import structs
 from torch import Tensor
 from torch.nn import functional
 
@@ -56,7 +57,7 @@ def _others(work: HeadWork, device: str) -> Iterator[Choice]:
     # The quickest to be ready first, the chunked ones, of which one number of chunks says little, after them.
     usual = sorted(DEFAULT_COMPARISON, key=lambda name: (HEADS[name].compiled, "chunked" in name))
     for name in (*usual, *(name for name in _COMPARED if name not in DEFAULT_COMPARISON)):
-        way = Way.of(replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
+        way = Way.of(structs.replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
         if not (device == "cpu" and compiles(way)):
             yield Choice(name=name, way=way, head=_COMPARED[name])
     for name in RIVAL_NAMES:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.distributed as dist
+from msgspec import structs
 from torch._C._distributed_c10d import HashStore
 
 from tuner.validate.pass_settings import ModelSettings, PassFailed, PassFigures, PassSettings
@@ -118,7 +119,7 @@ def _small(passes: Sequence[PassSettings]) -> list[PassSettings]:
             tokens=2 * min(item.sequence_length, _SMALL),
             sequence_length=min(item.sequence_length, _SMALL),
             micro_batches=1,
-            engine=replace(item.engine, param_offload=False, optimizer_offload=False),
+            engine=structs.replace(item.engine, param_offload=False, optimizer_offload=False),
         )
         for item in passes
     }

@@ -1,12 +1,11 @@
 """A range of releases, so that every check states its own in one place."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tuner.trainers.verl.versions import at_least
 
 
-@dataclass(frozen=True, kw_only=True)
-class Releases:
+class Releases(Struct, frozen=True, kw_only=True):
     """``since`` inclusive, ``until`` exclusive; None is open."""
 
     since: str | None = None

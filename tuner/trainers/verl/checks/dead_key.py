@@ -29,7 +29,8 @@ Sources
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
@@ -54,8 +55,7 @@ _FSDP = (Backend.FSDP, Backend.FSDP2)
 _ANY = (*_FSDP, Backend.MEGATRON)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dead:
+class Dead(Struct, frozen=True, kw_only=True):
     """One key, the releases and backends where nothing reads it, and the key that does its work."""
 
     key: str

@@ -23,7 +23,8 @@ verl 0.7.1 ``docs/perf/perf_tuning.rst``: "use ``*micro_batch_size_per_gpu``".
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
@@ -46,8 +47,7 @@ _ASSERTED = Releases(since=ENGINE_PREVIEW)
 _INTERPOLATED = Releases(since="0.5.0")  # critic: the global value reaches the per-GPU key as well
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A section with a micro-batch, the switch that makes it irrelevant, and the engine it runs on."""
 
     key: str

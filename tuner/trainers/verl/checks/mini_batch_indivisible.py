@@ -21,8 +21,9 @@ verl 0.9.1 ``workers/engine_workers.py:266-269``, ``workers/engine/utils.py`` (`
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import gcd
+
+from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
@@ -45,8 +46,7 @@ _ENGINE = Releases(since=ENGINE_PREVIEW)  # asserts the ranks; earlier workers r
 _CRITIC_STATIC = Releases(until=ENGINE_PREVIEW)  # later the critic has no static sizes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Role:
+class Role(Struct, frozen=True, kw_only=True):
     """A model that is trained in mini-batches of prompts."""
 
     section: str

@@ -6,16 +6,16 @@ and says which wheel and which files of it it was made from.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Defaults:
+class Defaults(Struct, frozen=True, kw_only=True):
     """What one release's trainer configuration holds before a user changes anything."""
 
     version: str
