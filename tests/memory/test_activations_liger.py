@@ -7,10 +7,10 @@ experts get depends on data, and is left out: a few numbers for each of them.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.memory import test_activations_traced as traced
 from tests.memory import test_backward_stages as staged

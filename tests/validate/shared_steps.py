@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.distributed as dist
+from msgspec import structs
 from torch import Tensor
 
 from tuner.validate.pass_settings import ModelSettings, PassSettings
@@ -25,8 +26,8 @@ def differences(model: ModelSettings, cases: list[PassSettings], *, device: str)
 
 
 def _difference(model: ModelSettings, settings: PassSettings, device: torch.device) -> Difference:
-    parallel = replace(settings.engine.parallel, ulysses=dist.get_world_size())
-    shared = replace(settings, engine=replace(settings.engine, parallel=parallel))
+    parallel = structs.replace(settings.engine.parallel, ulysses=dist.get_world_size())
+    shared = replace(settings, engine=structs.replace(settings.engine, parallel=parallel))
     alone, together = (TrainingEngine(model, each.built, device) for each in (settings, shared))
     (batch,) = alone.batch(settings)
     if model.critic:  # values before the update near those of now, or clipping leaves no gradient

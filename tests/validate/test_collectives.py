@@ -211,7 +211,7 @@ def test_ulysses_is_measured_over_the_fewest_gpus_or_as_configured() -> None:
     assert ranks(processes=4) == 2
     assert ranks(processes=3) == 1  # 28 heads
     workload = grpo_7b(gpu=H200, gpus_per_node=4)
-    four = workload.with_actor_engine(parallel=replace(workload.actor.engine.parallel, ulysses=4))
+    four = workload.with_actor_engine(parallel=structs.replace(workload.actor.engine.parallel, ulysses=4))
     assert ranks(four, processes=4) == 4
     one = switched(four, processes=4)["ulysses"]
     assert one.on.predicted.peak_bytes > one.off.predicted.peak_bytes  # attention's output is there twice

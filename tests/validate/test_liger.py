@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from msgspec import structs
 
 from tests.memory.test_accuracy import PASS
 from tests.validate.test_training_step import Bench, options, subject, tries
@@ -208,7 +209,7 @@ def test_they_compute_what_transformers_does() -> None:
     one = planned("Qwen3-4B", tokens=512, sequence_length=128, **{"pass": "log_prob"}).settings
     found = []
     for fused in (True, False):
-        settings = replace(one, engine=replace(one.engine, fused_layers=fused))
+        settings = replace(one, engine=structs.replace(one.engine, fused_layers=fused))
         torch.manual_seed(0)
         engine = TrainingEngine(ModelSettings(config=config("Qwen3-4B")), settings.built, device)
         generator = torch.Generator().manual_seed(0)

@@ -378,23 +378,26 @@ def test_odd_sequences_are_shared_whole(prompt: int, response: int) -> None:
 def test_sharing_sequences_is_judged_where_there_are_enough_gpus() -> None:
     one = subject()
     found = one.advice.recommendations[0]
-    parallel = replace(one.workload.actor.engine.parallel, ulysses=2)
+    parallel = structs.replace(one.workload.actor.engine.parallel, ulysses=2)
     proposal = one.workload.with_actor_engine(parallel=parallel)
-    found = replace(found, finding=replace(found.finding, phase=None, proposal=proposal), price=None)
-    one = replace(one, advice=replace(one.advice, recommendations=(found,)))
+    found = structs.replace(
+        found, finding=structs.replace(found.finding, phase=None, proposal=proposal), price=None
+    )
+    one = replace(one, advice=structs.replace(one.advice, recommendations=(found,)))
     (alone,) = Bench(subject=one).run().verdicts.values()
     assert alone.outcome is Outcome.NOT_MEASURABLE
     assert "2 GPUs share a sequence" in alone.reason
     (both,) = Bench(subject=one, options=options(processes=2)).run().verdicts.values()
     assert both.outcome is Outcome.CONFIRMED
-    split = replace(
+    split = structs.replace(
         proposal,
-        actor=replace(
-            proposal.actor, engine=replace(proposal.actor.engine, parallel=replace(parallel, shard=1))
+        actor=structs.replace(
+            proposal.actor,
+            engine=structs.replace(proposal.actor.engine, parallel=structs.replace(parallel, shard=1)),
         ),
     )
-    found = replace(found, finding=replace(found.finding, proposal=split))
-    one = replace(one, advice=replace(one.advice, recommendations=(found,)))
+    found = structs.replace(found, finding=structs.replace(found.finding, proposal=split))
+    one = replace(one, advice=structs.replace(one.advice, recommendations=(found,)))
     (other,) = Bench(subject=one, options=options(processes=2)).run().verdicts.values()
     assert "in another way" in other.reason
 
@@ -404,8 +407,8 @@ def test_heads_that_gpus_cannot_share_are_not_run() -> None:
     assert (model.heads, model.kv_heads) == (12, 2)
 
     def reason(ranks: int) -> str | None:
-        parallel = replace(actor.engine.parallel, ulysses=ranks)
-        return not_here(replace(actor.engine, parallel=parallel), actor.head, model)
+        parallel = structs.replace(actor.engine.parallel, ulysses=ranks)
+        return not_here(structs.replace(actor.engine, parallel=parallel), actor.head, model)
 
     assert reason(1) is reason(2) is reason(4) is None
     for ranks in (3, 8):  # key heads; heads

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.cli.runner import run
 from tests.memory.test_accuracy import PASS
@@ -34,14 +35,16 @@ FUSED, VALUE = OutputHead(kind=HeadKind.FUSED_TORCH), OutputHead(kind=HeadKind.V
 
 
 def parallel(ranks: int) -> Any:
-    return replace(settings().engine.parallel, gpus=2, shard=2, ulysses=ranks)
+    return structs.replace(settings().engine.parallel, gpus=2, shard=2, ulysses=ranks)
 
 
 def exact(backend: Backend = Backend.FSDP2, **changes: Any) -> PassSettings:
     """An update in float32 throughout."""
-    engine = replace(settings().engine, backend=backend, parallel=parallel(1), compute_dtype=DType.FLOAT32)
+    engine = structs.replace(
+        settings().engine, backend=backend, parallel=parallel(1), compute_dtype=DType.FLOAT32
+    )
     given = {"head": HEAD, "entropy": True, "tokens": COUNT * LENGTH, "sequence_length": LENGTH}
-    engine = replace(engine, **changes.pop("engine", {}))
+    engine = structs.replace(engine, **changes.pop("engine", {}))
     return settings(**given | {"engine": engine} | changes)
 
 
@@ -95,7 +98,7 @@ def differences(model: ModelSettings, cases: list[PassSettings]) -> list[Differe
 def test_every_pass_comes_to_an_end_where_sequences_are_shared() -> None:
     """As a part runs them: whole passes with clipping and step, offload and smaller first micro-batches."""
     passes = [
-        replace(each, engine=replace(each.engine, parallel=parallel(2)), tokens=each.tokens // 2)
+        replace(each, engine=structs.replace(each.engine, parallel=parallel(2)), tokens=each.tokens // 2)
         for each in PASSES.values()
     ]
     found = processes.run(

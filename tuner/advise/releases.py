@@ -1,7 +1,8 @@
 """What a job takes whose release is not known: the range over the behaviours that it may have."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tuner.memory import Estimate, estimate, mean_tokens_that_fit
 from tuner.workload import Workload
@@ -9,16 +10,14 @@ from tuner.workload import Workload
 _SHORTEST = 1 / 64  # of the maximum length; an eighth is not small enough to say that no length fits
 
 
-@dataclass(frozen=True, kw_only=True)
-class Considered:
+class Considered(Struct, frozen=True, kw_only=True):
     """One way in which the job may run, and what it takes then."""
 
     name: str  # completes "it peaks at 70 GiB ..."
     estimate: Estimate
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReleaseRange:
+class ReleaseRange(Struct, frozen=True, kw_only=True):
     """A release that is not bundled, and the job under every behaviour that it may have."""
 
     release: str

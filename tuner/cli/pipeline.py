@@ -97,8 +97,7 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Job:
+class _Job(Struct, frozen=True, kw_only=True):
     """What stays the same whatever release reads the settings."""
 
     premises: Premises

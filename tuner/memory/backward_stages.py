@@ -6,7 +6,7 @@ activations above.
 """
 
 from msgspec import Struct
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.memory import activations

@@ -107,8 +107,8 @@ class PlannedPass:
         together = case.tokens * ranks
         length = together if together % case.sequence_length else case.sequence_length
         case = case.model_copy(update={"ulysses": ranks, "sequence_length": length})
-        parallel = replace(actor.engine.parallel, ulysses=ranks)
-        actor = replace(actor, engine=replace(actor.engine, parallel=parallel))
+        parallel = structs.replace(actor.engine.parallel, ulysses=ranks)
+        actor = structs.replace(actor, engine=structs.replace(actor.engine, parallel=parallel))
         return replace(self, case=case, workload=_workload(case, actor, self.workload))
 
     def measured(self, figures: PassFigures) -> MeasuredCase:
@@ -244,7 +244,7 @@ def _here(engine: Engine, processes: int) -> Engine:
     """The engine over the GPUs that are here."""
     size = engine.parallel.shard
     keeps = size < engine.parallel.gpus and size <= processes and processes % size == 0
-    return replace(
+    return structs.replace(
         engine,
         parallel=Parallelism(
             gpus=processes,

@@ -225,7 +225,7 @@ def small(planned: PlannedPass) -> PlannedPass:
     """What a CPU computes in seconds; nothing is compiled."""
     length = min(planned.case.sequence_length // planned.case.ulysses, _CPU_TOKENS // 2)
     count = max(1, min(planned.case.tokens, _CPU_TOKENS) // length)
-    head = replace(planned.workload.actor.head, compiled=False)
+    head = structs.replace(planned.workload.actor.head, compiled=False)
     return replace(planned, workload=planned.workload.with_actor(head=head)).with_sequences(count, length)
 
 
@@ -272,7 +272,7 @@ def _deciding(found: Recommendation, changed: Sequence[Phase]) -> Phase:
 
 def _needs_more(before: Engine, after: Engine, processes: int) -> str | None:
     """Why the difference of two engines does not show on the GPUs that take part."""
-    if before.parallel != replace(after.parallel, ulysses=before.parallel.ulysses):
+    if before.parallel != structs.replace(after.parallel, ulysses=before.parallel.ulysses):
         return "it divides the work over the job's GPUs in another way, which is not done here"
     ranks = {before.parallel.ulysses, after.parallel.ulysses}
     if len(ranks) > 1 and any(ranks_here(each, processes) != each for each in ranks):

@@ -20,8 +20,7 @@ from tuner.trainers.verl.schema import Schema
 __all__ = ["Given", "Loaded", "UnknownKey", "compose", "load", "parse"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Given:
+class Given(Struct, frozen=True, kw_only=True):
     """What the user gives, before it is laid on the defaults of a release."""
 
     composition: Composition

@@ -5,7 +5,9 @@ looked at under every behaviour that there is a reason to expect.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.errors import TunerError
@@ -20,8 +22,7 @@ _NEWER_VLLM = "0.3.0"  # before: setup.py asks for vllm<=0.6.3
 _OLD_VLLM = "0.6.3"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Behaviour:
+class Behaviour(Struct, frozen=True, kw_only=True):
     """One way in which the job may run."""
 
     name: str  # completes "it peaks at 70 GiB ..."
