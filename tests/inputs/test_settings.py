@@ -1,10 +1,14 @@
 """Settings: origins, typed getters and their messages."""
 
+from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tuner.errors import InputError, Location
+from tuner.inputs.interpolation import UnresolvedError
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Tree, merged
 
@@ -141,3 +145,48 @@ def test_long_values_are_cut() -> None:
     with pytest.raises(InputError) as caught:
         settings({"data": {"size": "x" * 10_000}}).integer("data.size")
     assert len(str(caught.value)) < 200
+
+
+NAMES = ("a", "b", "c")
+KEYS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(".".join)
+LEAVES = st.one_of(
+    st.integers(0, 9),
+    st.none(),
+    st.builds("${{{}}}".format, KEYS),
+    st.builds("${{.{}}}".format, st.sampled_from(NAMES)),
+    st.builds("x ${{{}}}".format, KEYS),
+    st.builds("${{oc.select:{},7}}".format, KEYS),
+    st.lists(st.integers(0, 9), max_size=2),
+)
+TREES = st.recursive(LEAVES, lambda below: st.dictionaries(st.sampled_from(NAMES), below, max_size=3))
+SECTIONS = st.dictionaries(st.sampled_from(NAMES), TREES, max_size=3)
+ALL_KEYS = [".".join(path) for length in (1, 2, 3) for path in product(NAMES, repeat=length)]
+
+
+def reading(found: Settings, key: str) -> object:
+    """The value that a resolver gives, the paths behind it, or how it fails."""
+    resolver = found._resolver
+    try:
+        return resolver.read(tuple(key.split(".")))
+    except (KeyError, UnresolvedError) as error:
+        return type(error), str(error), resolver.way(tuple(key.split(".")))
+
+
+@example(tree={"a": "${b}", "b": 1}, known=["a"], changes=[("b", 2)])
+@example(tree={"a": "${b}", "b": {"c": 1}}, known=["a.c"], changes=[("b.c", 2)])
+@example(tree={"a": "${b}", "b": {}}, known=["a.c"], changes=[("b.c", 2)])
+@example(tree={"a": "${b}", "b": "${c}", "c": {"a": 1}}, known=["a.a"], changes=[("b", {"a": 2})])
+@given(tree=SECTIONS, known=st.lists(KEYS, max_size=12), changes=st.lists(st.tuples(KEYS, TREES), max_size=3))
+def test_a_changed_value_reads_as_in_settings_made_anew(
+    tree: Tree, known: list[str], changes: list[tuple[str, Any]]
+) -> None:
+    origin = Origin(layer=Layer.DEFAULT)
+    now = Settings(tree=tree, defaults={}, origins={}, default_origin=origin)
+    for key, value in changes:
+        for looked_at in known:
+            reading(now, looked_at)
+        now = now.with_value(key, value)
+        fresh = Settings(tree=now.tree, defaults={}, origins={}, default_origin=origin)
+        assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]
+        now.with_value(key, 1)  # leaves these as they are
+        assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]

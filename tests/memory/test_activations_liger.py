@@ -168,3 +168,17 @@ def test_the_largest_stage_is_what_the_layer_needs(architecture: str, layer: int
             engine.compute_dtype.bytes * each.gradients + tokens * each.activations for each in stages
         )
         assert needed - 1.01 * tokens * output <= found <= 1.0005 * needed
+
+
+@pytest.mark.usefixtures("fused")
+@pytest.mark.parametrize("architecture", ["llama", "qwen3", "gemma2"])
+def test_attention_needs_what_is_counted(architecture: str) -> None:
+    """With the gradient of the layer's output, which the count holds to the end."""
+    shape, engine = shape_and_engine(architecture, Checkpointing.FULL)
+    events = dict(staged.counted.__wrapped__(architecture, 0, checkpointed=True))
+    compute, hidden = engine.compute_dtype.bytes, shape.hidden
+    done = shape.mlp_parameters(0) + shape.heads * shape.head_dim * hidden
+    (stage,) = (each for each in backward_stages(shape, engine, 0) if each.gradients == done)
+    # Weights of norms, with their gradients by then, are few.
+    (counted,) = (others for gradients, others in events.items() if 0 <= gradients - compute * done < 1e5)
+    assert counted // staged.COUNTED_TOKENS == stage.activations + compute * hidden

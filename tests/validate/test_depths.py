@@ -190,7 +190,7 @@ def figures(before: int, stages: dict[Stage, int], seconds: tuple[float, ...]) -
         non_torch_bytes=7,
         stages=stages,
         seconds=seconds,
-        step_seconds=(0.0,) * len(seconds),
+        once_seconds=(0.0,) * len(seconds),
     )
 
 

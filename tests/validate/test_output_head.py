@@ -439,5 +439,9 @@ def test_peaks_on_a_gpu() -> None:
         for one in each.sizes if each.way is not None else ():
             for one_pass, peak in one.peak_bytes.items():
                 expected = each.way.peak_bytes(shape, training=one_pass is HeadPass.BOTH)
+                if one_pass is HeadPass.BOTH and each.way.head.compiled and each.way.head.chunk_tokens:
+                    # What Inductor fuses of its backward pass is not derived: an upper bound is predicted.
+                    assert peak <= expected + 80 * 8192, each.name
+                    continue
                 assert peak == pytest.approx(expected, rel=0.03, abs=80 * 8192), each.name
     assert all(each.sizes[0].seconds for each in found.found if each.sizes)

@@ -22,8 +22,9 @@ from tuner.validate.passes import PlannedPass, planned_passes
 from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.validate.training_groups import TrainingPlan, Try
+from tuner.validate.training_judged import Measured, judge
 from tuner.validate.training_plan import predictions, training_plan
-from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling
+from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 HERE = machine().free_bytes
@@ -88,12 +89,12 @@ class Bench:
         found = []
         for settings in passes:
             planned = tries[settings, model.critic].planned
-            found.append(self.answer(planned, layers, self._predicted(planned, layers)))
+            found.append(self.answer(planned, layers, self.as_predicted(planned, layers)))
             if isinstance(found[-1], PassFailed):
                 break
         return tuple(found)
 
-    def _predicted(self, planned: PlannedPass, layers: int) -> PassFigures:
+    def as_predicted(self, planned: PlannedPass, layers: int) -> PassFigures:
         estimate = predictions(planned, self.subject.model_config)(layers)
         stages = {
             stage: sum(term.bytes for term in moment.terms if term.of_allocator)
@@ -113,7 +114,7 @@ class Bench:
             non_torch_bytes=GIB,
             stages=stages,
             seconds=(1.0, 1.01, 1.02),
-            step_seconds=(0.1, 0.1, 0.1),
+            once_seconds=(0.1, 0.1, 0.1),
         )
 
     def add(self, measurement: Measurement) -> None:
@@ -288,7 +289,7 @@ def test_a_proposal_that_does_what_it_says_is_confirmed() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda figures: replace(figures, seconds=(3.0, 3.1, 3.2)), "although a step shorter"),
+        (lambda figures: replace(figures, seconds=(3.0, 3.1, 3.2)), "was modelled"),
         (
             lambda figures: replace(figures, peak_allocated_bytes=int(1.2 * figures.peak_allocated_bytes)),
             "of the peak apart",
@@ -301,11 +302,52 @@ def test_a_proposal_that_does_not_is_refuted(change: Callable[[PassFigures], Any
     # A pass with more tokens takes longer by itself; the step of the job is what counts.
     name = proposal(bench)
     bench.answer = only_after(bench, name, lambda figures: change(figures))
-    if "shorter" in reason:
+    if "modelled" in reason:
         bench.answer = only_after(bench, name, lambda figures: replace(figures, seconds=(90.0, 91.0, 92.0)))
     found = bench.run().verdicts[name]
     assert found.outcome is Outcome.REFUTED
     assert reason in found.reason
+
+
+def offloaded(job: Workload) -> Workload:
+    """The job with its actor's states on the host between passes."""
+    engine = structs.replace(job.actor.engine, param_offload=True, optimizer_offload=True)
+    return job.with_actor(engine=engine)
+
+
+def timed(bench: Bench, one: Try, seconds: float) -> Measured:
+    """A pass that is as predicted, and takes so long."""
+    figures = bench.as_predicted(one.planned, one.planned.model.layers)
+    figures = replace(figures, seconds=(seconds,), once_seconds=(0.0,))
+    return Measured(
+        planned=one.planned, figures=figures, compared=one.planned.compared(figures), extrapolated=None
+    )
+
+
+@pytest.mark.parametrize(("proposed", "outcome"), [(offloaded, Outcome.CONFIRMED), (None, Outcome.REFUTED)])
+def test_a_pass_that_is_modelled_to_take_longer_may(
+    proposed: Callable[[Workload], Workload] | None, outcome: Outcome
+) -> None:
+    """What is gained lies in another phase, such as a larger cache for the rollout."""
+    bench = Bench(subject=subject())
+    job = bench.subject.workload
+    (each,) = (one for one in bench.plan.proposed if one.recommendation.finding.rule.name == proposal(bench))
+    found = each.recommendation
+    if proposed is not None:
+        found = structs.replace(found, finding=structs.replace(found.finding, proposal=proposed(job)))
+    assert each.before is not None and each.after is not None
+    judged = judge(found, timed(bench, each.before, 1.0), timed(bench, each.after, 90.0), job=job)
+    assert judged.outcome is outcome
+    assert ("was modelled" in judged.reason) is (outcome is Outcome.REFUTED)
+
+
+def test_what_a_pass_does_once_is_not_multiplied() -> None:
+    bench = Bench(subject=subject())
+    measured = timed(bench, bench.plan.configured[0], 5.0)
+    planned = measured.planned
+    (seconds,) = replace(measured, figures=replace(measured.figures, once_seconds=(4.0,))).job_seconds
+    assert seconds == 4.0 + planned.micro_batches / planned.settings.timed.micro_batches
+    assert planned.micro_batches > planned.settings.timed.micro_batches
 
 
 def test_times_that_differ_by_less_than_their_repetitions_refute_nothing() -> None:

@@ -33,6 +33,10 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
 }
 
 
+Known = tuple[Any, tuple[Path, ...]] | None
+"""A value and the paths that it came through; None where nothing stands."""
+
+
 class UnresolvedError(Exception):
     """An interpolation that has no value here; ``str()`` says why."""
 
@@ -47,10 +51,22 @@ class Resolver:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._known: dict[Path, tuple[Any, tuple[Path, ...]]] = {}
+        self._known: dict[Path, Known] = {}
         self._open: list[Path] = []  # being resolved, outermost first
         self._way: list[Path] = []  # every path looked at since the current read began
+        self._followed = False  # an interpolated section, since then
         self._steps = 0
+
+    def after(self, tree: Tree, changed: Path) -> "Resolver":
+        """Of a tree that differs at a path alone; what it does not touch need not be looked for again."""
+        other, length = Resolver(tree), len(changed)
+        other._known = {
+            path: known
+            for path, known in self._known.items()
+            if (known is None or len(known[1]) == 1)  # nothing was followed: only its own path decides
+            and path[:length] != changed[: len(path)]
+        }
+        return other
 
     def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
         """The resolved value at ``path`` and the paths that it came through, its own first.
@@ -60,16 +76,25 @@ class Resolver:
             UnresolvedError: an interpolation on the way has no value.
         """
         if path in self._known:
-            return self._known[path]
-        self._way, self._steps = [], 0
-        answer = self._value(path)
-        self._known[path] = answer, tuple(dict.fromkeys((path, *self._way)))
-        return self._known[path]
+            known = self._known[path]
+            if known is None:
+                raise KeyError(path)
+            return known
+        self._way, self._steps, self._followed = [], 0, False
+        try:
+            value = self._value(path)
+        except KeyError:
+            if not self._followed:
+                self._known[path] = None
+            raise
+        found = self._known[path] = value, tuple(dict.fromkeys((path, *self._way)))
+        return found
 
     def way(self, path: Path) -> tuple[Path, ...]:
         """The paths an attempt to read ``path`` comes through, whether or not it succeeds."""
+        self._way = []
         with suppress(KeyError, UnresolvedError):
-            self.read(path)
+            return self.read(path)[1]
         return tuple(dict.fromkeys((path, *self._way)))
 
     def _value(self, path: Path) -> Any:
@@ -106,6 +131,7 @@ class Resolver:
         """Follow a node that stands for another section until it is one."""
         if not is_interpolation(node):
             return home, node
+        self._followed = True
         match = _NODE.fullmatch(node)
         if match is None:
             return home, self._resolved(node, home)

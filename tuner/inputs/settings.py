@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, split_key
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
 
 _T = TypeVar("_T")
 
@@ -76,6 +77,13 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             for length in range(len(path), 0, -1):
                 first_below.setdefault(path[:length], origin)
         return first_below
+
+    def with_value(self, key: str, value: Any) -> "Settings":
+        """The same with another value at a key; its origin stays what it was."""
+        path = split_key(key)
+        changed = replace(self, tree=merged(self.tree, nested(path, value)))
+        vars(changed)["_resolver"] = self._resolver.after(changed.tree, path)
+        return changed
 
     def get(self, key: str, default: Any = None) -> Any:
         """The resolved value, ``default`` where there is none."""

@@ -182,7 +182,7 @@ def figures_at_full(depths: Depths, lower: PassFigures, upper: PassFigures) -> P
         peak_reserved_bytes=None,  # blocks that the allocator keeps do not grow on a line
         stages=stages,
         seconds=_seconds(depths, lower.seconds, upper.seconds),
-        step_seconds=_seconds(depths, lower.step_seconds, upper.step_seconds),
+        once_seconds=_seconds(depths, lower.once_seconds, upper.once_seconds),
     )
 
 

@@ -53,6 +53,7 @@ def look(setup: processes.Setup) -> Here:
     cuda = setup.device == "cuda"
     if find_spec("torch") is None:
         return Here(versions={}, missing=("torch is not installed: pip install 'tuner[gpu]'",))
+    processes.load_for(setup.device)
     seen = processes.run(
         _PROBE, (), setup=processes.Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1
     )

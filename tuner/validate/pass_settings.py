@@ -83,7 +83,7 @@ class PassFigures:
     non_torch_bytes: int | None  # used on the GPU beside what this process's allocator holds
     stages: Mapping[Stage, int] = field(default_factory=dict)  # peak of allocated bytes in each
     seconds: tuple[float, ...] = field(default=())  # of each repetition of ``PassSettings.timed``
-    step_seconds: tuple[float, ...] = field(default=())  # clipping and optimizer step of each, in training
+    once_seconds: tuple[float, ...] = field(default=())  # of each, what its micro-batches do not multiply
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process, set_start_method
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +25,7 @@ from tuner.validate.session import Failed, Failure
 
 _ENTRY = "tuner.validate.workers.entry"
 _PRELOADED = "tuner.validate.workers.preloaded"
+_loaded: tuple[str, ...] = (_ENTRY,)  # of the process: it has one server
 _LEFT_BY_LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # torchrun sets them for its own processes
 
 
@@ -100,7 +101,8 @@ class _Child:
     def start(
         cls, function: Callable[..., Any] | str, arguments: tuple[Any, ...], setup: Setup, place: Place
     ) -> "_Child":
-        context = _context(setup.device)
+        context = get_context("forkserver")
+        context.set_forkserver_preload(list(_loaded))
         results, given = context.Pipe(duplex=False)
         process = context.Process(target=_serve, args=(given, function, arguments, setup, place))
         with _no_main_module(), given:
@@ -154,10 +156,10 @@ def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
     return found[0]
 
 
-def _context(device: str) -> ForkServerContext:
-    context = get_context("forkserver")
-    context.set_forkserver_preload([_ENTRY] if device == "cpu" else [_ENTRY, _PRELOADED])
-    return context
+def load_for(device: str) -> None:
+    """What the server has loaded when it starts, with the first call: more for a GPU than for a CPU."""
+    global _loaded
+    _loaded = (_ENTRY,) if device == "cpu" else (_ENTRY, _PRELOADED)
 
 
 @contextmanager

@@ -36,8 +36,8 @@ from tuner.validate.verdicts import joined
 # Of what is left of the budget when a part begins, among those still to come.
 _WEIGHTS = {
     Part.MACHINE: 1,
-    Part.OUTPUT_HEAD: 3,
-    Part.TRAINING_STEP: 8,
+    Part.OUTPUT_HEAD: 2,
+    Part.TRAINING_STEP: 10,
     Part.ROLLOUT: 2,
     Part.COLLECTIVES: 3,
     Part.SEARCH: 5,

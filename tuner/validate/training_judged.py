@@ -6,10 +6,12 @@ from statistics import median
 from tuner.accuracy import Comparison
 from tuner.advise import Recommendation
 from tuner.rules.case import LEAST_GAIN
+from tuner.timing import step_time
 from tuner.validate.pass_settings import PassFigures
 from tuner.validate.passes import PlannedPass
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.verdicts import PEAK_TOLERANCE, peaks, verdict
+from tuner.workload import Phase, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,27 +24,27 @@ class Measured:
     extrapolated: str | None  # how
 
     @property
-    def step_seconds(self) -> tuple[float, ...]:
+    def job_seconds(self) -> tuple[float, ...]:
         """Of each repetition: the job's whole pass on one GPU, an optimizer step or all log-probabilities."""
         figures, run = self.figures, self.planned.settings.timed.micro_batches
-        steps = figures.step_seconds or (0.0,) * len(figures.seconds)
+        fixed = figures.once_seconds or (0.0,) * len(figures.seconds)
         return tuple(
-            (seconds - step) * self.planned.micro_batches / run + step
-            for seconds, step in zip(figures.seconds, steps, strict=True)
+            (seconds - once) * self.planned.micro_batches / run + once
+            for seconds, once in zip(figures.seconds, fixed, strict=True)
         )
 
 
-def judge(found: Recommendation, before: Measured, after: Measured) -> JudgedRecommendation:
+def judge(found: Recommendation, before: Measured, after: Measured, *, job: Workload) -> JudgedRecommendation:
     """A verdict on bytes and on the direction of the time.
 
     The peak with the change has to be as predicted, and so has what the change makes of it, both within the
-    tolerance; and where the advice says that a step gets no longer, the pass must not get longer by more than
+    tolerance; and where the time model says that the pass gets no longer, it must not get longer by more than
     its repetitions differ. Where the bytes that are claimed are those of a phase that is not run here,
     figures can refute and not confirm.
     """
     bytes_text, bytes_hold = _bytes(before, after)
-    time_text, time_holds = _time(found, before, after)
     phase = before.planned.phase
+    time_text, time_holds = _time(_claimed(found, job, phase), before, after)
     price = found.price
     elsewhere = price is not None and price.phase is not phase and price.before_bytes != price.after_bytes
     text = f"{phase.value}: {bytes_text}{time_text}"
@@ -71,20 +73,30 @@ def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:
     return text, change_holds and peak_holds
 
 
-def _time(found: Recommendation, before: Measured, after: Measured) -> tuple[str, bool]:
-    one, two = before.step_seconds, after.step_seconds
+def _claimed(found: Recommendation, job: Workload, phase: Phase) -> float | None:
+    """What the time model says of the phase: by which share its seconds change."""
+    proposal = found.finding.proposal
+    if proposal is None:
+        return None
+    # Only the rollout's own time depends on how many sequences run at once.
+    times = (step_time(each, concurrent_sequences=1).phase(phase) for each in (job, proposal))
+    one, two = times
+    return None if one is None or two is None or not one.seconds else two.seconds / one.seconds - 1
+
+
+def _time(claimed: float | None, before: Measured, after: Measured) -> tuple[str, bool]:
+    one, two = before.job_seconds, after.job_seconds
     if not one or not two:
         return "", True
     first, second = median(one), median(two)
     text = f"; {first:.2f} to {second:.2f} s ({second / first - 1:+.1%}) for what one GPU of the job computes"
-    price = found.price
-    if price is None or price.seconds_after > price.seconds_before * (1 + LEAST_GAIN):
+    if claimed is None or claimed > LEAST_GAIN:
         return text, True
     spread = max(max(each) - min(each) for each in (one, two))
     if second - first <= max(spread, LEAST_GAIN * first):
         return text, True
-    claimed = "shorter" if price.seconds_after < price.seconds_before * (1 - LEAST_GAIN) else "no longer"
-    return f"{text}, although a step {claimed} than before was claimed", False
+    expected = f"{claimed:+.1%}" if claimed < -LEAST_GAIN else "no longer one"
+    return f"{text}, although {expected} was modelled", False
 
 
 def _peak(measured: Measured, which: str) -> Measurement:
@@ -94,8 +106,8 @@ def _peak(measured: Measured, which: str) -> Measurement:
         "tokens": measured.planned.case.tokens,
         "micro_batches": measured.planned.case.micro_batches,
     }
-    if measured.step_seconds:
-        details["seconds"] = median(measured.step_seconds)
+    if measured.job_seconds:
+        details["seconds"] = median(measured.job_seconds)
     return Measurement(
         name=f"{measured.planned.phase.value}.peak.{which}",
         what=f"peak of {measured.planned.phase.value} {which} the change",

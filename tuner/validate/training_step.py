@@ -179,7 +179,8 @@ class _Record:
             reason = f"the pass with it failed: {after.message}"
             self.session.judge(verdict(recommendation, Outcome.NOT_MEASURABLE, reason))
         else:
-            self.session.judge(judge(recommendation, before, after))
+            job = self.session.subject.workload
+            self.session.judge(judge(recommendation, before, after, job=job))
 
     def _measured(self, each: Try) -> Measured | PassFailed | None:
         """A pass beside its prediction; None where no bytes were counted."""
@@ -238,7 +239,7 @@ def _measurements(found: Measured) -> Iterator[Measurement]:
                 "repetitions": len(figures.seconds),
                 "least": min(figures.seconds),
                 "most": max(figures.seconds),
-                "optimizer_step": median(figures.step_seconds) if found.planned.training else 0.0,
+                "once": median(figures.once_seconds),
                 "tokens": case.tokens * timed.micro_batches,
             },
         )

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from tuner.errors import TunerError
 from tuner.inputs.settings import Settings
-from tuner.inputs.tree import merged, nested, split_key
 from tuner.trainers.verl.agreement import following, settled
 from tuner.trainers.verl.read import read
 from tuner.trainers.verl.source import Source, source_of
@@ -74,9 +73,7 @@ class _Draft:
 
     def _set(self, key: str, value: Any) -> None:
         self._written[key] = value
-        settings = self.source.settings
-        tree = merged(settings.tree, nested(split_key(key), value))
-        self.source = replace(self.source, settings=replace(settings, tree=tree))
+        self.source = replace(self.source, settings=self.source.settings.with_value(key, value))
 
     def read(self) -> Workload:
         """The workload so far."""

@@ -7,7 +7,6 @@ Source: verl 0.9.1 ``workers/engine/base.py`` (``train_batch``, ``infer_batch``,
 T: tokens of a micro-batch. P: those of one of the ranks that share it, T where none do.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -59,14 +58,18 @@ class TrainingEngine:
         return random_micro_batches(settings, self._vocabulary)
 
     def run(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
-        """One pass, offloading included; seconds of clipping and the optimizer's step, 0 without one.
+        """One pass; seconds of what it does once: offloading, clipping and the optimizer's step.
 
         Raises:
             FloatingPointError: gradients are not finite, so that AdamW made no step.
         """
         switch_checkpointing(self._inner, settings.engine.checkpointing)
+        begin = self.meter.now()
         with self._loaded(settings):
-            return self._train(settings, batch) if settings.training else self._infer(settings, batch)
+            loaded = self.meter.now()
+            step = self._train(settings, batch) if settings.training else self._infer(settings, batch)
+            computed = self.meter.now()
+        return loaded - begin + step + self.meter.now() - computed
 
     @contextmanager
     def _loaded(self, settings: PassSettings) -> Iterator[None]:
@@ -123,12 +126,10 @@ class TrainingEngine:
         for index, micro_batch in enumerate(batch):
             with self._synchronised(settings, last=index == len(batch) - 1):
                 self._forward_backward(settings, micro_batch)
-        self.meter.wait()
-        begin = time.perf_counter()
+        begin = self.meter.now()
         self._step()
         self.meter.end_of(Stage.STEP)
-        self.meter.wait()
-        return time.perf_counter() - begin
+        return self.meter.now() - begin
 
     def _count(self, batch: Sequence[MicroBatch]) -> None:
         self._sharing.count(sum(each.input_ids.numel() for each in batch), self.device)

@@ -29,7 +29,7 @@ from tuner.validate.workers.head_choice import Choice, choices, compiles
 from tuner.validate.workers.head_inputs import free_bytes, part, relative_error
 
 _FIRST_CALLS = 0.75  # of the time, within which another implementation may begin; the rest is for times
-_READY_S, _COMPILED_S = 1.0, 8.0  # until one is ready, without and with torch's compiler
+_READY_S, _COMPILED_S = 1.0, 5.0  # until one is ready, without and with torch's compiler
 _OF_ROWS = ("log_probs", "entropy", "d_hidden")
 
 

@@ -1,6 +1,7 @@
 """What PyTorch's allocator and the driver say of the memory of this process's GPU."""
 
 import gc
+import time
 
 import torch
 
@@ -45,10 +46,11 @@ class Meter:
         torch.cuda.reset_peak_memory_stats()
         return now[0]
 
-    def wait(self) -> None:
-        """Until everything that was begun on the device is done."""
+    def now(self) -> float:
+        """Seconds on a clock, once everything that was begun on the device is done."""
         if self._cuda:
             torch.cuda.synchronize()
+        return time.perf_counter()
 
     def allocated(self) -> int | None:
         """Bytes of tensors now."""

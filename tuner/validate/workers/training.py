@@ -149,22 +149,20 @@ def _measured(engine: AnyEngine, settings: PassSettings, repeat: _Repeat) -> Res
         engine=engine.name,
         allocated_before_bytes=before,
         seconds=tuple(seconds for seconds, _ in times),
-        step_seconds=tuple(step for _, step in times),
+        once_seconds=tuple(once for _, once in times),
         stages=stages,
         **peaks,
     )
 
 
 def _times(engine: AnyEngine, settings: PassSettings, repeat: _Repeat) -> list[tuple[float, float]]:
-    """Seconds of each repetition, and of its step; fewer where the time is up."""
+    """Seconds of each repetition, and of what it does once; fewer where the time is up."""
     found: list[tuple[float, float]] = []
     batch = engine.batch(settings)
     while _agreed(repeat.again(found), engine.device):
-        engine.meter.wait()
-        begin = time.perf_counter()
-        step = engine.run(settings, batch)
-        engine.meter.wait()
-        found.append((time.perf_counter() - begin, step))
+        begin = engine.meter.now()
+        once = engine.run(settings, batch)
+        found.append((engine.meter.now() - begin, once))
     return found
 
 

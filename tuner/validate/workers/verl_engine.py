@@ -5,7 +5,6 @@ It is what :mod:`tuner.validate.workers.engine` stands in for elsewhere, and is 
 
 import logging
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -85,12 +84,10 @@ class VerlEngine:
 
         def optimizer_step() -> Any:
             self.meter.end_of(Stage.BACKWARD)
-            self.meter.wait()
-            begin = time.perf_counter()
+            begin = self.meter.now()
             found = step()
             self.meter.end_of(Stage.STEP)
-            self.meter.wait()
-            self._step_s = time.perf_counter() - begin
+            self._step_s = self.meter.now() - begin
             return found
 
         engine.forward_step, engine.optimizer_step = forward_step, optimizer_step
@@ -121,7 +118,7 @@ class VerlEngine:
         )
 
     def run(self, settings: PassSettings, batch: Any) -> float:
-        """One pass as verl's training worker makes it; seconds of clipping and the step.
+        """One pass as verl's training worker makes it; seconds of what it does once, offloading included.
 
         Raises:
             FloatingPointError: gradients are not finite, so that AdamW made no step.
@@ -132,15 +129,17 @@ class VerlEngine:
         engine.engine_config = replace(
             engine.engine_config, use_no_sync_for_gradient_accumulation=settings.engine.deferred_gradient_sync
         )
-        if not settings.training:
-            with engine.eval_mode():
-                engine.infer_batch(batch)
-            return 0.0
-        with engine.train_mode():
-            output = engine.train_batch(batch, loss_function=_loss(settings, critic=self._critic))
-        if not output["metrics"]["grad_norm"] < float("inf"):
+        begin = self.meter.now()
+        with engine.train_mode() if settings.training else engine.eval_mode():
+            loaded = self.meter.now()
+            if settings.training:
+                output = engine.train_batch(batch, loss_function=_loss(settings, critic=self._critic))
+            else:
+                output = engine.infer_batch(batch)
+            computed = self.meter.now()
+        if settings.training and not output["metrics"]["grad_norm"] < float("inf"):
             raise FloatingPointError("the gradient is not finite: AdamW made no step")
-        return self._step_s
+        return loaded - begin + self._step_s + self.meter.now() - computed
 
     def offload_like(self, settings: PassSettings) -> None:
         """Put the states where a pass with these settings expects them."""
