@@ -1,6 +1,6 @@
 """Output heads whose logits never exist as a whole: fused ones, and a critic's single column.
 
-Heads with logits are in :mod:`tuner.memory.logits`.
+Heads with logits are counted by ``tuner.memory.logits``.
 """
 
 from math import ceil
