@@ -1,6 +1,6 @@
 """``.. validation-reports::`` and ``.. validation-output::``: recorded runs of ``tuner validate``.
 
-The first makes tables of every ``validation/data/validate-*.json``; the second shows the first of them as the
+The first makes tables of every ``validation/data/validate-*.json``; the second shows the one it names as the
 command prints it, ``:head:`` lines of it.
 """
 
@@ -226,18 +226,21 @@ def _heading(text: str) -> nodes.rubric:
 
 
 class ValidationOutput(_Recorded):
-    """The first run as ``tuner validate`` prints it."""
+    """One run as ``tuner validate`` prints it."""
 
+    required_arguments = 1
     option_spec: ClassVar[OptionSpec] = {"head": directives.positive_int}
 
     def run(self) -> list[nodes.Node]:
         """A block that is not translated."""
-        for file in self.runs().values():
-            lines = validation_text(file, Terminal(width=COLUMNS)).rstrip().splitlines()
-            head = self.options.get("head", len(lines))
-            text = "\n".join(lines[:head] + (["..."] if head < len(lines) else []))
-            return [nodes.literal_block(text, text, language="text")]
-        return self.none()
+        (name,) = self.arguments
+        runs = {path.stem: file for path, file in self.runs().items()}
+        if name not in runs:
+            raise self.error(f"no run {name} is recorded in {_FOLDER}")
+        lines = validation_text(runs[name], Terminal(width=COLUMNS)).rstrip().splitlines()
+        head = self.options.get("head", len(lines))
+        text = "\n".join(lines[:head] + (["..."] if head < len(lines) else []))
+        return [nodes.literal_block(text, text, language="text")]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

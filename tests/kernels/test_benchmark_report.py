@@ -6,6 +6,7 @@ from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -55,6 +56,45 @@ def test_recorded_reports_have_this_layout() -> None:
         assert all(
             head.speed for shape in report.shapes for head in shape.heads if head.family is Family.OURS
         )
+
+
+def recorded() -> dict[tuple[int, int], dict[str, Any]]:
+    """Heads by name, of each shape by tokens and hidden size."""
+    path = ROOT / "docs" / "validation" / "data" / "output-head-h200.json"
+    report = Report.model_validate_json(path.read_text(encoding="utf-8"))
+    return {
+        (shape.tokens, shape.hidden): {head.name: head for head in shape.heads} for shape in report.shapes
+    }
+
+
+def test_what_the_page_says_of_other_kernels_is_what_was_measured() -> None:
+    for (tokens, hidden), heads in recorded().items():
+        times = {name: head.speed.both.median_ms for name, head in heads.items() if head.speed}
+        memory = {name: head.peak_bytes.both for name, head in heads.items() if head.speed}
+        assert times["Liger SM90"] > times["recompute"]
+        if tokens == 16384:
+            assert memory["Liger SM90"] < memory["recompute"] < 1.1 * memory["Liger SM90"]
+            assert (times["Liger Triton"] < times["recompute"]) is (hidden >= 2048)
+        assert times["policy_loss"] < min(times["recompute"], times["Liger Triton"])
+
+
+def test_what_was_measured_is_as_fast_and_lean_as_it_is_meant_to_be() -> None:
+    """Of the recorded run on an H200: least ratio to verl's kernel, most GiB, of both passes."""
+    wanted = {(16384, 3584): 1.6, (16384, 2048): 1.9, (16384, 896): 2.6, (4096, 3584): 1.5}
+    shapes = recorded()
+    assert set(shapes) == set(wanted)
+    for shape, heads in shapes.items():
+        ours, portable = heads["recompute"].speed, heads["recompute (portable)"].speed
+        assert ours.over_verl_triton.both >= wanted[shape]
+        assert portable.over_verl_triton.both >= 1 and portable.over_verl_triton.forward >= 1
+        assert ours.few_gradients <= 0.5
+        assert heads["saved_logits"].speed.both.median_ms <= heads["compiled"].speed.both.median_ms
+    largest = shapes[16384, 3584]
+    assert largest["recompute"].speed.over_verl_triton.forward >= 2
+    assert largest["recompute"].speed.share_of_products.forward >= 0.95
+    assert largest["recompute"].speed.share_of_products.both >= 0.85
+    assert largest["recompute"].peak_bytes.both <= 1.6 * 2**30
+    assert largest["saved_logits"].peak_bytes.both <= largest["compiled"].peak_bytes.both / 2
 
 
 @pytest.fixture
