@@ -8,6 +8,7 @@ import pytest
 from tests.memory.measured import RECORDED
 from tuner.dtypes import DType
 from tuner.render.head_table import heads
+from tuner.units import MIB
 from tuner.validate.head_settings import HeadShape, Way
 
 WAYS = dict(heads(DType.BFLOAT16))
@@ -37,6 +38,9 @@ def test_the_ways_with_logits_are_all_there() -> None:
 
 @pytest.mark.parametrize(("name", "shape", "training", "measured"), list(peaks()))
 def test_a_head_takes_what_was_measured(name: str, shape: HeadShape, training: bool, measured: float) -> None:
-    """Beyond the large tensors are sums, labels and entropies, some bytes of each row."""
+    """Beyond the large tensors are numbers of each row, and what PyTorch does not split off.
+
+    A block that is too large by less than 1 MiB is given out whole, for one or two of the large tensors.
+    """
     expected = Way.of(WAYS[name], entropy=True).peak_bytes(shape, training=training)
-    assert 0 <= measured - expected < 0.0005 * expected
+    assert 0 <= measured - expected <= 44 * shape.tokens + 2 * MIB

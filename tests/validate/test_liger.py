@@ -92,7 +92,7 @@ def test_peaks_that_stay_as_they_are_refute_it(installed: None) -> None:
         if not planned.settings.engine.fused_layers:
             return figures
         assert found.before is not None
-        return bench._predicted(found.before.planned, layers)
+        return bench.as_predicted(found.before.planned, layers)
 
     bench.answer = unchanged
     assert bench.run().verdicts[RULE].outcome is Outcome.REFUTED
