@@ -29,6 +29,11 @@ def double(value: int, *, device: str) -> int:
     return 2 * value
 
 
+def loaded(name: str, *, device: str) -> bool:
+    """Whether the server had a module before the call."""
+    return name in sys.modules
+
+
 def locks(*, device: str) -> int:
     """Leaves a lock, as libraries with progress bars do."""
     kept.append(multiprocessing.RLock())

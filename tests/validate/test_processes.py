@@ -32,6 +32,15 @@ time.sleep(60)
 """
 
 
+LOADED = """
+import sys
+from tuner.validate import here, processes
+here.look(processes.Setup(device=sys.argv[1]))
+print(processes.run("tests.validate.calls:loaded", ("tuner.validate.workers.preloaded",),
+                    setup=processes.Setup(device="cpu"), timeout_s=300))
+"""
+
+
 def gone(pid: int) -> bool:
     """Whether a process has ended; one that nobody has asked about yet has."""
     try:
@@ -159,6 +168,21 @@ def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> Non
     parent.send_signal(sent)
     parent.wait(30)
     wait_until(lambda: all(map(gone, pids)), 10)
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cuda", "True"), ("cpu", "False")])
+def test_the_server_has_loaded_what_parts_import_on_a_gpu(device: str, expected: str) -> None:
+    """Decided by the first look, which itself starts nothing on a GPU."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, device],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONG,
+    )
+    assert done.stdout.split()[-1] == expected
 
 
 @pytest.mark.gpu

@@ -6,6 +6,7 @@ R: rows worked on. V: vocabulary entries. H: hidden size. N: entries of a slice.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from tuner.kernels import tiles
@@ -13,7 +14,6 @@ from tuner.kernels.tiles import Path, Tile
 from tuner.units import MIB
 
 SLICE_BYTES = 304 * MIB  # of a slice in a buffer of its own
-FLOAT32_BYTES = 4
 MULTIPLICATIONS_PER_BYTE = 80  # of 16-bit matrices while a byte is moved: about that of A100 to B200
 
 
@@ -73,7 +73,7 @@ def _cheapest(most: int, tile: Tile, rows: int, hidden: int) -> int:
     multiplications of a tile.
     """
     row_tiles, depth_tiles = -(-rows // tile.rows), -(-hidden // tile.rows)
-    moved = 2 * FLOAT32_BYTES * rows * hidden * MULTIPLICATIONS_PER_BYTE
+    moved = 2 * torch.float32.itemsize * rows * hidden * MULTIPLICATIONS_PER_BYTE
     sum_passed = moved / (tile.rows * tile.columns * tile.programs)
 
     def cost(columns: int) -> float:
