@@ -134,7 +134,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
 
     # -- parameter counts ---------------------------------------------------------------
 
-    @property
+    @cached_property
     def embedding_parameters(self) -> int:
         """Token embedding [vocab, hidden]."""
         if self.traced is not None:
@@ -153,7 +153,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
             return self.hidden + 1
         return self.vocab * self.hidden + (self.vocab if self.head_bias else 0)
 
-    @property
+    @cached_property
     def head_parameters(self) -> int:
         """Output projection [vocab, hidden] and its bias; no matrix when it shares the embedding."""
         if self.value_head:
@@ -163,12 +163,12 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         matrix = 0 if self.tied_embeddings else self.vocab * self.hidden
         return matrix + (self.vocab if self.head_bias else 0)
 
-    @property
+    @cached_property
     def final_norm_parameters(self) -> int:
         """The norm before the head; of a traced model all that lies outside layers, embedding and head."""
         return self.norm_parameters if self.traced is None else self.traced.other_parameters
 
-    @property
+    @cached_property
     def norm_parameters(self) -> int:
         """One normalisation of hidden width."""
         return self.hidden * (2 if self.norm_bias else 1)
@@ -206,7 +206,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         biases = (compressed if self.qkv_bias else 0) + (self.hidden if self.output_bias else 0)
         return queries + keys_values + output + biases
 
-    @property
+    @cached_property
     def linear_attention_parameters(self) -> int:
         """Linear attention block of one layer, 0 in a model without."""
         linear = self.linear
@@ -222,21 +222,21 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         biases = (matrices - 1) * intermediate + self.hidden if bias else 0
         return matrices * self.hidden * intermediate + biases
 
-    @property
+    @cached_property
     def one_expert_parameters(self) -> int:
         """One routed expert, 0 in a dense model."""
         if self.traced is not None and self.moe is not None:
             return self.expert_parameters // self.moe.experts
         return 0 if self.moe is None else self._mlp(self.moe.expert_intermediate, bias=self.moe.expert_bias)
 
-    @property
+    @cached_property
     def expert_parameters(self) -> int:
         """Routed experts of one sparse layer, 0 in a dense model; of a traced one the largest layer's."""
         if self.traced is not None:
             return max(kind.routed_parameters for kind in self.traced.kinds)
         return 0 if self.moe is None else self.moe.experts * self.one_expert_parameters
 
-    @property
+    @cached_property
     def shared_expert_parameters(self) -> int:
         """Shared experts of one sparse layer with their gate, 0 where there are none."""
         if self.moe is None or not self.moe.shared_intermediate:
@@ -244,7 +244,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         gate = self.hidden if self.moe.shared_gate else 0
         return self._mlp(self.moe.shared_intermediate, bias=False) + gate
 
-    @property
+    @cached_property
     def router_parameters(self) -> int:
         """Router of one sparse layer, 0 in a dense model."""
         return 0 if self.moe is None else self.hidden * self.moe.experts + self.moe.router_bias
@@ -267,16 +267,21 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         return self.mixer_parameters(layer) + self.mlp_parameters(layer) + norms
 
     @cached_property
+    def parameters_by_layer(self) -> tuple[int, ...]:
+        """All parameters of every decoder layer."""
+        return tuple(self.layer_parameters(layer) for layer in range(self.layers))
+
+    @cached_property
     def decoder_parameters(self) -> int:
         """All decoder layers, without embedding, final norm and head."""
-        return sum(self.layer_parameters(layer) for layer in range(self.layers))
+        return sum(self.parameters_by_layer)
 
     @cached_property
     def largest_layer_parameters(self) -> int:
         """The layer with the most parameters."""
-        return max(self.layer_parameters(layer) for layer in range(self.layers))
+        return max(self.parameters_by_layer)
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """All parameters, a shared embedding counted once, with ``extra_parameters``."""
         return (

@@ -13,10 +13,11 @@ MEGA = 10**6
 GIGA = 10**9
 TERA = 10**12
 
-_COUNT = re.compile(r"(?P<number>\d+(?:_\d+)*(?:\.\d+)?)\s*(?P<suffix>[kKmMbBgG]?)(?P<binary>i?)")
-_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[MG]i?B)")
+# Compiled when they are first needed, which is seldom.
+_COUNT = r"(?P<number>\d+(?:_\d+)*(?:\.\d+)?)\s*(?P<suffix>[kKmMbBgG]?)(?P<binary>i?)"
+_AMOUNT = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[MG]i?B)"
 _BYTES = {"MiB": MIB, "GiB": GIB, "MB": MEGA, "GB": GIGA}
-_TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[smh]?)")
+_TIME = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[smh]?)"
 
 
 def parse_count(text: str, *, thousand: int = KILO) -> int:
@@ -30,7 +31,7 @@ def parse_count(text: str, *, thousand: int = KILO) -> int:
     Raises:
         InputError: not a whole, positive count.
     """
-    match = _COUNT.fullmatch(text.strip())
+    match = re.fullmatch(_COUNT, text.strip())
     if match is None or (match["binary"] and not match["suffix"]):
         raise InputError(f"{text!r} is not a count", hint="write it as 152k, 16Ki, 1.5M or 151936")
     base = KIB if match["binary"] else thousand
@@ -47,7 +48,7 @@ def parse_bytes(text: str) -> int:
     Raises:
         InputError: not a positive amount with a unit.
     """
-    match = _AMOUNT.fullmatch(text.strip())
+    match = re.fullmatch(_AMOUNT, text.strip())
     if match is None or not float(match["number"]):
         raise InputError(f"{text!r} is no amount of memory", hint="write it as 60GiB or 512MiB")
     return int(float(match["number"]) * _BYTES[match["unit"]])
@@ -59,7 +60,7 @@ def parse_seconds(text: str) -> float:
     Raises:
         InputError: not a positive time.
     """
-    match = _TIME.fullmatch(text.strip())
+    match = re.fullmatch(_TIME, text.strip())
     if match is None or not float(match["number"]):
         raise InputError(f"{text!r} is no time", hint="write it as 120s or 2m")
     return float(match["number"]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match["unit"]]

@@ -1,4 +1,4 @@
-"""``.. cli-reference:: tuner.cli:app``: every command, argument and option of a Typer program.
+"""``.. cli-reference:: tuner.cli.application:app``: every command, argument and option of a Typer program.
 
 The text comes from the functions behind the commands, as ordinary paragraphs, so that it can be
 translated and ``:option:`` links work.

@@ -8,7 +8,8 @@ import typer
 from tests.cli.golden import expect
 from tests.cli.runner import ROOT, process, run
 from tuner import __version__
-from tuner.cli import app, pipeline
+from tuner.cli import pipeline
+from tuner.cli.application import app, application
 from tuner.findings import Severity
 from tuner.render.schemas import SCHEMAS, schema
 from tuner.validate.parts import Part
@@ -300,6 +301,19 @@ def test_columns_narrow_the_bars_and_never_a_line_of_check(monkeypatch: pytest.M
     assert max(len(line) for line in bars) <= 40
 
 
+def test_a_command_that_is_asked_for_is_built_alone_and_like_the_others() -> None:
+    every = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert len(every) > 1
+    for name, command in every.items():
+        alone = typer.main.get_command(application(name)).commands  # type: ignore[attr-defined]
+        assert list(alone) == [name]
+        assert [vars(one)["opts"] for one in alone[name].params] == [
+            vars(one)["opts"] for one in command.params
+        ]
+    for word in (None, "--help", "nothing"):
+        assert list(typer.main.get_command(application(word)).commands) == list(every)  # type: ignore[attr-defined]
+
+
 def test_commands_and_options_change_only_on_purpose() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     lines = []
@@ -338,5 +352,6 @@ def test_help_comes_without_the_libraries_of_the_commands() -> None:
     import sys
 
     heavy = "{'pydantic', 'yaml', 'hydra', 'omegaconf', 'rich', 'tuner.rules', 'tuner.trainers'}"
-    code = f"import sys, tuner.cli; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+    loaded = f"{heavy} & set(sys.modules)"
+    code = f"import sys, tuner.cli.application; assert not {loaded}, {loaded}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

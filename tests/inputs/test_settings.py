@@ -176,6 +176,7 @@ def reading(found: Settings, key: str) -> object:
 @example(tree={"a": "${b}", "b": {"c": 1}}, known=["a.c"], changes=[("b.c", 2)])
 @example(tree={"a": "${b}", "b": {}}, known=["a.c"], changes=[("b.c", 2)])
 @example(tree={"a": "${b}", "b": "${c}", "c": {"a": 1}}, known=["a.a"], changes=[("b", {"a": 2})])
+@example(tree={"a": {"a": "${oc.select:a.b,7}"}}, known=["a.a"], changes=[("a.b", {})])
 @given(tree=SECTIONS, known=st.lists(KEYS, max_size=12), changes=st.lists(st.tuples(KEYS, TREES), max_size=3))
 def test_a_changed_value_reads_as_in_settings_made_anew(
     tree: Tree, known: list[str], changes: list[tuple[str, Any]]

@@ -53,6 +53,24 @@ def test_every_size_is_a_whole_number_of_bytes(make: object) -> None:
 
 
 @pytest.mark.parametrize("make", workloads.ALL)
+@pytest.mark.parametrize("phase", Phase)
+def test_a_phase_that_is_asked_for_alone_is_that_of_the_whole(make: object, phase: Phase) -> None:
+    workload: Workload = make()  # type: ignore[operator]
+    asked, whole = memory.StepMemory(workload), memory.estimate(workload)
+    assert asked.phase(phase) == whole.phase(phase)
+    assert asked.problems == whole.problems
+    assert asked.whole == whole
+
+
+@pytest.mark.parametrize("make", workloads.ALL)
+def test_a_moment_has_the_bytes_of_its_terms(make: object) -> None:
+    estimate: Estimate = memory.estimate(make())  # type: ignore[operator]
+    for phase in estimate.phases:
+        for moment in phase.moments:
+            assert moment.bytes == sum(term.bytes for term in moment.terms)
+
+
+@pytest.mark.parametrize("make", workloads.ALL)
 def test_terms_have_distinct_names_within_a_moment(make: object) -> None:
     estimate: Estimate = memory.estimate(make())  # type: ignore[operator]
     for phase in estimate.phases:

@@ -1,5 +1,8 @@
 """Where a static micro-batch stops fitting as responses grow."""
 
+from math import ceil
+
+import pytest
 from msgspec.structs import replace
 
 from tests import workloads
@@ -36,6 +39,26 @@ def test_the_limit_fits_and_a_little_more_does_not() -> None:
 
     assert at(tokens)
     assert not at(tokens * 1.02)
+
+
+@pytest.mark.parametrize("sequences", [16, 23, 48, 64])
+def test_the_limit_is_where_a_bisection_finds_it(sequences: int) -> None:
+    workload = _static(sequences)
+    batch = workload.batch
+
+    def fits(share: float) -> bool:
+        shorter = workload.with_batch(
+            max_prompt_tokens=ceil(batch.max_prompt_tokens * share),
+            max_response_tokens=ceil(batch.max_response_tokens * share),
+        )
+        return memory.estimate(shorter).fits()
+
+    low, high = 1 / 16, 1.0
+    assert fits(low) and not fits(high)
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    assert mean_tokens_that_fit([workload], shortest=1 / 16) == int(batch.sequence_tokens * low)
 
 
 def test_length_does_not_decide_when_the_states_alone_do_not_fit() -> None:

@@ -7,7 +7,7 @@ from tests import workloads
 from tuner.dtypes import DType
 from tuner.timing import fsdp, megatron
 from tuner.timing.assumptions import COLLECTIVE_S, FUSED_ADAMW_ACCESSES, LINK_SHARE, MEMORY_SHARE
-from tuner.timing.decode import weight_read_bytes
+from tuner.timing.decode import RolloutInput, weight_read_bytes
 from tuner.timing.job import Job
 from tuner.timing.layer import product_flop_per_s
 from tuner.timing.transfers import optimizer_seconds, trained_values, weights_held
@@ -107,9 +107,9 @@ def test_expert_parallelism_divides_the_experts_an_engine_reads():
     moe = workloads.grpo_moe_30b().with_rollout(tensor_parallel=1)
     wide = moe.with_rollout(data_parallel=8, expert_parallel=8)
     experts = moe.model.layers * moe.model.expert_parameters * 2
-    saved = weight_read_bytes(moe, 10_000) - weight_read_bytes(wide, 10_000)
+    saved = weight_read_bytes(RolloutInput.of(moe), 10_000) - weight_read_bytes(RolloutInput.of(wide), 10_000)
     assert saved == pytest.approx(experts * 7 / 8, rel=1e-6)
-    assert weight_read_bytes(moe, 1) == pytest.approx(moe.model.active_parameters * 2)
+    assert weight_read_bytes(RolloutInput.of(moe), 1) == pytest.approx(moe.model.active_parameters * 2)
 
 
 def test_rates_by_dtype():

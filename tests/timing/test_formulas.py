@@ -11,7 +11,7 @@ from tuner.dtypes import DType
 from tuner.model_shape import LatentAttention
 from tuner.timing import communication as comm
 from tuner.timing.assumptions import COLLECTIVE_S, LINK_SHARE
-from tuner.timing.decode import cache_read_bytes, weight_read_bytes
+from tuner.timing.decode import RolloutInput, cache_read_bytes, weight_read_bytes
 from tuner.timing.head import head_seconds
 from tuner.timing.layer import average_layer, cached_keys, visible_keys
 from tuner.timing.tokens import micro_batches_of, straggler_factor
@@ -85,11 +85,13 @@ def test_micro_batches_hold_all_tokens_of_a_rank():
 def test_decoding_reads_its_share_of_weights_and_cache():
     workload = workloads.grpo_7b()
     body = workload.model.active_parameters
-    assert weight_read_bytes(workload, 64) == body * 2 / 2  # two bytes, two GPUs
+    assert weight_read_bytes(RolloutInput.of(workload), 64) == body * 2 / 2  # two bytes, two GPUs
     context = 512 + 1536 / 2
-    assert cache_read_bytes(workload, 10) == 10 * context * 28 * 2 * 4 * 128 / 2 * 2
+    assert cache_read_bytes(RolloutInput.of(workload), 10) == 10 * context * 28 * 2 * 4 * 128 / 2 * 2
     replicated = workload.with_rollout(tensor_parallel=8)
-    assert cache_read_bytes(replicated, 10) == cache_read_bytes(workload.with_rollout(tensor_parallel=4), 10)
+    assert cache_read_bytes(RolloutInput.of(replicated), 10) == cache_read_bytes(
+        RolloutInput.of(workload.with_rollout(tensor_parallel=4)), 10
+    )
 
 
 def test_a_latent_cache_is_not_divided():
@@ -98,7 +100,9 @@ def test_a_latent_cache_is_not_divided():
     )
     workload = workloads.grpo_7b()
     workload = replace(workload, model=replace(workload.model, latent=latent))
-    one, four = (cache_read_bytes(workload.with_rollout(tensor_parallel=tp), 10) for tp in (1, 4))
+    one, four = (
+        cache_read_bytes(RolloutInput.of(workload.with_rollout(tensor_parallel=tp)), 10) for tp in (1, 4)
+    )
     assert one == four > 0
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner.dtypes import DType
 from tuner.timing import step_time
-from tuner.timing.decode import generation
+from tuner.timing.decode import RolloutInput, generation
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
 
 SMALL = workloads.dynamic(4096)  # micro-batches of one sequence: bound by launches and gathers
@@ -281,10 +281,10 @@ def test_smaller_tensor_parallelism_of_the_rollout_is_faster_where_the_cache_all
 
 
 def test_all_sequences_at_once_take_as_many_steps_as_the_longest_response():
-    done = generation(GRPO, concurrent_sequences=10**6)
+    done = generation(RolloutInput.of(GRPO), concurrent_sequences=10**6)
     assert done.concurrent == done.sequences == 1024
     assert done.full_steps + done.drain_steps == GRPO.batch.max_response_tokens
-    waves = generation(GRPO, concurrent_sequences=128)
+    waves = generation(RolloutInput.of(GRPO), concurrent_sequences=128)
     tokens = waves.full_steps * 128 + waves.drain_steps * 64
     assert tokens == 1024 * GRPO.batch.max_response_tokens / 2
 

@@ -54,18 +54,16 @@ class Resolver:
         self._known: dict[Path, Known] = {}
         self._open: list[Path] = []  # being resolved, outermost first
         self._way: list[Path] = []  # every path looked at since the current read began
-        self._followed = False  # an interpolated section, since then
+        self._looked: set[Path] = set()  # where the tree was looked at since then, in vain or not
+        self._grounds: dict[Path, frozenset[Path]] = {}  # of what is known: where it was looked for
         self._steps = 0
 
     def after(self, tree: Tree, changed: Path) -> "Resolver":
-        """Of a tree that differs at a path alone; what it does not touch need not be looked for again."""
+        """Of a tree that differs at a path alone; what does not rest on it need not be looked for again."""
         other, length = Resolver(tree), len(changed)
-        other._known = {
-            path: known
-            for path, known in self._known.items()
-            if (known is None or len(known[1]) == 1)  # nothing was followed: only its own path decides
-            and path[:length] != changed[: len(path)]
-        }
+        for path, grounds in self._grounds.items():
+            if all(ground[:length] != changed[: len(ground)] for ground in grounds):
+                other._known[path], other._grounds[path] = self._known[path], grounds
         return other
 
     def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
@@ -80,14 +78,15 @@ class Resolver:
             if known is None:
                 raise KeyError(path)
             return known
-        self._way, self._steps, self._followed = [], 0, False
+        self._way, self._steps, self._looked = [], 0, set()
         try:
             value = self._value(path)
         except KeyError:
-            if not self._followed:
-                self._known[path] = None
+            if len(self._looked) == 1:  # nothing was followed, so that there is no way to tell of
+                self._known[path], self._grounds[path] = None, frozenset(self._looked)
             raise
         found = self._known[path] = value, tuple(dict.fromkeys((path, *self._way)))
+        self._grounds[path] = frozenset(self._looked)
         return found
 
     def way(self, path: Path) -> tuple[Path, ...]:
@@ -123,15 +122,17 @@ class Resolver:
             elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
                 node = node[int(key)]
             else:
+                self._looked.add((*home, key))
                 raise KeyError(path)
             home = (*home, key)
+        self._looked.add(home)
         return home, node
 
     def _section(self, home: Path, node: Any) -> tuple[Path, Any]:
         """Follow a node that stands for another section until it is one."""
         if not is_interpolation(node):
             return home, node
-        self._followed = True
+        self._looked.add(home)
         match = _NODE.fullmatch(node)
         if match is None:
             return home, self._resolved(node, home)

@@ -1,7 +1,7 @@
 """The memory model: bytes per GPU, phase and term."""
 
 from tuner.memory.engine_memory import RolloutMemory, rollout_memory
-from tuner.memory.estimate import estimate
+from tuner.memory.estimate import StepMemory, estimate
 from tuner.memory.lengths import mean_tokens_that_fit
 from tuner.memory.terms import Estimate, Item, Moment, PhaseEstimate, Term
 
@@ -11,6 +11,7 @@ __all__ = [
     "Moment",
     "PhaseEstimate",
     "RolloutMemory",
+    "StepMemory",
     "Term",
     "estimate",
     "mean_tokens_that_fit",

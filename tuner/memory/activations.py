@@ -4,6 +4,8 @@ Symbols: :math:`H` hidden, :math:`b` bytes of the compute dtype; norms upcast to
 of a layer, attention and MLP, follow below.
 """
 
+from functools import lru_cache
+
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.memory import traced
@@ -129,8 +131,8 @@ def all_layers_saved_bytes(model: ModelShape, engine: Engine) -> int:
 
     Source: :func:`layer_saved_bytes`.
     """
-    kinds = _kinds(model)
-    return sum(len(layers) * layer_saved_bytes(model, engine, layers[0]) for layers in kinds)
+    alike = _alike(model)
+    return sum(len(layers) * layer_saved_bytes(model, engine, layers[0]) for layers in alike)
 
 
 def layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
@@ -144,7 +146,7 @@ def layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
 
     Source: transformers ``LlamaModel.forward`` (``inputs_embeds``).
     """
-    inside = max(layer_inside_bytes(model, engine, layers[0]) for layers in _kinds(model))
+    inside = max(layer_inside_bytes(model, engine, layers[0]) for layers in _alike(model))
     return 2 * layer_input_bytes(model, engine) + inside
 
 
@@ -232,24 +234,32 @@ def shared_token_bytes(model: ModelShape, engine: Engine) -> int:
     return tables * engine.compute_dtype.bytes * rotated + batch_token_bytes(engine)
 
 
-def layer_kind(model: ModelShape, layer: int) -> tuple[object, ...]:
-    """What is equal of two layers that need the same."""
-    counted = None if model.traced is None else model.traced.kind_of_layer[layer]
-    return model.is_linear(layer), model.is_sparse(layer), counted
+@lru_cache(maxsize=256)  # every pass asks, and most models have many layers
+def layer_kinds(model: ModelShape) -> tuple[tuple[object, ...], ...]:
+    """What is equal of two layers that need the same.
+
+    Returns:
+        That of every layer.
+    """
+    counted = (None,) * model.layers if model.traced is None else model.traced.kind_of_layer
+    return tuple(
+        (model.is_linear(layer), model.is_sparse(layer), counted[layer]) for layer in range(model.layers)
+    )
 
 
-def _kinds(model: ModelShape) -> list[list[int]]:
+@lru_cache(maxsize=256)
+def _alike(model: ModelShape) -> tuple[tuple[int, ...], ...]:
     """The layers, those that are alike together."""
     kinds: dict[object, list[int]] = {}
-    for layer in range(model.layers):
-        kinds.setdefault(layer_kind(model, layer), []).append(layer)
-    return list(kinds.values())
+    for layer, kind in enumerate(layer_kinds(model)):
+        kinds.setdefault(kind, []).append(layer)
+    return tuple(tuple(layers) for layers in kinds.values())
 
 
 def _widest_layer(model: ModelShape, engine: Engine) -> int:
     """The layer whose backward pass needs the most, what it saved included."""
     return max(
-        (layers[0] for layers in _kinds(model)),
+        (layers[0] for layers in _alike(model)),
         key=lambda layer: (
             layer_saved_bytes(model, engine, layer) + gradients_in_flight_bytes(model, engine, layer)
         ),

@@ -26,11 +26,12 @@ _ROUND = 2 * MIB
 
 _UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "bytes": 1}
 _SIZE = r"(\d+(?:\.\d+)?) ?(GiB|MiB|KiB|bytes)"
-_TRIED = re.compile(rf"Tried to allocate {_SIZE}")
-_FREE = re.compile(rf"{_SIZE} (?:is )?free")
-_UNUSED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
-_RESERVED = re.compile(rf"{_SIZE} reserved in total")
-_ALLOCATED = re.compile(rf"{_SIZE} already allocated")
+# Compiled when a message is read.
+_TRIED = rf"Tried to allocate {_SIZE}"
+_FREE = rf"{_SIZE} (?:is )?free"
+_UNUSED = rf"{_SIZE} is reserved by PyTorch but unallocated"
+_RESERVED = rf"{_SIZE} reserved in total"
+_ALLOCATED = rf"{_SIZE} already allocated"
 
 
 class Confidence(Enum):
@@ -77,7 +78,7 @@ def parse_failed_allocation(text: str) -> FailedAllocation:
     Raises:
         InputError: there is no size in it.
     """
-    found = _TRIED.search(text) or re.fullmatch(rf"\s*{_SIZE}\s*", text)
+    found = re.search(_TRIED, text) or re.fullmatch(rf"\s*{_SIZE}\s*", text)
     if found is None:
         hint = "give a size such as '18.54 GiB', or the line with 'Tried to allocate 18.54 GiB'"
         raise InputError(f"there is no failed allocation in {text!r}", hint=hint)
@@ -98,8 +99,8 @@ def parse_failed_allocation(text: str) -> FailedAllocation:
     )
 
 
-def _amount(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
+def _amount(pattern: str, text: str) -> int | None:
+    found = re.search(pattern, text)
     return None if found is None else round(Fraction(found[1]) * _UNITS[found[2]])
 
 

@@ -4,7 +4,7 @@ A process group costs nothing until a collective runs on it. Then NCCL makes a c
 one GPU too, connects it as rings, and connects those that send and receive to every GPU they do it with.
 """
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -116,29 +116,34 @@ def trainer_communicators(workload: Workload) -> Communicators:
     Source: verl ``single_controller/ray/base.py`` (``create_colocated_worker_cls``: one process per GPU);
     what a process and its communicators held was recorded, see the accuracy page.
     """
-    engines = _engines(workload)
-    total = workload.actor.engine.parallel.gpus
+    cluster, tied = workload.cluster, workload.model.tied_embeddings
+    return _of_engines(_engines(workload), tied=tied, gpus_per_node=cluster.gpus_per_node)
+
+
+@lru_cache(maxsize=256)  # most proposals leave the engines as they are
+def _of_engines(engines: tuple[Engine, ...], *, tied: bool, gpus_per_node: int) -> Communicators:
+    total = engines[0].parallel.gpus
     found = Communicators(connected=1) if total > 1 else Communicators(alone=1)
     fsdp = [engine for engine in engines if engine.backend is not Backend.MEGATRON]
     found = sum((fsdp_communicators(engine) for engine in fsdp), found)
     everyone = [engine.parallel.gpus for engine in fsdp if engine.parallel.ulysses == engine.parallel.gpus]
     found += Communicators(peers=max(everyone, default=1) - 1)  # on the communicator that engines share
     megatron = [engine.parallel for engine in engines if engine.backend is Backend.MEGATRON]
-    near, tied = workload.cluster.gpus_per_node, workload.model.tied_embeddings
-    groups = [megatron_communicators(parallel, tied=tied, gpus_per_node=near) for parallel in megatron]
+    groups = [megatron_communicators(one, tied=tied, gpus_per_node=gpus_per_node) for one in megatron]
     return found + max(groups, key=lambda group: (group.connected, group.peers), default=Communicators())
 
 
-def _engines(workload: Workload) -> Sequence[Engine]:
-    """The engines that work in one process."""
+def _engines(workload: Workload) -> tuple[Engine, ...]:
+    """The engines that work in one process, the actor's first."""
     engines = [workload.actor.engine]
     if workload.reference is not None and workload.reference.separate:
         engines.append(workload.reference.engine)
     if workload.critic is not None:
         engines.append(workload.critic.engine)
-    return engines
+    return tuple(engines)
 
 
+@lru_cache(maxsize=256)
 def communicators_term(name: str, found: Communicators, gpu: Gpu) -> Term:
     """What NCCL takes in one process."""
     loaded = [NCCL_CODE]

@@ -1,6 +1,7 @@
 """Puts the phases together: who is resident when, and the moments of each pass on top."""
 
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 
 from tuner import batching
 from tuner.memory import megatron_stages
@@ -14,18 +15,22 @@ from tuner.memory.residents import Residents, States
 from tuner.memory.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.weight_sync import sync_moments
 from tuner.model_shape import ModelShape
-from tuner.workload import Critic, Engine, HeadKind, OutputHead, Pass, Phase, Workload
+from tuner.workload import Critic, Engine, HeadKind, OutputHead, Pass, Phase, Reference, Workload
 
 VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
 
 
 class _Step:
-    """One step of a workload; builds the phases in order."""
+    """One step of a workload; makes its phases."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
         self.residents = Residents.of(workload)
-        self.rollout: RolloutMemory = rollout_memory(workload)
+
+    @cached_property
+    def rollout(self) -> RolloutMemory:
+        """The rollout engine's memory."""
+        return rollout_memory(self.workload)
 
     @cached_property
     def awake(self) -> tuple[Term, ...]:
@@ -36,6 +41,27 @@ class _Step:
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
         return asleep_terms(self.workload, self.rollout) if self.workload.rollout.colocated else ()
+
+    @cached_property
+    def makers(self) -> dict[Phase, Callable[[], PhaseEstimate]]:
+        """What makes each phase that the step has, in order."""
+        workload = self.workload
+        log_prob, reference, critic = workload.actor.log_prob, workload.reference, workload.critic
+        found: dict[Phase, Callable[[], PhaseEstimate]] = {
+            Phase.ROLLOUT: partial(self.rollout_phase, Phase.ROLLOUT)
+        }
+        if log_prob is not None:
+            found[Phase.OLD_LOG_PROB] = partial(self.old_log_prob, log_prob)
+        if reference is not None:
+            found[Phase.REF_LOG_PROB] = partial(self.ref_log_prob, reference)
+        if critic is not None and self.residents.critic is not None:
+            found[Phase.VALUES] = partial(self.values, critic, self.residents.critic)
+            found[Phase.UPDATE_CRITIC] = partial(self.update_critic, critic, self.residents.critic)
+        found[Phase.UPDATE_ACTOR] = lambda: self.update_actor
+        found[Phase.UPDATE_WEIGHTS] = self.update_weights
+        if workload.rollout.colocated:
+            found[Phase.WAKE_UP] = partial(self.rollout_phase, Phase.WAKE_UP)
+        return found
 
     def pass_phase(
         self,
@@ -62,61 +88,53 @@ class _Step:
         around = (*resident, *self.asleep, *self.residents.process)
         return _phase(phase, around, pass_moments(given, training=training))
 
-    def phases(self) -> tuple[PhaseEstimate, ...]:
-        workload = self.workload
-        found = [self.rollout_phase(Phase.ROLLOUT), *self.actor_forward()]
-        if workload.critic is not None and self.residents.critic is not None:
-            found += self.critic_phases(workload.critic, self.residents.critic)
-        actor, residents = workload.actor, self.residents
-        resident = (*residents.actor.training, *residents.idle_critic, *residents.idle_reference)
-        found.append(
-            self.pass_phase(
-                Phase.UPDATE_ACTOR, workload.model, actor.engine, actor.head, actor.update, resident
-            )
+    def old_log_prob(self, log_prob: Pass) -> PhaseEstimate:
+        """Log-probabilities of the actor."""
+        actor, residents = self.workload.actor, self.residents
+        resident = (*residents.actor.forward, *residents.idle_critic, *residents.idle_reference)
+        return self.pass_phase(
+            Phase.OLD_LOG_PROB, self.workload.model, actor.engine, actor.head, log_prob, resident
         )
-        found.append(self.sync_phase(found[-1]))
-        if workload.rollout.colocated:
-            found.append(self.rollout_phase(Phase.WAKE_UP))
-        return tuple(found)
 
-    def actor_forward(self) -> list[PhaseEstimate]:
-        """Log-probabilities of the actor and of the reference."""
-        workload, residents = self.workload, self.residents
-        actor, reference = workload.actor, workload.reference
-        found = []
-        if actor.log_prob is not None:
-            resident = (*residents.actor.forward, *residents.idle_critic, *residents.idle_reference)
-            found.append(
-                self.pass_phase(
-                    Phase.OLD_LOG_PROB, workload.model, actor.engine, actor.head, actor.log_prob, resident
-                )
-            )
-        if reference is not None:
-            own = residents.actor.forward
-            if residents.reference is not None:
-                own = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
-            found.append(
-                self.pass_phase(
-                    Phase.REF_LOG_PROB,
-                    workload.model,
-                    reference.engine,
-                    reference.head,
-                    reference.log_prob,
-                    (*own, *residents.idle_critic),
-                )
-            )
-        return found
+    def ref_log_prob(self, reference: Reference) -> PhaseEstimate:
+        """Log-probabilities of the reference, which may be the actor itself."""
+        residents = self.residents
+        own = residents.actor.forward
+        if residents.reference is not None:
+            own = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
+        return self.pass_phase(
+            Phase.REF_LOG_PROB,
+            self.workload.model,
+            reference.engine,
+            reference.head,
+            reference.log_prob,
+            (*own, *residents.idle_critic),
+        )
 
-    def critic_phases(self, critic: Critic, states: States) -> list[PhaseEstimate]:
-        """The critic's values and its update."""
-        others = (*self.residents.idle_actor, *self.left_by_actor(), *self.residents.idle_reference)
-        return [
-            self.pass_phase(phase, critic.model, critic.engine, VALUE_HEAD, one_pass, (*resident, *others))
-            for phase, one_pass, resident in (
-                (Phase.VALUES, critic.values, states.forward),
-                (Phase.UPDATE_CRITIC, critic.update, states.training),
-            )
-        ]
+    def values(self, critic: Critic, states: States) -> PhaseEstimate:
+        """The critic's forward pass."""
+        resident = (*states.forward, *self.beside_critic())
+        return self.pass_phase(Phase.VALUES, critic.model, critic.engine, VALUE_HEAD, critic.values, resident)
+
+    def update_critic(self, critic: Critic, states: States) -> PhaseEstimate:
+        """The critic's training."""
+        resident = (*states.training, *self.beside_critic())
+        return self.pass_phase(
+            Phase.UPDATE_CRITIC, critic.model, critic.engine, VALUE_HEAD, critic.update, resident
+        )
+
+    def beside_critic(self) -> tuple[Term, ...]:
+        """What the other engines hold while the critic works."""
+        return (*self.residents.idle_actor, *self.left_by_actor(), *self.residents.idle_reference)
+
+    @cached_property
+    def update_actor(self) -> PhaseEstimate:
+        """The actor's training."""
+        actor, residents = self.workload.actor, self.residents
+        resident = (*residents.actor.training, *residents.idle_critic, *residents.idle_reference)
+        return self.pass_phase(
+            Phase.UPDATE_ACTOR, self.workload.model, actor.engine, actor.head, actor.update, resident
+        )
 
     def left_by_actor(self) -> tuple[Term, ...]:
         """What the actor's log-probabilities left gathered, until its update frees it."""
@@ -127,6 +145,7 @@ class _Step:
         return self.residents.actor.after_forward if ran else ()
 
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
+        """The rollout engine awake beside an idle trainer."""
         resident = self.residents.idle if self.workload.rollout.colocated else ()
         actor = self.residents.actor
         if self.workload.sync.keeps_loaded and actor.parameters not in actor.idle:
@@ -134,14 +153,15 @@ class _Step:
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
         return _phase(phase, resident, (Moment(name=name, terms=self.awake),))
 
-    def sync_phase(self, update: PhaseEstimate) -> PhaseEstimate:
+    def update_weights(self) -> PhaseEstimate:
+        """The weight sync."""
         workload, residents = self.workload, self.residents
         actor = residents.actor
         others = (*residents.idle_critic, *residents.idle_reference)
         moments = list(sync_moments(workload, self.rollout, actor))
         if workload.rollout.colocated and not workload.sync.empties_cache_first:
             kept = (*actor.forward, *others)
-            back = (freed_blocks(update, kept), *waking_terms(workload, self.rollout))
+            back = (freed_blocks(self.update_actor, kept), *waking_terms(workload, self.rollout))
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *others, *self.asleep, *residents.process)
@@ -149,32 +169,77 @@ class _Step:
 
 
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:
-    resident = tuple(term for term in around if term.bytes)
+    resident = Moment(name="resident", terms=tuple([term for term in around if term.bytes]))
+    return PhaseEstimate(phase=phase, moments=tuple([moment.beside(resident) for moment in moments]))
+
+
+def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:
+    """A phase with the moments of all pipeline stages that were looked at."""
+    if len(seen) == 1:
+        return seen[0]
     return PhaseEstimate(
-        phase=phase,
-        moments=tuple(Moment(name=moment.name, terms=(*resident, *moment.terms)) for moment in moments),
+        phase=seen[0].phase, moments=tuple(moment for estimate in seen for moment in estimate.moments)
     )
 
 
-def _over_stages(stages: list[tuple[PhaseEstimate, ...]]) -> tuple[PhaseEstimate, ...]:
-    """The phases with the moments of all pipeline stages that were looked at."""
-    if len(stages) == 1:
-        return stages[0]
-    return tuple(
-        PhaseEstimate(
-            phase=seen[0].phase, moments=tuple(moment for estimate in seen for moment in estimate.moments)
+class StepMemory:
+    """The estimate of a job, each part of it made when it is first asked for.
+
+    Advice compares hundreds of workloads, many of which one phase or a missing start rules out.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._made: dict[Phase, PhaseEstimate] = {}
+
+    @cached_property
+    def _steps(self) -> list[_Step]:
+        return [_Step(seen) for seen in megatron_stages.candidates(self._workload)]
+
+    def phase(self, phase: Phase) -> PhaseEstimate | None:
+        """The estimate of one phase, None when the step does not have it."""
+        if phase not in self._made:
+            if phase not in self._steps[0].makers:
+                return None
+            self._made[phase] = _over_stages([step.makers[phase]() for step in self._steps])
+        return self._made[phase]
+
+    def phases(self) -> Iterator[PhaseEstimate]:
+        """The phases in order, one after the other."""
+        return (found for phase in self._steps[0].makers if (found := self.phase(phase)) is not None)
+
+    @cached_property
+    def host_terms(self) -> tuple[Term, ...]:
+        """What the host memory of a node holds."""
+        return host_terms(self._workload)
+
+    @property
+    def host_bytes(self) -> int:
+        """Host memory per node."""
+        return sum(term.bytes for term in self.host_terms)
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """Why the job could not run, however much memory its GPUs had to spare."""
+        found = list(start_problems(self._workload))
+        limit = self._workload.cluster.host_memory_bytes
+        if limit is not None and self.host_bytes > limit:
+            found.append("offloaded states and copies take more host memory than a node has")
+        return tuple(found)
+
+    @cached_property
+    def whole(self) -> Estimate:
+        """All of it."""
+        cluster, doubt = self._workload.cluster, start_doubt(self._workload)
+        return Estimate(
+            phases=tuple(self.phases()),
+            capacity_bytes=cluster.gpu.capacity_bytes,
+            host_bytes=self.host_bytes,
+            host_terms=self.host_terms,
+            host_capacity_bytes=cluster.host_memory_bytes,
+            problems=self.problems,
+            doubts=() if doubt is None else (doubt,),
         )
-        for seen in zip(*stages, strict=True)
-    )
-
-
-def _problems(workload: Workload, host: int) -> tuple[str, ...]:
-    """Why the job could not run, however much memory its GPUs had to spare."""
-    found = list(start_problems(workload))
-    limit = workload.cluster.host_memory_bytes
-    if limit is not None and host > limit:
-        found.append("offloaded states and copies take more host memory than a node has")
-    return tuple(found)
 
 
 def estimate(workload: Workload) -> Estimate:
@@ -182,15 +247,4 @@ def estimate(workload: Workload) -> Estimate:
 
     Sequences are taken at their maximum length: a job must fit when responses have grown.
     """
-    steps = [_Step(seen) for seen in megatron_stages.candidates(workload)]
-    on_host, doubt = host_terms(workload), start_doubt(workload)
-    host = sum(term.bytes for term in on_host)
-    return Estimate(
-        phases=_over_stages([step.phases() for step in steps]),
-        capacity_bytes=workload.cluster.gpu.capacity_bytes,
-        host_bytes=host,
-        host_terms=on_host,
-        host_capacity_bytes=workload.cluster.host_memory_bytes,
-        problems=_problems(workload, host),
-        doubts=() if doubt is None else (doubt,),
-    )
+    return StepMemory(workload).whole

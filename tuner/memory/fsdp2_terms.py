@@ -32,11 +32,10 @@ class Fsdp2Terms(Struct, frozen=True, dict=True):
         """What FSDP2 gathers and reduces at once."""
         return Units(self.given.model, self.given.engine)
 
-    @cached_property
+    @property
     def kinds(self) -> tuple[tuple[object, ...], ...]:
         """The kind of every layer."""
-        model = self.given.model
-        return tuple(activations.layer_kind(model, layer) for layer in range(model.layers))
+        return activations.layer_kinds(self.given.model)
 
     @cached_property
     def one_of_each_kind(self) -> tuple[int, ...]:

@@ -9,8 +9,7 @@ compute dtype, :math:`b_r` of the reduce dtype, :math:`b_s` of the stored dtype;
 weights and the buffer they are gathered into, and 1 on a single GPU, which gathers nothing.
 """
 
-from collections.abc import Iterable
-from functools import cached_property
+from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -176,7 +175,7 @@ def embedding_gradient_bytes(matrix: int, times: int, engine: Engine) -> int:
     return times * engine.compute_dtype.bytes * matrix
 
 
-class Units(Struct, frozen=True, dict=True):
+class Units(Struct, frozen=True):
     """The units of one model, in the order of the forward pass."""
 
     model: ModelShape
@@ -208,10 +207,10 @@ class Units(Struct, frozen=True, dict=True):
         alone = self.separate_embedding and not self.separate_head
         return self.embedding + self.head if alone else self.embedding
 
-    @cached_property
+    @property
     def layers(self) -> tuple[int, ...]:
         """Parameters of every decoder layer."""
-        return tuple(self.model.layer_parameters(layer) for layer in range(self.model.layers))
+        return self.model.parameters_by_layer
 
     def trained(self, count: int) -> int:
         """``count`` parameters outside the layers, as far as they have gradients."""
@@ -241,10 +240,19 @@ class Units(Struct, frozen=True, dict=True):
         """Parameters that are whole in a layer's backward pass where the forward pass frees nothing."""
         return sum(self.layers[: layer + 1]) + self.last
 
-    def turns(self, kinds: Iterable[object]) -> tuple[int, ...]:
-        """Layers that can need the most: of all that are alike, with their neighbours, the first and last."""
-        found: dict[tuple[object, ...], list[int]] = {}
-        all_kinds = [None, *kinds, None]
-        for layer in range(self.model.layers):
-            found.setdefault(tuple(all_kinds[layer : layer + 3]), []).append(layer)
-        return tuple(sorted({end for layers in found.values() for end in (layers[0], layers[-1])}))
+    def turns(self, kinds: tuple[object, ...]) -> tuple[int, ...]:
+        """Layers that can need the most: of all that are alike, with their neighbours, the first and last.
+
+        Args:
+            kinds: the kind of every layer.
+        """
+        return _turns(kinds)
+
+
+@lru_cache(maxsize=256)
+def _turns(kinds: tuple[object, ...]) -> tuple[int, ...]:
+    found: dict[tuple[object, ...], list[int]] = {}
+    all_kinds = (None, *kinds, None)
+    for layer in range(len(kinds)):
+        found.setdefault(all_kinds[layer : layer + 3], []).append(layer)
+    return tuple(sorted({end for layers in found.values() for end in (layers[0], layers[-1])}))

@@ -81,9 +81,9 @@ def _layer_moments(b: Fsdp1Backward, t: FsdpTerms) -> list[Moment]:
         own = (b.same.saved(layer), b.layer_reduction(layer))
         return moment("layer_reduce", workspace(), t.batch, *around, *own)
 
-    turns = b.units.turns(b.same.terms.kinds)
-    between = [layer_moment("layer_backward", layer) for layer in turns]
+    turns = b.units.turns(b.same.terms.kinds)  # the first layer, those between, the last
     found = [layer_moment("last_layer_backward", turns[-1])]
-    found += [max(between[1:-1], key=lambda each: each.bytes)] if len(between) > 2 else []
-    found += [layer_moment("first_layer_backward", 0)]
+    between = [layer_moment("layer_backward", layer) for layer in turns[1:-1]]
+    found += [max(between, key=lambda each: each.bytes)] if between else []
+    found += [layer_moment("first_layer_backward", turns[0])]
     return [*found, max((reduction(layer) for layer in turns), key=lambda each: each.bytes)]

@@ -11,7 +11,7 @@ from math import ceil
 from tuner.memory.estimate import estimate
 from tuner.workload import Workload
 
-STEPS = 12  # bisection: the limit is found to within 1/4096 of the longest sequence
+_GRID = 4096  # the limit is found to within this part of the longest sequence
 # Below this share of the maximum length a job is not worth calling "fits while short". The recipes
 # that verl documents to run, and that are over the card at full length, fit up to a third or a half.
 SHORTEST_SHARE = 1 / 8
@@ -50,21 +50,39 @@ def mean_tokens_that_fit(
 
 
 def _largest_share(workload: Workload, shortest: float, most: float, *, surely: bool) -> float | None:
-    """The largest share of the maximum length, up to ``most``, that fits."""
+    """The largest share of the maximum length, up to ``most``, that fits.
 
-    def fits(share: float) -> bool:
-        found = estimate(workload if share == 1 else _with_share(workload, share))
-        return found.fits_for_certain() if surely else found.fits()
+    Between two lengths memory is close to a straight line, which is followed; a guess that does not halve
+    what is left is followed by a bisection.
+    """
 
-    if fits(most):
+    def share(step: int) -> float:
+        return shortest + step * (most - shortest) / _GRID
+
+    def judged(step: int) -> tuple[bool, int]:
+        """Whether a length fits, and the bytes by which the worst phase is over the card."""
+        found = estimate(workload if share(step) == 1 else _with_share(workload, share(step)))
+        fits = found.fits_for_certain() if surely else found.fits()
+        return fits, (found.high_bytes if surely else found.worst.peak_bytes) - found.capacity_bytes
+
+    low, high = 0, _GRID
+    fits, over_high = judged(high)
+    if fits:
         return most
-    if not fits(shortest):
+    fits, over_low = judged(low)
+    if not fits:
         return None
-    low, high = shortest, most
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        if fits(middle):
-            low = middle
+    guesses = True
+    while high - low > 1:
+        middle = (low + high) // 2
+        if guesses and over_low < 0 < over_high:
+            guess = low + (high - low) * -over_low // (over_high - over_low)
+            middle = min(max(guess, low + 1), high - 1)
+        left = high - low
+        fits, over = judged(middle)
+        if fits:
+            low, over_low = middle, over
         else:
-            high = middle
-    return low
+            high, over_high = middle, over
+        guesses = not guesses or 2 * (high - low) <= left
+    return share(low)

@@ -54,7 +54,7 @@ def term(
         source: the deriving function.
     """
     numbers = symbols or {}
-    used = tuple((symbol, numbers[symbol]) for symbol in names(formula)) if numbers else ()
+    used = tuple([(symbol, numbers[symbol]) for symbol in names(formula)]) if numbers else ()
     return Term(
         item=item,
         name=name,
@@ -68,7 +68,7 @@ def term(
 
 def moment(name: str, *terms: Term | None) -> Moment:
     """A moment of the terms that exist and are not empty."""
-    return Moment(name=name, terms=tuple(part for part in terms if part is not None and part.bytes))
+    return Moment(name=name, terms=tuple([part for part in terms if part is not None and part.bytes]))
 
 
 def workspace() -> Term:

@@ -160,6 +160,10 @@ class States(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, model: ModelShape, engine: Engine, role: str) -> "States":
         """The states of an engine; ``role`` begins the terms' names."""
+        return _states(_Same(model), engine, role)
+
+    @classmethod
+    def _of(cls, model: ModelShape, engine: Engine, role: str) -> "States":
         return cls(
             parameters=parameters_term(model, engine, role),
             optimizer=optimizer_term(model, engine, role),
@@ -220,10 +224,6 @@ class Residents(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, workload: Workload) -> "Residents":
         """The residents of a workload."""
-        return _residents(_Same(workload))
-
-    @classmethod
-    def _of(cls, workload: Workload) -> "Residents":
         critic, reference = workload.critic, workload.reference
         connected = communicators.trainer_communicators(workload)
         separate = reference is not None and reference.separate
@@ -269,21 +269,21 @@ class Residents(Struct, frozen=True, kw_only=True):
 
 
 class _Same:
-    """A workload that is equal to itself alone.
+    """A model that is equal to itself alone.
 
-    Equal workloads may differ in what their dimensions remember of the arithmetic done with them.
+    Equal models may differ in what their dimensions remember of the arithmetic done with them.
     """
 
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
+    def __init__(self, model: ModelShape) -> None:
+        self.model = model
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.workload is other.workload
+        return isinstance(other, _Same) and self.model is other.model
 
     def __hash__(self) -> int:
-        return id(self.workload)
+        return id(self.model)
 
 
-@lru_cache(maxsize=16)  # one estimate asks for them several times
-def _residents(same: _Same) -> Residents:
-    return Residents._of(same.workload)
+@lru_cache(maxsize=256)  # proposals that leave an engine as it is leave its states as they are
+def _states(same: _Same, engine: Engine, role: str) -> States:
+    return States._of(same.model, engine, role)

@@ -7,7 +7,7 @@ communicator of its process.
 """
 
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 
 from msgspec.structs import asdict
@@ -55,9 +55,10 @@ def engine_weight_bytes(workload: Workload) -> int:
     """
     model, rollout = workload.model, workload.rollout
     experts = model.sparse_layers * model.expert_parameters
-    expert_ranks = max(rollout.tensor_parallel, rollout.expert_parallel)
-    per_gpu = Fraction(model.parameters - experts, rollout.tensor_parallel) + Fraction(experts, expert_ranks)
-    return ceil(per_gpu * rollout.weight_dtype.bytes / rollout.pipeline_parallel)
+    ranks, expert_ranks = rollout.tensor_parallel, max(rollout.tensor_parallel, rollout.expert_parallel)
+    over_both = (model.parameters - experts) * expert_ranks + experts * ranks  # a common denominator
+    divisor = ranks * expert_ranks * rollout.pipeline_parallel
+    return -(-int(over_both) * rollout.weight_dtype.bytes // divisor)
 
 
 def engine_activation_bytes(workload: Workload) -> int:
@@ -138,6 +139,12 @@ def trainer_at_start(workload: Workload) -> tuple[Term, ...]:
     return Residents.of(workload).at_start if workload.rollout.colocated else ()
 
 
+@lru_cache(maxsize=256)
+def _as_written(number: float) -> Fraction:
+    """A number as a configuration spells it: 0.1 is a tenth."""
+    return Fraction(str(number))
+
+
 class CacheShare:
     """The KV cache by the meaning of the engine's fraction, and what the engine takes with it.
 
@@ -173,7 +180,8 @@ class CacheShare:
 
     def share_of(self, size: int) -> int:
         """The engine's fraction of a size, rounded up."""
-        return ceil(Fraction(str(self.rollout.memory_fraction)) * size)
+        fraction = _as_written(self.rollout.memory_fraction)
+        return -(-fraction.numerator * int(size) // fraction.denominator)
 
     @cached_property
     def cache(self) -> int:

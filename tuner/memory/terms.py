@@ -70,7 +70,13 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def bytes(self) -> int:
         """Everything resident at this instant."""
-        return sum(term.bytes for term in self.terms)
+        return sum([term.bytes for term in self.terms])
+
+    def beside(self, resident: "Moment") -> "Moment":
+        """The same instant with what is resident throughout, which comes first."""
+        both = Moment(name=self.name, terms=(*resident.terms, *self.terms))
+        vars(both)["bytes"] = resident.bytes + self.bytes  # both are known, and advice asks for little else
+        return both
 
     @cached_property
     def interval(self) -> tuple[int, int]:

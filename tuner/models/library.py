@@ -1,6 +1,5 @@
 """Finding a model: a local ``config.json``, else a bundled profile. Never the network."""
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -103,6 +102,8 @@ def _read_config_json(file: Path) -> FoundConfig:
 
 
 def _load_json(file: Path) -> dict[str, Any]:
+    import json
+
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

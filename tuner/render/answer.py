@@ -1,12 +1,16 @@
 """What one run of the pipeline found out. Every output format is a rendering of an :class:`Answer`."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from tuner.advise import Advice
-from tuner.advise.allocation import Explanation
 from tuner.inputs.settings import Settings
 from tuner.memory.limits import Fitting
 from tuner.trainers.verl.load import UnknownKey
+
+if TYPE_CHECKING:
+    from tuner.advise.allocation import Explanation
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -25,4 +29,4 @@ class Answer(Struct, frozen=True, kw_only=True):
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
     fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits
     advice: Advice
-    allocation: Explanation | None = None  # of a failed allocation that was asked about
+    allocation: "Explanation | None" = None  # of a failed allocation that was asked about

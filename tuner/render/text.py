@@ -4,10 +4,8 @@ from tuner.advise import Advice, Verdict
 from tuner.hardware import MeasuredGpu
 from tuner.memory import Estimate
 from tuner.memory.rollout import FRACTION_MEANS
-from tuner.render.allocation import allocation_text
 from tuner.render.answer import Answer
 from tuner.render.bars import PARTS, chart
-from tuner.render.explain import explanation
 from tuner.render.fitting import unset
 from tuner.render.numbers import gib, interval, parameters, percent, tokens
 from tuner.render.recommendations import combination, place, recommendations
@@ -24,17 +22,31 @@ def advice_text(answer: Answer, terminal: Terminal, *, explain: bool = False) ->
     """The whole answer. ``explain`` adds the sum of every phase, written out."""
     advice = answer.advice
     sections = [
-        allocation_text(answer.allocation, terminal) if answer.allocation is not None else "",
+        _failed_allocation(answer, terminal),
         verdict(advice, terminal),
         _premises(answer, terminal),
         _title("GPU memory by phase, per GPU", terminal) + "\n" + chart(advice.estimate, terminal),
         _aside(advice, terminal),
-        explanation(advice.workload, advice.estimate, terminal) if explain else "",
+        _sums(advice, terminal) if explain else "",
         _unknown(answer, terminal),
         recommendations(advice, terminal),
         combination(advice, terminal),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _failed_allocation(answer: Answer, terminal: Terminal) -> str:
+    if answer.allocation is None:
+        return ""
+    from tuner.render.allocation import allocation_text  # few runs ask for it, and it has much behind it
+
+    return allocation_text(answer.allocation, terminal)
+
+
+def _sums(advice: Advice, terminal: Terminal) -> str:
+    from tuner.render.explain import explanation  # the same
+
+    return explanation(advice.workload, advice.estimate, terminal)
 
 
 def verdict(advice: Advice, terminal: Terminal) -> str:

@@ -20,11 +20,12 @@ class Figures:
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
+        self.memory = memory.StepMemory(workload)
 
-    @cached_property
+    @property
     def estimate(self) -> Estimate:
         """Memory per phase."""
-        return memory.estimate(self._workload)
+        return self.memory.whole
 
     @cached_property
     def rollout(self) -> RolloutMemory:
@@ -92,7 +93,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     def eases(self, workload: Workload, *phases: Phase) -> bool:
         """Whether a proposal brings all of these phases under the limit."""
-        proposed = (figures(workload).estimate.phase(phase) for phase in phases)
+        proposed = (figures(workload).memory.phase(phase) for phase in phases)
         return all(found is None or found.peak_bytes <= self.limit_bytes for found in proposed)
 
     def severity(self, phase: Phase) -> Severity:
@@ -109,15 +110,15 @@ class Case(Struct, frozen=True, kw_only=True):
 
         Every phase is within the limit or no higher than it was, and the job can start if it could.
         """
-        proposed = figures(workload).estimate
+        proposed = figures(workload).memory
         return len(proposed.problems) <= len(self.estimate.problems) and all(
             found.peak_bytes <= max(self.limit_bytes, self.peak_bytes(found.phase))
-            for found in proposed.phases
+            for found in proposed.phases()
         )
 
     def lowers(self, workload: Workload, phase: Phase) -> bool:
         """Whether a proposal brings the peak of a phase down."""
-        proposed = figures(workload).estimate.phase(phase)
+        proposed = figures(workload).memory.phase(phase)
         return proposed is not None and proposed.peak_bytes < self.peak_bytes(phase)
 
     def largest(
@@ -137,14 +138,16 @@ class Case(Struct, frozen=True, kw_only=True):
         """
         accept = accept or self.affords
         ordered = sorted(set(values))
-        low, high = 0, len(ordered)
+        if not ordered or not accept(propose(ordered[0])):  # half of all questions end here
+            return None
+        low, high = 1, len(ordered)
         while low < high:
             middle = (low + high) // 2
             if accept(propose(ordered[middle])):
                 low = middle + 1
             else:
                 high = middle
-        return ordered[low - 1] if low else None
+        return ordered[low - 1]
 
     # -- time ----------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.dtypes import DType
+from tuner.hardware import Cluster
+from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import ring_bytes_per_s
 from tuner.timing.layer import average_layer, cached_keys, visible_keys
@@ -15,9 +17,25 @@ from tuner.timing.rates import (
     product_flop_per_s,
 )
 from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
-from tuner.workload import Workload
+from tuner.workload import Batch, Rollout, Workload
 
 _REDUCTIONS_PER_LAYER = 2
+
+
+class RolloutInput(Struct, frozen=True, kw_only=True):
+    """What the time of a rollout depends on; proposals that change none of it take as long."""
+
+    model: ModelShape
+    cluster: Cluster
+    batch: Batch
+    rollout: Rollout
+
+    @classmethod
+    def of(cls, workload: Workload) -> "RolloutInput":
+        """The rollout of a job."""
+        return cls(
+            model=workload.model, cluster=workload.cluster, batch=workload.batch, rollout=workload.rollout
+        )
 
 
 class Generation(Struct, frozen=True, kw_only=True):
@@ -29,7 +47,7 @@ class Generation(Struct, frozen=True, kw_only=True):
     drain_steps: float  # steps in which the running sequences fall from ``concurrent`` to none
 
 
-def generation(workload: Workload, *, concurrent_sequences: int) -> Generation:
+def generation(given: RolloutInput, *, concurrent_sequences: int) -> Generation:
     """Steps and running sequences of one replica.
 
     Sequences that run at once are limited by the KV cache, by the engine's own limit, and by one
@@ -38,7 +56,7 @@ def generation(workload: Workload, *, concurrent_sequences: int) -> Generation:
     steps at half occupancy, the rest of the ``sequences x r`` tokens come from full batches: R
     steps when all sequences run at once.
     """
-    batch, rollout = workload.batch, workload.rollout
+    batch, rollout = given.batch, given.rollout
     sequences = ceil(batch.sequences / rollout.replicas)
     scheduled = min(rollout.max_sequences, rollout.max_batched_tokens) * rollout.data_parallel
     concurrent = max(1, min(concurrent_sequences, scheduled, sequences))
@@ -52,13 +70,13 @@ def generation(workload: Workload, *, concurrent_sequences: int) -> Generation:
     )
 
 
-def weight_read_bytes(workload: Workload, tokens: float) -> float:
+def weight_read_bytes(given: RolloutInput, tokens: float) -> float:
     """Weights that one GPU reads in an engine step of ``tokens`` tokens.
 
     All of them under tensor parallelism's share; of the routed experts only those that some token
     goes to, ``1 - (1 - k / E)^T`` of them when each token picks k of E at random.
     """
-    model, rollout = workload.model, workload.rollout
+    model, rollout = given.model, given.rollout
     moe = model.moe
     experts = model.sparse_layers * model.expert_parameters
     dense = model.active_parameters - (
@@ -71,12 +89,12 @@ def weight_read_bytes(workload: Workload, tokens: float) -> float:
     return read * rollout.weight_dtype.bytes
 
 
-def cache_read_bytes(workload: Workload, running: float) -> float:
+def cache_read_bytes(given: RolloutInput, running: float) -> float:
     """KV cache that one GPU reads in a step: the tokens so far of all running sequences.
 
     Heads are divided by tensor parallelism as far as there are any; a latent cache is not.
     """
-    model, rollout, batch = workload.model, workload.rollout, workload.batch
+    model, rollout, batch = given.model, given.rollout, given.batch
     context = mean_prompt_tokens(batch) + mean_response_tokens(batch) / 2
     visible = cached_keys(average_layer(model), context)
     split = 1 if model.latent is not None else min(rollout.tensor_parallel, model.kv_heads)
@@ -84,9 +102,9 @@ def cache_read_bytes(workload: Workload, running: float) -> float:
     return running * visible * values * rollout.kv_dtype.bytes
 
 
-def arithmetic_seconds(workload: Workload, tokens: float, keys: float) -> float:
+def arithmetic_seconds(given: RolloutInput, tokens: float, keys: float) -> float:
     """Products and attention of ``tokens`` tokens on one GPU of a replica; ``keys`` visible to each."""
-    model, rollout, gpu = workload.model, workload.rollout, workload.cluster.gpu
+    model, rollout, gpu = given.model, given.rollout, given.cluster.gpu
     head = model.vocab * model.hidden  # computed for sampled tokens only, counted with decoding
     body = model.active_parameters - head
     width = average_layer(model).attention_width * model.layers
@@ -95,77 +113,77 @@ def arithmetic_seconds(workload: Workload, tokens: float, keys: float) -> float:
     return (products + attention) / rollout.tensor_parallel
 
 
-def sampling_seconds(workload: Workload, running: float) -> float:
+def sampling_seconds(given: RolloutInput, running: float) -> float:
     """Logits of the running sequences and the choice among them; every GPU of a replica chooses."""
-    model, rollout, gpu = workload.model, workload.rollout, workload.cluster.gpu
+    model, rollout, gpu = given.model, given.rollout, given.cluster.gpu
     products = 2 * running * model.hidden * model.vocab / rollout.tensor_parallel
     traffic = running * model.vocab * assume.SAMPLER_BYTES
     return products / product_flop_per_s(gpu, DType.BFLOAT16) + traffic / copy_bytes_per_s(gpu)
 
 
-def reduction_seconds(workload: Workload, tokens: float) -> float:
+def reduction_seconds(given: RolloutInput, tokens: float) -> float:
     """All-reduces of tensor parallelism in one step: two per layer of ``tokens x hidden``."""
-    ranks = workload.rollout.tensor_parallel
+    ranks = given.rollout.tensor_parallel
     if ranks < 2:
         return 0.0
-    moved = 2 * tokens * workload.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
-    once = moved / ring_bytes_per_s(workload.cluster, ranks) + assume.ENGINE_ALL_REDUCE_S
-    return workload.model.layers * _REDUCTIONS_PER_LAYER * once
+    moved = 2 * tokens * given.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
+    once = moved / ring_bytes_per_s(given.cluster, ranks) + assume.ENGINE_ALL_REDUCE_S
+    return given.model.layers * _REDUCTIONS_PER_LAYER * once
 
 
-def launch_seconds(workload: Workload, sequences: float) -> float:
+def launch_seconds(given: RolloutInput, sequences: float) -> float:
     """Seconds in which the kernels of one step are launched.
 
     A CUDA graph replays them if one was captured for so many sequences; a list of sizes that ends
     earlier leaves full steps to the host. The engine's own list counts as large enough.
     """
-    rollout = workload.rollout
+    rollout = given.rollout
     sizes = rollout.capture_sizes
     covered = sizes is None or sequences <= max(sizes, default=0)
     each = assume.GRAPH_LAUNCH_S if rollout.cuda_graphs and covered else assume.HOST_LAUNCH_S
-    return workload.model.layers * assume.ENGINE_LAYER_KERNELS * each
+    return given.model.layers * assume.ENGINE_LAYER_KERNELS * each
 
 
-def decode_step_parts(workload: Workload, sequences: float) -> dict[str, float]:
+def decode_step_parts(given: RolloutInput, sequences: float) -> dict[str, float]:
     """Seconds by cause of one decoding step with this many running sequences in the replica.
 
     ``max(weights + KV cache over bandwidth, arithmetic)`` plus sampling and reductions, no less
     than launching its kernels takes, plus the engine's own time. Attention has no arithmetic of
     its own here: reading the cache takes longer.
     """
-    rollout, gpu = workload.rollout, workload.cluster.gpu
+    rollout, gpu = given.rollout, given.cluster.gpu
     running = sequences / (rollout.data_parallel * rollout.pipeline_parallel)
-    read = weight_read_bytes(workload, sequences) + cache_read_bytes(workload, running)
+    read = weight_read_bytes(given, sequences) + cache_read_bytes(given, running)
     reading = read / decode_bytes_per_s(gpu)
-    model = max(reading, arithmetic_seconds(workload, running, 0.0)) + sampling_seconds(workload, running)
-    reductions = reduction_seconds(workload, running)
+    model = max(reading, arithmetic_seconds(given, running, 0.0)) + sampling_seconds(given, running)
+    reductions = reduction_seconds(given, running)
     return {
         "decode": model,
         "communication": reductions,
-        "launch": max(0.0, launch_seconds(workload, running) - model - reductions),
+        "launch": max(0.0, launch_seconds(given, running) - model - reductions),
         "engine": assume.ENGINE_STEP_S + running * assume.ENGINE_SEQUENCE_S,
     }
 
 
-def decode_parts(workload: Workload, done: Generation) -> dict[str, float]:
+def decode_parts(given: RolloutInput, done: Generation) -> dict[str, float]:
     """Seconds by cause of all decoding steps of one replica: full batches, then the drain."""
     total = dict.fromkeys(("decode", "communication", "launch", "engine"), 0.0)
     drain = [(share, done.drain_steps / len(assume.DRAIN_POINTS)) for share in assume.DRAIN_POINTS]
     for share, steps in [(1.0, done.full_steps), *drain]:
-        for name, seconds in decode_step_parts(workload, share * done.concurrent).items():
+        for name, seconds in decode_step_parts(given, share * done.concurrent).items():
             total[name] += steps * seconds
     return total
 
 
-def prefill_chunk_tokens(workload: Workload, prompt: float, tokens: float) -> float:
+def prefill_chunk_tokens(given: RolloutInput, prompt: float, tokens: float) -> float:
     """Prompt tokens of one engine step: the limit, or as many whole prompts as fit when not chunked."""
-    limit = float(max(1, workload.rollout.max_batched_tokens))
-    if not workload.rollout.chunked_prefill:
+    limit = float(max(1, given.rollout.max_batched_tokens))
+    if not given.rollout.chunked_prefill:
         limit = max(1, limit // prompt) * prompt
     return min(limit, tokens)
 
 
-def prefill_parts(workload: Workload, done: Generation) -> dict[str, float]:
+def prefill_parts(given: RolloutInput, done: Generation) -> dict[str, float]:
     """Seconds by cause of computing the prompts of one replica, a chunk of tokens per engine step.
 
     With prefix caching the responses to one prompt share it. A step of its own takes
@@ -173,26 +191,26 @@ def prefill_parts(workload: Workload, done: Generation) -> dict[str, float]:
     chunked prefill the prompts after the first full batch ride on decoding steps, which read the
     weights anyway.
     """
-    batch, rollout, gpu = workload.batch, workload.rollout, workload.cluster.gpu
+    batch, rollout, gpu = given.batch, given.rollout, given.cluster.gpu
     shared = batch.responses_per_prompt if rollout.prefix_caching else 1
     prompt = max(1.0, mean_prompt_tokens(batch))
     tokens = max(prompt, done.sequences / shared / rollout.data_parallel * prompt)
-    chunk = prefill_chunk_tokens(workload, prompt, tokens)
+    chunk = prefill_chunk_tokens(given, prompt, tokens)
     chunks = tokens / chunk
     alone = done.concurrent / done.sequences if rollout.chunked_prefill else 1.0
-    read = weight_read_bytes(workload, chunk) / decode_bytes_per_s(gpu)
-    arithmetic = arithmetic_seconds(workload, chunk, visible_keys(average_layer(workload.model), prompt))
+    read = weight_read_bytes(given, chunk) / decode_bytes_per_s(gpu)
+    arithmetic = arithmetic_seconds(given, chunk, visible_keys(average_layer(given.model), prompt))
     return {
         "prefill": chunks * (arithmetic + alone * max(0.0, read - arithmetic)),
-        "communication": chunks * reduction_seconds(workload, chunk),
+        "communication": chunks * reduction_seconds(given, chunk),
         "engine": chunks * alone * assume.ENGINE_STEP_S,
     }
 
 
-def rollout_parts(workload: Workload, *, concurrent_sequences: int) -> dict[str, float]:
+def rollout_parts(given: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
     """Seconds by cause of the whole rollout; replicas run side by side."""
-    done = generation(workload, concurrent_sequences=concurrent_sequences)
-    parts = decode_parts(workload, done)
-    for name, seconds in prefill_parts(workload, done).items():
+    done = generation(given, concurrent_sequences=concurrent_sequences)
+    parts = decode_parts(given, done)
+    for name, seconds in prefill_parts(given, done).items():
         parts[name] = parts.get(name, 0.0) + seconds
     return parts

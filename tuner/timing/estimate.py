@@ -1,13 +1,13 @@
 """Seconds per phase of one step."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil
 
 from msgspec import Struct
 
 from tuner.timing import fsdp, megatron
-from tuner.timing.decode import rollout_parts
+from tuner.timing.decode import RolloutInput, rollout_parts
 from tuner.timing.job import Job, Parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
 from tuner.timing.weight_sync import sync_parts
@@ -50,39 +50,41 @@ def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
         workload: the job.
         concurrent_sequences: sequences that the KV cache of one rollout replica holds at once.
     """
-    phases = _phases(workload, concurrent_sequences)
-    return StepTime(phases=tuple(_phase_time(phase, parts) for phase, parts in phases))
+    return StepTime(phases=tuple(_phases(workload, concurrent_sequences)))
+
+
+def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime]:
+    actor, reference, critic = workload.actor, workload.reference, workload.critic
+    job = partial(Job, model=workload.model, cluster=workload.cluster, batch=workload.batch)
+    of_actor = partial(job, engine=actor.engine, head=actor.head)
+    yield _rollout_time(RolloutInput.of(workload), concurrent_sequences)
+    if actor.log_prob is not None:
+        yield _pass_time(Phase.OLD_LOG_PROB, of_actor(one_pass=actor.log_prob, trains=False))
+    if reference is not None:
+        of_reference = job(
+            engine=reference.engine, head=reference.head, one_pass=reference.log_prob, trains=False
+        )
+        yield _pass_time(Phase.REF_LOG_PROB, of_reference)
+    if critic is not None:
+        value = partial(job, model=critic.model, engine=critic.engine, head=_VALUE_HEAD)
+        yield _pass_time(Phase.VALUES, value(one_pass=critic.values, trains=False))
+        yield _pass_time(Phase.UPDATE_CRITIC, value(one_pass=critic.update, trains=True))
+    yield _pass_time(Phase.UPDATE_ACTOR, of_actor(one_pass=actor.update, trains=True))
+    yield _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
+
+
+@lru_cache(maxsize=1024)
+def _rollout_time(given: RolloutInput, concurrent_sequences: int) -> PhaseTime:
+    return _phase_time(Phase.ROLLOUT, rollout_parts(given, concurrent_sequences=concurrent_sequences))
+
+
+@lru_cache(maxsize=4096)  # a proposal leaves most passes as they are
+def _pass_time(phase: Phase, job: Job) -> PhaseTime:
+    return _phase_time(phase, _update(job) if job.trains else _forward(job))
 
 
 def _phase_time(phase: Phase, parts: Parts) -> PhaseTime:
     return PhaseTime(phase=phase, seconds=sum(parts.values()), parts=tuple(parts.items()))
-
-
-def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[tuple[Phase, Parts]]:
-    actor, reference, critic = workload.actor, workload.reference, workload.critic
-    job = partial(Job, model=workload.model, cluster=workload.cluster, batch=workload.batch)
-    yield Phase.ROLLOUT, rollout_parts(workload, concurrent_sequences=concurrent_sequences)
-    if actor.log_prob is not None:
-        yield (
-            Phase.OLD_LOG_PROB,
-            _forward(job(engine=actor.engine, head=actor.head, one_pass=actor.log_prob, trains=False)),
-        )
-    if reference is not None:
-        yield (
-            Phase.REF_LOG_PROB,
-            _forward(
-                job(engine=reference.engine, head=reference.head, one_pass=reference.log_prob, trains=False)
-            ),
-        )
-    if critic is not None:
-        value = partial(job, model=critic.model, engine=critic.engine, head=_VALUE_HEAD)
-        yield Phase.VALUES, _forward(value(one_pass=critic.values, trains=False))
-        yield Phase.UPDATE_CRITIC, _update(value(one_pass=critic.update, trains=True))
-    yield (
-        Phase.UPDATE_ACTOR,
-        _update(job(engine=actor.engine, head=actor.head, one_pass=actor.update, trains=True)),
-    )
-    yield Phase.UPDATE_WEIGHTS, sync_parts(workload)
 
 
 def _pass_parts(job: Job) -> dict[str, float]:

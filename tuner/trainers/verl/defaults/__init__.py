@@ -4,12 +4,12 @@ Each ``<release>-<config>.json`` is written by ``python -m tuner.trainers.verl.d
 and says which wheel and which files of it it was made from.
 """
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
@@ -33,14 +33,6 @@ class Defaults(Struct, frozen=True, kw_only=True):
 @cache
 def read_defaults(version: str, config: str) -> Defaults:
     """The defaults of a bundled release; ``config`` is one of :data:`CONFIGS`."""
-    data = json.loads((Path(__file__).parent / f"{version}-{config}.json").read_text("utf-8"))
-    return Defaults(
-        version=data["version"],
-        config=data["config"],
-        tree=data["tree"],
-        groups=data["groups"],
-        fields={target: tuple(names) for target, names in data["fields"].items()},
-        wheel=data["wheel"],
-        wheel_sha256=data["wheel_sha256"],
-        files=tuple(data["files"]),
+    return msgspec.json.decode(
+        (Path(__file__).parent / f"{version}-{config}.json").read_bytes(), type=Defaults
     )

@@ -1,0 +1,87 @@
+"""The program: its commands, and the exit code and message of every outcome."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tuner import __version__
+from tuner.cli import accuracy, advise, check, estimate_memory, rule, schema, validate
+from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
+from tuner.errors import TunerError
+from tuner.render.terminal import plain
+
+
+def application(asked: str | None = None) -> typer.Typer:
+    """The program.
+
+    Args:
+        asked: the first word of the command line. Where it names a command, the others are left out: to
+            build one takes a millisecond.
+    """
+    program = typer.Typer(
+        name="tuner",
+        help="Advice for reinforcement-learning post-training: does it fit, where is it tight, what to "
+        "change.",
+        epilog="Exit codes: 0 nothing found, 1 findings, 2 usage or bad input, 3 a bug of tuner.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    program.callback()(_root)
+    for module in (advise, check, validate, estimate_memory, accuracy, rule, schema):
+        module.register(program)
+    named = [command for command in program.registered_commands if command.name == asked]
+    program.registered_commands = named or program.registered_commands
+    return program
+
+
+def run() -> int:
+    """Do what the command line asks for.
+
+    Returns:
+        The exit code; what went wrong has been said.
+    """
+    try:
+        application(sys.argv[1] if len(sys.argv) > 1 else None)()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except TunerError as error:
+        _complain(f"error: {plain(error)}")
+        return BAD_INPUT
+    except Exception as error:
+        if "--verbose" in sys.argv:
+            import traceback
+
+            traceback.print_exc()
+        _complain(
+            f"internal error: {type(error).__name__}: {plain(error)}; please report this bug with the "
+            "command line and its input (--verbose shows the traceback)"
+        )
+        return INTERNAL_ERROR
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        python = ".".join(str(part) for part in sys.version_info[:3])
+        typer.echo(f"tuner {__version__} (Python {python})")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+def _complain(message: str) -> None:
+    typer.echo(message, err=True)
+
+
+app = application()
+"""All commands, for whoever documents them."""
