@@ -147,7 +147,7 @@ def test_long_values_are_cut() -> None:
     assert len(str(caught.value)) < 200
 
 
-NAMES = ("a", "b", "c")
+NAMES = ("a", "b", "c", "0")
 KEYS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(".".join)
 LEAVES = st.one_of(
     st.integers(0, 9),
@@ -177,6 +177,11 @@ def reading(found: Settings, key: str) -> object:
 @example(tree={"a": "${b}", "b": {}}, known=["a.c"], changes=[("b.c", 2)])
 @example(tree={"a": "${b}", "b": "${c}", "c": {"a": 1}}, known=["a.a"], changes=[("b", {"a": 2})])
 @example(tree={"a": {"a": "${oc.select:a.b,7}"}}, known=["a.a"], changes=[("a.b", {})])
+@example(tree={"a": "${oc.select:b.c,7}", "b": 1}, known=["a"], changes=[("b", {"c": 2})])
+@example(tree={"a": "${b}", "b": {"c": {}}, "c": 1}, known=["a.c"], changes=[("a", "${c}")])
+@example(tree={"a": {"b": {"c": 1}}}, known=["a.b.c"], changes=[("a.b", 2)])
+@example(tree={"a": "${b}"}, known=["a.c"], changes=[("c", 1)])
+@example(tree={"a": [1, 2], "b": "${a.0}"}, known=["a.0", "b"], changes=[("a.b", 5)])
 @given(tree=SECTIONS, known=st.lists(KEYS, max_size=12), changes=st.lists(st.tuples(KEYS, TREES), max_size=3))
 def test_a_changed_value_reads_as_in_settings_made_anew(
     tree: Tree, known: list[str], changes: list[tuple[str, Any]]
@@ -191,3 +196,56 @@ def test_a_changed_value_reads_as_in_settings_made_anew(
         assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]
         now.with_value(key, 1)  # leaves these as they are
         assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]
+
+
+def got(found: Settings, key: str) -> object:
+    """The value of a key, as a part that is made of it alone."""
+    return found.part(key, (), lambda: (found.get(key), key in found))
+
+
+@example(tree={"a": {"b": "${c}"}, "c": 1}, known=["a"], changes=[("c", 2)])
+@example(tree={"a": {"b": "${oc.env:C}", "c": "${b}"}, "b": 1}, known=["a"], changes=[("b", 2)])
+@example(tree={"a": {"b": "${oc.env:C}"}}, known=["a"], changes=[("a.c", 2)])
+@given(tree=SECTIONS, known=st.lists(KEYS, max_size=12), changes=st.lists(st.tuples(KEYS, TREES), max_size=3))
+def test_a_part_is_what_it_would_be_in_settings_made_anew(
+    tree: Tree, known: list[str], changes: list[tuple[str, Any]]
+) -> None:
+    origin = Origin(layer=Layer.DEFAULT)
+    now = Settings(tree=tree, defaults={}, origins={}, default_origin=origin)
+    for key, value in changes:
+        now.part("all", (), lambda now=now: [got(now, looked_at) for looked_at in known])
+        now = now.with_value(key, value)
+        fresh = Settings(tree=now.tree, defaults={}, origins={}, default_origin=origin)
+        expected = [(fresh.get(each), each in fresh) for each in known]
+        assert now.part("all", (), lambda now=now: [got(now, each) for each in known]) == expected
+
+
+def test_a_part_is_made_again_where_something_changed_that_it_looked_at() -> None:
+    tree = {"a": "${b.c}", "b": {"c": 1, "d": 2}, "e": 3}
+    now = Settings(tree=tree, defaults={}, origins={}, default_origin=Origin(layer=Layer.DEFAULT))
+    made: list[int] = []
+
+    def total(found: Settings, extra: int) -> int:
+        def add() -> int:
+            made.append(found.integer("a", default=0) + found.integer("absent", default=0) + extra)
+            return made[-1]
+
+        return found.part("total", (extra,), lambda: found.part("inner", (extra,), add))
+
+    assert [total(now, 10), total(now, 10), total(now.with_value("b.d", 4).with_value("e", 5), 10)] == [
+        11
+    ] * 3
+    assert made == [11]
+    assert [total(now.with_value("b.c", 6), 10), total(now.with_value("absent", 7), 10)] == [16, 18]
+    assert [total(now, 20), total(now, 10)] == [21, 11]
+    assert made == [11, 16, 18, 21, 11]
+
+
+def test_a_part_that_cannot_be_made_is_tried_again() -> None:
+    tree = {"a": "word"}
+    now = Settings(tree=tree, defaults={}, origins={}, default_origin=Origin(layer=Layer.DEFAULT))
+    for _ in range(2):
+        with pytest.raises(InputError):
+            now.part("a", (), lambda: now.integer("a"))
+    better = now.with_value("a", 1)
+    assert better.part("a", (), lambda: better.integer("a")) == 1

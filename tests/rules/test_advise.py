@@ -1,6 +1,7 @@
 """Pricing, ranking, conflicts and the combination."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ def advice_of(workload: Workload, findings: list[Finding] | None = None, **optio
     return advise(
         workload,
         findings=given,
-        write_overrides=options.get("write_overrides", paths),  # type: ignore[arg-type]
+        write_overrides=options.get("write_overrides", partial(paths, workload)),  # type: ignore[arg-type]
         headroom=HEADROOM,
         ignored=options.get("ignored", ()),  # type: ignore[arg-type]
     )
@@ -133,7 +134,7 @@ class TestDropping:
         assert advice_of(workload, [given]).recommendations == ()
 
     def test_what_cannot_be_written(self) -> None:
-        def mute(_before: Workload, _after: Workload) -> tuple[str, ...]:
+        def mute(_proposal: Workload) -> tuple[str, ...]:
             raise ValueError("no key")
 
         workload = grpo_7b()
@@ -262,8 +263,8 @@ class TestCombination:
     def test_checks_every_step_when_the_whole_cannot_be_written(self) -> None:
         """A trainer that cannot set both switches at once still gets one of them."""
 
-        def either(before: Workload, after: Workload) -> tuple[str, ...]:
-            written = paths(before, after)
+        def either(proposal: Workload) -> tuple[str, ...]:
+            written = paths(workload, proposal)
             if len(written) > 1:
                 raise ValueError("one at a time")
             return written
@@ -364,9 +365,7 @@ def test_overrides_of_the_combination_settle_a_real_configuration() -> None:
     result = advise(
         it.workload,
         findings=check_findings(it) + rule_findings(it),
-        write_overrides=lambda before, after: verl.write_overrides(
-            before, after, it.settings, version=it.version
-        ),
+        write_overrides=verl.Writer(it.workload, it.settings, version=it.version).overrides,
         headroom=HEADROOM,
     )
     assert result.combination is not None

@@ -28,7 +28,7 @@ def advice(case: Case, findings: list[Finding]) -> Advice:
     return advise(case.workload, findings=findings, write_overrides=_any, headroom=HEADROOM)
 
 
-def _any(_before: Workload, _after: Workload) -> tuple[str, ...]:
+def _any(_proposal: Workload) -> tuple[str, ...]:
     return ("changed",)
 
 

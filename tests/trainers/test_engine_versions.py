@@ -114,7 +114,7 @@ def test_overrides_are_read_with_the_same_engine() -> None:
     before = workload_of("0.7.3")
     after = before.with_rollout(memory_fraction=0.4)
     settings = settings_of((*DYNAMIC, ALONE), "0.4.1")
-    assert verl.write_overrides(before, after, settings, version="0.4.1") == (
+    assert verl.Writer(before, settings, version="0.4.1").overrides(after) == (
         f"{ROLLOUT}.gpu_memory_utilization=0.4",
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
-from tuner.trainers.verl import cluster_size, read, write_overrides
+from tuner.trainers.verl import Writer, cluster_size, read
 from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.load import Loaded, load
 from tuner.workload import Backend, RolloutEngine, Workload
@@ -62,5 +62,5 @@ def test_a_change_of_a_real_launch_is_read_back(loaded: list[Loaded]) -> None:
     for launch in loaded[::25]:
         before = _read(launch)
         after = before.with_rollout(memory_fraction=0.61).with_batch(mini_batch_prompts=24)
-        written = write_overrides(before, after, launch.settings, version=launch.version)
+        written = Writer(before, launch.settings, version=launch.version).overrides(after)
         assert len(written) == 2, written

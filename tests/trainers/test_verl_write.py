@@ -1,6 +1,7 @@
 """Overrides that a release reads as the change they were written for."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,8 @@ from tests.trainers.launches import (
     settings_of,
     workload_of,
 )
-from tuner.trainers.verl import NotExpressible, write_overrides
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl import NotExpressible, Writer, read, write
 from tuner.trainers.verl.agreement import settled
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
@@ -32,7 +34,7 @@ from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
 def written(overrides: Sequence[str], version: str, after: Workload) -> tuple[str, ...]:
     before = workload_of(overrides, version)
-    return write_overrides(before, after, settings_of(overrides, version), version=version)
+    return Writer(before, settings_of(overrides, version), version=version).overrides(after)
 
 
 def change(overrides: Sequence[str], version: str, name: str) -> tuple[str, ...]:
@@ -50,7 +52,7 @@ def check_round_trip(launch: Sequence[str], version: str, names: Sequence[str]) 
         after = CHANGES[name](after)
     original = settings_of(launch, version)
     try:
-        overrides = write_overrides(before, after, original, version=version)
+        overrides = Writer(before, original, version=version).overrides(after)
     except NotExpressible:
         return False
     read = workload_of((*launch, *overrides), version)
@@ -79,6 +81,64 @@ def test_every_change_alone(launch: str, version: str) -> None:
 @settings(max_examples=100, deadline=None)
 def test_changes_together(launch: str, version: str, names: list[str]) -> None:
     check_round_trip(ALL[launch], version, names)
+
+
+def outcome(writer: Writer, after: Workload) -> tuple[str, ...] | str:
+    """The overrides, or why there are none."""
+    try:
+        return writer.overrides(after)
+    except NotExpressible as error:
+        return str(error)
+
+
+@given(
+    launch=st.sampled_from(sorted(ALL)),
+    version=st.sampled_from(VERSIONS),
+    proposals=st.lists(
+        st.lists(st.sampled_from(sorted(CHANGES)), min_size=1, max_size=4, unique=True),
+        min_size=2,
+        max_size=5,
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_what_was_written_before_makes_no_difference(
+    launch: str, version: str, proposals: list[list[str]]
+) -> None:
+    before = workload_of(ALL[launch], version)
+    writer = Writer(before, settings_of(ALL[launch], version), version=version)
+    for names in proposals:
+        after = before
+        for name in names:
+            after = CHANGES[name](after)
+        anew = Writer(before, settings_of(ALL[launch], version), version=version)
+        assert outcome(writer, after) == outcome(anew, after), names
+
+
+def test_overrides_that_begin_alike_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = []
+
+    def counted(found: Settings, **given: Any) -> Workload:
+        readings.append(found)
+        return read(found, **given)
+
+    monkeypatch.setattr(write, "read", counted)
+    before = workload_of(DYNAMIC, "0.9.1")
+    writer = Writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
+    first = CHANGES["all budgets"](before)
+    assert len(writer.overrides(first)) == len(readings) == 1
+    assert len(writer.overrides(CHANGES["fraction"](first))) == len(readings) == 2
+    assert len(writer.overrides(CHANGES["eager entropy"](first))) == 2
+    assert len(readings) == 3
+    assert writer.overrides(before) == ()
+    assert len(readings) == 3
+
+
+def test_another_value_of_the_same_key_is_read_on_its_own() -> None:
+    before = workload_of(DYNAMIC, "0.9.1")
+    writer = Writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
+    for fraction in (0.3, 0.7, 0.3):
+        proposal = before.with_rollout(memory_fraction=fraction)
+        assert writer.overrides(proposal) == (f"{ROLLOUT}.gpu_memory_utilization={fraction}",)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -47,7 +47,7 @@ def advise(
     Args:
         workload: the original.
         findings: of ``rules.run`` and of the trainer's checks, about this workload.
-        write_overrides: turns (original, proposal) into the trainer's overrides; raises ValueError
+        write_overrides: turns a proposal into the trainer's overrides of the original; raises ValueError
             where they cannot express the difference.
         headroom: share of the card that proposals leave free.
         ignored: names of rules that must not be asked again while combining.

@@ -11,8 +11,8 @@ from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import StepTime
 from tuner.workload import Phase, Workload
 
-OverrideWriter = Callable[[Workload, Workload], tuple[str, ...]]
-"""Turns (original, proposal) into the trainer's overrides; ValueError where it has no keys for it."""
+OverrideWriter = Callable[[Workload], tuple[str, ...]]
+"""Turns a proposal into the trainer's overrides of the original; ValueError where it has no keys for it."""
 
 
 class Verdict(Enum):

@@ -69,12 +69,12 @@ def combine(
     findings = [recommendation.finding for recommendation in ranked]
 
     def expressible(other: Workload) -> bool:
-        return written(write_overrides, case.workload, other) is not None
+        return written(write_overrides, other) is not None
 
     for check in (None, expressible):
         final, accepted = _merge(case, findings, ignored, check)
         settled = final.workload == case.workload
-        overrides = () if settled else written(write_overrides, case.workload, final.workload)
+        overrides = () if settled else written(write_overrides, final.workload)
         if overrides is not None:
             return _combination(final, _responsible(case, final, accepted), overrides, _repairs(ranked))
     return None

@@ -12,7 +12,7 @@ def recommend(case: Case, finding: Finding, write_overrides: OverrideWriter) -> 
         return Recommendation(finding=finding, overrides=finding.overrides, price=None)
     if not helps(case, finding, finding.proposal):
         return None
-    overrides = written(write_overrides, case.workload, finding.proposal)
+    overrides = written(write_overrides, finding.proposal)
     if overrides is None:
         return None
     return Recommendation(
@@ -57,10 +57,10 @@ def helps(case: Case, finding: Finding, proposal: Workload) -> bool:
     return faster or proposed.estimate.host_bytes < case.estimate.host_bytes
 
 
-def written(write_overrides: OverrideWriter, before: Workload, after: Workload) -> tuple[str, ...] | None:
-    """The overrides of a difference, None where the trainer has no keys for it."""
+def written(write_overrides: OverrideWriter, proposal: Workload) -> tuple[str, ...] | None:
+    """The overrides of a proposal, None where the trainer has no keys for it."""
     try:
-        return write_overrides(before, after)
+        return write_overrides(proposal)
     except ValueError:
         return None
 

@@ -1,7 +1,6 @@
 """From a configuration to an answer: the one way that ``advise`` and ``check`` share."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
     advice = advise(
         workload,
         findings=findings,
-        write_overrides=partial(verl.write_overrides, settings=settings, version=loaded.version),
+        write_overrides=verl.Writer(workload, settings, version=loaded.version).overrides,
         headroom=premises.headroom,
         releases=job.releases(given, choice, workload),
     )

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from tuner.inputs.tree import Path, Tree, split_key
+from tuner.inputs.kept import Kept
+from tuner.inputs.tree import Path, Tree, contains, lookup, split_key
 
 MAX_DEPTH = 64  # of interpolations that point at interpolations
 MAX_STEPS = 2_000  # values looked at for one read
@@ -33,8 +34,12 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
 }
 
 
+_T = TypeVar("_T")
 Known = tuple[Any, tuple[Path, ...]] | None
 """A value and the paths that it came through; None where nothing stands."""
+
+Part = tuple[tuple[Any, ...], Any]
+"""What a part was made with, and what was made."""
 
 
 class UnresolvedError(Exception):
@@ -51,19 +56,23 @@ class Resolver:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._known: dict[Path, Known] = {}
+        self._known = Kept[Path, Known]()
+        self._parts = Kept[str, Part]()
         self._open: list[Path] = []  # being resolved, outermost first
         self._way: list[Path] = []  # every path looked at since the current read began
         self._looked: set[Path] = set()  # where the tree was looked at since then, in vain or not
-        self._grounds: dict[Path, frozenset[Path]] = {}  # of what is known: where it was looked for
+        self._watched: set[Path] = set()  # the same since the current part was begun
         self._steps = 0
 
     def after(self, tree: Tree, changed: Path) -> "Resolver":
-        """Of a tree that differs at a path alone; what does not rest on it need not be looked for again."""
-        other, length = Resolver(tree), len(changed)
-        for path, grounds in self._grounds.items():
-            if all(ground[:length] != changed[: len(ground)] for ground in grounds):
-                other._known[path], other._grounds[path] = self._known[path], grounds
+        """Of a tree that differs at a path alone; what does not rest on it need not be looked for again.
+
+        Where the path was a section, all is: what was read below it is not sorted out.
+        """
+        other = Resolver(tree)
+        if not (contains(self._tree, changed) and isinstance(lookup(self._tree, changed), dict)):
+            other._known = Kept(self._known, changed)
+            other._parts = Kept(self._parts, changed)
         return other
 
     def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
@@ -73,20 +82,47 @@ class Resolver:
             KeyError: nothing stands there.
             UnresolvedError: an interpolation on the way has no value.
         """
-        if path in self._known:
-            known = self._known[path]
-            if known is None:
-                raise KeyError(path)
-            return known
+        found = self._known.find(path)
+        if found is None:
+            return self._read(path)
+        known, grounds = found
+        self._watched |= grounds
+        if known is None:
+            raise KeyError(path)
+        return known
+
+    def part(self, name: str, given: tuple[Any, ...], make: Callable[[], _T]) -> _T:
+        """What a function makes of values that it reads here, and of what it is given.
+
+        Args:
+            name: of the part; one that was made under this name before is taken where nothing has changed.
+            given: all else that the part depends on.
+            make: reads and returns it.
+        """
+        found = self._parts.find(name)
+        if found is not None and found[0][0] == given:
+            self._watched |= found[1]
+            return cast(_T, found[0][1])
+        outer, self._watched = self._watched, set()
+        try:
+            value = make()
+            self._parts.keep(name, (given, value), frozenset(self._watched))
+        finally:
+            self._watched |= outer
+        return value
+
+    def _read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
         self._way, self._steps, self._looked = [], 0, set()
         try:
             value = self._value(path)
         except KeyError:
             if len(self._looked) == 1:  # nothing was followed, so that there is no way to tell of
-                self._known[path], self._grounds[path] = None, frozenset(self._looked)
+                self._known.keep(path, None, frozenset(self._looked))
             raise
-        found = self._known[path] = value, tuple(dict.fromkeys((path, *self._way)))
-        self._grounds[path] = frozenset(self._looked)
+        finally:
+            self._watched |= self._looked
+        found = value, tuple(dict.fromkeys((path, *self._way)))
+        self._known.keep(path, found, frozenset(self._looked))
         return found
 
     def way(self, path: Path) -> tuple[Path, ...]:
@@ -120,9 +156,10 @@ class Resolver:
             if isinstance(node, dict) and key in node:
                 node = node[key]
             elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+                self._looked.add(home)
                 node = node[int(key)]
             else:
-                self._looked.add((*home, key))
+                self._looked.add((*home, key) if isinstance(node, dict) else home)
                 raise KeyError(path)
             home = (*home, key)
         self._looked.add(home)

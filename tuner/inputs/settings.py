@@ -85,6 +85,14 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         vars(changed)["_resolver"] = self._resolver.after(changed.tree, path)
         return changed
 
+    def part(self, name: str, given: tuple[Any, ...], make: Callable[[], _T]) -> _T:
+        """What a function makes of these settings and of what it is given, by a name of its own.
+
+        It is called again only where it is given something else, or where ``with_value`` changed what it
+        looked at.
+        """
+        return self._resolver.part(name, given, make)
+
     def get(self, key: str, default: Any = None) -> Any:
         """The resolved value, ``default`` where there is none."""
         try:

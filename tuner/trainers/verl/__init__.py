@@ -11,12 +11,13 @@ from tuner.trainers.verl.read import (
 )
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
 from tuner.trainers.verl.unbundled import behaviours
-from tuner.trainers.verl.write import NotExpressible, write_overrides
+from tuner.trainers.verl.write import NotExpressible, Writer
 
 __all__ = [
     "CRITIC_MODEL_PATH",
     "MODEL_PATH",
     "NotExpressible",
+    "Writer",
     "behaviours",
     "cluster_size",
     "critic_model_path",
@@ -25,5 +26,4 @@ __all__ = [
     "quantities",
     "read",
     "resting_on_defaults",
-    "write_overrides",
 ]

@@ -12,11 +12,10 @@ from tuner.trainers.verl.read_engine import read_engine
 from tuner.trainers.verl.read_head import read_head
 from tuner.trainers.verl.read_lora import lora_rank
 from tuner.trainers.verl.read_rollout import read_rollout, read_sync, rollout_engine
-from tuner.trainers.verl.source import EngineSource, Source, source_of
+from tuner.trainers.verl.source import EngineSource, Role, Source, source_of
 from tuner.workload import (
     Actor,
     Backend,
-    Batch,
     Critic,
     Engine,
     Pass,
@@ -53,19 +52,19 @@ def read(
         UnsupportedError: the training engine is not modelled, or the rollout engine cannot serve the model.
     """
     source = source_of(settings, version)
-    batch = read_batch(source)
-    actor = _actor(source, batch, model, cluster.gpus)
-    rollout = read_rollout(source, model, batch, actor.engine, gpu=cluster.gpu, engine_version=engine_version)
+    batch = source.part("batch", read_batch)
+    actor = source.part("actor", _actor, model, cluster.gpus)
+    rollout = source.part("rollout", read_rollout, model, batch, actor.engine, cluster.gpu, engine_version)
     return Workload(
         release=Release(trainer="verl", version=version),
         model=model,
         cluster=cluster,
         batch=batch,
         actor=actor,
-        reference=_reference(source, batch, model, actor),
-        critic=_critic(source, batch, critic_model or model, cluster.gpus),
+        reference=source.part("reference", _reference, model, actor),
+        critic=source.part("critic", _critic, critic_model or model, cluster.gpus),
         rollout=rollout,
-        sync=read_sync(source, model, rollout, actor.engine),
+        sync=source.part("sync", read_sync, model, rollout, actor.engine),
     )
 
 
@@ -107,8 +106,12 @@ def uses_reference(source: Source) -> bool:
     return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
 
 
-def _actor(source: Source, batch: Batch, model: ModelShape, gpus: int) -> Actor:
-    engine = read_engine(EngineSource(source=source, role="actor", model=model, gpus=gpus))
+def _engine(source: Source, role: Role, model: ModelShape, gpus: int) -> Engine:
+    return read_engine(EngineSource(source=source, role=role, model=model, gpus=gpus))
+
+
+def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
+    engine = source.part("actor.engine", _engine, "actor", model, gpus)
     coefficient = source.number("actor.entropy_coeff", default=0.0)
     entropy = coefficient != 0 or source.flag("actor.calculate_entropy")
     # the update first: a wrong value is named by its own key, not by one that follows it
@@ -122,14 +125,12 @@ def _actor(source: Source, batch: Batch, model: ModelShape, gpus: int) -> Actor:
     )
 
 
-def _reference(source: Source, batch: Batch, model: ModelShape, actor: Actor) -> Reference | None:
+def _reference(source: Source, model: ModelShape, actor: Actor) -> Reference | None:
     if not uses_reference(source):
         return None
     if _is_adapter(source, actor.engine):
-        return _own_reference(source, batch, actor)
-    engine = read_engine(
-        EngineSource(source=source, role="ref", model=model, gpus=actor.engine.parallel.gpus)
-    )
+        return _own_reference(source, actor)
+    engine = source.part("reference.engine", _engine, "ref", model, actor.engine.parallel.gpus)
     return Reference(
         engine=engine,
         head=read_head(source, model, engine),
@@ -137,7 +138,7 @@ def _reference(source: Source, batch: Batch, model: ModelShape, actor: Actor) ->
     )
 
 
-def _own_reference(source: Source, batch: Batch, actor: Actor) -> Reference:
+def _own_reference(source: Source, actor: Actor) -> Reference:
     """The actor with its adapters off. 0.7.1 batches it by the reference's keys and spares the entropy."""
     keys: BatchRole = "ref" if batches_by_reference_keys(source) else "log_prob"
     return Reference(
@@ -162,10 +163,10 @@ def _is_adapter(source: Source, actor: Engine) -> bool:
     )
 
 
-def _critic(source: Source, batch: Batch, model: ModelShape, gpus: int) -> Critic | None:
+def _critic(source: Source, model: ModelShape, gpus: int) -> Critic | None:
     if not uses_critic(source.settings):
         return None
-    engine = read_engine(EngineSource(source=source, role="critic", model=model, gpus=gpus))
+    engine = source.part("critic.engine", _engine, "critic", model, gpus)
     return Critic(
         model=_value_model(model, engine),
         engine=engine,

@@ -36,7 +36,7 @@ _SGLANG_PREFILL_TOKENS = 8192
 
 
 def read_rollout(
-    source: Source, model: ModelShape, batch: Batch, actor: Engine, *, gpu: Gpu, engine_version: str | None
+    source: Source, model: ModelShape, batch: Batch, actor: Engine, gpu: Gpu, engine_version: str | None
 ) -> Rollout:
     """The generation engine; ``engine_version`` None takes the newest that the release allows.
 

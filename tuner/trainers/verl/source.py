@@ -1,6 +1,7 @@
 """Settings as one release reads them: looked up by meaning, typed, with the place of a bad value."""
 
-from typing import Any, Literal, overload
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, overload
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from tuner.model_shape import ModelShape
 from tuner.trainers.verl.keys import ENGINE_PREVIEW, key
 from tuner.trainers.verl.versions import at_least
 
+_T = TypeVar("_T")
 Role = Literal["actor", "ref", "critic"]
 
 
@@ -99,6 +101,14 @@ class Source(Struct, frozen=True, kw_only=True):
         if isinstance(raw, list) and all(type(item) is int and item > 0 for item in raw):
             return tuple(sorted(raw))
         raise self.error(meaning, f"expected a list of positive whole numbers, got {raw!r}")
+
+    def part(self, name: str, reader: Callable[..., _T], *arguments: Any) -> _T:
+        """What a reader makes of this source and its arguments, by a name of its own.
+
+        It is asked again only where these or the values that it looked at are others.
+        """
+        given = (self.version, self.v1_trainer, *arguments)
+        return self.settings.part(name, given, lambda: reader(self, *arguments))
 
     def error(self, meaning: str, message: str, *, hint: str | None = None) -> InputError:
         """An error about the value of a meaning, with the place it came from."""

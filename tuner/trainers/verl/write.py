@@ -1,5 +1,7 @@
 """Writes the change of a workload as overrides in a release's own spelling."""
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,101 +21,130 @@ class NotExpressible(ValueError):  # noqa: N818 - the name says what the proposa
     """No overrides of this release turn the settings into the proposed workload."""
 
 
-def write_overrides(
-    before: Workload, after: Workload, settings: Settings, *, version: str
-) -> tuple[str, ...]:
-    """The fewest overrides that make the release read ``after`` where it reads ``before``.
+class Writer:
+    """Writes proposals as overrides that are added to one configuration.
 
-    A key that already follows another one is not written. ``+`` marks keys that the settings lack.
-    What a release does of its own accord need not agree, see :mod:`tuner.trainers.verl.agreement`.
+    Proposals whose overrides begin alike share what the release reads from these.
 
     Args:
         before: what the release reads from the settings.
-        after: what it is to read.
         settings: the configuration that the overrides will be added to.
         version: the release.
-
-    Raises:
-        NotExpressible: the release has no key for the change, or reads something else from it.
     """
-    draft = _Draft(after, settings, version)
-    free = {f"head.{name}" for name in following(before, after)}
-    current = before
-    for _ in range(_ROUNDS):
-        present = _values(draft.source, current)
-        for statement in list(statements(draft.source, after)):
-            if statement.field not in free and present.get(statement.field) != statement.value:
-                draft.assign(statement)
-                current = draft.read()
-                present = _values(draft.source, current)
-        if current == settled(before, after, current, draft.source):
-            draft.keep_log_probs_dynamic()
-            return draft.overrides(changes=before != after)
-    raise NotExpressible(f"verl {version} cannot be set to {_differences(draft.source, current, after)}")
 
-
-class _Draft:
-    """Settings with the overrides so far."""
-
-    def __init__(self, after: Workload, settings: Settings, version: str) -> None:
-        self._original = settings
+    def __init__(self, before: Workload, settings: Settings, *, version: str) -> None:
+        self._before = before
+        self._settings = settings
         self._version = version
-        self._after = after
-        self._written: dict[str, Any] = {}
-        self.source = source_of(settings, version)
+        self._original = _Draft(source_of(settings, version), before, version, {})
 
-    def assign(self, statement: Statement) -> None:
-        """Set what a statement asks for, where the settings do not say so already."""
-        for meaning, value in statement.assignments:
-            key = self.source.key(meaning)
-            if key is None:
-                raise NotExpressible(f"verl {self._version} has no key for {statement.field}")
-            if self.source.settings.get(key) != value:
-                self._set(key, value)
+    def overrides(self, after: Workload) -> tuple[str, ...]:
+        """The fewest overrides that make the release read ``after`` where it reads ``before``.
 
-    def _set(self, key: str, value: Any) -> None:
-        self._written[key] = value
-        self.source = replace(self.source, settings=self.source.settings.with_value(key, value))
+        A key that already follows another one is not written. ``+`` marks keys that the settings lack.
+        What a release does of its own accord need not agree, see :mod:`tuner.trainers.verl.agreement`.
 
-    def read(self) -> Workload:
-        """The workload so far."""
-        critic = self._after.critic
-        try:
-            return read(
-                self.source.settings,
-                version=self._version,
-                model=self._after.model,
-                critic_model=None if critic is None else critic.model,
-                cluster=self._after.cluster,
-                engine_version=self._after.rollout.engine_version,
-            )
-        except TunerError as error:
-            raise NotExpressible(str(error)) from error
+        Raises:
+            NotExpressible: the release has no key for the change, or reads something else from it.
+        """
+        draft = self._original
+        free = {f"head.{name}" for name in following(self._before, after)}
+        for _ in range(_ROUNDS):
+            for statement in list(statements(draft.source, after)):
+                if statement.field not in free and draft.values.get(statement.field) != statement.value:
+                    draft = draft.stating(statement)
+            if draft.workload == settled(self._before, after, draft.workload, draft.source):
+                return self._finished(draft.with_dynamic_log_probs(), changes=self._before != after)
+        raise NotExpressible(f"verl {self._version} cannot be set to {_differences(draft, after)}")
 
-    def keep_log_probs_dynamic(self) -> None:
-        """Since 0.8 the actor's flag holds for both, and verl asserts that the other one is equal."""
-        switch, follower = self.source.key("actor.dynamic"), self.source.key("log_prob.dynamic")
-        if self.source.engine_workers and switch in self._written and follower is not None:
-            value = self._written[switch]
-            if self.source.settings.get(follower) != value:
-                self._set(follower, value)
-
-    def overrides(self, *, changes: bool) -> tuple[str, ...]:
-        """The overrides, in the order they were found.
+    def _finished(self, draft: "_Draft", *, changes: bool) -> tuple[str, ...]:
+        """The overrides of a draft, in the order they were found.
 
         Raises:
             NotExpressible: something ``changes``, and there is nothing to set for it.
         """
-        if changes and not self._written:
+        if changes and not draft.written:
             raise NotExpressible(f"verl {self._version} has no key for this change")
         return tuple(
-            f"{'' if key in self._original else '+'}{key}={_spelled(value)}"
-            for key, value in self._written.items()
+            f"{'' if key in self._settings else '+'}{_override(key, value)}"
+            for key, value in draft.written.items()
         )
+
+
+class _Draft:
+    """Settings with some overrides, and what the release reads from them.
+
+    A draft keeps those that were made from it: nothing is read twice from the same overrides.
+    """
+
+    def __init__(self, source: Source, before: Workload, version: str, written: Mapping[str, Any]) -> None:
+        self.source = source
+        self.written = written  # new values by key, in the order they were found
+        self._before = before
+        self._version = version
+        self._next: dict[str, _Draft] = {}
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What the release reads.
+
+        Raises:
+            NotExpressible: it refuses the settings.
+        """
+        if not self.written:
+            return self._before
+        critic = self._before.critic
+        try:
+            return read(
+                self.source.settings,
+                version=self._version,
+                model=self._before.model,
+                critic_model=None if critic is None else critic.model,
+                cluster=self._before.cluster,
+                engine_version=self._before.rollout.engine_version,
+            )
+        except TunerError as error:
+            raise NotExpressible(str(error)) from error
+
+    @cached_property
+    def values(self) -> Mapping[str, Any]:
+        """What the workload says of each field that has a key."""
+        return _values(self.source, self.workload)
+
+    def stating(self, statement: Statement) -> "_Draft":
+        """With what a statement asks for, where the settings do not say so already."""
+        draft = self
+        for meaning, value in statement.assignments:
+            key = self.source.key(meaning)
+            if key is None:
+                raise NotExpressible(f"verl {self._version} has no key for {statement.field}")
+            draft = draft._setting(key, value)
+        return draft
+
+    def with_dynamic_log_probs(self) -> "_Draft":
+        """Since 0.8 the actor's flag holds for both, and verl asserts that the other one is equal."""
+        switch, follower = self.source.key("actor.dynamic"), self.source.key("log_prob.dynamic")
+        if switch is None or follower is None or not self.source.engine_workers:
+            return self
+        return self._setting(follower, self.written[switch]) if switch in self.written else self
+
+    def _setting(self, key: str, value: Any) -> "_Draft":
+        if self.source.settings.get(key) == value:
+            return self
+        override = _override(key, value)
+        if override not in self._next:
+            source = replace(self.source, settings=self.source.settings.with_value(key, value))
+            written = {**self.written, key: value}
+            self._next[override] = _Draft(source, self._before, self._version, written)
+        return self._next[override]
 
 
 def _values(source: Source, workload: Workload) -> dict[str, Any]:
     return {statement.field: statement.value for statement in statements(source, workload)}
+
+
+def _override(key: str, value: Any) -> str:
+    return f"{key}={_spelled(value)}"
 
 
 def _spelled(value: Any) -> str:
@@ -124,7 +155,8 @@ def _spelled(value: Any) -> str:
     return str(value)
 
 
-def _differences(source: Source, current: Workload, after: Workload) -> str:
-    present = _values(source, current)
-    fields = [field for field, value in _values(source, after).items() if present.get(field) != value]
-    return ", ".join(fields) or "a field that has no key"
+def _differences(draft: _Draft, after: Workload) -> str:
+    wanted = _values(draft.source, after)
+    return ", ".join(field for field, value in wanted.items() if draft.values.get(field) != value) or (
+        "a field that has no key"
+    )
