@@ -65,6 +65,7 @@ def machine_rows(found: Validation) -> Rows:
         ["GPU", _plain(f"{machine.devices} × {machine.device}")],
         ["Nodes of this kind", str(machine.nodes) if machine.nodes > 1 else ""],
         ["Free when the run began", f"{gib(machine.free_bytes)} / {gib(machine.total_bytes)}"],
+        ["Memory limit", gib(found.memory_limit_bytes) if found.memory_limit_bytes is not None else ""],
         ["Profile of the prediction", f"``{machine.profile}``" if machine.profile else ""],
         ["Versions", _plain(versions)],
         ["Written by", f"tuner {_plain(found.tuner_version)}, {found.date}"],

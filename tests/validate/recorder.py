@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tests.workloads import H200, grpo_7b
 from tuner.accuracy.measured import MeasuredCase
-from tuner.advise import Advice
+from tuner.advise import Advice, Recommendation
 from tuner.models import find_config
 from tuner.units import GIB
 from tuner.validate.report import JudgedRecommendation, Machine, Measurement
@@ -66,6 +66,9 @@ class Recorder:
 
     def judge(self, judged: JudgedRecommendation) -> None:
         raise AssertionError("no recommendation is judged here")
+
+    def is_measured(self, found: Recommendation) -> bool:
+        return False
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -213,6 +213,9 @@ class Recorder:
     def judge(self, judged: JudgedRecommendation) -> None:
         self.verdicts.append(judged)
 
+    def is_measured(self, found: Recommendation) -> bool:
+        return False
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 

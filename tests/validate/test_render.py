@@ -15,6 +15,7 @@ from tuner.render.schemas import schema
 from tuner.render.terminal import Terminal
 from tuner.render.validation import plan_text, validation_json, validation_text
 from tuner.render.validation_markdown import validation_markdown
+from tuner.units import GIB
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
 from tuner.validate.report import Outcome, PartReport, Status, Validation, ValidationFile
@@ -69,6 +70,12 @@ def report(**changes: Any) -> ValidationFile:
         date="2026-01-31",
         validation=found,
     )
+
+
+def test_a_memory_limit_is_said() -> None:
+    limited = validation_text(report(memory_limit_bytes=60 * GIB), Terminal())
+    assert "at most 60.0 GiB of each GPU taken" in limited
+    assert "of each GPU taken" not in validation_text(report(), Terminal())
 
 
 def test_text_is_as_it_was() -> None:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from tests.validate import test_search
 from tests.validate.parts import MACHINE
 from tests.workloads import ALL, grpo_7b, grpo_moe_30b
-from tuner.advise import Advice
+from tuner.advise import Advice, Recommendation
 from tuner.dtypes import DType
 from tuner.memory.overhead import context
 from tuner.model_shape import LatentAttention
@@ -24,18 +24,21 @@ from tuner.validate import processes
 from tuner.validate import rollout as part
 from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.rollout_engine import WORKER as ENGINE_WORKER
-from tuner.validate.rollout_judged import runnable
-from tuner.validate.rollout_plan import not_decoded, planned_rollout
+from tuner.validate.rollout_engine import engine_work
+from tuner.validate.rollout_judged import changing, runnable
+from tuner.validate.rollout_plan import PlannedRollout, not_decoded, planned_rollout
 from tuner.validate.rollout_settings import (
     CacheShape,
     DecodeFigures,
     DecoderShape,
     EngineFigures,
+    EngineWork,
     RolloutFigures,
     RolloutWork,
     tiny,
 )
 from tuner.validate.session import Failed, Failure, NotHereError, Options, OutOfBudgetError, Subject
+from tuner.validate.verdicts import joined
 from tuner.validate.workers import rollout as worker
 from tuner.validate.workers.paged import Decoder, PagedCache, attend
 from tuner.workload import Phase, RolloutEngine, Workload
@@ -81,7 +84,8 @@ class Recorder:
     left_s: float = 60.0
     cases: int = 100  # that there is time for
     failure: Failed | None = None
-    engine: EngineFigures | Failed | None = None
+    engine: Callable[[PlannedRollout], EngineFigures] | Failed | None = None
+    engines: list[EngineWork] = field(default_factory=list)
     works: tuple[RolloutWork, ...] = ()
     measurements: dict[str, Measurement] = field(default_factory=dict)
     verdicts: dict[str, JudgedRecommendation] = field(default_factory=dict)
@@ -91,7 +95,8 @@ class Recorder:
         if function == ENGINE_WORKER:
             if self.engine is None:
                 raise OutOfBudgetError("it takes too long")
-            return self.engine
+            self.engines.append(arguments[0])
+            return self.engine if isinstance(self.engine, Failed) else self.engine(self.job(arguments[0]))
         assert function == part.WORKER
         self.works = arguments[0]
         if self.options.device == "cpu":
@@ -106,9 +111,20 @@ class Recorder:
     def add_case(self, case: object) -> None:
         raise AssertionError("no pass of a model is measured")
 
+    def job(self, work: EngineWork) -> PlannedRollout:
+        """The rollout that vLLM was started for: as configured, or with one of the recommendations."""
+        jobs = [self.subject.workload, *(proposal for _, proposal, _ in changing(self.subject))]
+        planned = [planned_rollout(job, self.machine, self.options) for job in jobs]
+        found = [one for one in planned if engine_work(self, one) == work]
+        assert found
+        return found[0]
+
     def judge(self, judged: JudgedRecommendation) -> None:
-        assert judged.code not in self.verdicts
-        self.verdicts[judged.code] = judged
+        earlier = self.verdicts.get(judged.code)
+        self.verdicts[judged.code] = judged if earlier is None else joined(earlier, judged)
+
+    def is_measured(self, found: Recommendation) -> bool:
+        return False
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -350,20 +366,89 @@ def test_an_engine_over_more_gpus_than_are_here_is_said() -> None:
     assert any("2 GPUs share the engine" in note for note in session.notes)
 
 
-def test_vllm_is_started_where_it_is_installed() -> None:
-    machine = AS_PROFILE.model_copy(update={"versions": {**MACHINE.versions, "vllm": "0.24.0"}})
-    planned = planned_rollout(test_search.subject().workload, machine, OPTIONS)
-    right = EngineFigures(blocks=planned.predicted_blocks, block_tokens=16, tokens_per_s=9000.0)
-    assert (
-        run(machine=machine, engine=right).measurements["rollout.engine_cache"].outcome is Outcome.CONFIRMED
+WITH_VLLM = AS_PROFILE.model_copy(update={"versions": {**MACHINE.versions, "vllm": "0.24.0"}})
+
+
+def engine_as_predicted(planned: PlannedRollout) -> EngineFigures:
+    return EngineFigures(
+        version="0.24.0",
+        blocks=planned.predicted_blocks,
+        block_tokens=16,
+        used_bytes=planned.phase.peak_bytes,
+        ready_seconds=30.0,
+        step_seconds=(0.0100, 0.0101, 0.0102),
+        sequences=200,
     )
-    fewer = replace(right, blocks=right.blocks * 9 // 10)
-    assert run(machine=machine, engine=fewer).measurements["rollout.engine_cache"].outcome is Outcome.REFUTED
-    failed = run(machine=machine, engine=Failed(why=Failure.ERROR, message="no kernel"))
+
+
+def test_vllm_as_predicted_confirms_everything_that_changes_it() -> None:
+    session = run(machine=WITH_VLLM, engine=engine_as_predicted)
+    for name in ("engine_cache", "engine_peak"):
+        assert session.measurements[f"rollout.{name}"].outcome is Outcome.CONFIRMED
+    for code in (FRACTION, SEQUENCES, LENGTH, STATISTICS):
+        verdict = session.verdicts[code]
+        assert verdict.outcome is Outcome.CONFIRMED and "19,802 to 19,802 tokens/s" in verdict.reason
+        assert "rollout.engine_cache.with" in {one.name for one in verdict.measurements}
+    assert "itself shows it" not in session.verdicts[STATISTICS].reason
+
+
+def test_vllm_is_started_as_each_recommendation_wants_it() -> None:
+    session = run(machine=WITH_VLLM, engine=engine_as_predicted)
+    (configured, *proposed) = [work.arguments for work in session.engines]
+    changes = [
+        {name for name in one.keys() | configured.keys() if one.get(name) != configured.get(name)}
+        for one in proposed
+    ]
+    assert sorted(map(sorted, changes)) == sorted(
+        [
+            ["gpu_memory_utilization", "max_num_seqs"],
+            ["max_num_seqs"],
+            ["max_model_len"],
+            ["disable_log_stats"],
+        ]
+    )
+    jobs = [session.job(work) for work in session.engines]
+    assert [work.sequences for work in session.engines] == [job.predicted.running_sequences for job in jobs]
+    assert len({work.context_tokens for work in session.engines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda figures: replace(figures, blocks=figures.blocks * 9 // 10), "were predicted"),
+        (lambda figures: replace(figures, step_seconds=(0.0105, 0.0106, 0.0106)), "although"),
+    ],
+)
+def test_vllm_that_does_otherwise_with_a_recommendation_refutes_it(
+    change: Callable[[EngineFigures], EngineFigures], reason: str
+) -> None:
+    configured = planned_rollout(test_search.subject().workload, WITH_VLLM, OPTIONS)
+
+    def engine(planned: PlannedRollout) -> EngineFigures:
+        figures = engine_as_predicted(planned)
+        return figures if planned.workload == configured.workload else change(figures)
+
+    session = run(machine=WITH_VLLM, engine=engine)
+    assert session.measurements["rollout.engine_cache"].outcome is Outcome.CONFIRMED
+    for code in (FRACTION, SEQUENCES, LENGTH, STATISTICS):
+        verdict = session.verdicts[code]
+        assert verdict.outcome is Outcome.REFUTED and reason in verdict.reason
+
+
+def test_vllm_with_fewer_blocks_than_predicted_refutes_the_prediction() -> None:
+    def fewer(planned: PlannedRollout) -> EngineFigures:
+        return replace(engine_as_predicted(planned), blocks=planned.predicted_blocks * 9 // 10)
+
+    session = run(machine=WITH_VLLM, engine=fewer)
+    assert session.measurements["rollout.engine_cache"].outcome is Outcome.REFUTED
+
+
+def test_vllm_that_cannot_be_started_is_said() -> None:
+    failed = run(machine=WITH_VLLM, engine=Failed(why=Failure.ERROR, message="no kernel"))
     assert any("no kernel" in note for note in failed.notes)
-    late = run(machine=machine)
+    late = run(machine=WITH_VLLM)
     assert "rollout.kv_cache" in late.measurements and any("takes too long" in note for note in late.notes)
-    limited = run(machine=machine, options=replace(OPTIONS, memory_limit_bytes=50 * GIB))
+    limited = run(machine=WITH_VLLM, options=replace(OPTIONS, memory_limit_bytes=50 * GIB))
     assert "rollout.engine_cache" not in limited.measurements
     assert any("vLLM was not started" in note for note in limited.notes)
 

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.validate.parts import CONFIG, MACHINE
+from tuner.advise import Recommendation
 from tuner.cli.pipeline import Premises, consult, model_config
 from tuner.units import GIB
 from tuner.validate import processes
@@ -135,6 +136,7 @@ class Device:
     left_s: float = 600.0
     most_calls: int = 100
     other_end: Failed | None = None
+    measured_before: tuple[str, ...] = ()  # recommendations
     calls: list[PassSettings] = field(default_factory=list)
     measurements: dict[str, Measurement] = field(default_factory=dict)
     verdicts: list[JudgedRecommendation] = field(default_factory=list)
@@ -167,6 +169,9 @@ class Device:
 
     def judge(self, judged: JudgedRecommendation) -> None:
         self.verdicts.append(judged)
+
+    def is_measured(self, found: Recommendation) -> bool:
+        return found.finding.rule.code in self.measured_before
 
     def note(self, text: str) -> None:
         raise AssertionError(text)
@@ -274,6 +279,24 @@ def test_a_recommended_budget_that_runs_is_confirmed() -> None:
     (found,) = recommended(device)
     assert found.outcome is Outcome.CONFIRMED
     assert "100.0 GiB" in found.reason and "longest sequence more" in found.reason
+
+
+def test_a_recommended_budget_that_another_part_ran_is_not_tried_again() -> None:
+    limit = predicted(Device(limit=0))
+    before, after = Device(limit=limit), Device(limit=limit, measured_before=(CODE,))
+    part.run(before)
+    part.run(after)
+    (found,) = recommended(after)
+    assert found.outcome is Outcome.CONFIRMED and "did; one longest sequence more" in found.reason
+    assert len(after.updates) == len(before.updates) - 1
+
+
+def test_what_ran_decides_about_fewer_tokens_when_the_budget_ends() -> None:
+    device = Device(limit=predicted(Device(limit=0)), most_calls=1)
+    with pytest.raises(OutOfBudgetError):
+        part.run(device)
+    (found,) = recommended(device)
+    assert found.outcome is Outcome.CONFIRMED and "tokens run, as" in found.reason
 
 
 def test_a_recommended_budget_that_does_not_run_is_refuted() -> None:

@@ -197,6 +197,8 @@ def machine_lines(found: Validation) -> Iterator[str]:
     yield f"{machine.devices} x {machine.device}{_nodes(machine)}; {gib(machine.free_bytes)} of " + (
         f"{gib(machine.total_bytes)} free when the run began"
     )
+    if found.memory_limit_bytes is not None:
+        yield f"at most {gib(found.memory_limit_bytes)} of each GPU taken, as asked for"
     if machine.profile is not None:
         yield f"predicted with the profile {machine.profile}"
     yield ", ".join(f"{name} {version}" for name, version in machine.versions.items())

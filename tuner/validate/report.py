@@ -129,6 +129,9 @@ class Validation(_Model):
     model: str
     budget_seconds: float
     spent_seconds: float
+    memory_limit_bytes: Annotated[
+        int | None, Field(description="of each GPU, that the run was to take at most")
+    ] = None
     interrupted: bool = False
     machine: Machine
     parts: tuple[PartReport, ...]

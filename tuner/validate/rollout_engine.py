@@ -1,85 +1,105 @@
-"""vLLM itself, where it is installed: how many blocks it makes on this card, and how fast it generates."""
+"""vLLM itself, where it is installed: the blocks that it makes on this card, and how fast it generates.
 
-from tuner.timing.tokens import mean_prompt_tokens
-from tuner.validate.report import Measurement
-from tuner.validate.rollout_judged import SEQUENCES_TOLERANCE
-from tuner.validate.rollout_plan import PlannedRollout
+It is started as configured, and then with each recommendation that changes the rollout.
+"""
+
+from collections.abc import Iterator
+
+from tuner.dtypes import DType
+from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
+from tuner.validate.rollout_engine_judged import engine_measurements, judge_engine
+from tuner.validate.rollout_judged import changing
+from tuner.validate.rollout_plan import PlannedRollout, planned_rollout
 from tuner.validate.rollout_settings import EngineFigures, EngineWork
 from tuner.validate.session import Failed, OutOfBudgetError, Session
-from tuner.workload import RolloutEngine
+from tuner.workload import RolloutEngine, Workload
 
 WORKER = "tuner.validate.workers.rollout_engine:measure"
-_ENGINE_S = 90.0  # it loads, compiles, profiles itself and captures graphs
-_MOST_SEQUENCES, _RESPONSE_TOKENS = 64, 64
+_ENGINE_S = 60.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
+_MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 3
 _OF_THE_ENGINE = ("engine_graphs", "engine_process")
 
 
-def engine_work(session: Session, planned: PlannedRollout) -> EngineWork | None:
-    """What vLLM is started with; None where it is not here, or cannot be held to what we may use."""
-    rollout, workload = planned.workload.rollout, planned.workload
+def run_engine(session: Session, configured: PlannedRollout) -> None:
+    """Start vLLM where it is installed, compare it with the prediction, judge what changes it."""
+    if not _is_ours(session, configured):
+        return
+    proposed = [
+        (found, planned_rollout(proposal, session.machine, session.options))
+        for found, proposal, _ in changing(session.subject)
+    ]
+    before = _started(session, configured, "as configured")
+    if before is None:
+        return
+    for measurement in engine_measurements(configured, before):
+        session.add(measurement)
+    for recommendation, planned in proposed:
+        after = _started(session, planned, f"with {recommendation.finding.rule.name}")
+        if after is not None:
+            session.judge(judge_engine(recommendation, (configured, before), (planned, after)))
+
+
+def _is_ours(session: Session, configured: PlannedRollout) -> bool:
+    """Whether vLLM is here, and the whole GPU for it."""
+    rollout = configured.workload.rollout
     here = "vllm" in session.machine.versions and session.options.device == "cuda"
     if not here or rollout.engine is not RolloutEngine.VLLM:
-        return None
-    if rollout.replica_gpus > 1 or planned.limited:
+        return False
+    if rollout.weight_dtype is DType.FLOAT8:
+        session.note(
+            "Rollout: vLLM was not started: its weights are quantised as they arrive from the trainer."
+        )
+        return False
+    if rollout.replica_gpus > 1 or configured.limited:
         session.note("Rollout: vLLM was not started, for want of GPUs or because the GPU is not all ours.")
+        return False
+    return True
+
+
+def _started(session: Session, planned: PlannedRollout, how: str) -> EngineFigures | None:
+    """What vLLM says of itself; None where there was no time or it failed, which is said."""
+    work = engine_work(session, planned)
+    try:
+        found = session.call(WORKER, work, title=f"rollout: vLLM's own engine {how}", expected_s=_ENGINE_S)
+    except OutOfBudgetError as reason:
+        session.note(f"Rollout: vLLM was not started {how}: {reason}.")
         return None
-    arguments: dict[str, object] = {
-        "gpu_memory_utilization": rollout.memory_fraction,
-        "max_num_seqs": rollout.max_sequences,
-        "max_num_batched_tokens": rollout.max_batched_tokens,
-        "enforce_eager": not rollout.cuda_graphs,
-        "enable_chunked_prefill": rollout.chunked_prefill,
-        "enable_prefix_caching": rollout.prefix_caching,
-        "max_model_len": rollout.max_model_tokens,
-    }
+    if isinstance(found, Failed):
+        session.note(f"Rollout: vLLM's engine gave no figures {how}: {found.message}.")
+        return None
+    assert isinstance(found, EngineFigures)
+    return found
+
+
+def engine_work(session: Session, planned: PlannedRollout) -> EngineWork:
+    """What vLLM is started with, as verl starts it, and what it decodes: sequences of mean length."""
+    workload, longest = planned.workload, planned.longest_tokens
+    mean = mean_prompt_tokens(workload.batch) + mean_response_tokens(workload.batch) / 2
+    steps = min(_STEPS, longest // 2)
     return EngineWork(
         config=session.subject.model_config,
         residents=tuple((name, size) for name, size in planned.residents if name not in _OF_THE_ENGINE),
-        arguments={name: value for name, value in arguments.items() if value is not None},
+        arguments=dict(_arguments(workload)),
         sequences=max(1, min(_MOST_SEQUENCES, planned.predicted.running_sequences)),
-        prompt_tokens=max(1, int(mean_prompt_tokens(workload.batch))),
-        response_tokens=_RESPONSE_TOKENS,
+        context_tokens=max(1, min(int(mean), longest - steps - 1)),
+        steps=steps,
+        repetitions=_REPETITIONS,
     )
 
 
-def run_engine(session: Session, planned: PlannedRollout) -> None:
-    """Start vLLM where it is installed, and compare its blocks with the prediction."""
-    work = engine_work(session, planned)
-    if work is None:
-        return
-    try:
-        found = session.call(WORKER, work, title="rollout: vLLM's own engine", expected_s=_ENGINE_S)
-    except OutOfBudgetError as reason:
-        session.note(f"Rollout: vLLM was not started: {reason}.")
-        return
-    if isinstance(found, Failed):
-        session.note(f"Rollout: vLLM's engine gave no figures: {found.message}.")
-        return
-    assert isinstance(found, EngineFigures)
-    predicted = planned.predicted_blocks * planned.wanted.block_tokens
-    session.add(
-        Measurement(
-            name="rollout.engine_cache",
-            what="tokens that the KV cache of vLLM's own engine holds",
-            unit="tokens",
-            measured=found.blocks * found.block_tokens,
-            predicted=predicted,
-            low=(1 - SEQUENCES_TOLERANCE) * predicted,
-            high=(1 + SEQUENCES_TOLERANCE) * predicted,
-            details={
-                "blocks": found.blocks,
-                "block_tokens": found.block_tokens,
-                "version": session.machine.versions["vllm"],
-                "counted_on_version": planned.workload.rollout.engine_version,
-            },
-        )
-    )
-    session.add(
-        Measurement(
-            name="rollout.engine_speed",
-            what="tokens that vLLM's own engine generates, prompts read as well",
-            unit="tokens/s",
-            measured=found.tokens_per_s,
-            details={"sequences": work.sequences, "response_tokens": work.response_tokens},
-        )
-    )
+def _arguments(workload: Workload) -> Iterator[tuple[str, object]]:
+    rollout = workload.rollout
+    yield "dtype", rollout.weight_dtype.value
+    yield "gpu_memory_utilization", rollout.memory_fraction
+    yield "max_num_seqs", rollout.max_sequences
+    yield "max_num_batched_tokens", rollout.max_batched_tokens
+    yield "enforce_eager", not rollout.cuda_graphs
+    yield "enable_chunked_prefill", rollout.chunked_prefill
+    yield "enable_prefix_caching", rollout.prefix_caching
+    yield "disable_log_stats", not rollout.log_stats
+    if rollout.max_model_tokens is not None:
+        yield "max_model_len", rollout.max_model_tokens
+    if rollout.capture_sizes is not None:
+        yield "compilation_config", {"cudagraph_capture_sizes": list(rollout.capture_sizes)}
+    if rollout.kv_dtype is DType.FLOAT8:
+        yield "kv_cache_dtype", "fp8"

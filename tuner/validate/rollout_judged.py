@@ -44,7 +44,8 @@ def _changed(now: Workload, proposal: Workload) -> set[str]:
     return {name for name in names if getattr(now.rollout, name) != getattr(proposal.rollout, name)}
 
 
-def _proposals(subject: Subject) -> Iterator[tuple[Recommendation, Workload, set[str]]]:
+def changing(subject: Subject) -> Iterator[tuple[Recommendation, Workload, set[str]]]:
+    """Recommendations that change the rollout, what they make of the job, and what of the rollout changes."""
     for recommendation in subject.advice.recommendations:
         proposal = recommendation.finding.proposal
         if proposal is not None:
@@ -55,13 +56,13 @@ def _proposals(subject: Subject) -> Iterator[tuple[Recommendation, Workload, set
 
 def runnable(subject: Subject) -> list[tuple[Recommendation, Workload]]:
     """Recommendations that change what is allocated during the rollout."""
-    return [(found, proposal) for found, proposal, changed in _proposals(subject) if changed & _ALLOCATED]
+    return [(found, proposal) for found, proposal, changed in changing(subject) if changed & _ALLOCATED]
 
 
 def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
     """Recommendations whose change of the rollout only the engine itself would show."""
     engine = session.subject.workload.rollout.engine.value
-    for recommendation, _, changed in _proposals(session.subject):
+    for recommendation, _, changed in changing(session.subject):
         if not changed & _ALLOCATED:
             shown = sorted({_OF_THE_ENGINE.get(name, name.replace("_", " ")) for name in changed})
             reason = f"only {engine} itself shows it: {', '.join(shown)}"
@@ -107,7 +108,7 @@ def _verdict(before: SeenRollout, after: SeenRollout) -> tuple[Outcome, str]:
     text = (
         f"cache {before.cache_bytes / GIB:.1f} to {after.cache_bytes / GIB:.1f} GiB, which fits; sequences "
         f"of full length {before.sequences:,} to {after.sequences:,}, "
-        f"{planned.predicted.concurrent_sequences:,} were predicted; the engine's speed is not measured"
+        f"{planned.predicted.concurrent_sequences:,} were predicted; that is its memory, not its speed"
     )
     low, high = whole_interval(planned.predicted.concurrent_sequences)
     return (Outcome.CONFIRMED if low <= after.sequences <= high else Outcome.REFUTED), text

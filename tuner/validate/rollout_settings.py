@@ -89,18 +89,33 @@ class EngineWork:
     config: dict[str, object]  # the model's config.json
     residents: tuple[tuple[str, int], ...]
     arguments: dict[str, object] = field(default_factory=dict)  # of vllm.LLM
-    sequences: int
-    prompt_tokens: int
-    response_tokens: int
+    sequences: int  # that run at once
+    context_tokens: int  # of each, before the decoding steps
+    steps: int  # of decoding, each time
+    repetitions: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFigures:
-    """What vLLM says of itself."""
+    """What vLLM says of itself, and what it took."""
 
+    version: str
     blocks: int
     block_tokens: int
-    tokens_per_s: float
+    used_bytes: int  # of the GPU by whomever, once it has decoded
+    ready_seconds: float  # until it could
+    step_seconds: tuple[float, ...]  # of one decoding step, in each repetition
+    sequences: int  # one token of each in a step
+
+    @property
+    def tokens(self) -> int:
+        """That its cache holds."""
+        return self.blocks * self.block_tokens
+
+    @property
+    def token_seconds(self) -> tuple[float, ...]:
+        """Of one token, while all sequences are decoded together."""
+        return tuple(seconds / self.sequences for seconds in self.step_seconds)
 
 
 _TINY_BYTES = 64 * KIB

@@ -10,6 +10,7 @@ from typing import Any
 
 from tuner import __version__
 from tuner.accuracy.measured import MeasuredCase
+from tuner.advise import Recommendation
 from tuner.validate import plans, processes
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
@@ -35,12 +36,12 @@ from tuner.validate.verdicts import joined
 
 # Of what is left of the budget when a part begins, among those still to come.
 _WEIGHTS = {
-    Part.MACHINE: 1,
+    Part.MACHINE: 2,
     Part.OUTPUT_HEAD: 2,
-    Part.TRAINING_STEP: 10,
-    Part.ROLLOUT: 2,
-    Part.COLLECTIVES: 3,
-    Part.SEARCH: 5,
+    Part.TRAINING_STEP: 20,
+    Part.ROLLOUT: 3,
+    Part.COLLECTIVES: 5,
+    Part.SEARCH: 6,
 }
 BEGUN_WITH = 0.75  # of the expected time: estimates are rough
 RESERVE_S = 3.0  # for what ends a little later than expected, and for the report
@@ -127,6 +128,11 @@ class Run:
         self._records += 1
         self._judged[key] = judged if earlier is None else joined(earlier, judged)
 
+    def is_measured(self, found: Recommendation) -> bool:
+        """Whether a part has figures on a recommendation, see :class:`tuner.validate.session.Session`."""
+        judged = self._judged.get((found.finding.rule.code, found.overrides))
+        return judged is not None and bool(judged.measurements)
+
     def note(self, text: str) -> None:
         """Record a sentence for the reader."""
         if text not in self._notes:
@@ -207,6 +213,7 @@ class Run:
             model=workload.model.name,
             budget_seconds=self.options.budget_s,
             spent_seconds=self._spent_s,
+            memory_limit_bytes=self.options.memory_limit_bytes,
             interrupted=self.interrupted,
             machine=self.machine,
             parts=tuple(self._reports),

@@ -38,9 +38,9 @@ WORKER = "tuner.validate.workers.search:attempt"
 TOLERANCE = 0.03  # of the limit in tokens
 _PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB)
 _LIKELY_TRIES = 3
-_START_S = 8.0  # a process, CUDA, an empty model, compiled kernels
+_START_S = 5.0  # a process, CUDA, an empty model, compiled kernels
 _FILL_BYTES_PER_S = 100e9  # random weights, and AdamW's first step over them
-_SHARE_OF_PEAK = 0.4  # of the rate of large products, over a whole pass
+_SHARE_OF_PEAK = 0.45  # of the rate of large products, over a whole pass
 _UNEXPECTED = 1.1  # how much longer than the last one, token by token, a try may take
 
 
@@ -132,12 +132,19 @@ class _Hunt:
             while (tokens := search.next_size()) is not None:
                 search.record(tokens, fits=self.attempt(tokens))
             self.ended = True
-            if self.one.phase is Phase.UPDATE_ACTOR:
-                judge_sizes(self.session, self.one, self.tries, self.attempt)
+        except OutOfBudgetError:
+            self._judge()  # what did run decides about fewer tokens
+            raise
+        else:
+            self._judge()
         finally:
             for measurement in self._measurements(search):
                 self.session.add(measurement)
             self._record_case()
+
+    def _judge(self) -> None:
+        if self.one.phase is Phase.UPDATE_ACTOR:
+            judge_sizes(self.session, self.one, self.tries, self.attempt)
 
     def attempt(self, tokens: int) -> bool:
         """Whether so many tokens run.

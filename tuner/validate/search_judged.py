@@ -67,12 +67,19 @@ def judge_sizes(session: Session, one: PlannedPass, tries: Tries, attempt: Calla
     """
     for recommendation, tokens in proposed_sizes(session):
         size = snapped(tokens, longest_share(one, session.subject))
-        outcome, reason = _outcome(session, one, tries, size, attempt)
+        measured = session.is_measured(recommendation)
+        outcome, reason = _outcome(session, one, tries, size, attempt, is_measured=measured)
         session.judge(verdict(recommendation, outcome, reason))
 
 
 def _outcome(
-    session: Session, one: PlannedPass, tries: Tries, tokens: int, attempt: Callable[[int], bool]
+    session: Session,
+    one: PlannedPass,
+    tries: Tries,
+    tokens: int,
+    attempt: Callable[[int], bool],
+    *,
+    is_measured: bool,
 ) -> tuple[Outcome, str]:
     longest = longest_share(one, session.subject)
     capacity = capacity_bytes(session.machine, session.options)
@@ -86,7 +93,7 @@ def _outcome(
         return Outcome.NOT_MEASURABLE, reason
     if runs is None:
         runs = attempt(tokens)
-    elif runs and tokens not in tries.ran:
+    elif runs and tokens not in tries.ran and not is_measured:
         with suppress(OutOfBudgetError):  # more tokens did run, which says the same
             runs = attempt(tokens)
     if not runs:

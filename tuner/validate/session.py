@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from tuner.accuracy.measured import MeasuredCase
-from tuner.advise import Advice
+from tuner.advise import Advice, Recommendation
 from tuner.validate.report import JudgedRecommendation, Machine, Measurement
 from tuner.workload import Workload
 
@@ -118,6 +118,9 @@ class Session(Protocol):
 
     def judge(self, judged: JudgedRecommendation) -> None:
         """Record the verdict on a recommendation; it is joined with what other parts say of it."""
+
+    def is_measured(self, found: Recommendation) -> bool:
+        """Whether another part has figures on a recommendation already."""
 
     def note(self, text: str) -> None:
         """Record a sentence that a reader must know, such as a scaled-down size."""

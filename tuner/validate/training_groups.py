@@ -1,6 +1,6 @@
 """Training passes to run, the engines that run them, and the recommendations that they decide about."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.advise import Recommendation
@@ -64,10 +64,14 @@ class Group:
                 taken += needed
         return self._with(kept)
 
-    def after(self, done: Sequence[Try]) -> "Group":
+    def after(self, done: Container[Key]) -> "Group":
         """The passes that are left once these are done."""
-        keys = {each.key for each in done}
-        return self._with([(each, needed) for each, needed in self._pairs if each.key not in keys])
+        return self._with([(each, needed) for each, needed in self._pairs if each.key not in done])
+
+    def seconds_of(self, wanted: Container[Key]) -> float:
+        """Expected of these of its passes; none where it has none of them."""
+        found = [needed for each, needed in self._pairs if each.key in wanted]
+        return sum(found, self.start_s) if found else 0.0
 
     @property
     def _pairs(self) -> Iterator[tuple[Try, float]]:

@@ -5,12 +5,11 @@ from statistics import median
 
 from tuner.accuracy import Comparison
 from tuner.advise import Recommendation
-from tuner.rules.case import LEAST_GAIN
 from tuner.timing import step_time
 from tuner.validate.pass_settings import PassFigures
 from tuner.validate.passes import PlannedPass
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
-from tuner.validate.verdicts import PEAK_TOLERANCE, peaks, verdict
+from tuner.validate.verdicts import PEAK_TOLERANCE, peaks, takes_longer, verdict
 from tuner.workload import Phase, Workload
 
 
@@ -90,13 +89,8 @@ def _time(claimed: float | None, before: Measured, after: Measured) -> tuple[str
         return "", True
     first, second = median(one), median(two)
     text = f"; {first:.2f} to {second:.2f} s ({second / first - 1:+.1%}) for what one GPU of the job computes"
-    if claimed is None or claimed > LEAST_GAIN:
-        return text, True
-    spread = max(max(each) - min(each) for each in (one, two))
-    if second - first <= max(spread, LEAST_GAIN * first):
-        return text, True
-    expected = f"{claimed:+.1%}" if claimed < -LEAST_GAIN else "no longer one"
-    return f"{text}, although {expected} was modelled", False
+    expected = takes_longer(claimed, one, two)
+    return (f"{text}, although {expected} was modelled", False) if expected else (text, True)
 
 
 def _peak(measured: Measured, which: str) -> Measurement:

@@ -1,7 +1,7 @@
 """The training-step part: passes over the sharded model, as configured and with every proposal."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -23,8 +23,9 @@ from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, T
 from tuner.validate.training_judged import Measured, judge
 from tuner.validate.training_plan import REPEAT_S, REPETITIONS, training_plan
 from tuner.validate.verdicts import PEAK_TOLERANCE, verdict
+from tuner.workload import Phase
 
-_ENDS_S = 4.0  # of a process, around what it runs
+_ENDS_S = 2.0  # of a process, around what it runs
 _GRACE_S = 30.0
 WORKER = "tuner.validate.workers.training:measure_passes"
 
@@ -57,12 +58,11 @@ def run(session: Session) -> None:
         session.note(f"{phase.value} is not run: {reason}.")
     _judge_what_cannot_run(session, planned)
     record = _Record(session=session, plan=planned)
-    left_out = 0
-    for group in planned.groups:
-        found = dict(_results(session, group))
-        record.results |= {(key, group.layers): result for key, result in found.items()}
-        record.add()
-        left_out += len(group.tries) - len(found)
+    for index, group in enumerate(planned.groups):
+        record.take(group, _results(session, group, _must(planned), planned.groups[index + 1 :]))
+    for group in planned.groups:  # what had to make room for others, as far as there is still time
+        record.take(group, _results(session, record.left_of(group)))
+    left_out = sum(len(record.left_of(group).tries) for group in planned.groups)
     if options.device == "cpu":
         session.note("Training passes were run on a CPU, which has no peaks: they came to an end, no more.")
     if left_out:
@@ -75,36 +75,57 @@ def _judge_what_cannot_run(session: Session, planned: TrainingPlan) -> None:
             session.judge(verdict(found.recommendation, Outcome.NOT_MEASURABLE, found.reason))
 
 
-def _results(session: Session, group: Group) -> Iterator[tuple[Key, PassFigures | PassFailed]]:
-    """What passes of a group came to, those that there is time for; after a failure in a fresh process."""
-    config = session.subject.model_config
-    whole = group.layers == group.tries[0].planned.model.layers
-    model = ModelSettings(
-        config=config if whole else depths.cut_config(config, group.layers), critic=group.critic
-    )
-    while group.tries and (now := group.within(session.left_s)).tries:
-        found = session.call(
-            WORKER,
-            model,
-            tuple(each.planned.settings for each in now.tries),
-            REPETITIONS,
-            max(1.0, session.left_s - _ENDS_S),
-            REPEAT_S,
-            title=_title(now),
-            expected_s=now.seconds,
-            world=session.options.processes,
-            # The worker ends by itself in time; what it has would be lost with it.
-            timeout_s=session.left_s + now.seconds + _GRACE_S,
-        )
+def _must(planned: TrainingPlan) -> frozenset[Key]:
+    """The passes as configured that are run whatever else there is time for."""
+    return frozenset(each.key for each in planned.configured if each.planned.phase is not Phase.REF_LOG_PROB)
+
+
+def _results(
+    session: Session, group: Group, must: Container[Key] = (), later: Sequence[Group] = ()
+) -> Iterator[tuple[Key, PassFigures | PassFailed]]:
+    """What passes of a group came to, those that there is time for; after a failure in a fresh process.
+
+    Args:
+        session: runs them.
+        group: the passes.
+        must: they leave no time for others' sake.
+        later: groups that time is left for.
+    """
+    wanted_later = sum(each.seconds for each in later)
+    while group.tries:
+        room = max(session.left_s - wanted_later, min(session.left_s, group.seconds_of(must)))
+        now = group.within(room)
+        found = _called(session, now) if now.tries else ()
         if isinstance(found, Failed):
             session.note(f"{_title(now)}: {found.message}.")
             yield from ((each.key, PassFailed(message=found.message)) for each in now.tries)
             return
-        done = now.tries[: len(found)]
-        yield from zip((each.key for each in done), found, strict=True)
         if not found:
             return
+        done = [each.key for each in now.tries[: len(found)]]
+        yield from zip(done, found, strict=True)
         group = group.after(done)
+
+
+def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed] | Failed:
+    """The results of a group's first passes, as far as there was time."""
+    config, layers = session.subject.model_config, group.layers
+    whole = layers == group.tries[0].planned.model.layers
+    model = ModelSettings(config=config if whole else depths.cut_config(config, layers), critic=group.critic)
+    found: Sequence[PassFigures | PassFailed] | Failed = session.call(
+        WORKER,
+        model,
+        tuple(each.planned.settings for each in group.tries),
+        REPETITIONS,
+        max(1.0, session.left_s - _ENDS_S),
+        REPEAT_S,
+        title=_title(group),
+        expected_s=group.seconds,
+        world=session.options.processes,
+        # The worker ends by itself in time; what it has would be lost with it.
+        timeout_s=session.left_s + group.seconds + _GRACE_S,
+    )
+    return found
 
 
 def _title(group: Group) -> str:
@@ -121,6 +142,15 @@ class _Record:
     plan: TrainingPlan
     results: dict[tuple[Key, int], PassFigures | PassFailed] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
+
+    def take(self, group: Group, found: Iterable[tuple[Key, PassFigures | PassFailed]]) -> None:
+        """Keep the results of a group, and say what they decide."""
+        self.results |= {(key, group.layers): result for key, result in found}
+        self.add()
+
+    def left_of(self, group: Group) -> Group:
+        """The passes of a group that have no results yet."""
+        return group.after({key for key, layers in self.results if layers == group.layers})
 
     def add(self) -> None:
         """Record every pass and judge every recommendation that has its results now."""
@@ -231,7 +261,7 @@ def _measurements(found: Measured) -> Iterator[Measurement]:
     if figures.seconds:
         yield Measurement(
             name=f"{phase}.seconds",
-            what=f"{phase}, {timed.micro_batches} x {case.tokens:,} tokens on each of {case.world_size} GPUs",
+            what=f"{phase}, {timed.micro_batches} x {case.tokens:,} tokens on {_gpus(case.world_size)}",
             unit="seconds",
             measured=median(figures.seconds),
             extrapolated=found.extrapolated,
@@ -243,6 +273,10 @@ def _measurements(found: Measured) -> Iterator[Measurement]:
                 "tokens": case.tokens * timed.micro_batches,
             },
         )
+
+
+def _gpus(count: int) -> str:
+    return "one GPU" if count == 1 else f"each of {count} GPUs"
 
 
 def _allocator(figures: PassFigures) -> dict[str, int]:

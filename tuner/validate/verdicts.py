@@ -1,5 +1,8 @@
 """What measurements say of one recommendation, and what several parts say of it together."""
 
+from collections.abc import Sequence
+from statistics import median
+
 from tuner.advise import Price, Recommendation
 from tuner.rules.case import LEAST_GAIN
 from tuner.units import GIB
@@ -32,6 +35,8 @@ def joined(earlier: JudgedRecommendation, later: JudgedRecommendation) -> Judged
     """
     if later.outcome is Outcome.NOT_MEASURABLE:
         return earlier
+    if earlier.outcome is Outcome.NOT_MEASURABLE and not earlier.measurements:
+        return later
     refuted = Outcome.REFUTED in (earlier.outcome, later.outcome)
     return earlier.model_copy(
         update={
@@ -40,6 +45,25 @@ def joined(earlier: JudgedRecommendation, later: JudgedRecommendation) -> Judged
             "measurements": (*earlier.measurements, *later.measurements),
         }
     )
+
+
+def takes_longer(claimed: float | None, before: Sequence[float], after: Sequence[float]) -> str:
+    """What the time model says where seconds refute it; empty where they do not.
+
+    Where it says that something gets no longer, that must not get longer by more than its repetitions differ.
+
+    Args:
+        claimed: by which share the seconds are modelled to change; None where nothing is claimed.
+        before: seconds of each repetition without the change.
+        after: with it.
+    """
+    if claimed is None or claimed > LEAST_GAIN:
+        return ""
+    first, second = median(before), median(after)
+    spread = max(max(each) - min(each) for each in (before, after))
+    if second - first <= max(spread, LEAST_GAIN * first):
+        return ""
+    return f"{claimed:+.1%}" if claimed < -LEAST_GAIN else "no longer one"
 
 
 def peaks(before: float, after: float, predicted_change: int) -> str:

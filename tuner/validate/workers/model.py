@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -75,10 +76,16 @@ def fill(values: torch.Tensor) -> None:
         elif values.is_cuda:
             values.normal_(0.0, _STANDARD_DEVIATION)
         else:
-            few = _STANDARD_DEVIATION * torch.randn(_PATTERN, generator=torch.Generator().manual_seed(0))
-            # A host would take minutes to draw billions of numbers.
-            for part in torch.split(values.view(-1), _PATTERN):
-                part.copy_(few[: len(part)])
+            # A host would take minutes to draw billions of numbers, and long to start a copy of every few.
+            few, flat = _pattern(), values.view(-1)
+            whole = len(flat) // _PATTERN * _PATTERN
+            flat[:whole].view(-1, _PATTERN).copy_(few)
+            flat[whole:].copy_(few[: len(flat) - whole])
+
+
+@cache
+def _pattern() -> torch.Tensor:
+    return _STANDARD_DEVIATION * torch.randn(_PATTERN, generator=torch.Generator().manual_seed(0))
 
 
 def materialise(module: nn.Module, device: torch.device, fill_one: Callable[[torch.Tensor], None]) -> None:
