@@ -64,12 +64,15 @@ def sequences_per_replica(workload: Workload) -> int:
 def with_matching_limit(workload: Workload) -> Workload:
     """The limit on running sequences raised to what the cache holds at full length, never lowered.
 
-    A limit and a cache that are raised one without the other gain nothing.
+    A limit and a cache that are raised one without the other gain nothing. Nor is it raised beyond the
+    largest CUDA graph: the host then launches every kernel of a step, and schedules more sequences beside.
     """
     rollout = workload.rollout
     if not rollout.sequences_adjustable:
         return workload
     most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
+    if rollout.largest_graph:
+        most = min(most, rollout.largest_graph)
     unlimited = figures(workload.with_rollout(max_sequences=most)).rollout
     held = unlimited.concurrent_sequences // rollout.data_parallel
     limit = most if held >= most else held // ALIGNMENT * ALIGNMENT
@@ -95,12 +98,17 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
     if most is None or not pays(most):
         return None
     held = _held(raised(most))
+    if held <= _held(workload):
+        return None
     enough = least(range(candidates[0], most + 1), lambda value: _held(raised(value)) >= held)
     return raised(most if enough is None else enough)
 
 
 def _held(workload: Workload) -> int:
-    return min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
+    """Sequences that run at once, those of the largest CUDA graph at most: of more the gain is not known."""
+    held = min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
+    graph = workload.rollout.largest_graph
+    return min(held, graph * workload.rollout.data_parallel) if graph else held
 
 
 def tensor_sizes(workload: Workload) -> list[int]:

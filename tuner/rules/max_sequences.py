@@ -4,7 +4,7 @@ What it checks
 --------------
 
 The limit on running sequences, not the KV cache, keeps sequences waiting.
-The proposal is the number that the cache holds at full length, or that a replica has.
+The proposal is the number that the cache holds at full length, or that a replica has, and no more than the engine's largest CUDA graph is captured for.
 
 Why it matters
 --------------
@@ -18,6 +18,7 @@ When it does not apply
 
 Early releases leave this limit to the engine.
 The cache is what limits: then a larger memory fraction helps, a larger limit would only preempt.
+The limit is that of the largest CUDA graph already, 512 sequences where vLLM chooses by itself: a step of more is launched kernel by kernel, and ``tuner validate`` found it slower.
 Each sequence of the limit also costs the sampler a row of the vocabulary, which is counted.
 
 Sources
@@ -25,7 +26,7 @@ Sources
 
 verl documentation, performance tuning guide, "Rollout Generation Tuning".
 verl 0.9.1 lowered the default limit from 1024 to 256.
-vLLM, ``v1/core/sched/scheduler.py``.
+vLLM, ``v1/core/sched/scheduler.py``, ``config/vllm.py`` (``_set_cudagraph_sizes``).
 """
 
 from tuner.evidence import Evidence
@@ -33,7 +34,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules._rollout import sequences_per_replica, with_matching_limit
 from tuner.rules._wording import count
 from tuner.rules.case import Case
-from tuner.workload import Phase
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="ROL005",
@@ -54,9 +55,16 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"{count(workload.rollout.max_sequences)} of a replica's {count(sequences_per_replica(workload))}"
-        f" sequences may run at once, and the cache holds {count(proposal.rollout.max_sequences)} at full length",
+        f" sequences may run at once, and the cache holds {_held(proposal)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
         proposal=proposal,
     )
+
+
+def _held(proposal: Workload) -> str:
+    limit = proposal.rollout.max_sequences
+    if limit == proposal.rollout.largest_graph:
+        return f"at least {count(limit)} at full length, as many as the engine's largest CUDA graph"
+    return f"{count(limit)} at full length"

@@ -103,13 +103,16 @@ GRAPH_LAUNCH_S = 1.5e-6
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.
 ENGINE_LAYER_KERNELS = 12
 
-#: Seconds of one engine step outside the model: scheduling, input preparation, sampling, output.
-#: Between 1e-3 and 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time.
-ENGINE_STEP_S = 2e-3
+#: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
+#: Between 0 and 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time, and steps of
+#: vLLM 0.24 of 256 and of 512 sequences leave nothing that does not grow with them (next).
+ENGINE_STEP_S = 1e-3
 
-#: Seconds of one engine step per running sequence: the scheduler and the output handling loop over
-#: them in Python. Between 2e-6 and 20e-6; heuristic.
-ENGINE_SEQUENCE_S = 5e-6
+#: Seconds of one engine step on the host per running sequence: the scheduler and the output handling loop
+#: over them in Python. Between 5e-6 and 25e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
+#: 5.7 ms and one of 512 took 11.6 ms, where weights and cache are read in 3.3 and 5.8 (vLLM 0.24, measured
+#: by ``tuner validate``, 2026-11-22).
+ENGINE_SEQUENCE_S = 20e-6
 
 #: Where within the drain of a batch its steps are looked at, as shares of the full batch: midpoints
 #: of thirds, because the running sequences fall evenly from all to none.

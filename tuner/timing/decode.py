@@ -131,16 +131,19 @@ def reduction_seconds(given: RolloutInput, tokens: float) -> float:
     return given.model.layers * _REDUCTIONS_PER_LAYER * once
 
 
+def is_replayed(given: RolloutInput, sequences: float) -> bool:
+    """Whether a CUDA graph was captured for a step of so many sequences."""
+    largest = given.rollout.largest_graph
+    return largest is None or sequences <= largest
+
+
 def launch_seconds(given: RolloutInput, sequences: float) -> float:
     """Seconds in which the kernels of one step are launched.
 
     A CUDA graph replays them if one was captured for so many sequences; a list of sizes that ends
-    earlier leaves full steps to the host. The engine's own list counts as large enough.
+    earlier leaves full steps to the host.
     """
-    rollout = given.rollout
-    sizes = rollout.capture_sizes
-    covered = sizes is None or sequences <= max(sizes, default=0)
-    each = assume.GRAPH_LAUNCH_S if rollout.cuda_graphs and covered else assume.HOST_LAUNCH_S
+    each = assume.GRAPH_LAUNCH_S if is_replayed(given, sequences) else assume.HOST_LAUNCH_S
     return given.model.layers * assume.ENGINE_LAYER_KERNELS * each
 
 
@@ -148,8 +151,10 @@ def decode_step_parts(given: RolloutInput, sequences: float) -> dict[str, float]
     """Seconds by cause of one decoding step with this many running sequences in the replica.
 
     ``max(weights + KV cache over bandwidth, arithmetic)`` plus sampling and reductions, no less
-    than launching its kernels takes, plus the engine's own time. Attention has no arithmetic of
-    its own here: reading the cache takes longer.
+    than launching its kernels takes, and the engine's own time: after that, or where the engine
+    prepares one step while the GPU computes the one before, beside it. Kernels that no CUDA graph
+    replays are launched by the host that schedules. Attention has no arithmetic of its own here:
+    reading the cache takes longer.
     """
     rollout, gpu = given.rollout, given.cluster.gpu
     running = sequences / (rollout.data_parallel * rollout.pipeline_parallel)
@@ -157,12 +162,12 @@ def decode_step_parts(given: RolloutInput, sequences: float) -> dict[str, float]
     reading = read / decode_bytes_per_s(gpu)
     model = max(reading, arithmetic_seconds(given, running, 0.0)) + sampling_seconds(given, running)
     reductions = reduction_seconds(given, running)
-    return {
-        "decode": model,
-        "communication": reductions,
-        "launch": max(0.0, launch_seconds(given, running) - model - reductions),
-        "engine": assume.ENGINE_STEP_S + running * assume.ENGINE_SEQUENCE_S,
-    }
+    launch, engine = launch_seconds(given, running), assume.ENGINE_STEP_S + running * assume.ENGINE_SEQUENCE_S
+    waiting = max(0.0, launch - model - reductions)
+    if rollout.overlaps_scheduling:
+        beside = model + reductions + waiting
+        engine = max(0.0, engine + (0.0 if is_replayed(given, running) else launch) - beside)
+    return {"decode": model, "communication": reductions, "launch": waiting, "engine": engine}
 
 
 def decode_parts(given: RolloutInput, done: Generation) -> dict[str, float]:

@@ -4,7 +4,8 @@ Read in vLLM 0.6.3 (as verl 0.4.1 changes it, ``third_party/vllm``), 0.7.3, 0.8.
 0.9.2, 0.10.0, 0.10.2, 0.11.0, 0.12.0, and 0.18.0 to 0.24.0: ``worker/worker.py`` and
 ``v1/worker/gpu_worker.py`` (what the fraction is one of), ``engine/arg_utils.py`` (how many sequences
 run), ``v1/sample/ops/topk_topp_sampler.py`` and ``model_executor/layers/sampler.py`` (bytes per logit),
-``v1/core/kv_cache_utils.py`` (windows). A version in between is taken as the nearest older one of these.
+``v1/core/kv_cache_utils.py`` (windows); in 0.13.0 and 0.14.0 ``config/vllm.py`` (when scheduling overlaps).
+A version in between is taken as the nearest older one of these.
 """
 
 from typing import Any
@@ -48,6 +49,7 @@ def vllm_facts(source: Source, version: str, model: ModelShape, actor: Engine) -
         "sampler_bytes": _sampler_bytes(version),
         "block_tokens": _BLOCK if model.latent is None else _LATENT_BLOCK,
         "frees_windows": current,
+        "overlaps_scheduling": at_least(version, "0.14.0"),
         # wake_up() takes tags since 0.8.3; before 0.7 the cache is made when generation starts
         "staged_wake_up": copied or at_least(version, "0.8.3"),
         "pins_copy": not copied,

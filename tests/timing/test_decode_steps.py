@@ -1,0 +1,42 @@
+"""One decoding step of the rollout engine: what the GPU does, what the host does, and which of both waits."""
+
+import pytest
+from msgspec import structs
+
+from tests import workloads
+from tuner.timing import assumptions as assume
+from tuner.timing.decode import RolloutInput, decode_step_parts
+from tuner.workload import RolloutEngine, Workload
+
+
+def step_seconds(workload: Workload, sequences: int) -> float:
+    return sum(decode_step_parts(RolloutInput.of(workload), sequences).values())
+
+
+@pytest.mark.parametrize("sequences", [1, 100, 512, 513, 1000])
+def test_the_host_works_beside_the_gpu_or_after_it(sequences: int) -> None:
+    beside = workloads.grpo_7b()
+    after = beside.with_rollout(overlaps_scheduling=False)
+    host = assume.ENGINE_STEP_S + sequences * assume.ENGINE_SEQUENCE_S
+    gpu = step_seconds(after, sequences) - host
+    launches = 0.0
+    if sequences > 512:  # the list of vLLM ends there
+        launches = beside.model.layers * assume.ENGINE_LAYER_KERNELS * assume.HOST_LAUNCH_S
+    assert step_seconds(beside, sequences) == pytest.approx(max(gpu, host + launches))
+
+
+def test_a_step_without_a_graph_takes_longer() -> None:
+    """Of a small model, whose step the host decides about."""
+    small = workloads.grpo_7b().with_rollout(tensor_parallel=4)
+    graph = small.rollout.largest_graph
+    assert step_seconds(small, graph + 1) > 1.2 * step_seconds(small, graph)
+    longer = small.with_rollout(capture_sizes=(*range(8, 1024, 8),))
+    assert step_seconds(longer, graph + 1) < 1.01 * step_seconds(longer, graph)
+
+
+def test_the_largest_graph_is_the_engines_or_the_configurations() -> None:
+    rollout = workloads.grpo_7b().rollout
+    assert rollout.largest_graph == 512
+    assert structs.replace(rollout, capture_sizes=(8, 64)).largest_graph == 64
+    assert structs.replace(rollout, cuda_graphs=False).largest_graph == 0
+    assert structs.replace(rollout, engine=RolloutEngine.SGLANG).largest_graph is None
