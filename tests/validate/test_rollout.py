@@ -45,7 +45,14 @@ from tuner.workload import Phase, RolloutEngine, Workload
 
 OPTIONS = test_search.OPTIONS
 CPU = replace(OPTIONS, device="cpu")
-CARD = test_search.subject().workload.cluster.gpu.capacity_bytes
+
+
+def long_responses() -> Subject:
+    """A job whose cache is worth more of the card, and whose limit keeps sequences waiting before that."""
+    return test_search.subject("data.max_response_length=5120")
+
+
+CARD = long_responses().workload.cluster.gpu.capacity_bytes
 AS_PROFILE = MACHINE.model_copy(update={"total_bytes": CARD, "free_bytes": CARD})
 FRACTION, SEQUENCES, LENGTH, STATISTICS = "ROL001", "ROL005", "ROL010", "ROL016"
 Answer = Callable[[RolloutWork], RolloutFigures]
@@ -54,7 +61,7 @@ Answer = Callable[[RolloutWork], RolloutFigures]
 def as_planned(work: RolloutWork) -> RolloutFigures:
     """Every byte as asked for, and a context as predicted."""
     size = work.cache.layers * work.cache.layer_bytes
-    own = context(test_search.subject().workload.cluster.gpu).typical
+    own = context(long_responses().workload.cluster.gpu).typical
     held = sum(size for _, size in work.residents) + work.weight_bytes + work.activation_bytes
     return RolloutFigures(
         cache_layers=work.cache.layers,
@@ -78,7 +85,7 @@ class Recorder:
     """A session whose worker gives what the test says."""
 
     answer: Answer = as_planned
-    subject: Subject = field(default_factory=test_search.subject)
+    subject: Subject = field(default_factory=long_responses)
     options: Options = OPTIONS
     machine: Machine = AS_PROFILE
     left_s: float = 60.0
@@ -137,7 +144,7 @@ def run(**changes: Any) -> Recorder:
 
 
 def subject_of(workload: Workload, codes: Sequence[str] = ()) -> Subject:
-    found = test_search.subject()
+    found = long_responses()
     kept = [one for one in found.advice.recommendations if one.finding.rule.code in codes]
     advice: Advice = structs.replace(found.advice, workload=workload, recommendations=tuple(kept))
     return replace(found, workload=workload, advice=advice)
@@ -317,17 +324,17 @@ def test_a_recommendation_that_runs_out_of_memory_is_refuted() -> None:
 
 
 def test_a_recommendation_that_the_card_is_too_small_for_is_refuted() -> None:
-    smaller = test_search.subject().advice.estimate.phase(Phase.ROLLOUT)
+    smaller = long_responses().advice.estimate.phase(Phase.ROLLOUT)
     assert smaller is not None
-    workload = test_search.subject().workload
+    workload = long_responses().workload
     lean = workload.with_rollout(memory_fraction=0.97)
-    found = test_search.subject().advice.recommendations
+    found = long_responses().advice.recommendations
     over = [
         structs.replace(one, finding=structs.replace(one.finding, proposal=lean))
         for one in found
         if one.finding.rule.code == FRACTION
     ]
-    subject = test_search.subject()
+    subject = long_responses()
     advice = structs.replace(subject.advice, recommendations=tuple(over))
     session = run(subject=replace(subject, advice=advice))
     assert session.verdicts[FRACTION].outcome is Outcome.REFUTED
@@ -337,7 +344,7 @@ def test_a_recommendation_that_the_card_is_too_small_for_is_refuted() -> None:
 def test_a_number_of_sequences_that_is_another_is_refuted() -> None:
     """The card holds 8 % less than the profile says; the proposal's cache loses more than 3 %."""
     total = round(0.92 * CARD)
-    workload = test_search.subject().workload
+    workload = long_responses().workload
     long = workload.with_batch(max_response_tokens=30000)
     subject = subject_of(long, [FRACTION])
     (one,) = subject.advice.recommendations
@@ -422,7 +429,7 @@ def test_vllm_is_started_as_each_recommendation_wants_it() -> None:
 def test_vllm_that_does_otherwise_with_a_recommendation_refutes_it(
     change: Callable[[EngineFigures], EngineFigures], reason: str
 ) -> None:
-    configured = planned_rollout(test_search.subject().workload, WITH_VLLM, OPTIONS)
+    configured = planned_rollout(long_responses().workload, WITH_VLLM, OPTIONS)
 
     def engine(planned: PlannedRollout) -> EngineFigures:
         figures = engine_as_predicted(planned)
@@ -454,7 +461,7 @@ def test_vllm_that_cannot_be_started_is_said() -> None:
 
 
 def test_planned_seconds_and_an_engine_without_a_cache() -> None:
-    (planned,) = part.plan(test_search.subject(), OPTIONS)
+    (planned,) = part.plan(long_responses(), OPTIONS)
     assert planned.seconds < 15
     subject = subject_of(grpo_7b().with_rollout(engine=RolloutEngine.TRANSFORMERS))
     with pytest.raises(NotHereError, match="transformers"):
@@ -515,7 +522,7 @@ def test_on_a_cpu_everything_runs_with_a_tiny_model() -> None:
 
 
 def test_a_worker_that_runs_out_of_memory_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = tiny(planned_rollout(test_search.subject().workload, AS_PROFILE, CPU).work())
+    work = tiny(planned_rollout(long_responses().workload, AS_PROFILE, CPU).work())
     layer, name = work.cache.layer_bytes, torch.zeros
     made = 0
 
@@ -541,7 +548,7 @@ def test_a_worker_that_runs_out_of_memory_says_where(monkeypatch: pytest.MonkeyP
 
 
 def test_a_worker_without_time_runs_the_first_alone() -> None:
-    work = tiny(planned_rollout(test_search.subject().workload, AS_PROFILE, CPU).work())
+    work = tiny(planned_rollout(long_responses().workload, AS_PROFILE, CPU).work())
     assert len(worker.measure((work, work), -1.0, device="cpu")) == 1
     assert len(worker.measure((work, work), 60.0, device="cpu")) == 2
 
@@ -674,7 +681,7 @@ def test_logits_of_all_shards_are_put_together() -> None:
 def test_a_gpu_holds_what_is_planned() -> None:
     total = torch.cuda.mem_get_info()[1]
     machine = MACHINE.model_copy(update={"total_bytes": total, "free_bytes": torch.cuda.mem_get_info()[0]})
-    workload = test_search.subject().workload.with_rollout(memory_fraction=0.3)
+    workload = long_responses().workload.with_rollout(memory_fraction=0.3)
     planned = planned_rollout(workload, machine, OPTIONS)
     work = planned.work()
     found = processes.run(part.WORKER, ((work,), 60.0), setup=processes.Setup(device="cuda"), timeout_s=120)
