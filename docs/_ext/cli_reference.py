@@ -1,4 +1,4 @@
-"""``.. cli-reference:: tuner.cli.application:app``: every command, argument and option of a Typer program.
+"""``.. cli-reference:: tuner.cli.application:application``: all commands, arguments and options of a program.
 
 The text comes from the functions behind the commands, as ordinary paragraphs, so that it can be
 translated and ``:option:`` links work.
@@ -78,14 +78,14 @@ def _examples(epilog: str) -> Iterator[str]:
 
 
 class CliReference(SphinxDirective):
-    """The whole program; the argument is ``module:attribute`` of a ``typer.Typer``."""
+    """The whole program; the argument is ``module:function`` of what makes a ``typer.Typer``."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """One section for each command."""
-        module, attribute = self.arguments[0].split(":")
-        lines = list(program(getattr(importlib.import_module(module), attribute)))
+        module, function = self.arguments[0].split(":")
+        lines = list(program(getattr(importlib.import_module(module), function)()))
         return nested_parse_to_nodes(self.state, StringList(lines, source=f"help of {module}"))
 
 

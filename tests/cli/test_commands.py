@@ -9,7 +9,7 @@ from tests.cli.golden import expect
 from tests.cli.runner import ROOT, process, run
 from tuner import __version__
 from tuner.cli import pipeline
-from tuner.cli.application import app, application
+from tuner.cli.application import application
 from tuner.findings import Severity
 from tuner.render.schemas import SCHEMAS, schema
 from tuner.validate.parts import Part
@@ -302,7 +302,7 @@ def test_columns_narrow_the_bars_and_never_a_line_of_check(monkeypatch: pytest.M
 
 
 def test_a_command_that_is_asked_for_is_built_alone_and_like_the_others() -> None:
-    every = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    every = typer.main.get_command(application()).commands  # type: ignore[attr-defined]
     assert len(every) > 1
     for name, command in every.items():
         alone = typer.main.get_command(application(name)).commands  # type: ignore[attr-defined]
@@ -315,7 +315,7 @@ def test_a_command_that_is_asked_for_is_built_alone_and_like_the_others() -> Non
 
 
 def test_commands_and_options_change_only_on_purpose() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(application()).commands  # type: ignore[attr-defined]
     lines = []
     for name, command in commands.items():
         for parameter in command.params:
@@ -328,7 +328,7 @@ def test_commands_and_options_change_only_on_purpose() -> None:
 def choices(command: str, option: str) -> list[str]:
     (found,) = (
         parameter.type.choices  # type: ignore[attr-defined]
-        for parameter in typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+        for parameter in typer.main.get_command(application()).commands[command].params  # type: ignore[attr-defined]
         if option in parameter.opts
     )
     return list(found)

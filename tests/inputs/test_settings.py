@@ -172,6 +172,10 @@ def reading(found: Settings, key: str) -> object:
         return type(error), str(error), resolver.way(tuple(key.split(".")))
 
 
+def made_of(tree: Tree) -> Settings:
+    return Settings(tree=tree, defaults={}, origins={}, default_origin=Origin(layer=Layer.DEFAULT))
+
+
 @example(tree={"a": "${b}", "b": 1}, known=["a"], changes=[("b", 2)])
 @example(tree={"a": "${b}", "b": {"c": 1}}, known=["a.c"], changes=[("b.c", 2)])
 @example(tree={"a": "${b}", "b": {}}, known=["a.c"], changes=[("b.c", 2)])
@@ -186,13 +190,12 @@ def reading(found: Settings, key: str) -> object:
 def test_a_changed_value_reads_as_in_settings_made_anew(
     tree: Tree, known: list[str], changes: list[tuple[str, Any]]
 ) -> None:
-    origin = Origin(layer=Layer.DEFAULT)
-    now = Settings(tree=tree, defaults={}, origins={}, default_origin=origin)
+    now = made_of(tree)
     for key, value in changes:
         for looked_at in known:
             reading(now, looked_at)
         now = now.with_value(key, value)
-        fresh = Settings(tree=now.tree, defaults={}, origins={}, default_origin=origin)
+        fresh = made_of(now.tree)
         assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]
         now.with_value(key, 1)  # leaves these as they are
         assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]
@@ -210,12 +213,11 @@ def got(found: Settings, key: str) -> object:
 def test_a_part_is_what_it_would_be_in_settings_made_anew(
     tree: Tree, known: list[str], changes: list[tuple[str, Any]]
 ) -> None:
-    origin = Origin(layer=Layer.DEFAULT)
-    now = Settings(tree=tree, defaults={}, origins={}, default_origin=origin)
+    now = made_of(tree)
     for key, value in changes:
         now.part("all", (), lambda now=now: [got(now, looked_at) for looked_at in known])
         now = now.with_value(key, value)
-        fresh = Settings(tree=now.tree, defaults={}, origins={}, default_origin=origin)
+        fresh = made_of(now.tree)
         expected = [(fresh.get(each), each in fresh) for each in known]
         assert now.part("all", (), lambda now=now: [got(now, each) for each in known]) == expected
 

@@ -174,6 +174,11 @@ def test_the_facts_of_each_version(
     assert rollout.frees_windows is at_least(version, "0.9.1")
 
 
+@pytest.mark.parametrize(("version", "overlaps"), [("0.12.0", False), ("0.14.0", True), ("0.24.0", True)])
+def test_the_host_schedules_beside_the_gpu_by_default_since_0_14(version: str, overlaps: bool) -> None:
+    assert workload_of(version).rollout.overlaps_scheduling is overlaps
+
+
 @pytest.mark.parametrize(
     ("version", "h100", "a100", "a10g"),
     [

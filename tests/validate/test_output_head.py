@@ -37,6 +37,7 @@ from tuner.validate.head_settings import (
 )
 from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.session import Failed, Failure, Options, OutOfBudgetError, Subject
+from tuner.validate.workers.head_choice import Choice, ready_seconds
 from tuner.workload import Backend, HeadKind, OutputHead, Phase, Scaling, Workload
 
 EAGER = OutputHead(kind=HeadKind.LOGITS, compiled=False)
@@ -448,3 +449,18 @@ def test_peaks_on_a_gpu() -> None:
                     continue
                 assert peak == pytest.approx(expected, rel=0.03, abs=80 * 8192), each.name
     assert all(each.sizes[0].seconds for each in found.found if each.sizes)
+
+
+def test_what_is_compiled_first_needs_the_time_for_it() -> None:
+    """Nothing begins that leaves the parts after it too little."""
+    eager = Way.of(
+        OutputHead(kind=HeadKind.LOGITS, logits_dtype=DType.BFLOAT16, compiled=False), entropy=True
+    )
+    compiled = replace(eager, head=structs.replace(eager.head, compiled=True))
+    triton = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=DType.BFLOAT16), entropy=True)
+
+    def needed(way: Way | None, device: str = "cuda") -> float:
+        return ready_seconds(Choice(name="any", way=way, head=None), device)
+
+    assert needed(eager) < needed(compiled) == needed(triton) == needed(None)
+    assert needed(None, "cpu") == needed(eager)

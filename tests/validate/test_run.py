@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,11 @@ class Bench:
             raise KeyboardInterrupt
         return function
 
-    def run(self, parts: Mapping[Part, FakePart], budget_s: float = 120.0) -> ValidationFile:
+    def run(
+        self, parts: Mapping[Part, FakePart], budget_s: float = 120.0, memory_limit_bytes: int | None = None
+    ) -> ValidationFile:
         self.parts.update(parts)
-        asked = options(budget_s)
+        asked = replace(options(budget_s), memory_limit_bytes=memory_limit_bytes)
         planned = plan(the_subject(), asked, tuple(parts))
         return Run(
             subject=the_subject(),
@@ -91,6 +94,12 @@ def test_parts_share_what_is_left_and_unused_time_flows_on(bench: Bench) -> None
     assert seen["machine"] < seen["training"]
     assert seen["machine"] + seen["training"] < 120
     assert seen["search"] == 120 - 3 - 50 - RESERVE_S
+
+
+@pytest.mark.parametrize("limit", [None, 60 << 30])
+def test_the_report_holds_the_memory_limit(bench: Bench, limit: int | None) -> None:
+    file = bench.run({Part.MACHINE: FakePart()}, memory_limit_bytes=limit)
+    assert file.validation.memory_limit_bytes == limit
 
 
 def test_a_part_left_out_takes_no_share(bench: Bench) -> None:

@@ -81,7 +81,3 @@ def _root(
 
 def _complain(message: str) -> None:
     typer.echo(message, err=True)
-
-
-app = application()
-"""All commands, for whoever documents them."""

@@ -70,7 +70,7 @@ def _device(setup: Setup, place: Place) -> str:
 
 
 def _lock_pages_together() -> None:
-    """Page-lock host memory by several threads: states of many GB go there, at 1 GB/s by one alone."""
+    """Page-lock host memory by several threads: states of many GB go there, and one alone takes longer."""
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     ours = f"pinned_use_cuda_host_register:True,pinned_num_register_threads:{threads}"
     given = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")  # stands, where it says something else

@@ -23,6 +23,8 @@ from tuner.validate.head_settings import HeadWork, Way
 from tuner.validate.workers.heads import from_logits
 from tuner.workload import HeadKind, OutputHead
 
+_READY_S, _COMPILED_S = 1.0, 5.0
+_OF_TORCH = (HeadKind.LOGITS, HeadKind.FUSED_TORCH)
 _COMPARED = {head.name: head for head in COMPARISON}
 _OWN = [head for head in own.HEADS if "(" not in head.name]  # on the path that the device chooses
 
@@ -69,6 +71,13 @@ def _others(work: HeadWork, device: str) -> Iterator[Choice]:
 def _of_triton(head: Head, work: HeadWork) -> Choice:
     way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=work.dtype), entropy=True)
     return Choice(name=way.name, way=way, head=replace(head, name=way.name))
+
+
+def ready_seconds(choice: Choice, device: str) -> float:
+    """Roughly, until one has run once: with torch's own kernels, or with some that are compiled first."""
+    way = choice.way
+    of_torch = way is not None and way.head.kind in _OF_TORCH and not compiles(way)
+    return _READY_S if of_torch or device == "cpu" else _COMPILED_S
 
 
 def compiles(way: Way) -> bool:

@@ -25,13 +25,10 @@ from tuner.validate.head_settings import (
     Implementation,
     smaller_sizes,
 )
-from tuner.validate.workers.head_choice import Choice, choices, compiles
+from tuner.validate.workers.head_choice import Choice, choices, compiles, ready_seconds
 from tuner.validate.workers.head_inputs import free_bytes, part, relative_error
-from tuner.workload import HeadKind
 
 _FIRST_CALLS = 0.75  # of the time, within which another implementation may begin; the rest is for times
-_READY_S, _COMPILED_S = 1.0, 5.0  # until one is ready: torch's own kernels, or those that are compiled first
-_OF_TORCH = (HeadKind.LOGITS, HeadKind.FUSED_TORCH)
 _OF_ROWS = ("log_probs", "entropy", "d_hidden")
 
 
@@ -105,8 +102,7 @@ class _Bench:
         self.found.append(found)
 
     def _has_time(self, choice: Choice) -> bool:
-        from_torch = choice.way is not None and choice.way.head.kind in _OF_TORCH and not compiles(choice.way)
-        needed = _READY_S if from_torch or not self.cuda else _COMPILED_S
+        needed = ready_seconds(choice, self.device.type)
         return perf_counter() - self.began + needed < _FIRST_CALLS * self.work.seconds
 
     def _truth(self, task: Task) -> tuple[Results, dict[str, float]]:
