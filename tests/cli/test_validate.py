@@ -96,7 +96,8 @@ def test_control_c_prints_what_was_found(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
 from tests.validate.parts import FakePart, figure
 from tuner.validate import plans
 from tuner.validate.parts import Part

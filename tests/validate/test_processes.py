@@ -17,7 +17,8 @@ CPU = Setup(device="cpu")
 LONG = 120.0
 
 WAITING = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
 from tuner.validate import here, processes
 processes.run("tests.validate.calls:waits_with_a_child", (sys.argv[1],),
               setup=processes.Setup(device="cpu"), timeout_s=300)
@@ -34,10 +35,25 @@ time.sleep(60)
 
 LOADED = """
 import sys
-from tuner.validate import here, processes
-here.look(processes.Setup(device=sys.argv[1]))
-print(processes.run("tests.validate.calls:loaded", ("tuner.validate.workers.preloaded",),
-                    setup=processes.Setup(device="cpu"), timeout_s=300))
+from tuner.validate import here, processes, servers
+device, driver, worker, name = sys.argv[1:]
+servers._driver_is_here = lambda: driver == "driver"
+here.look(processes.Setup(device=device))
+known = processes.serving
+processes.serving = lambda module: known(f"tuner.validate.workers.{worker}")
+setup = processes.Setup(device="cpu")
+print(processes.run("tests.validate.calls:loaded", (name,), setup=setup, timeout_s=300))
+"""
+
+BUILDS_MODELS = """
+import sys
+from importlib import import_module
+from tuner.validate.servers import Server, serving
+for name in sys.argv[1:]:
+    module = f"tuner.validate.workers.{name}"
+    import_module(module)
+    if ("tuner.validate.workers.model" in sys.modules) != (serving(module) is Server.MODELS):
+        print(name)
 """
 
 
@@ -170,11 +186,24 @@ def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> Non
     wait_until(lambda: all(map(gone, pids)), 10)
 
 
-@pytest.mark.parametrize(("device", "expected"), [("cuda", "True"), ("cpu", "False")])
-def test_the_server_has_loaded_what_parts_import_on_a_gpu(device: str, expected: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("device", "driver", "module", "name", "expected"),
+    [
+        ("cuda", "driver", "probe", "torch._inductor.compile_fx", True),
+        ("cuda", "driver", "probe", "transformers", False),
+        ("cuda", "driver", "training", "transformers.models.auto.modeling_auto", True),
+        ("cuda", "none", "probe", "torch._inductor.compile_fx", False),
+        ("cpu", "driver", "training", "triton", False),
+        ("cpu", "driver", "training", "transformers", True),
+    ],
+)
+def test_a_server_has_loaded_what_its_calls_import(
+    device: str, driver: str, module: str, name: str, expected: bool
+) -> None:
     """Decided by the first look, which itself starts nothing on a GPU."""
     done = subprocess.run(
-        [sys.executable, "-c", LOADED, device],
+        [sys.executable, "-c", LOADED, device, driver, module, name],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -182,7 +211,23 @@ def test_the_server_has_loaded_what_parts_import_on_a_gpu(device: str, expected:
         check=True,
         timeout=LONG,
     )
-    assert done.stdout.split()[-1] == expected
+    assert done.stdout.split()[-1] == str(expected)
+
+
+@pytest.mark.slow
+def test_what_builds_models_is_served_by_what_has_transformers() -> None:
+    """Those that do come last: what one has imported stays."""
+    workers = ["probe", "machine", "output_head", "rollout", "rollout_engine", "collectives", "store"]
+    done = subprocess.run(
+        [sys.executable, "-c", BUILDS_MODELS, *workers, "engines", "search", "training"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONG,
+    )
+    assert done.stdout == ""
 
 
 @pytest.mark.gpu

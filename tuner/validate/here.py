@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tuner.units import GIB, MIB
-from tuner.validate import processes
+from tuner.validate import processes, servers
 from tuner.validate.report import Machine, OtherProcess
 from tuner.validate.session import Failed
 
@@ -53,7 +53,7 @@ def look(setup: processes.Setup) -> Here:
     cuda = setup.device == "cuda"
     if find_spec("torch") is None:
         return Here(versions={}, missing=("torch is not installed: pip install 'tuner[gpu]'",))
-    processes.load_for(setup.device)
+    servers.prepare(setup.device)
     seen = processes.run(
         _PROBE, (), setup=processes.Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1
     )

@@ -1,8 +1,7 @@
-"""Calls in processes of their own: started by a server that has torch loaded, ended with their parent.
+"""Calls in processes of their own, which end with their parent.
 
-The server (multiprocessing's forkserver) imports torch, and on a GPU what builds on it, once and never
-starts CUDA, so that a call costs a fork. A child is the leader of its own process group: what it starts
-ends with it.
+A call costs a fork of a server that has loaded what it imports. A child is the leader of its own process
+group: what it starts ends with it.
 """
 
 import os
@@ -14,18 +13,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process, set_start_method
+from multiprocessing import Pipe, parent_process, set_start_method
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tuner.validate.servers import ServedProcess, serving
 from tuner.validate.session import Failed, Failure
 
-_ENTRY = "tuner.validate.workers.entry"
-_PRELOADED = "tuner.validate.workers.preloaded"
-_loaded: tuple[str, ...] = (_ENTRY,)  # of the process: it has one server
 _LEFT_BY_LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # torchrun sets them for its own processes
 
 
@@ -94,17 +90,16 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class _Child:
-    process: ForkServerProcess
+    process: ServedProcess
     results: Connection
 
     @classmethod
     def start(
         cls, function: Callable[..., Any] | str, arguments: tuple[Any, ...], setup: Setup, place: Place
     ) -> "_Child":
-        context = get_context("forkserver")
-        context.set_forkserver_preload(list(_loaded))
-        results, given = context.Pipe(duplex=False)
-        process = context.Process(target=_serve, args=(given, function, arguments, setup, place))
+        results, given = Pipe(duplex=False)
+        process = ServedProcess(target=_serve, args=(given, function, arguments, setup, place))
+        process.server = serving(_module(function))
         with _no_main_module(), given:
             process.start()
         return cls(process=process, results=results)
@@ -156,10 +151,8 @@ def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
     return found[0]
 
 
-def load_for(device: str) -> None:
-    """What the server has loaded when it starts, with the first call: more for a GPU than for a CPU."""
-    global _loaded
-    _loaded = (_ENTRY,) if device == "cpu" else (_ENTRY, _PRELOADED)
+def _module(function: Callable[..., Any] | str) -> str:
+    return function.partition(":")[0] if isinstance(function, str) else function.__module__
 
 
 @contextmanager

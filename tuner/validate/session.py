@@ -107,7 +107,7 @@ class Session(Protocol):
                 ``expected_s``.
 
         Raises:
-            OutOfBudgetError: less than half of ``expected_s`` is left.
+            OutOfBudgetError: too little of ``expected_s`` is left.
         """
 
     def add(self, measurement: Measurement) -> None:

@@ -8,7 +8,6 @@ os.environ.setdefault("TORCH_WARM_POOL", "0")  # its thread would not be there i
 
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -21,9 +20,6 @@ from tuner.validate.processes import Place, Setup
 from tuner.validate.session import Failed, Failure
 
 _MOST_THREADS = 16  # that page-lock host memory
-
-with suppress(ImportError):  # parts that need it say so; loaded here it is loaded once
-    import transformers  # noqa: F401
 
 
 def outcome(
