@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -27,6 +29,18 @@ def places(*, device: str) -> list[tuple[str, str, str]]:
 def double(value: int, *, device: str) -> int:
     print("this must not be seen")
     return 2 * value
+
+
+def heads_with_no_other_package(work: object, *, device: str) -> object:
+    """The output head's worker, where nothing may look for other packages' kernels."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    head_choice: Any = import_module("tuner.validate.workers.head_choice")
+
+    def find(*_: object) -> None:
+        raise AssertionError("another package was looked for")
+
+    head_choice.find_rivals = find
+    return import_module("tuner.validate.workers.output_head").measure(work, device=device)
 
 
 def loaded(name: str, *, device: str) -> bool:

@@ -427,6 +427,19 @@ def test_every_implementation_is_right_on_a_cpu() -> None:
         assert all(not one.peak_bytes and not one.seconds for one in each.sizes)
 
 
+@pytest.mark.slow
+def test_without_time_what_is_configured_is_measured_and_no_other_package_imported() -> None:
+    way = Way.of(EAGER, entropy=True)
+    work = HeadWork(
+        shape=SHAPE, forward_tokens=SHAPE.tokens, dtype=DType.BFLOAT16, wanted=(way,), seconds=0.0
+    )
+    call = "tests.validate.calls:heads_with_no_other_package"
+    found = processes.run(call, (work,), setup=processes.Setup(device="cpu"), timeout_s=100)
+    assert isinstance(found, HeadFigures), found
+    assert [each.name for each in found.found] == [way.name] and not found.found[0].missing
+    assert {"recompute", "saved_logits", "kernels of other packages"} <= set(found.left_out)
+
+
 @pytest.mark.gpu
 def test_peaks_on_a_gpu() -> None:
     """Of everything that has a prediction, at a size that takes seconds."""

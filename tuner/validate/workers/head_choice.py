@@ -3,8 +3,9 @@
 T: rows (tokens). V: vocabulary entries. H: hidden size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 
 import torch
@@ -23,7 +24,7 @@ from tuner.validate.head_settings import HeadWork, Way
 from tuner.validate.workers.heads import from_logits
 from tuner.workload import HeadKind, OutputHead
 
-_READY_S, _COMPILED_S = 1.0, 5.0
+_READY_S, _COMPILED_S, _IMPORTED_S = 1.0, 5.0, 10.0
 _OF_TORCH = (HeadKind.LOGITS, HeadKind.FUSED_TORCH)
 _COMPARED = {head.name: head for head in COMPARISON}
 _OWN = [head for head in own.HEADS if "(" not in head.name]  # on the path that the device chooses
@@ -31,29 +32,19 @@ _OWN = [head for head in own.HEADS if "(" not in head.name]  # on the path that 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One implementation to measure, or why it cannot be."""
+    """One implementation to measure, why it cannot be, or where further ones are found."""
 
     name: str
     way: Way | None
     head: Head | None
     missing: str = ""
     wanted: bool = False  # configured or proposed
+    further: Callable[[], Iterator["Choice"]] | None = None  # imports other packages, which takes seconds
 
 
 def choices(work: HeadWork, device: str) -> Iterator[Choice]:
-    """What is configured or proposed, this package's own, verl's ways, what else is installed.
-
-    Other packages are imported when their turn comes, which takes seconds.
-    """
-    taken: set[str] = set()
-    for way in work.wanted:
-        choice = _wanted(way, device)
-        taken.add(choice.name)
-        yield choice
-    yield from (choice for choice in _others(work, device) if choice.name not in taken)
-
-
-def _others(work: HeadWork, device: str) -> Iterator[Choice]:
+    """What is configured or proposed, this package's own, verl's ways, what else is installed."""
+    yield from (_wanted(way, device) for way in work.wanted)
     for head in _OWN:
         yield Choice(name=head.name, way=None, head=head)
     # The quickest to be ready first, the chunked ones, of which one number of chunks says little, after them.
@@ -62,6 +53,12 @@ def _others(work: HeadWork, device: str) -> Iterator[Choice]:
         way = Way.of(structs.replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
         if not (device == "cpu" and compiles(way)):
             yield Choice(name=name, way=way, head=_COMPARED[name])
+    yield Choice(
+        name="kernels of other packages", way=None, head=None, further=partial(_rivals, work, device)
+    )
+
+
+def _rivals(work: HeadWork, device: str) -> Iterator[Choice]:
     for name in RIVAL_NAMES:
         (rival,) = find_rivals(device, (name,))
         if isinstance(rival, Head):
@@ -74,7 +71,12 @@ def _of_triton(head: Head, work: HeadWork) -> Choice:
 
 
 def ready_seconds(choice: Choice, device: str) -> float:
-    """Roughly, until one has run once: with torch's own kernels, or with some that are compiled first."""
+    """Roughly, until one has run once: with torch's own kernels, or with some that are compiled first.
+
+    Those of other packages take the import of these before, of which one may bring transformers.
+    """
+    if choice.further is not None:
+        return _IMPORTED_S
     way = choice.way
     of_torch = way is not None and way.head.kind in _OF_TORCH and not compiles(way)
     return _READY_S if of_torch or device == "cpu" else _COMPILED_S

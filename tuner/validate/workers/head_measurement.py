@@ -3,6 +3,7 @@
 T: rows (tokens). V: vocabulary entries. H: hidden size. S: rows of the sample.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,8 +36,7 @@ _OF_ROWS = ("log_probs", "entropy", "d_hidden")
 def measured(work: HeadWork, device: str) -> HeadFigures:
     """All of them, those that are configured or proposed first."""
     bench = _Bench(work, device)
-    for choice in choices(work, device):
-        bench.take(choice)
+    bench.take_all(choices(work, device))
     return bench.figures()
 
 
@@ -78,16 +78,27 @@ class _Bench:
         self.sample = part(self.problem, self.rows_S.to(self.device))
         self.truths: dict[Task, tuple[Results, dict[str, float]]] = {}
         self.found: list[_Found] = []
+        self.seen: set[str] = set()
         self.left_out: list[str] = []
 
-    def take(self, choice: Choice) -> None:
-        """Check one implementation and take its peaks, unless there is no time left."""
+    def take_all(self, found: Iterable[Choice]) -> None:
+        """Those that there is time for; each is measured once."""
+        for choice in found:
+            if choice.name in self.seen:
+                continue
+            self.seen.add(choice.name)
+            if not choice.wanted and choice.missing == "" and not self._has_time(choice):
+                self.left_out.append(choice.name)
+            elif choice.further is not None:
+                self.take_all(choice.further())
+            else:
+                self._take(choice)
+
+    def _take(self, choice: Choice) -> None:
+        """Check one implementation and take its peaks."""
         found = _Found(choice=choice, missing=choice.missing)
         if choice.head is None:
             self.found.append(found)
-            return
-        if not choice.wanted and not self._has_time(choice):
-            self.left_out.append(choice.name)
             return
         try:
             self._check(choice, choice.head, found)
