@@ -41,7 +41,7 @@ _WEIGHTS = {
     Part.TRAINING_STEP: 20,
     Part.ROLLOUT: 3,
     Part.COLLECTIVES: 5,
-    Part.SEARCH: 6,
+    Part.SEARCH: 4,
 }
 BEGUN_WITH = 0.75  # of the expected time: estimates are rough
 RESERVE_S = 3.0  # for what ends a little later than expected, and for the report

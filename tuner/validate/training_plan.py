@@ -21,7 +21,7 @@ from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, T
 from tuner.workload import Engine, HeadKind, Phase, Workload
 
 REPETITIONS = 3
-REPEAT_S = 2.0  # of one pass, for the time
+REPEAT_S = 1.5  # of one pass, for the time
 _USABLE = 0.94  # of the memory: blocks that no tensor fits into lie between the others
 _START_S = 4.0  # a CUDA context, the model's module, building, sharding and filling the weights
 _HOST_BYTES_PER_S = 1.5 * GIGA  # of states that go to the host for the first time: its memory is page-locked
