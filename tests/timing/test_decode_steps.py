@@ -5,7 +5,7 @@ from msgspec import structs
 
 from tests import workloads
 from tuner.timing import assumptions as assume
-from tuner.timing.decode import RolloutInput, decode_step_parts
+from tuner.timing.decode import RolloutInput, decode_step_parts, waits_for_host
 from tuner.workload import RolloutEngine, Workload
 
 
@@ -40,3 +40,15 @@ def test_the_largest_graph_is_the_engines_or_the_configurations() -> None:
     assert structs.replace(rollout, capture_sizes=(8, 64)).largest_graph == 64
     assert structs.replace(rollout, cuda_graphs=False).largest_graph == 0
     assert structs.replace(rollout, engine=RolloutEngine.SGLANG).largest_graph is None
+
+
+def test_a_small_model_waits_for_the_host_and_a_large_one_does_not() -> None:
+    def waits(workload: Workload, sequences: int = 256) -> bool:
+        return waits_for_host(RolloutInput.of(workload), concurrent_sequences=sequences)
+
+    large = workloads.grpo_7b().with_rollout(tensor_parallel=1, max_sequences=4096)
+    small = large.with_rollout(tensor_parallel=4)  # of whose weights each GPU reads a part
+    assert waits(small) and not waits(large)
+    assert not waits(small.with_rollout(overlaps_scheduling=False))
+    assert not waits(small.with_rollout(cuda_graphs=False))  # it launches as many kernels for fewer sequences
+    assert not waits(small.with_rollout(max_sequences=8), 8) and waits(small, 128)

@@ -49,7 +49,12 @@ CPU = replace(OPTIONS, device="cpu")
 
 def long_responses() -> Subject:
     """A job whose cache is worth more of the card, and whose limit keeps sequences waiting before that."""
-    return test_search.subject("data.max_response_length=5120")
+    return test_search.subject(
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",
+        "data.max_response_length=5120",
+        "actor_rollout_ref.rollout.max_num_seqs=64",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
+    )
 
 
 CARD = long_responses().workload.cluster.gpu.capacity_bytes
@@ -193,7 +198,7 @@ def test_a_rollout_as_predicted_is_confirmed() -> None:
         "rollout.decode_workspace",
     }
     assert found.keys() - confirmed == {"rollout.decode"}
-    assert found["rollout.decode"].measured == pytest.approx(256 / 0.03)
+    assert found["rollout.decode"].measured == pytest.approx(64 / 0.03)
     assert found["rollout.kv_cache"].predicted == session.subject.advice.rollout.kv_bytes
     assert found["rollout.sequences"].measured == session.subject.advice.rollout.concurrent_sequences
     phase = session.subject.advice.estimate.phase(Phase.ROLLOUT)
@@ -211,7 +216,7 @@ def test_a_profile_that_lies_about_memory_is_refuted(factor: float) -> None:
 
 def test_memory_that_runs_out_is_refuted() -> None:
     def answer(work: RolloutWork) -> RolloutFigures:
-        layers = work.cache.layers // 2
+        layers = work.cache.layers // 9
         taken = layers * work.cache.layer_bytes
         return RolloutFigures(
             cache_layers=layers, cache_bytes=taken, cache_reserved_bytes=taken, missing="kv_cache"
@@ -226,9 +231,9 @@ def test_memory_that_runs_out_is_refuted() -> None:
     before = sum(size for _, size in work.residents) + work.weight_bytes
     cache = work.cache.layers * work.cache.layer_bytes
     assert found["rollout.fits"].measured == pytest.approx(
-        (before + cache / 2) / (before + cache + work.activation_bytes)
+        (before + cache / 9) / (before + cache + work.activation_bytes)
     )
-    assert found["rollout.blocks"].measured == session.works[0].cache.blocks // 2
+    assert found["rollout.blocks"].measured == session.works[0].cache.blocks // 9
     assert any("out of memory at kv_cache" in note for note in session.notes)
 
 
@@ -345,7 +350,7 @@ def test_a_number_of_sequences_that_is_another_is_refuted() -> None:
     """The card holds 8 % less than the profile says; the proposal's cache loses more than 3 %."""
     total = round(0.92 * CARD)
     workload = long_responses().workload
-    long = workload.with_batch(max_response_tokens=30000)
+    long = workload.with_batch(max_response_tokens=30000).with_rollout(max_sequences=256)
     subject = subject_of(long, [FRACTION])
     (one,) = subject.advice.recommendations
     proposal = long.with_rollout(memory_fraction=0.6)
@@ -401,7 +406,8 @@ def test_vllm_as_predicted_confirms_everything_that_changes_it() -> None:
 
 def test_vllm_is_started_as_each_recommendation_wants_it() -> None:
     session = run(machine=WITH_VLLM, engine=engine_as_predicted)
-    (configured, *proposed) = [work.arguments for work in session.engines]
+    (configured, *proposed, again) = [work.arguments for work in session.engines]
+    assert again == configured
     changes = [
         {name for name in one.keys() | configured.keys() if one.get(name) != configured.get(name)}
         for one in proposed
@@ -440,6 +446,36 @@ def test_vllm_that_does_otherwise_with_a_recommendation_refutes_it(
     for code in (FRACTION, SEQUENCES, LENGTH, STATISTICS):
         verdict = session.verdicts[code]
         assert verdict.outcome is Outcome.REFUTED and reason in verdict.reason
+
+
+def test_two_starts_of_the_same_vllm_say_how_much_differs_without_a_reason() -> None:
+    def slower_from_the_second_on(planned: PlannedRollout) -> EngineFigures:
+        figures = engine_as_predicted(planned)
+        return figures if len(started) == 1 else replace(figures, step_seconds=(0.0105, 0.0106, 0.0106))
+
+    session = Recorder(machine=WITH_VLLM)
+    started = session.engines
+    session.engine = slower_from_the_second_on
+    part.run(session)
+    assert len(started) == 6
+    step = session.measurements["rollout.engine_step"]
+    assert (step.details["starts"], step.details["repetitions"]) == (2, 6)
+    assert (step.details["least"], step.details["most"]) == (0.0100, 0.0106)
+    for code in (FRACTION, SEQUENCES, LENGTH, STATISTICS):
+        assert session.verdicts[code].outcome is Outcome.CONFIRMED
+
+
+def test_vllm_that_is_interrupted_has_said_what_it_has_said() -> None:
+    def until_the_third(planned: PlannedRollout) -> EngineFigures:
+        if len(session.engines) > 2:
+            raise KeyboardInterrupt
+        return engine_as_predicted(planned)
+
+    session = Recorder(machine=WITH_VLLM, engine=until_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        part.run(session)
+    assert session.measurements["rollout.engine_step"].details["starts"] == 1
+    assert sum("vLLM's own engine" in each.reason for each in session.verdicts.values()) == 1
 
 
 def test_vllm_with_fewer_blocks_than_predicted_refutes_the_prediction() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import ceil
 
 from tuner.rules.case import LEAST_GAIN, Case, figures
+from tuner.timing.decode import RolloutInput, waits_for_host
 from tuner.workload import FractionOf, Phase, Workload
 
 AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)
@@ -61,14 +62,21 @@ def sequences_per_replica(workload: Workload) -> int:
     return ceil(workload.batch.sequences / workload.rollout.replicas)
 
 
+def step_waits_for_host(workload: Workload) -> bool:
+    """Whether more sequences at once would only take the host longer to schedule."""
+    running = figures(workload).rollout.concurrent_sequences
+    return waits_for_host(RolloutInput.of(workload), concurrent_sequences=running)
+
+
 def with_matching_limit(workload: Workload) -> Workload:
     """The limit on running sequences raised to what the cache holds at full length, never lowered.
 
     A limit and a cache that are raised one without the other gain nothing. Nor is it raised beyond the
-    largest CUDA graph: the host then launches every kernel of a step, and schedules more sequences beside.
+    largest CUDA graph: the host then launches every kernel of a step, and schedules more sequences beside;
+    nor where a step waits for the host already.
     """
     rollout = workload.rollout
-    if not rollout.sequences_adjustable:
+    if not rollout.sequences_adjustable or step_waits_for_host(workload):
         return workload
     most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
     if rollout.largest_graph:
@@ -92,7 +100,7 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
     def pays(value: int) -> bool:
         return case.seconds(raised(value)) < case.seconds(than) * (1 - LEAST_GAIN)
 
-    if not candidates or not pays(candidates[-1]):
+    if not candidates or step_waits_for_host(workload) or not pays(candidates[-1]):
         return None
     most = case.largest(candidates, raised)
     if most is None or not pays(most):

@@ -19,6 +19,7 @@ When it does not apply
 Early releases leave this limit to the engine.
 The cache is what limits: then a larger memory fraction helps, a larger limit would only preempt.
 The limit is that of the largest CUDA graph already, 512 sequences where vLLM chooses by itself: a step of more is launched kernel by kernel, and ``tuner validate`` found it slower.
+A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer, and ``tuner validate`` found nothing gained.
 Each sequence of the limit also costs the sampler a row of the vocabulary, which is counted.
 
 Sources

@@ -16,6 +16,7 @@ When it does not apply
 ----------------------
 
 The cache already holds every sequence, or the copies take longer than the rollout gains.
+A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer.
 The host needs room for the states of all its GPUs.
 
 Sources

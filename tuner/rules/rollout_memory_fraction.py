@@ -19,6 +19,7 @@ When it does not apply
 ----------------------
 
 The engine already runs every sequence of its replica, or as many as it is allowed to.
+A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer.
 Nothing larger fits: then the room has to come from offloading.
 The fraction means something else in every engine, so a value found for one must not be carried to another.
 

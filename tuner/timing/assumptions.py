@@ -109,9 +109,9 @@ ENGINE_LAYER_KERNELS = 12
 ENGINE_STEP_S = 1e-3
 
 #: Seconds of one engine step on the host per running sequence: the scheduler and the output handling loop
-#: over them in Python. Between 5e-6 and 25e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
-#: 5.7 ms and one of 512 took 11.6 ms, where weights and cache are read in 3.3 and 5.8 (vLLM 0.24, measured
-#: by ``tuner validate``, 2026-11-22).
+#: over them in Python. Between 5e-6 and 30e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
+#: 5.7 to 6.0 ms and one of 512 took 12.3 ms and more, where weights and cache are read in 3.3 and 5.8 (vLLM
+#: 0.24, measured by ``tuner validate``, 2026-11-22).
 ENGINE_SEQUENCE_S = 20e-6
 
 #: Where within the drain of a batch its steps are looked at, as shares of the full batch: midpoints

@@ -170,6 +170,18 @@ def decode_step_parts(given: RolloutInput, sequences: float) -> dict[str, float]
     return {"decode": model, "communication": reductions, "launch": waiting, "engine": engine}
 
 
+def waits_for_host(given: RolloutInput, *, concurrent_sequences: int) -> bool:
+    """Whether a full decoding step ends when the host has scheduled the next one, whatever the GPU does.
+
+    More sequences then take as much longer: all that they could save is the host's time of a step that
+    does not grow with them, of which little is known. Kernels that it launches one by one are another
+    matter: their number does not grow.
+    """
+    running = generation(given, concurrent_sequences=concurrent_sequences).concurrent
+    beside = given.rollout.overlaps_scheduling and is_replayed(given, running)
+    return beside and decode_step_parts(given, running)["engine"] > 0
+
+
 def decode_parts(given: RolloutInput, done: Generation) -> dict[str, float]:
     """Seconds by cause of all decoding steps of one replica: full batches, then the drain."""
     total = dict.fromkeys(("decode", "communication", "launch", "engine"), 0.0)

@@ -1,10 +1,12 @@
 """vLLM itself, where it is installed: the blocks that it makes on this card, and how fast it generates.
 
-It is started as configured, and then with each recommendation that changes the rollout.
+It is started as configured, with each recommendation that changes the rollout, and as configured again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from tuner.advise import Recommendation
 from tuner.dtypes import DType
 from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
 from tuner.validate.rollout_engine_judged import engine_measurements, judge_engine
@@ -16,27 +18,46 @@ from tuner.workload import RolloutEngine, Workload
 
 WORKER = "tuner.validate.workers.rollout_engine:measure"
 _ENGINE_S = 60.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
-_MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 3
+_MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
 _OF_THE_ENGINE = ("engine_graphs", "engine_process")
 
 
 def run_engine(session: Session, configured: PlannedRollout) -> None:
-    """Start vLLM where it is installed, compare it with the prediction, judge what changes it."""
+    """Start vLLM where it is installed, compare it with the prediction, judge what changes it.
+
+    What is configured runs first and last, so that a difference between two starts of the same is not taken
+    for one that a recommendation makes.
+    """
     if not _is_ours(session, configured):
         return
-    proposed = [
-        (found, planned_rollout(proposal, session.machine, session.options))
-        for found, proposal, _ in changing(session.subject)
-    ]
-    before = _started(session, configured, "as configured")
-    if before is None:
+    found = [_started(session, configured, "as configured")]
+    if found[0] is None:
         return
-    for measurement in engine_measurements(configured, before):
-        session.add(measurement)
-    for recommendation, planned in proposed:
-        after = _started(session, planned, f"with {recommendation.finding.rule.name}")
-        if after is not None:
+    changed: list[tuple[Recommendation, PlannedRollout, EngineFigures]] = []
+    try:
+        for recommendation, proposal, _ in changing(session.subject):
+            planned = planned_rollout(proposal, session.machine, session.options)
+            after = _started(session, planned, f"with {recommendation.finding.rule.name}")
+            if after is not None:
+                changed.append((recommendation, planned, after))
+        if changed:
+            found.append(_started(session, configured, "as configured, once more"))
+    finally:  # interrupted, what there is by then counts
+        before = _of_all([each for each in found if each is not None])
+        for measurement in engine_measurements(configured, before):
+            session.add(measurement)
+        for recommendation, planned, after in changed:
             session.judge(judge_engine(recommendation, (configured, before), (planned, after)))
+
+
+def _of_all(found: Sequence[EngineFigures]) -> EngineFigures:
+    """The first start, with the steps of all; of the bytes the most."""
+    return replace(
+        found[0],
+        used_bytes=max(each.used_bytes for each in found),
+        step_seconds=tuple(seconds for each in found for seconds in each.step_seconds),
+        starts=len(found),
+    )
 
 
 def _is_ours(session: Session, configured: PlannedRollout) -> bool:

@@ -51,7 +51,7 @@ def judge_engine(recommendation: Recommendation, before: Started, after: Started
         f"vLLM's own engine: cache {without.tokens:,} to {found.tokens:,} tokens, "
         f"{int(cache.predicted or 0):,} were predicted; decoding {without.sequences:,} to "
         f"{found.sequences:,} sequences at once gives {first:,.0f} to {second:,.0f} tokens/s "
-        f"({second / first - 1:+.1%})"
+        f"({second / first - 1:+.1%}; repetitions differ by up to {_spread(without, found):.1%})"
     )
     if slower:
         text += f", although {slower} was modelled for the time of the rollout"
@@ -65,6 +65,12 @@ def judge_engine(recommendation: Recommendation, before: Started, after: Started
         _step(planned, found, "rollout.engine_step.with", "the same with the change"),
     )
     return verdict(recommendation, Outcome.CONFIRMED if holds else Outcome.REFUTED, text, shown)
+
+
+def _spread(*found: EngineFigures) -> float:
+    """By which share the seconds of a token differ among repetitions and starts, at most."""
+    each = (one.token_seconds for one in found)
+    return max((max(seconds) - min(seconds)) / median(seconds) for seconds in each)
 
 
 def _seconds(workload: Workload) -> float:
@@ -104,6 +110,7 @@ def _step(planned: PlannedRollout, found: EngineFigures, name: str, what: str) -
         measured=median(found.step_seconds),
         predicted=sum(modelled.values()),
         details={
+            "starts": found.starts,
             "repetitions": len(found.step_seconds),
             "least": min(found.step_seconds),
             "most": max(found.step_seconds),

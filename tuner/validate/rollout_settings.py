@@ -106,6 +106,7 @@ class EngineFigures:
     ready_seconds: float  # until it could
     step_seconds: tuple[float, ...]  # of one decoding step, in each repetition
     sequences: int  # one token of each in a step
+    starts: int = 1  # that the seconds are of
 
     @property
     def tokens(self) -> int:
