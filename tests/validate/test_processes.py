@@ -45,6 +45,18 @@ setup = processes.Setup(device="cpu")
 print(processes.run("tests.validate.calls:loaded", (name,), setup=setup, timeout_s=300))
 """
 
+RUNNING = """
+import sys
+from multiprocessing import forkserver
+from tuner.validate import servers
+device, driver = sys.argv[1:]
+servers._driver_is_here = lambda: driver == "driver"
+started = []
+forkserver.ForkServer.ensure_running = lambda self: started.append(self._preload_modules[0])
+servers.prepare(device)
+print(len(started))
+"""
+
 BUILDS_MODELS = """
 import sys
 from importlib import import_module
@@ -55,6 +67,19 @@ for name in sys.argv[1:]:
     if ("tuner.validate.workers.model" in sys.modules) != (serving(module) is Server.MODELS):
         print(name)
 """
+
+
+def run_alone(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A script in an interpreter of its own, which has servers of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONG,
+    )
 
 
 def gone(pid: int) -> bool:
@@ -90,15 +115,7 @@ print(processes.run("tests.validate.calls:locks", (), setup=processes.Setup(devi
 
 @pytest.mark.slow
 def test_nothing_is_said_of_what_a_child_left() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOCKS],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = run_alone(LOCKS)
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
@@ -112,15 +129,7 @@ print(processes.run("tests.validate.calls:places", (), setup=setup, timeout_s=10
 @pytest.mark.slow
 def test_several_are_joined_whatever_a_launcher_left() -> None:
     left = {"RANK": "7", "WORLD_SIZE": "9", "MASTER_PORT": "1", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    done = subprocess.run(
-        [sys.executable, "-c", JOINED],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **left},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = run_alone(JOINED, **left)
     assert done.stdout == "[('cpu', '0', '2'), ('cpu', '1', '2')]\n"
 
 
@@ -202,31 +211,24 @@ def test_a_server_has_loaded_what_its_calls_import(
     device: str, driver: str, module: str, name: str, expected: bool
 ) -> None:
     """Decided by the first look, which itself starts nothing on a GPU."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED, device, driver, module, name],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LONG,
-    )
+    done = run_alone(LOADED, device, driver, module, name)
     assert done.stdout.split()[-1] == str(expected)
+
+
+@pytest.mark.parametrize(
+    ("device", "driver", "expected"), [("cuda", "driver", 2), ("cuda", "none", 0), ("cpu", "driver", 0)]
+)
+def test_on_a_gpu_all_servers_start_before_the_first_call(device: str, driver: str, expected: int) -> None:
+    """What the later parts need is imported while the first ones run."""
+    done = run_alone(RUNNING, device, driver)
+    assert done.stdout == f"{expected}\n"
 
 
 @pytest.mark.slow
 def test_what_builds_models_is_served_by_what_has_transformers() -> None:
     """Those that do come last: what one has imported stays."""
     workers = ["probe", "machine", "output_head", "rollout", "rollout_engine", "collectives", "store"]
-    done = subprocess.run(
-        [sys.executable, "-c", BUILDS_MODELS, *workers, "engines", "search", "training"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LONG,
-    )
+    done = run_alone(BUILDS_MODELS, *workers, "engines", "search", "training")
     assert done.stdout == ""
 
 

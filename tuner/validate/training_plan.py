@@ -12,25 +12,16 @@ from tuner.advise import Recommendation
 from tuner.errors import TunerError
 from tuner.memory import PhaseEstimate
 from tuner.model_shape import ModelShape
-from tuner.units import GIGA
 from tuner.validate import depths as cutting
 from tuner.validate.configured_passes import ConfiguredPass, configured_passes
 from tuner.validate.passes import PlannedPass, planned_passes, ranks_here
 from tuner.validate.session import Options, Subject
 from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, Try
+from tuner.validate.training_seconds import pass_seconds, start_seconds
 from tuner.workload import Engine, HeadKind, Phase, Workload
 
-REPETITIONS = 3
-REPEAT_S = 1.5  # of one pass, for the time
 _USABLE = 0.94  # of the memory: blocks that no tensor fits into lie between the others
-_START_S = 4.0  # a CUDA context, the model's module, building, sharding and filling the weights
-_HOST_BYTES_PER_S = 1.5 * GIGA  # of states that go to the host for the first time: its memory is page-locked
-_LIGER_S = 3.0  # importing it, where it finds PEFT and that finds scikit-learn
-_COMPILE_S = 2.0  # of each kind of pass with an entropy
-_RATE = 0.35  # of the card's dense peak, reached by a training pass
-_CPU_RATE = 2e10  # flop per second
 _CPU_TOKENS = 256  # of a micro-batch, and half of it of a sequence
-_OF_A_TRAINED_TOKEN, _OF_A_TOKEN = 8, 2  # flop per parameter; recomputation counted
 
 
 def training_plan(subject: Subject, options: Options, *, memory_bytes: int) -> TrainingPlan:
@@ -158,39 +149,9 @@ class _Planner:
                 layers=layers,
                 critic=critic,
                 tries=together,
-                start_s=self._start_seconds(together, layers),
-                pass_s=tuple(self._pass_seconds(each.planned, layers) for each in together),
+                start_s=start_seconds(together, layers),
+                pass_s=tuple(pass_seconds(each.planned, layers, cpu=self._cpu) for each in together),
             )
-
-    @staticmethod
-    def _start_seconds(tries: Sequence[Try], layers: int) -> float:
-        compiled = {
-            (each.planned.training, each.planned.settings.head)
-            for each in tries
-            if each.planned.settings.head.compiled and each.planned.settings.entropy
-        }
-        one = tries[0].planned
-        engine, model = one.workload.actor.engine, one.model
-        on_host = model.parameters * layers / model.layers * engine.stored_dtype.bytes
-        filling = on_host / _HOST_BYTES_PER_S if engine.streamed_offload else 0.0
-        fusing = _LIGER_S if engine.fused_layers else 0.0
-        return _START_S + filling + fusing + _COMPILE_S * len(compiled)
-
-    def _pass_seconds(self, planned: PlannedPass, layers: int) -> float:
-        """Of one pass with its repetitions."""
-        model, settings = planned.model, planned.settings
-        rate = _CPU_RATE if self._cpu else _RATE * planned.workload.cluster.gpu.dense_bf16_flop_per_s
-        flop = _OF_A_TRAINED_TOKEN if planned.training else _OF_A_TOKEN
-        a_token = flop * model.parameters * layers / model.layers / rate
-        first = settings.first_tokens or settings.tokens
-        engine = settings.engine
-        states = model.parameters * layers / model.layers * engine.stored_dtype.bytes
-        offloaded = states * (engine.param_offload + 2 * (engine.optimizer_offload and planned.training))
-        once = a_token * (settings.tokens + first * (settings.micro_batches - 1))
-        timed = a_token * settings.tokens * settings.timed.micro_batches
-        return (
-            offloaded / _HOST_BYTES_PER_S + once + min(REPETITIONS * timed, max(timed, REPEAT_S + timed / 2))
-        )
 
     def _notes(self, configured: Sequence[Try]) -> Iterator[str]:
         job, here = self.subject.workload.actor.engine.parallel, self.options.processes

@@ -1,15 +1,13 @@
 """The training-step part: passes over the sharded model, as configured and with every proposal."""
 
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from tuner.units import GIB
 from tuner.validate import depths
 from tuner.validate.configured_passes import reasons_not_here
 from tuner.validate.pass_settings import ModelSettings, PassFailed, PassFigures
-from tuner.validate.report import Measurement, Outcome
+from tuner.validate.report import Outcome
 from tuner.validate.session import (
     Failed,
     NotHereError,
@@ -19,10 +17,12 @@ from tuner.validate.session import (
     Session,
     Subject,
 )
+from tuner.validate.training_figures import out_of_memory, pass_measurements
 from tuner.validate.training_groups import Group, Key, Proposed, TrainingPlan, Try
 from tuner.validate.training_judged import Measured, judge
-from tuner.validate.training_plan import REPEAT_S, REPETITIONS, training_plan
-from tuner.validate.verdicts import PEAK_TOLERANCE, verdict
+from tuner.validate.training_plan import training_plan
+from tuner.validate.training_seconds import REPEAT_S, REPETITIONS
+from tuner.validate.verdicts import verdict
 from tuner.workload import Phase
 
 _ENDS_S = 2.0  # of a process, around what it runs
@@ -178,9 +178,9 @@ class _Record:
         if isinstance(found, PassFailed):
             self.session.note(f"{phase} failed: {found.message}.")
             if found.out_of_memory:
-                self.session.add(_out_of_memory(each, self.session.machine.free_bytes))
+                self.session.add(out_of_memory(each, self.session.machine.free_bytes))
         elif found is not None:
-            for measurement in _measurements(found):
+            for measurement in pass_measurements(found):
                 self.session.add(measurement)
             self._add_case(found)
 
@@ -229,75 +229,3 @@ class _Record:
             compared=each.planned.compared(figures),
             extrapolated=None if each.at is None else str(each.at),
         )
-
-
-def _measurements(found: Measured) -> Iterator[Measurement]:
-    compared, figures, case = found.compared, found.figures, found.planned.case
-    phase = found.planned.phase.value
-    timed = found.planned.settings.timed
-    terms: Counter[str] = Counter()
-    for term in compared.terms:
-        terms[term.name] += term.bytes
-    yield Measurement(
-        name=f"{phase}.peak",
-        what=f"peak of {phase}, {case.micro_batches} x {case.tokens:,} tokens, {figures.engine}'s engine",
-        unit="bytes",
-        measured=compared.measured_peak,
-        predicted=compared.predicted_peak,
-        tolerance=PEAK_TOLERANCE,
-        extrapolated=found.extrapolated,
-        details={"moment": compared.moment, **terms, **_allocator(figures)},
-    )
-    if figures.peak_reserved_bytes is not None:
-        low, high = compared.interval
-        yield Measurement(
-            name=f"{phase}.reserved",
-            what=f"most that the allocator holds during {phase}",
-            unit="bytes",
-            measured=figures.peak_reserved_bytes,
-            low=low,
-            high=high,
-        )
-    if figures.seconds:
-        yield Measurement(
-            name=f"{phase}.seconds",
-            what=f"{phase}, {timed.micro_batches} x {case.tokens:,} tokens on {_gpus(case.world_size)}",
-            unit="seconds",
-            measured=median(figures.seconds),
-            extrapolated=found.extrapolated,
-            details={
-                "repetitions": len(figures.seconds),
-                "least": min(figures.seconds),
-                "most": max(figures.seconds),
-                "once": median(figures.once_seconds),
-                "tokens": case.tokens * timed.micro_batches,
-            },
-        )
-
-
-def _gpus(count: int) -> str:
-    return "one GPU" if count == 1 else f"each of {count} GPUs"
-
-
-def _allocator(figures: PassFigures) -> dict[str, int]:
-    """Further figures of the allocator and the driver, those that there are."""
-    found = {
-        "measured_before": figures.allocated_before_bytes,
-        "measured_requested": figures.peak_requested_bytes,
-        "measured_non_torch": figures.non_torch_bytes,
-    }
-    found |= {f"measured_{stage.value}": size for stage, size in figures.stages.items()}
-    return {name: size for name, size in found.items() if size is not None}
-
-
-def _out_of_memory(each: Try, free: int) -> Measurement:
-    peak = each.planned.predicted.peak_bytes
-    return Measurement(
-        name=f"{each.planned.phase.value}.peak",
-        what=f"{each.planned.phase.value} ran out of memory: it takes more than was free",
-        unit="bytes",
-        measured=free,
-        predicted=peak,
-        low=0,
-        high=(1 + PEAK_TOLERANCE) * peak,
-    )
