@@ -15,6 +15,8 @@ from tests.memory.test_accuracy import PASS
 from tests.validate.test_training_step import Bench, options, subject, tries
 from tuner.accuracy import MeasuredCase, compare, workload_of
 from tuner.models import find_config, shape_from_config
+from tuner.models.architectures import model_types
+from tuner.models.fused_layers import UNFUSED
 from tuner.validate import configured_passes, processes, training_step
 from tuner.validate.pass_settings import ModelSettings, PassFigures
 from tuner.validate.passes import PlannedPass, planned_passes
@@ -220,3 +222,10 @@ def test_they_compute_what_transformers_does() -> None:
         found.append(log_probs)
     torch.testing.assert_close(found[0], found[1], rtol=2e-2, atol=2e-2)
     assert found[0].std() > 0.1  # the weights make a difference between tokens
+
+
+@needs_liger
+def test_the_types_without_fused_layers_are_those_that_liger_does_not_know() -> None:
+    from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
+
+    assert set(model_types()) - MODEL_TYPE_TO_APPLY_LIGER_FN.keys() == UNFUSED

@@ -31,6 +31,7 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.models.fused_layers import has_fused_layers
 from tuner.rules.case import Case
 from tuner.workload import Backend, HeadKind, Phase, Workload
 
@@ -50,15 +51,15 @@ def check(case: Case) -> Finding | None:
     unfused_head = actor.head.kind is HeadKind.LOGITS
     if actor.engine.fused_layers or actor.engine.backend is Backend.MEGATRON or not unfused_head:
         return None
-    if case.workload.model.traced is not None:
+    model = case.workload.model
+    if model.traced is not None or not has_fused_layers(model.architecture):
         return None
     proposal = _fused(case.workload)
     if not case.pays(proposal):
         return None
     return Finding(
         rule=RULE,
-        message=f"norms, rotary embedding and activations of {case.workload.model.layers} layers run as separate"
-        " kernels",
+        message=f"norms, rotary embedding and activations of {model.layers} layers run as separate kernels",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
