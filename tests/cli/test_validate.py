@@ -143,6 +143,43 @@ def test_control_c_ends_what_runs_and_leaves_a_report(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
+IMPORTING = """
+import signal, sys
+from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tuner.validate import servers
+started, prepare = Path(sys.argv.pop()), servers.prepare
+servers._driver_is_here = lambda: True
+servers.prepare = lambda device: (prepare(device), started.touch())
+from tuner.cli import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_control_c_while_the_servers_import_says_nothing_of_them(tmp_path: Path) -> None:
+    """A terminal sends it to all of them."""
+    started = tmp_path / "started"
+    with subprocess.Popen(
+        [sys.executable, "-c", IMPORTING, *GIVEN, str(started)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        end = time.monotonic() + 90
+        while not started.exists():
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        time.sleep(0.5)  # in the midst of importing torch
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+
+
 def runs(pid: str) -> bool:
     """Whether a process is there and not only waiting for its parent to take note of its end."""
     try:

@@ -6,10 +6,11 @@ CUDA, which no fork of it could use then.
 """
 
 import ctypes
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
-from multiprocessing import forkserver, popen_forkserver
+from multiprocessing import forkserver, popen_forkserver, resource_tracker
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -60,7 +61,7 @@ def prepare(device: str) -> None:
         if server not in _servers:
             _server(server, names)
         if ahead:
-            _servers[server].ensure_running()
+            _start(_servers[server])
 
 
 def serving(module: str) -> Server:
@@ -84,6 +85,7 @@ class ServedProcess(ForkServerProcess):
 def _asked(server: Server) -> Iterator[None]:
     """The standard library knows one server; while a process starts, it is this one."""
     asked = _servers.get(server) or _server(server, _ALWAYS[server])
+    _start(asked)
     known = forkserver.connect_to_new_process
     forkserver.connect_to_new_process = asked.connect_to_new_process
     try:
@@ -96,6 +98,16 @@ def _server(server: Server, names: tuple[str, ...]) -> forkserver.ForkServer:
     _servers[server] = forkserver.ForkServer()
     _servers[server].set_forkserver_preload(list(names))
     return _servers[server]
+
+
+def _start(server: forkserver.ForkServer) -> None:
+    """Start it, unless it runs. Ctrl-C is for the parent: while a server imports, it would show where."""
+    resource_tracker.ensure_running()  # else it is started below, and lets SIGINT through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        server.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _driver_is_here() -> bool:
