@@ -333,6 +333,14 @@ def test_fused_heads(backend: str, kind: HeadKind) -> None:
     assert workload.reference.head.kind is kind
 
 
+@pytest.mark.parametrize(("architecture", "fused"), [("qwen2", True), ("seed_oss", False), ("gpt2", False)])
+def test_liger_fuses_the_layers_of_types_that_it_knows(architecture: str, fused: bool) -> None:
+    model = replace(QWEN25_7B, architecture=architecture)
+    workload = workload_of((*STATIC, f"{MODEL}.use_liger=True"), "0.9.1", model=model)
+    assert workload.reference is not None
+    assert (workload.actor.engine.fused_layers, workload.reference.engine.fused_layers) == (fused, fused)
+
+
 def test_fusable_heads() -> None:
     torch, triton = HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON
     assert workload_of(STATIC, "0.9.1").actor.head.fusable == (torch, triton)

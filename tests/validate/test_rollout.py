@@ -451,7 +451,9 @@ def test_vllm_that_does_otherwise_with_a_recommendation_refutes_it(
 def test_two_starts_of_the_same_vllm_say_how_much_differs_without_a_reason() -> None:
     def slower_from_the_second_on(planned: PlannedRollout) -> EngineFigures:
         figures = engine_as_predicted(planned)
-        return figures if len(started) == 1 else replace(figures, step_seconds=(0.0105, 0.0106, 0.0106))
+        if len(started) == 1:
+            return figures
+        return replace(figures, used_bytes=figures.used_bytes + 7, step_seconds=(0.0105, 0.0106, 0.0106))
 
     session = Recorder(machine=WITH_VLLM)
     started = session.engines
@@ -461,6 +463,8 @@ def test_two_starts_of_the_same_vllm_say_how_much_differs_without_a_reason() -> 
     step = session.measurements["rollout.engine_step"]
     assert (step.details["starts"], step.details["repetitions"]) == (2, 6)
     assert (step.details["least"], step.details["most"]) == (0.0100, 0.0106)
+    peak = session.measurements["rollout.engine_peak"]
+    assert peak.predicted is not None and peak.measured == peak.predicted + 7
     for code in (FRACTION, SEQUENCES, LENGTH, STATISTICS):
         assert session.verdicts[code].outcome is Outcome.CONFIRMED
 
