@@ -476,4 +476,6 @@ def test_what_is_compiled_first_needs_the_time_for_it() -> None:
         return ready_seconds(Choice(name="any", way=way, head=None), device)
 
     assert needed(eager) < needed(compiled) == needed(triton) == needed(None)
+    others = Choice(name="of others", way=None, head=None, further=lambda: iter(()))
+    assert needed(compiled) < ready_seconds(others, "cuda")
     assert needed(None, "cpu") == needed(eager)
