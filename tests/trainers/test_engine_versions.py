@@ -5,6 +5,7 @@ from importlib.machinery import ModuleSpec
 from math import ceil
 
 import pytest
+from msgspec.structs import replace
 
 from tests.trainers.launches import DYNAMIC, GRPO, LORA, MEGATRON, ROLLOUT, VERSIONS, settings_of
 from tests.workloads import H100, QWEN25_7B, cluster
@@ -14,6 +15,7 @@ from tuner.memory.engine_memory import rollout_memory
 from tuner.memory.host import host_terms
 from tuner.memory.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT
 from tuner.memory.rollout import CacheShare
+from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.trainers import verl
 from tuner.trainers.verl import versions
@@ -30,13 +32,17 @@ ALONE = f"{ROLLOUT}.tensor_model_parallel_size=1"
 
 
 def workload_of(
-    version: str, release: str = "0.4.1", *more: str, launch: tuple[str, ...] = DYNAMIC
+    version: str,
+    release: str = "0.4.1",
+    *more: str,
+    launch: tuple[str, ...] = DYNAMIC,
+    model: ModelShape = QWEN25_7B,
 ) -> Workload:
-    """Qwen2.5-7B on eight H100, a replica of one GPU, half of the card."""
+    """Qwen2.5-7B, or another model, on eight H100, a replica of one GPU, half of the card."""
     return verl.read(
         settings_of((*launch, ALONE, *more), release),
         version=release,
-        model=QWEN25_7B,
+        model=model,
         critic_model=None,
         cluster=cluster(gpus_per_node=8),
         engine_version=version,
@@ -172,6 +178,27 @@ def test_the_facts_of_each_version(
     assert (rollout.staged_wake_up, rollout.counts_graphs) == (staged, graphs)
     assert (rollout.older_core is not None) is older
     assert rollout.frees_windows is at_least(version, "0.9.1")
+
+
+@pytest.mark.parametrize(
+    ("version", "architecture", "counts"),
+    [
+        ("0.21.0", "qwen3", True),
+        ("0.22.0", "qwen3", False),
+        ("0.22.0", "llama", True),
+        ("0.23.0", "llama", False),
+        ("0.23.0", "qwen2_moe", True),
+        ("0.24.0", "qwen2_moe", False),
+        ("0.24.0", "qwen2", True),
+        ("0.24.0", "qwen3_moe", True),
+        ("0.24.0", "deepseek_v3", True),
+    ],
+)
+def test_the_second_runner_takes_no_graphs_from_the_cache(
+    version: str, architecture: str, counts: bool
+) -> None:
+    rollout = workload_of(version, model=replace(QWEN25_7B, architecture=architecture)).rollout
+    assert rollout.counts_graphs is counts
 
 
 @pytest.mark.parametrize(("version", "overlaps"), [("0.12.0", False), ("0.14.0", True), ("0.24.0", True)])

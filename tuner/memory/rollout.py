@@ -262,15 +262,17 @@ def engine_cache_bytes(workload: Workload) -> int:
 
     vLLM divides the whole card. Since 0.11 it subtracts what the engine itself has added since a
     snapshot that is taken when context and communicator exist, so these come on top of the
-    fraction; since 0.20 it subtracts an estimate of its CUDA graphs too. From 0.9.1 to 0.10, and in
-    0.7, the snapshot is taken before the communicator exists, which is what :math:`c_e` holds. The V1
-    core of 0.8 and 0.9.0 subtracts all that is in use, the trainer's weights included. verl's worker
-    for 0.6.3 takes a share of what is free after its profile run. SGLang takes a share of what is
-    free at its start for weights and cache, TensorRT-LLM a share of what weights and activations
-    leave.
+    fraction; since 0.20 it subtracts an estimate of its CUDA graphs too, except by its second model
+    runner, which estimates none: Qwen3 since 0.22, Llama and Mistral since 0.23, Qwen2-MoE and
+    DeepSeek-V2 since 0.24. From 0.9.1 to 0.10, and in 0.7, the snapshot is taken before the
+    communicator exists, which is what :math:`c_e` holds. The V1 core of 0.8 and 0.9.0 subtracts all
+    that is in use, the trainer's weights included. verl's worker for 0.6.3 takes a share of what is
+    free after its profile run. SGLang takes a share of what is free at its start for weights and
+    cache, TensorRT-LLM a share of what weights and activations leave.
 
     Source: vLLM ``v1/worker/gpu_worker.py`` (``init_device``, ``determine_available_memory``; 0.8.2 to
-    0.24.0), ``worker/worker.py`` (``determine_num_available_blocks``; 0.7.3), verl 0.4.1
+    0.24.0), ``v1/worker/gpu/model_runner.py`` (``profile_cudagraph_memory``; 0.20.2 to 0.24.0),
+    ``worker/worker.py`` (``determine_num_available_blocks``; 0.7.3), verl 0.4.1
     ``third_party/vllm/vllm_v_0_6_3/worker.py`` (the same for 0.6.3), SGLang
     ``model_executor/model_runner.py`` (``profile_max_num_token``; 0.4.6, 0.5.8, 0.5.12), TensorRT-LLM
     ``_torch/pyexecutor/_util.py`` (``_cal_max_tokens``).

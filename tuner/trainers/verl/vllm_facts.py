@@ -4,7 +4,8 @@ Read in vLLM 0.6.3 (as verl 0.4.1 changes it, ``third_party/vllm``), 0.7.3, 0.8.
 0.9.2, 0.10.0, 0.10.2, 0.11.0, 0.12.0, and 0.18.0 to 0.24.0: ``worker/worker.py`` and
 ``v1/worker/gpu_worker.py`` (what the fraction is one of), ``engine/arg_utils.py`` (how many sequences
 run), ``v1/sample/ops/topk_topp_sampler.py`` and ``model_executor/layers/sampler.py`` (bytes per logit),
-``v1/core/kv_cache_utils.py`` (windows); in 0.13.0 and 0.14.0 ``config/vllm.py`` (when scheduling overlaps).
+``v1/core/kv_cache_utils.py`` (windows); in 0.13.0 and 0.14.0 ``config/vllm.py`` (when scheduling overlaps),
+in 0.18.1 to 0.24.0 that and ``v1/worker/gpu/model_runner.py`` (the second model runner).
 A version in between is taken as the nearest older one of these.
 """
 
@@ -27,6 +28,13 @@ _LARGE_CARD = 70 * GIB
 _SWAP = 4 * GIB  # LLM(swap_space=4) of the V0 core
 _GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
 
+# DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES; of what verl passes, router replay (R3) alone rules it out
+_SECOND_RUNNER = (
+    ("0.24.0", frozenset({"deepseek_v2", "granitemoe", "llama", "mistral", "qwen2_moe", "qwen3"})),
+    ("0.23.0", frozenset({"llama", "mistral", "qwen3"})),
+    ("0.22.0", frozenset({"qwen3"})),
+)
+
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
 
 
@@ -45,7 +53,7 @@ def vllm_facts(source: Source, version: str, model: ModelShape, actor: Engine) -
         # verl sets no VLLM_USE_V1, but the versions that have both cores look at it
         "older_core": _V0 if not older and not current else None,
         "own_process": source.since("0.7.0"),  # before, its workers are the trainer's processes
-        "counts_graphs": at_least(version, "0.20.0"),
+        "counts_graphs": at_least(version, "0.20.0") and not _second_runner(version, model.architecture),
         "sampler_bytes": _sampler_bytes(version),
         "block_tokens": _BLOCK if model.latent is None else _LATENT_BLOCK,
         "frees_windows": current,
@@ -89,6 +97,11 @@ def _fraction_of(version: str) -> FractionOf:
     if not at_least(version, "0.9.1"):
         return FractionOf.TOTAL_OF_ALL
     return FractionOf.TOTAL if at_least(version, "0.11.0") else FractionOf.OWN
+
+
+def _second_runner(version: str, architecture: str) -> bool:
+    """Whether vLLM takes its second model runner, whose ``profile_cudagraph_memory`` returns 0."""
+    return next((architecture in known for since, known in _SECOND_RUNNER if at_least(version, since)), False)
 
 
 def _sampler_bytes(version: str) -> int:
