@@ -125,11 +125,7 @@ def test_control_c_ends_what_runs_and_leaves_a_report(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        end = time.monotonic() + 90
-        while not pids.exists():
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        wait_for(pids, process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -168,16 +164,21 @@ def test_control_c_while_the_servers_import_says_nothing_of_them(tmp_path: Path)
         text=True,
         start_new_session=True,
     ) as process:
-        end = time.monotonic() + 90
-        while not started.exists():
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        wait_for(started, process)
         time.sleep(0.5)  # in the midst of importing torch
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
+    """Until the process has written it."""
+    end = time.monotonic() + 90
+    while not file.exists():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def runs(pid: str) -> bool:

@@ -467,6 +467,7 @@ def test_two_starts_of_the_same_vllm_say_how_much_differs_without_a_reason() -> 
     assert peak.predicted is not None and peak.measured == peak.predicted + 7
     for code in (FRACTION, SEQUENCES, LENGTH, STATISTICS):
         assert session.verdicts[code].outcome is Outcome.CONFIRMED
+        assert "repetitions differ by up to 5.8%" in session.verdicts[code].reason
 
 
 def test_vllm_that_is_interrupted_has_said_what_it_has_said() -> None:

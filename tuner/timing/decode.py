@@ -157,7 +157,7 @@ def decode_step_parts(given: RolloutInput, sequences: float) -> dict[str, float]
     reading the cache takes longer.
     """
     rollout, gpu = given.rollout, given.cluster.gpu
-    running = sequences / (rollout.data_parallel * rollout.pipeline_parallel)
+    running = _of_one_engine(given, sequences)
     read = weight_read_bytes(given, sequences) + cache_read_bytes(given, running)
     reading = read / decode_bytes_per_s(gpu)
     model = max(reading, arithmetic_seconds(given, running, 0.0)) + sampling_seconds(given, running)
@@ -177,9 +177,14 @@ def waits_for_host(given: RolloutInput, *, concurrent_sequences: int) -> bool:
     does not grow with them, of which little is known. Kernels that it launches one by one are another
     matter: their number does not grow.
     """
-    running = generation(given, concurrent_sequences=concurrent_sequences).concurrent
-    beside = given.rollout.overlaps_scheduling and is_replayed(given, running)
-    return beside and decode_step_parts(given, running)["engine"] > 0
+    sequences = generation(given, concurrent_sequences=concurrent_sequences).concurrent
+    beside = given.rollout.overlaps_scheduling and is_replayed(given, _of_one_engine(given, sequences))
+    return beside and decode_step_parts(given, sequences)["engine"] > 0
+
+
+def _of_one_engine(given: RolloutInput, sequences: float) -> float:
+    """The sequences of one step, of a replica's."""
+    return sequences / (given.rollout.data_parallel * given.rollout.pipeline_parallel)
 
 
 def decode_parts(given: RolloutInput, done: Generation) -> dict[str, float]:

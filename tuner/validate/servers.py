@@ -51,7 +51,7 @@ _servers: dict[Server, forkserver.ForkServer] = {}
 def prepare(device: str) -> None:
     """Say what the servers have loaded when they start; for a GPU they all start now, at the same time.
 
-    Without it every child would spend some 10 seconds on imports. Servers that run stay as they are.
+    Without it every child would import all of it by itself. Servers that run stay as they are.
 
     Args:
         device: cuda or cpu.

@@ -87,7 +87,7 @@ class _Bench:
             if choice.name in self.seen:
                 continue
             self.seen.add(choice.name)
-            if not choice.wanted and choice.missing == "" and not self._has_time(choice):
+            if not (choice.wanted or choice.missing or self._has_time(choice)):
                 self.left_out.append(choice.name)
             elif choice.further is not None:
                 self.take_all(choice.further())
