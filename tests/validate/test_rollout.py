@@ -299,6 +299,7 @@ def test_no_room_for_a_block_claims_nothing() -> None:
     assert session.works[0].cache.blocks == 0
     assert not session.measurements
     assert session.verdicts[FRACTION].outcome is Outcome.NOT_MEASURABLE
+    assert session.verdicts[LENGTH].reason == "no cache could be allocated here"
 
 
 def test_recommendations_that_fit_are_confirmed_and_those_of_the_engine_are_left() -> None:
@@ -309,10 +310,60 @@ def test_recommendations_that_fit_are_confirmed_and_those_of_the_engine_are_left
     shown = {one.name: one for one in fraction.measurements}
     assert shown["rollout.kv_cache.without"].measured < shown["rollout.kv_cache.with"].measured
     assert shown["rollout.sequences.with"].measured == shown["rollout.sequences.with"].predicted
-    for code, what in ((LENGTH, "built for"), (STATISTICS, "statistics")):
-        assert session.verdicts[code].outcome is Outcome.NOT_MEASURABLE
-        assert "only vllm itself shows it" in session.verdicts[code].reason
-        assert what in session.verdicts[code].reason
+    statistics = session.verdicts[STATISTICS]
+    assert statistics.outcome is Outcome.NOT_MEASURABLE
+    assert statistics.reason == "claims no bytes and no seconds; only vllm itself shows it: statistics"
+
+
+def of_cache(size: int) -> Answer:
+    """Every byte but the cache's as asked for."""
+
+    def answer(work: RolloutWork) -> RolloutFigures:
+        return replace(as_planned(work), cache_bytes=size)
+
+    return answer
+
+
+def short_cache() -> Subject:
+    """vLLM refuses it: one sequence of the model's 32,768 tokens takes more than the cache has."""
+    return test_search.subject(
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",
+        "data.max_response_length=5120",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.06",
+    )
+
+
+def test_a_limit_of_the_length_is_held_against_the_cache_that_is_allocated() -> None:
+    found = run().verdicts[LENGTH]
+    assert found.outcome is Outcome.CONFIRMED
+    assert found.claim == "longest sequence that the engine has to hold 32,768 to 6,144 tokens"
+    assert found.reason == (
+        "the cache that is allocated has 62.8 GiB: one sequence of 32,768 tokens takes 1.1 GiB and fits, "
+        "one sequence of 6,144 tokens takes 0.2 GiB and fits; time is not measured"
+    )
+    assert [one.details["sequence_bytes"] for one in found.measurements] == [32768 * 36864, 6144 * 36864]
+    assert len({one.measured for one in found.measurements}) == 1
+
+
+def test_a_refusal_that_is_predicted_is_confirmed_by_a_cache_that_is_too_small() -> None:
+    found = run(subject=short_cache()).verdicts[LENGTH]
+    assert found.outcome is Outcome.CONFIRMED
+    assert "takes 1.1 GiB and does not fit, one sequence of 6,144" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("make", "size", "words"),
+    [
+        (long_responses, 32767 * 36864, "and does not fit where it was predicted that it fits, one"),
+        (long_responses, 6143 * 36864, "and does not fit where it was predicted that it fits; time"),
+        (short_cache, 2 * GIB, "and fits where it was predicted that it does not fit, one"),
+    ],
+)
+def test_a_cache_of_another_size_refutes_what_starts(
+    make: Callable[[], Subject], size: int, words: str
+) -> None:
+    found = run(subject=make(), answer=of_cache(size)).verdicts[LENGTH]
+    assert found.outcome is Outcome.REFUTED and words in found.reason
 
 
 def test_a_recommendation_that_runs_out_of_memory_is_refuted() -> None:

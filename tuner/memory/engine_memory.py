@@ -73,10 +73,10 @@ def _kept(share: CacheShare) -> int:
 
 def start_doubt(workload: Workload) -> str | None:
     """Why the engine may not start although it can: its cache is only large enough at its largest."""
-    if start_problems(workload) or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
+    if start_problems(workload) or cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
         return None
     share, older = least_shares(workload)[0], workload.rollout.older_core
-    if older is not None and _cache_problem(workload, share.cache) is not None:
+    if older is not None and cache_problem(workload, share.cache) is not None:
         return (
             "the rollout engine may not start: its share of memory leaves enough for a KV cache only with "
             "the V0 core (VLLM_USE_V1=0)"
@@ -87,7 +87,11 @@ def start_doubt(workload: Workload) -> str | None:
     )
 
 
-def _cache_problem(workload: Workload, cache: int) -> str | None:
+def cache_problem(workload: Workload, cache: int) -> str | None:
+    """Why an engine with so many bytes of cache on one GPU does not start, or could hold no sequence.
+
+    Source: vLLM ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
+    """
     rollout, model = workload.rollout, workload.model
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
@@ -117,7 +121,7 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
     """
     least = least_shares(workload)
-    found = [_cache_problem(workload, max(share.cache for share in least))]
+    found = [cache_problem(workload, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):
         found.append("the rollout engine asks at its start for more memory than the trainer leaves free")
     return tuple(problem for problem in found if problem is not None)

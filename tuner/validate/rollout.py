@@ -7,6 +7,7 @@ from tuner.units import GIB
 from tuner.validate.report import Measurement
 from tuner.validate.rollout_engine import run_engine
 from tuner.validate.rollout_judged import judge_rollouts, judge_unseen, runnable, whole_interval
+from tuner.validate.rollout_length import judge_lengths
 from tuner.validate.rollout_plan import PlannedRollout, not_decoded, planned_rollout
 from tuner.validate.rollout_seen import SeenRollout
 from tuner.validate.rollout_settings import DecodeFigures, tiny
@@ -56,7 +57,7 @@ def run(session: Session) -> None:
     _note(session, seen[0])
     for measurement in _of_a_cpu(seen[0]) if on_cpu else measurements(seen[0]):
         session.add(measurement)
-    for verdict in judge_rollouts(session, found, seen):
+    for verdict in (*judge_rollouts(session, found, seen), *judge_lengths(session, seen[0])):
         session.judge(verdict)
     run_engine(session, rollouts[0])
 

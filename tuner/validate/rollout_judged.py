@@ -10,7 +10,7 @@ from tuner.units import GIB
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.rollout_seen import SeenRollout
 from tuner.validate.session import Session, Subject
-from tuner.validate.verdicts import verdict
+from tuner.validate.verdicts import CLAIMS_NOTHING, claims_something, verdict
 from tuner.workload import Workload
 
 SEQUENCES_TOLERANCE = 0.03  # and up to the next whole sequence
@@ -30,13 +30,16 @@ _ALLOCATED = {
 }
 _OF_THE_ENGINE = {
     "log_stats": "statistics",
-    "max_model_tokens": "the length that it is built for",
     "prefix_caching": "prefixes that it shares",
     "chunked_prefill": "prompts that it reads in pieces",
     "cuda_graphs": "CUDA graphs",
     "capture_sizes": "CUDA graphs",
     "frees_memory": "what it frees when it sleeps",
 }
+
+
+#: All that a limit of the sequences' length changes: what the cache has to hold for the engine to start.
+ONLY_LENGTH = frozenset({"max_model_tokens"})
 
 
 def _changed(now: Workload, proposal: Workload) -> set[str]:
@@ -63,9 +66,11 @@ def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
     """Recommendations whose change of the rollout only the engine itself would show."""
     engine = session.subject.workload.rollout.engine.value
     for recommendation, _, changed in changing(session.subject):
-        if not changed & _ALLOCATED:
+        if not changed & _ALLOCATED and changed != ONLY_LENGTH:
             shown = sorted({_OF_THE_ENGINE.get(name, name.replace("_", " ")) for name in changed})
             reason = f"only {engine} itself shows it: {', '.join(shown)}"
+            if not claims_something(recommendation):
+                reason = f"{CLAIMS_NOTHING}; {reason}"
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
 
 

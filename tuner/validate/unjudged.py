@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from tuner.advise import Advice, Recommendation
 from tuner.validate.parts import Part
 from tuner.validate.report import JudgedRecommendation, Outcome, PartReport, Status
-from tuner.validate.verdicts import claims_something, verdict
+from tuner.validate.verdicts import CLAIMS_NOTHING, claims_something, verdict
 from tuner.workload import Phase
 
 Key = tuple[str, tuple[str, ...]]  # a recommendation's code and overrides
@@ -32,8 +32,8 @@ def unjudged(
 
 def _reason(found: Recommendation, reports: dict[Part, PartReport]) -> str:
     cost = found.price
-    if cost is None or not claims_something(cost):
-        return "claims no bytes and no seconds"
+    if cost is None or not claims_something(found):
+        return CLAIMS_NOTHING
     part = _RUN_BY.get(cost.phase)
     if part is None:
         return f"nothing that is run here covers its phase, {cost.phase.value}"

@@ -10,6 +10,8 @@ from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 
 #: Of a measured peak: what a predicted peak, or what a change is predicted to make of it, may be off.
 PEAK_TOLERANCE = 0.03
+#: Of a recommendation for which :func:`claims_something` is false.
+CLAIMS_NOTHING = "claims no bytes and no seconds"
 
 
 def verdict(
@@ -77,7 +79,7 @@ def peaks(before: float, after: float, predicted_change: int) -> str:
 def claim(found: Recommendation) -> str:
     """What the advice says that a recommendation changes."""
     cost = found.price
-    if cost is None or not claims_something(cost):
+    if cost is None or not claims_something(found):
         return "no change of memory or time"
     parts = []
     if cost.before_bytes != cost.after_bytes:
@@ -100,7 +102,10 @@ def _changes_time(cost: Price) -> bool:
     return abs(cost.seconds_after - cost.seconds_before) >= LEAST_GAIN * cost.seconds_before > 0
 
 
-def claims_something(cost: Price) -> bool:
+def claims_something(found: Recommendation) -> bool:
     """Whether the advice promises other bytes or another time."""
+    cost = found.price
+    if cost is None:
+        return False
     before, after = (cost.before_bytes, cost.worst_before_bytes), (cost.after_bytes, cost.worst_after_bytes)
     return before != after or _changes_time(cost)
