@@ -19,6 +19,7 @@ from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Severity
 from tuner.kernels.benchmark.problem import Shape, random_problem
+from tuner.kernels.benchmark.timing import LEAST_ROUNDS
 from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
 from tuner.memory.logits import head_peak_bytes
 from tuner.rules.eager_entropy import RULE
@@ -329,6 +330,24 @@ def test_wrong_results_are_refuted(error: float) -> None:
     assert found.measured == 0.5 and found.outcome is Outcome.REFUTED
 
 
+def test_another_packages_wrong_results_are_said_and_refute_nothing() -> None:
+    def answer(work: HeadWork) -> HeadFigures:
+        found = as_predicted(work)
+        other = Implementation(
+            name="Cut Cross Entropy",
+            way=None,
+            foreign=True,
+            errors={"log_probs": 1e-4, "d_weight": 2e-3},
+            limits={"log_probs": 1e-5, "d_weight": 4e-3},
+        )
+        return replace(found, found=(*found.found, other))
+
+    session = run(workload(), answer)
+    found = session.measurements["output_head.cut-cross-entropy.right"]
+    assert found.measured == 0.5 and found.outcome is None and found.details["log_probs"] == 1e-4
+    assert any("Cut Cross Entropy: 1 of 2 results are further off" in note for note in session.notes)
+
+
 def judged(
     answer: Callable[[HeadWork], HeadFigures], now: Workload, *, faster: bool = True
 ) -> JudgedRecommendation:
@@ -451,7 +470,8 @@ def test_peaks_on_a_gpu() -> None:
     found = processes.run(part.WORKER, (work,), setup=processes.Setup(device="cuda"), timeout_s=300)
     assert isinstance(found, HeadFigures), found
     # Its log-probabilities are off by 1e-4: the benchmark says so too.
-    assert {each.name for each in found.found if each.wrong} <= {"Cut Cross Entropy"}
+    wrong = [each for each in found.found if each.wrong]
+    assert {each.name for each in wrong} <= {"Cut Cross Entropy"} and all(each.foreign for each in wrong)
     for each in found.found:
         for one in each.sizes if each.way is not None else ():
             for one_pass, peak in one.peak_bytes.items():
@@ -462,6 +482,18 @@ def test_peaks_on_a_gpu() -> None:
                     continue
                 assert peak == pytest.approx(expected, rel=0.03, abs=80 * 8192), each.name
     assert all(each.sizes[0].seconds for each in found.found if each.sizes)
+
+
+@pytest.mark.gpu
+def test_what_is_configured_is_timed_although_the_budget_is_spent() -> None:
+    way = Way.of(EAGER, entropy=True)
+    shape = HeadShape(tokens=1024, hidden=512, vocab=32_000)
+    work = HeadWork(shape=shape, forward_tokens=512, dtype=DType.BFLOAT16, wanted=(way,), seconds=0.0)
+    found = processes.run(part.WORKER, (work,), setup=processes.Setup(device="cuda"), timeout_s=100)
+    assert isinstance(found, HeadFigures), found
+    (each,) = found.found
+    assert set(each.sizes[0].seconds) == set(HeadPass) and set(each.forward[0].seconds) == {HeadPass.FORWARD}
+    assert each.sizes[0].rounds == LEAST_ROUNDS
 
 
 def test_what_is_compiled_first_needs_the_time_for_it() -> None:

@@ -129,6 +129,7 @@ class Implementation:
 
     name: str
     way: Way | None  # None for those that no trainer's settings name
+    foreign: bool = False  # another package's, which the trainer does not call
     missing: str = ""  # why nothing was measured
     errors: dict[str, float] = field(default_factory=dict)  # relative norm against float64
     limits: dict[str, float] = field(default_factory=dict)

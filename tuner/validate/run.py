@@ -37,7 +37,7 @@ from tuner.validate.verdicts import joined
 # Of what is left of the budget when a part begins, among those still to come.
 _WEIGHTS = {
     Part.MACHINE: 2,
-    Part.OUTPUT_HEAD: 2,
+    Part.OUTPUT_HEAD: 3,
     Part.TRAINING_STEP: 20,
     Part.ROLLOUT: 3,
     Part.COLLECTIVES: 5,

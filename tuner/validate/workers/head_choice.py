@@ -39,6 +39,7 @@ class Choice:
     head: Head | None
     missing: str = ""
     wanted: bool = False  # configured or proposed
+    foreign: bool = False  # another package's, which the trainer does not call
     further: Callable[[], Iterator["Choice"]] | None = None  # imports other packages, which takes seconds
 
 
@@ -62,7 +63,8 @@ def _rivals(work: HeadWork, device: str) -> Iterator[Choice]:
     for name in RIVAL_NAMES:
         (rival,) = find_rivals(device, (name,))
         if isinstance(rival, Head):
-            yield _of_triton(rival, work) if name == VERL_TRITON else Choice(name=name, way=None, head=rival)
+            foreign = Choice(name=name, way=None, head=rival, foreign=True)
+            yield _of_triton(rival, work) if name == VERL_TRITON else foreign
 
 
 def _of_triton(head: Head, work: HeadWork) -> Choice:

@@ -191,14 +191,14 @@ class _Bench:
                 found.limits[f"{name}_among_{tokens}"] = found.limits[name]
 
     def _time(self) -> None:
-        """In turns, as many as there is time for, in the order of their use."""
+        """In turns: what is configured and proposed, and as many more as there is time for."""
         left = self.work.seconds - (perf_counter() - self.began)
         chosen: dict[str, Call] = {}
         runs: dict[str, _Run] = {}
         one_round = 0.0
         for index, found in enumerate(self.found):
             needed = sum(run.seconds for run in found.runs.values())
-            if (one_round + needed) * (LEAST_ROUNDS + 1) > left:
+            if not found.choice.wanted and (one_round + needed) * (LEAST_ROUNDS + 1) > left:
                 continue
             one_round += needed
             for (tokens, one_pass), run in found.runs.items():
@@ -232,6 +232,7 @@ def _implementation(found: _Found) -> Implementation:
     return Implementation(
         name=found.choice.name,
         way=found.choice.way,
+        foreign=found.choice.foreign,
         missing=found.missing,
         errors=found.errors,
         limits=found.limits,
