@@ -18,6 +18,7 @@ language = os.environ.get("DOCS_LANG", "en")
 extensions = [
     "accuracy",
     "cli_reference",
+    "engine_starts",
     "facts",
     "formulas",
     "head_benchmark",

@@ -296,6 +296,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     own_process: bool = True  # False: the engine runs in the trainer's process and shares its context
     counts_graphs: bool = False  # CUDA graphs are estimated beforehand and taken from the KV cache
     sampler_bytes: int = 10  # per logit of the sequences that are sampled at once, while the engine is sized
+    tunes_at_start: bool = False  # times kernels on a copy of the embedding while it compiles
     block_tokens: int = 16  # tokens of one block of the KV cache
     frees_windows: bool = True  # layers with a sliding window give blocks back that left the window
     state_dtype: DType = DType.BFLOAT16  # of the states of linear attention

@@ -21,7 +21,7 @@ from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from tuner.memory.overhead import Constant
-from tuner.units import MIB
+from tuner.units import KIB, MIB
 
 _SECTION = re.compile(r"^(?:Args|Returns|Raises|Yields):$")
 
@@ -109,9 +109,10 @@ class Constants(_ModuleText):
         comments = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
         for name, value in vars(module).items():
             if isinstance(value, Constant):
-                interval = f"{value.low // MIB} to {value.high // MIB} MiB"
+                unit, size = ("KiB", KIB) if value.typical < MIB else ("MiB", MIB)
+                interval = f"{value.low // size} to {value.high // size} {unit}"
                 lines += _constant(
-                    module, name, f"{value.typical // MIB} MiB", [f"{interval}: {value.source}."]
+                    module, name, f"{value.typical // size} {unit}", [f"{interval}: {value.source}."]
                 )
             elif ("", name) in comments:
                 lines += _constant(module, name, repr(value), comments["", name])

@@ -15,7 +15,8 @@ from tuner import memory
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term, model_states
 from tuner.memory.engine_memory import rollout_memory
 from tuner.memory.fsdp_units import deferred_gradient_bytes
-from tuner.memory.rollout import engine_process
+from tuner.memory.overhead import ENGINE_KERNELS
+from tuner.memory.rollout import engine_buffers, engine_process
 from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workload
 
 
@@ -141,10 +142,11 @@ def test_the_engine_takes_its_fraction_of_the_card(fraction: float) -> None:
     workload = workloads.grpo_7b().with_rollout(memory_fraction=fraction, fraction_of=FractionOf.TOTAL)
     engine = rollout_memory(workload)
     requested = ceil(Fraction(str(fraction)) * workload.cluster.gpu.memory_bytes)
-    assert engine.kv_bytes + engine.weight_bytes + engine.activation_bytes == requested
-    # What no allocator sees comes on top.
-    process = sum(part.typical for part in engine_process(workload))
-    assert engine.pool_bytes - engine.graph_bytes == requested + process
+    kernels = ENGINE_KERNELS.typical
+    assert engine.kv_bytes + engine.weight_bytes + engine.activation_bytes + kernels == requested
+    # What was there before the engine counts, and what it does not count, comes on top.
+    on_top = sum(part.typical for part in (*engine_process(workload), *engine_buffers(workload))) - kernels
+    assert engine.pool_bytes - engine.graph_bytes == requested + on_top
 
 
 def test_the_kv_cache_of_a_known_model() -> None:

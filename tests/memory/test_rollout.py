@@ -12,7 +12,14 @@ from tuner import memory
 from tuner.memory.engine_memory import rollout_memory, start_problems
 from tuner.memory.engine_terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.formula import evaluate
-from tuner.memory.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT, CUDA_GRAPHS, NCCL_CODE, NCCL_KERNEL
+from tuner.memory.overhead import (
+    COMMUNICATOR_OVER_LINKS,
+    CONTEXT,
+    ENGINE_BUFFERS,
+    ENGINE_KERNELS,
+    NCCL_CODE,
+    NCCL_KERNEL,
+)
 from tuner.memory.rollout import CacheShare, engine_activation_bytes
 from tuner.memory.terms import Item
 from tuner.units import GIB
@@ -49,13 +56,15 @@ def test_the_profile_run_is_the_larger_of_layers_and_sampler():
 def test_vllm_takes_a_share_of_the_card_and_its_process_on_top(fraction):
     workload = job(memory_fraction=fraction)
     found, requested = rollout_memory(workload), ceil(fraction * 100) * CARD // 100
-    assert abs(found.kv_bytes + WEIGHTS + found.activation_bytes - requested) <= 1
-    assert found.pool_bytes - found.graph_bytes - CONTEXT.typical == pytest.approx(requested, abs=1)
+    within = WEIGHTS + found.activation_bytes + ENGINE_KERNELS.typical
+    assert abs(found.kv_bytes + within - requested) <= 1
+    on_top = CONTEXT.typical - ENGINE_KERNELS.typical + ENGINE_BUFFERS.typical
+    assert found.pool_bytes - found.graph_bytes - on_top == pytest.approx(requested, abs=1)
 
 
 def test_vllm_0_24_takes_its_graphs_from_the_cache():
     without, counted = rollout_memory(job()), rollout_memory(job(counts_graphs=True))
-    assert without.kv_bytes - counted.kv_bytes == without.graph_bytes == CUDA_GRAPHS.typical
+    assert without.kv_bytes - counted.kv_bytes == without.graph_bytes > 0
     assert without.pool_bytes - counted.pool_bytes == without.graph_bytes
 
 
@@ -64,9 +73,9 @@ def test_vllm_0_8_counts_the_trainer():
     held = trainer(workload)
     assert held > 4 * 7_615_616_512 // 8  # fp32 shards of eight GPUs
     lost = rollout_memory(job()).kv_bytes - rollout_memory(workload).kv_bytes
-    assert lost == held + CONTEXT.typical
+    assert lost == held + CONTEXT.typical - ENGINE_KERNELS.typical
     shared = job(fraction_of=FractionOf.TOTAL_OF_ALL, own_process=False)
-    assert rollout_memory(job()).kv_bytes - rollout_memory(shared).kv_bytes == held
+    assert rollout_memory(job()).kv_bytes - rollout_memory(shared).kv_bytes == held - ENGINE_KERNELS.typical
     offloaded = workload.with_actor_engine(param_offload=True)
     assert rollout_memory(offloaded).kv_bytes - rollout_memory(workload).kv_bytes == 4 * 7_615_616_512 // 8
 
@@ -104,7 +113,8 @@ def test_running_sequences_beyond_the_cache_are_preempted():
     """A cache of 16.5 x 4,096 x 57,344 B, and 512 x 8 / 8 = 512 sequences for each replica."""
     workload = job(max_sequences=1024)
     one = 4096 * 57_344
-    fraction = (WEIGHTS + engine_activation_bytes(workload) + 16 * one + one // 2) / CARD
+    needed = WEIGHTS + engine_activation_bytes(workload) + ENGINE_KERNELS.typical
+    fraction = (needed + 16 * one + one // 2) / CARD
     found = rollout_memory(job(max_sequences=1024, memory_fraction=fraction))
     assert (found.concurrent_sequences, found.running_sequences) == (16, 512)
     assert found.preempted_sequences == 496
@@ -130,10 +140,11 @@ def test_an_awake_engine_is_the_sum_of_its_terms():
 def test_asleep_graphs_and_process_stay():
     workload = workloads.grpo_7b()
     found = rollout_memory(workload)
-    assert found.asleep_bytes == CUDA_GRAPHS.typical + PROCESS
-    assert [term.name for term in asleep_terms(workload, found)] == ["engine_graphs", "engine_process"]
+    assert found.asleep_bytes == found.graph_bytes + PROCESS + ENGINE_BUFFERS.typical
+    names = [term.name for term in asleep_terms(workload, found)]
+    assert names == ["engine_graphs", "engine_process", "engine_buffers"]
     inside = workload.with_rollout(own_process=False)
-    assert rollout_memory(inside).asleep_bytes == CUDA_GRAPHS.typical + COMMUNICATOR_OVER_LINKS.typical
+    assert rollout_memory(inside).asleep_bytes == found.graph_bytes + COMMUNICATOR_OVER_LINKS.typical
     served = workload.with_rollout(sleeps_with_weights=True)
     assert rollout_memory(served).asleep_bytes == found.asleep_bytes + found.weight_bytes
     never = workload.with_rollout(frees_memory=False)
@@ -181,7 +192,7 @@ def test_no_room_for_a_cache():
 
 def test_a_cache_below_one_sequence():
     """4,096 tokens x 57,344 B = 224 MiB; weights and the profile run take 15.3 GiB of 79.6."""
-    needed = WEIGHTS + engine_activation_bytes(job())
+    needed = WEIGHTS + engine_activation_bytes(job()) + ENGINE_KERNELS.low
     assert "too small for one sequence of full length" in _problem(
         job(memory_fraction=(needed + 200 * 2**20) / CARD)
     )
@@ -189,7 +200,7 @@ def test_a_cache_below_one_sequence():
 
 def test_vllm_refuses_a_cache_below_one_sequence_of_the_length_it_is_built_for():
     """32,768 tokens are 1.75 GiB."""
-    needed = WEIGHTS + engine_activation_bytes(job())
+    needed = WEIGHTS + engine_activation_bytes(job()) + ENGINE_KERNELS.low
     fraction = (needed + GIB) / CARD
     built = {"memory_fraction": fraction, "max_model_tokens": None}
     assert "built for" in _problem(job(**built))

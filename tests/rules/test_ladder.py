@@ -35,7 +35,7 @@ def test_only_the_cheapest_sufficient_cure_is_due() -> None:
 
 
 def test_dearer_cures_follow_when_it_is_not_sufficient() -> None:
-    workload = too_large().with_actor(update=dynamic(1 << 20))
+    workload = too_large().with_actor(update=dynamic(1 << 20)).with_rollout(max_sequences=64)
     case = case_of(workload.with_batch(max_response_tokens=1 << 19))
     due = [cure for cure in ladder.LADDERS[0].cures if ladder.due(case, cure) is Phase.UPDATE_ACTOR]
     assert due[:3] == [ladder.fewer_graphs, ladder.checkpointed, ladder.one_sequence]
@@ -87,3 +87,10 @@ def test_largest_finds_the_edge() -> None:
 def test_largest_is_none_when_nothing_is_accepted() -> None:
     case = case_of(grpo_7b())
     assert case.largest([1, 2, 3], lambda _: case.workload, accept=lambda _: False) is None
+
+
+def test_graphs_are_kept_for_as_many_sequences_as_run() -> None:
+    few = ladder.fewer_graphs(grpo_7b().with_rollout(max_sequences=50), Phase.ROLLOUT)
+    assert few.rollout.capture_sizes == (1, 2, 4, 8, 16, 24, 32, 40, 48, 56)
+    many = grpo_7b().with_rollout(max_sequences=512)
+    assert ladder.fewer_graphs(many, Phase.ROLLOUT) == many

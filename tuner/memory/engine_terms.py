@@ -2,18 +2,27 @@
 
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
+from tuner.memory.cuda_graphs import captured_graphs, graph_interval
 from tuner.memory.engine_memory import RolloutMemory
-from tuner.memory.overhead import CUDA_GRAPHS, NCCL_CODE, NCCL_KERNEL, context, interval_of
+from tuner.memory.overhead import (
+    GRAPH_LAYER,
+    GRAPH_PIECE,
+    GRAPH_POOL,
+    NCCL_CODE,
+    NCCL_KERNEL,
+    context,
+)
 from tuner.memory.rollout import (
-    DEFAULT_CAPTURE_SIZES,
     CacheShare,
     Symbols,
+    engine_buffers,
     engine_process,
     engine_weight_bytes,
     step_width,
+    tuned_bytes,
 )
 from tuner.memory.terms import Item, Term
-from tuner.workload import FractionOf, Workload
+from tuner.workload import VLLM_LARGEST_GRAPH, FractionOf, Workload
 
 
 def weights_term(workload: Workload) -> Term:
@@ -43,13 +52,14 @@ def weights_term(workload: Workload) -> Term:
 def activations_term(workload: Workload, memory: RolloutMemory) -> Term:
     """What the engine's profile run needs beyond weights, and a step may need again."""
     model, rollout = workload.model, workload.rollout
-    steps = rollout.max_batched_tokens
+    steps, tunes = rollout.max_batched_tokens, tuned_bytes(workload) > 0
+    step = "b t H + max(b t (3 ceil(I / T_p) + 3 H), b_V s V)"
     return Term(
         item=Item.ENGINE,
         name="engine_activations",
         bytes=memory.activation_bytes,
         evidence=Evidence.MODELLED,
-        formula="b t H + max(b t (3 ceil(I / T_p) + 3 H), b_V s V)",
+        formula=f"max({step}, b H (ceil(V / T_p) + 2 t))" if tunes else step,
         symbols=(
             ("b", DType.BFLOAT16.bytes),
             ("t", steps),
@@ -64,21 +74,45 @@ def activations_term(workload: Workload, memory: RolloutMemory) -> Term:
     )
 
 
-def graphs_term(workload: Workload, memory: RolloutMemory, *, counted: bool = False) -> Term:
+def graphs_term(workload: Workload, *, counted: bool = False) -> Term:
     """CUDA graphs; ``counted`` where the cache is smaller by as much as they are larger."""
-    sizes = workload.rollout.capture_sizes
-    captured = DEFAULT_CAPTURE_SIZES if sizes is None else len(sizes)
-    low, high = interval_of(memory.graph_bytes, CUDA_GRAPHS)
+    found = captured_graphs(workload)
+    low, typical, high = graph_interval(workload)
     return Term(
         item=Item.ENGINE,
         name="engine_graphs",
-        bytes=memory.graph_bytes,
+        bytes=typical,
         evidence=Evidence.HEURISTIC,
-        formula="g min(1, n / n_0)",
-        symbols=(("g", CUDA_GRAPHS.typical), ("n", captured), ("n_0", DEFAULT_CAPTURE_SIZES)),
-        source="memory.rollout.graph_bytes",
+        formula="ceil(g min(1, m / m_0)) + n_w L g_w + n_p (L + 1) g_p",
+        symbols=(
+            ("g", GRAPH_POOL.typical),
+            ("m", found.largest),
+            ("m_0", VLLM_LARGEST_GRAPH),
+            ("n_w", found.whole),
+            ("L", found.layers),
+            ("g_w", GRAPH_LAYER.typical),
+            ("n_p", found.pieced),
+            ("g_p", GRAPH_PIECE.typical),
+        ),
+        source="memory.cuda_graphs.graph_interval",
         low_bytes=None if counted else low,
         high_bytes=None if counted else high,
+    )
+
+
+def buffers_term(workload: Workload) -> Term:
+    """What the engine's process holds beyond its share."""
+    found = engine_buffers(workload)
+    return Term(
+        item=Item.ENGINE,
+        name="engine_buffers",
+        bytes=sum(part.typical for part in found),
+        evidence=Evidence.HEURISTIC,
+        formula="h",
+        symbols=tuple(("h", part.typical) for part in found),
+        source="memory.rollout.engine_buffers",
+        low_bytes=sum(part.low for part in found),
+        high_bytes=sum(part.high for part in found),
     )
 
 
@@ -125,15 +159,16 @@ def awake_terms(workload: Workload, memory: RolloutMemory) -> tuple[Term, ...]:
     found = (
         weights_term(workload),
         activations_term(workload, memory),
-        graphs_term(workload, memory, counted=rollout.counts_graphs),
+        graphs_term(workload, counted=rollout.counts_graphs),
         process_term(workload, counted=rollout.fraction_of in (FractionOf.TOTAL_OF_ALL, FractionOf.OWN)),
+        buffers_term(workload),
         cache_term(workload, memory),
     )
     return tuple(term for term in found if term.bytes)
 
 
 def asleep_terms(workload: Workload, memory: RolloutMemory) -> tuple[Term, ...]:
-    """What the engine keeps while the trainer works: graphs and process, all of it where it never sleeps.
+    """What the engine keeps while the trainer works: graphs, process, buffers; all where it never sleeps.
 
     vLLM 0.6.3 moves its weights to the host in any case, its cache only where verl is told to free it.
 
@@ -145,7 +180,7 @@ def asleep_terms(workload: Workload, memory: RolloutMemory) -> tuple[Term, ...]:
         return awake_terms(workload, memory)
     weights = (weights_term(workload),) if workload.rollout.sleeps_with_weights else ()
     cache = (cache_term(workload, memory),) if workload.rollout.sleeps_with_cache else ()
-    kept = (*weights, *cache, graphs_term(workload, memory), process_term(workload))
+    kept = (*weights, *cache, graphs_term(workload), process_term(workload), buffers_term(workload))
     return tuple(term for term in kept if term.bytes)
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
 from tuner.memory.terms import Item, Term
-from tuner.units import GIGA, MIB
+from tuner.units import GIGA, KIB, MIB
 
 
 class Constant(Struct, frozen=True, kw_only=True):
@@ -117,14 +117,51 @@ PEER_OVER_PCIE = Constant(
         " host memory (NCCL 2.28, graph/paths.cc, transport/shm.cc)"
     ),
 )
-CUDA_GRAPHS = Constant(
-    low=256 * MIB,
-    typical=1024 * MIB,
-    high=3072 * MIB,
+GRAPH_LAYER = Constant(
+    low=32 * KIB,
+    typical=40 * KIB,
+    high=320 * KIB,
     source=(
-        "graph pools that vLLM reports after capture for its default list of 67 batch sizes, whole and in "
-        "pieces; low: nearly what 35 whole graphs of a decode step took, 232 MiB for 0.5 B parameters and "
-        "292 for 7 B (transformers, H200, 2026-11-21)"
+        "what the driver keeps for one layer of a graph of a whole decoding step: 16 more of 28 layers took "
+        "18 MiB in vLLM 0.24; high: 35 of 28 layers took 292 MiB without fused kernels (transformers); "
+        "H200, 2026-11-22"
+    ),
+)
+GRAPH_PIECE = Constant(
+    low=68 * KIB,
+    typical=136 * KIB,
+    high=272 * KIB,
+    source=(
+        "what the driver keeps for a graph of what lies between two attentions: 135 and 136 KiB with 28 and "
+        "with 36 layers, 51 sizes each (vLLM 0.24, H200, 2026-11-22); interval: half and twice as much"
+    ),
+)
+GRAPH_POOL = Constant(
+    low=64 * MIB,
+    typical=192 * MIB,
+    high=2048 * MIB,
+    source=(
+        "pool of the tensors of CUDA graphs up to 512 tokens, 128 to 306 MiB in eight starts (vLLM 0.24, "
+        "1.5 B and 4 B parameters, H200, 2026-11-22); high: pools that vLLM reports for larger models"
+    ),
+)
+ENGINE_KERNELS = Constant(
+    low=116 * MIB,
+    typical=232 * MIB,
+    high=464 * MIB,
+    source=(
+        "kernels that vLLM's process loads after the snapshot from which it counts its own memory: 220 to "
+        "242 MiB in eight starts (vLLM 0.24, torch 2.11, H200, 2026-11-22); interval: half and twice as much"
+    ),
+)
+ENGINE_BUFFERS = Constant(
+    low=128 * MIB,
+    typical=512 * MIB,
+    high=1024 * MIB,
+    source=(
+        "buffers of vLLM's model runner and freed blocks that PyTorch keeps in its process, beyond its "
+        "share: 168 to 806 MiB awake in eight starts, 102 to 586 asleep in three (vLLM 0.24, H200, "
+        "2026-11-22)"
     ),
 )
 CUBLAS_WORKSPACES = Constant(
@@ -169,7 +206,7 @@ def context(gpu: Gpu) -> Constant:
         low=max(0, measured.context_bytes - _BACKWARD - _ATTENTION),
         typical=measured.context_bytes,
         high=measured.context_bytes + CONTEXT.high - CONTEXT.typical,
-        source=f"measured on this card, {measured.date}",
+        source=f"measured on such a card, {measured.date}",
     )
 
 
@@ -187,8 +224,3 @@ def context_term(name: str, gpu: Gpu) -> Term:
         low_bytes=found.low,
         high_bytes=found.high,
     )
-
-
-def interval_of(size: int, constant: Constant) -> tuple[int, int]:
-    """The ends of the interval of a size that is a share of a constant."""
-    return size * constant.low // constant.typical, -(-size * constant.high // constant.typical)

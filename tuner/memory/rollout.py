@@ -3,7 +3,7 @@ r"""What the rollout engine allocates, and what its memory fraction leaves for t
 Symbols: :math:`M` the card's memory, :math:`f` the engine's memory fraction, :math:`F` what is free when
 the engine has started and loaded nothing, :math:`R` what the trainer holds then, :math:`w` the engine's
 weights, :math:`a` what its profile run needs beyond them, :math:`g` CUDA graphs, :math:`c` context and
-communicator of its process.
+communicator of its process, :math:`k` the kernels that this process loads after it has begun to count.
 """
 
 from fractions import Fraction
@@ -13,26 +13,27 @@ from math import ceil
 from msgspec.structs import asdict
 
 from tuner.dtypes import DType
+from tuner.memory.cuda_graphs import graph_interval
 from tuner.memory.overhead import (
-    CUDA_GRAPHS,
+    ENGINE_BUFFERS,
+    ENGINE_KERNELS,
     NCCL_CODE,
     NCCL_KERNEL,
     Constant,
     communicator,
     context,
-    interval_of,
 )
 from tuner.memory.residents import Residents
 from tuner.memory.terms import Term
 from tuner.model_shape import ModelShape
 from tuner.workload import FractionOf, RolloutEngine, Workload
 
-DEFAULT_CAPTURE_SIZES = 67  # vLLM's list up to 512 sequences: 1, 2, 4, then every eighth
-
 Symbols = tuple[tuple[str, float], ...]
 
 FRACTION_MEANS = {
-    FractionOf.TOTAL: "a share of the card for weights, activations and cache; its CUDA context is on top",
+    FractionOf.TOTAL: (
+        "a share of the card for weights, activations, kernels and cache; its CUDA context is on top"
+    ),
     FractionOf.TOTAL_OF_ALL: "a share of the card in which the trainer's memory at the start counts too",
     FractionOf.OWN: "a share of the card for weights, activations, its communicator and cache",
     FractionOf.STATIC_POOL: "a share of what is free at its start, for weights and cache alone",
@@ -64,7 +65,9 @@ def engine_weight_bytes(workload: Workload) -> int:
 def engine_activation_bytes(workload: Workload) -> int:
     r"""What the engine needs beyond weights for one step, measured by the profile run.
 
-    .. math:: b \, t \, H + \max\bigl( b \, t \, (3 I / T_p + 3 H),\; b_V \, s \, V \bigr)
+    .. math::
+        \max\Bigl( b \, t \, H + \max\bigl( b \, t \, (3 I / T_p + 3 H),\; b_V \, s \, V \bigr),\;
+        b \, H \, V / T_p + 2 \, b \, t \, H \;\text{(vLLM 0.24)} \Bigr)
 
     :math:`t` tokens of one scheduling step (``max_batched_tokens``), :math:`s` sequences that are
     sampled at once. Logits exist only after the layers, for the last token of each sequence. The profile
@@ -72,17 +75,48 @@ def engine_activation_bytes(workload: Workload) -> int:
     (:math:`b_V = 28`: bfloat16 and float32 logits, sorted values with 64-bit indices, probabilities,
     two masks, the values put back; :math:`b_V = 32` up to 0.8.2, whose sums of probabilities are a tensor
     of their own); since 0.18 a kernel masks in place (:math:`b_V = 18`: both logits, log-probabilities,
-    probabilities, and the noise they are divided by). What the sort itself allocates is not counted, nor
+    probabilities, and the noise they are divided by), and the second model runner's draws from a float32
+    copy (:math:`b_V = 6`). What the sort itself allocates is not counted, nor
     FlashInfer, which samples without sorting where it is installed.
 
+    vLLM 0.24 compiles the model within the profile run, and Inductor then times the kernel of the first
+    layer on tensors of its own: a copy of the embedding, its input and its output. Where the compiled model
+    comes from vLLM's cache, as from the second start on, this is not there and the KV cache is larger.
+
     Source: vLLM ``v1/worker/gpu_model_runner.py`` (``profile_run``, ``_dummy_sampler_run``),
-    ``v1/sample/ops/topk_topp_sampler.py``; 0.6.3 and 0.7.3 ``model_executor/layers/sampler.py``.
+    ``v1/sample/ops/topk_topp_sampler.py``; 0.6.3 and 0.7.3 ``model_executor/layers/sampler.py``; torch
+    ``_inductor/standalone_compile.py`` (``autotune_at_compile_time``), and what 0.24 allocated on an H200.
     """
+    return max(step_bytes(workload), tuned_bytes(workload))
+
+
+def step_bytes(workload: Workload) -> int:
+    """Of that, what a step takes once the engine has compiled, see :func:`engine_activation_bytes`."""
     model, rollout = workload.model, workload.rollout
     compute, steps = DType.BFLOAT16.bytes, rollout.max_batched_tokens
     layer = compute * steps * (3 * ceil(step_width(model) / rollout.tensor_parallel) + 3 * model.hidden)
     sampled = min(rollout.max_sequences, steps)
     return compute * steps * model.hidden + max(layer, rollout.sampler_bytes * sampled * model.vocab)
+
+
+def tuned_bytes(workload: Workload) -> int:
+    """Copies on which kernels are timed while the engine compiles; 0 where it does not."""
+    model, rollout = workload.model, workload.rollout
+    if not (rollout.tunes_at_start and rollout.cuda_graphs):
+        return 0
+    rows = ceil(model.vocab / rollout.tensor_parallel) + 2 * rollout.max_batched_tokens
+    return DType.BFLOAT16.bytes * rows * model.hidden
+
+
+def engine_buffers(workload: Workload) -> tuple[Constant, ...]:
+    r"""What vLLM's own process holds beyond its share: nothing in the trainer's process, or of other engines.
+
+    .. math:: h
+
+    Source: :data:`~tuner.memory.overhead.ENGINE_BUFFERS`.
+    """
+    rollout = workload.rollout
+    return (ENGINE_BUFFERS,) if rollout.engine is RolloutEngine.VLLM and rollout.own_process else ()
 
 
 def step_width(model: ModelShape) -> int:
@@ -91,27 +125,6 @@ def step_width(model: ModelShape) -> int:
         return model.intermediate
     moe = model.moe
     return max(model.intermediate, moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate)
-
-
-def graph_bytes(workload: Workload) -> int:
-    r"""CUDA graphs; a shorter list of batch sizes takes its share of the default list's pool.
-
-    .. math:: g \, \min(1, n / n_0)
-
-    :math:`n` batch sizes that are captured, :math:`n_0` of the default list. Not derived. The
-    graphs of all sizes share one pool, which holds the activations of the largest size once, some ten
-    MiB; most of the memory is what the driver keeps for each captured kernel, which no source tells.
-    vLLM itself finds it out by capturing two sizes of each kind.
-
-    Source: vLLM 0.24 ``v1/worker/gpu_model_runner.py`` (``profile_cudagraph_memory``).
-    """
-    rollout = workload.rollout
-    if not rollout.cuda_graphs or rollout.engine is RolloutEngine.TRANSFORMERS:
-        return 0
-    if rollout.capture_sizes is None:
-        return CUDA_GRAPHS.typical
-    captured = min(len(rollout.capture_sizes), DEFAULT_CAPTURE_SIZES)
-    return ceil(Fraction(CUDA_GRAPHS.typical * captured, DEFAULT_CAPTURE_SIZES))
 
 
 def engine_process(workload: Workload) -> tuple[Constant, ...]:
@@ -156,8 +169,15 @@ class CacheShare:
         self.workload, self.least = workload, least
         self.rollout = workload.rollout
         self.weights = engine_weight_bytes(workload)
-        self.activations = engine_activation_bytes(workload)
-        self.graphs = graph_bytes(workload)
+        self.activations = step_bytes(workload) if least else engine_activation_bytes(workload)
+        least_graphs, self.graphs, _ = graph_interval(workload)
+        self.counted_graphs = 0
+        if self.rollout.counts_graphs:  # they live within the fraction
+            self.counted_graphs = least_graphs if least else self.graphs
+        self.kernels = 0
+        if self.rollout.fraction_of in _OF_OWN and self.rollout.own_process:
+            self.kernels = ENGINE_KERNELS.low if least else ENGINE_KERNELS.typical
+        self.buffers = sum(part.typical for part in engine_buffers(workload))
         parts, own = engine_process(workload), context(workload.cluster.gpu)
         self.process = sum(part.low if least else part.typical for part in parts)
         self.added = sum(part.low if least else part.typical for part in parts if part != own)
@@ -170,13 +190,6 @@ class CacheShare:
         if self.least:
             return sum(term.low for term in terms if term.name != "communicators")
         return sum(term.bytes for term in terms)
-
-    @cached_property
-    def counted_graphs(self) -> int:
-        """CUDA graphs that live within the fraction."""
-        if not self.rollout.counts_graphs:
-            return 0
-        return interval_of(self.graphs, CUDA_GRAPHS)[0] if self.least else self.graphs
 
     def share_of(self, size: int) -> int:
         """The engine's fraction of a size, rounded up."""
@@ -195,8 +208,8 @@ class CacheShare:
         if self.rollout.fraction_of is FractionOf.TOTAL_OF_ALL:
             return self.share_of(self.card) - self.trainer - self.process - needed
         if self.rollout.fraction_of is FractionOf.OWN:
-            return self.share_of(self.card) - self.added - needed
-        return self.share_of(self.card) - needed - self.counted_graphs
+            return self.share_of(self.card) - self.added - needed - self.kernels
+        return self.share_of(self.card) - needed - self.kernels - self.counted_graphs
 
     @property
     def formula(self) -> tuple[str, Symbols]:
@@ -212,10 +225,11 @@ class CacheShare:
             return "ceil(f M) - R - c - w - a", (fraction, *free, *needed)
         if kind is FractionOf.OWN:
             added = (("M", self.card), ("c_e", self.added))
-            return "ceil(f M) - c_e - w - a", (fraction, *added, *needed)
+            return "ceil(f M) - c_e - w - a - k", (fraction, *added, *needed, ("k", self.kernels))
+        own = (fraction, ("M", self.card), *needed, ("k", self.kernels))
         if self.rollout.counts_graphs:
-            return "ceil(f M) - w - a - g", (fraction, ("M", self.card), *needed, ("g", self.graphs))
-        return "ceil(f M) - w - a", (fraction, ("M", self.card), *needed)
+            return "ceil(f M) - w - a - k - g", (*own, ("g", self.graphs))
+        return "ceil(f M) - w - a - k", own
 
     @property
     def _counts_trainer(self) -> bool:
@@ -230,7 +244,7 @@ class CacheShare:
         rollout = self.rollout
         if rollout.fraction_of not in _OF_OWN or not rollout.checks_free or not rollout.colocated:
             return True
-        early = self.added if rollout.fraction_of is FractionOf.OWN else 0  # comes after the check
+        early = self.kernels + (self.added if rollout.fraction_of is FractionOf.OWN else 0)  # after the check
         return self.share_of(self.card) <= self.card - self.trainer - self.process + early
 
 
@@ -254,21 +268,21 @@ def engine_cache_bytes(workload: Workload) -> int:
     r"""KV cache that the fraction leaves; negative where it leaves none.
 
     .. math::
-        f M - w - a \;[-\, g] \;\text{(vLLM since 0.11)}, \quad
-        f M - c_e - w - a \;\text{(vLLM 0.7, 0.9.1 to 0.10)}, \quad
+        f M - w - a - k \;[-\, g] \;\text{(vLLM since 0.11)}, \quad
+        f M - c_e - w - a - k \;\text{(vLLM 0.7, 0.9.1 to 0.10)}, \quad
         f M - R - c - w - a \;\text{(vLLM 0.8, 0.9.0)}, \quad
         f F - w \;\text{(SGLang)}, \quad
         f (F - w - a) \;\text{(TensorRT-LLM, vLLM 0.6.3)}
 
     vLLM divides the whole card. Since 0.11 it subtracts what the engine itself has added since a
-    snapshot that is taken when context and communicator exist, so these come on top of the
-    fraction; since 0.20 it subtracts an estimate of its CUDA graphs too, except by its second model
-    runner, which estimates none: Qwen3 since 0.22, Llama and Mistral since 0.23, Qwen2-MoE and
-    DeepSeek-V2 since 0.24. From 0.9.1 to 0.10, and in 0.7, the snapshot is taken before the
-    communicator exists, which is what :math:`c_e` holds. The V1 core of 0.8 and 0.9.0 subtracts all
-    that is in use, the trainer's weights included. verl's worker for 0.6.3 takes a share of what is
-    free after its profile run. SGLang takes a share of what is free at its start for weights and
-    cache, TensorRT-LLM a share of what weights and activations leave.
+    snapshot that is taken when context and communicator exist, so these come on top of the fraction,
+    and the kernels that it loads afterwards, :math:`k`, do not. Since 0.20 it subtracts an estimate of
+    its CUDA graphs too, except by its second model runner, which estimates none: Qwen3 since 0.22,
+    Llama and Mistral since 0.23, Qwen2-MoE and DeepSeek-V2 since 0.24. From 0.9.1 to 0.10, and in 0.7,
+    the snapshot is taken before the communicator exists, which is what :math:`c_e` holds. The V1 core
+    of 0.8 and 0.9.0 subtracts all that is in use, the trainer's weights included. verl's worker for
+    0.6.3 takes a share of what is free after its profile run. SGLang takes a share of what is free at
+    its start for weights and cache, TensorRT-LLM a share of what weights and activations leave.
 
     Source: vLLM ``v1/worker/gpu_worker.py`` (``init_device``, ``determine_available_memory``; 0.8.2 to
     0.24.0), ``v1/worker/gpu/model_runner.py`` (``profile_cudagraph_memory``; 0.20.2 to 0.24.0),

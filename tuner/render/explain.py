@@ -35,6 +35,7 @@ PAGES = {
     "memory.overhead": "model/overhead",
     "memory.residents": "model/model-states",
     "memory.rollout": "model/rollout",
+    "memory.cuda_graphs": "model/rollout",
     "memory.traced": "model/trace",
     "memory.weight_sync": "model/weight-sync",
 }

@@ -183,7 +183,7 @@ def _measured(found: MeasuredGpu) -> str:
     """What the GPU's figures are read off, and with what."""
     figures = [text for name, text in _MEASURED.items() if getattr(found, name) is not None]
     versions = ", ".join(f"{name} {version}" for name, version in found.versions)
-    return f"on this card on {found.date} ({versions}): {', '.join(figures)}"
+    return f"on such a card on {found.date} ({versions}): {', '.join(figures)}"
 
 
 def _batch(workload: Workload) -> str:

@@ -9,11 +9,14 @@ not apply. The rule of a cure may propose less than the cure goes, never more.
 """
 
 from collections.abc import Callable, Collection
+from math import ceil
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.memory.cuda_graphs import capture_sizes
+from tuner.memory.engine_memory import rollout_memory
 from tuner.rules import _passes
 from tuner.rules._rollout import least_fraction
 from tuner.rules.case import Case
@@ -31,7 +34,6 @@ from tuner.workload import (
 
 Cure = Callable[[Workload, Phase], Workload]
 
-TRIMMED_CAPTURE_SIZES = (1, 2, 4, 8, 16, 32)  # the list of verl's performance tuning guide
 LEAST_BUCKET_BYTES = 256 * MIB  # below this, handshakes take longer than the copies
 
 _ACTOR_PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB, Phase.UPDATE_WEIGHTS)
@@ -68,13 +70,18 @@ def with_head(workload: Workload, **changes: Any) -> Workload:
 
 
 def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
-    """CUDA graphs for small batches only; larger ones are launched by the host."""
+    """CUDA graphs up to the sequences that run at once, and none for more."""
     rollout = workload.rollout
     if not (rollout.colocated and rollout.cuda_graphs) or rollout.capture_sizes is not None:
         return workload
     if rollout.engine is RolloutEngine.SGLANG:  # chooses its sizes itself
         return workload
-    return workload.with_rollout(capture_sizes=TRIMMED_CAPTURE_SIZES)
+    sizes = capture_sizes(rollout)
+    running = ceil(rollout_memory(workload).running_sequences / rollout.data_parallel)
+    largest = next((size for size in sizes if size >= running), None)
+    if largest is None or largest == sizes[-1]:
+        return workload
+    return workload.with_rollout(capture_sizes=sizes[: sizes.index(largest) + 1])
 
 
 def engine_asleep(workload: Workload, _phase: Phase) -> Workload:

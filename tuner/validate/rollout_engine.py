@@ -17,9 +17,9 @@ from tuner.validate.session import Failed, OutOfBudgetError, Session
 from tuner.workload import RolloutEngine, Workload
 
 WORKER = "tuner.validate.workers.rollout_engine:measure"
-_ENGINE_S = 60.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
+_ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
 _MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
-_OF_THE_ENGINE = ("engine_graphs", "engine_process")
+_OF_THE_ENGINE = ("engine_graphs", "engine_process", "engine_buffers")
 
 
 def run_engine(session: Session, configured: PlannedRollout) -> None:
@@ -118,6 +118,8 @@ def _arguments(workload: Workload) -> Iterator[tuple[str, object]]:
     yield "enable_chunked_prefill", rollout.chunked_prefill
     yield "enable_prefix_caching", rollout.prefix_caching
     yield "disable_log_stats", not rollout.log_stats
+    yield "enable_sleep_mode", rollout.frees_memory
+    yield "logprobs_mode", "processed_logprobs"  # verl's default: a tensor more of all logits
     if rollout.max_model_tokens is not None:
         yield "max_model_len", rollout.max_model_tokens
     if rollout.capture_sizes is not None:

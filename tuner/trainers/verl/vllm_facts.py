@@ -21,8 +21,9 @@ from tuner.units import GIB
 from tuner.workload import CacheSizing, Engine, FractionOf
 
 _BLOCK, _LATENT_BLOCK = 16, 64  # tokens; FlashMLA takes blocks of 64
-# bytes per logit in the profile run: sorted and summed up in new tensors, or in place, or masked by a kernel
-_SUMMING_SAMPLER, _SORTING_SAMPLER, _MASKING_SAMPLER = 32, 28, 18
+# bytes per logit in the profile run: sorted and summed up in new tensors, or in place, or masked by a kernel;
+# the second runner's kernel draws from a float32 copy
+_SUMMING_SAMPLER, _SORTING_SAMPLER, _MASKING_SAMPLER, _DRAWING_SAMPLER = 32, 28, 18, 6
 _FEW, _MANY = 256, 1024  # sequences
 _LARGE_CARD = 70 * GIB
 _SWAP = 4 * GIB  # LLM(swap_space=4) of the V0 core
@@ -47,14 +48,16 @@ def vllm_facts(source: Source, version: str, model: ModelShape, actor: Engine) -
     _expect_served(version, model, actor)
     copied, current = not at_least(version, OLDEST_SERVED), at_least(version, "0.9.1")
     older = not at_least(version, "0.8.0")
+    second_runner = _second_runner(version, model.architecture)
     return {
         "fraction_of": _fraction_of(version),
         "checks_free": current,
         # verl sets no VLLM_USE_V1, but the versions that have both cores look at it
         "older_core": _V0 if not older and not current else None,
         "own_process": source.since("0.7.0"),  # before, its workers are the trainer's processes
-        "counts_graphs": at_least(version, "0.20.0") and not _second_runner(version, model.architecture),
-        "sampler_bytes": _sampler_bytes(version),
+        "counts_graphs": at_least(version, "0.20.0") and not second_runner,
+        "sampler_bytes": _DRAWING_SAMPLER if second_runner else _sampler_bytes(version),
+        "tunes_at_start": at_least(version, "0.24.0"),
         "block_tokens": _BLOCK if model.latent is None else _LATENT_BLOCK,
         "frees_windows": current,
         "overlaps_scheduling": at_least(version, "0.14.0"),
