@@ -318,3 +318,26 @@ def test_what_old_versions_cannot_serve_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="adapters"):
         workload_of("0.7.2", launch=LORA)
     assert workload_of("0.7.3", launch=LORA).actor.engine.lora is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "model", "tunes"),
+    [
+        ("0.24.0", "0.9.1", "qwen2.5-7b", True),
+        ("0.24.0", "0.9.1", "Qwen2.5-VL-7B-Instruct", False),  # gets its embeddings, so they are not compiled
+        ("0.12.0", "0.8.0", "qwen2.5-7b", False),
+    ],
+)
+def test_kernels_are_timed_on_a_copy_of_the_embedding(
+    version: str, release: str, model: str, tunes: bool
+) -> None:
+    assert workload_of(version, release, model=find_model(model)).rollout.tunes_at_start is tunes
+
+
+def test_the_second_runners_sampler_copies_once() -> None:
+    second, first = (
+        workload_of("0.24.0", "0.9.1", model=find_model(model)).rollout
+        for model in ("qwen3-4b", "qwen2.5-1.5b")
+    )
+    assert (second.sampler_bytes, first.sampler_bytes) == (6, 18)
+    assert first.counts_graphs and not second.counts_graphs

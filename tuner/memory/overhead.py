@@ -160,7 +160,7 @@ ENGINE_BUFFERS = Constant(
     high=1024 * MIB,
     source=(
         "buffers of vLLM's model runner and freed blocks that PyTorch keeps in its process, beyond its "
-        "share: 168 to 806 MiB awake in eight starts, 102 to 586 asleep in three (vLLM 0.24, H200, "
+        "share: 168 to 790 MiB awake in eight starts, 122 to 588 asleep in three (vLLM 0.24, H200, "
         "2026-11-22)"
     ),
 )

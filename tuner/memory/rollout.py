@@ -81,7 +81,8 @@ def engine_activation_bytes(workload: Workload) -> int:
 
     vLLM 0.24 compiles the model within the profile run, and Inductor then times the kernel of the first
     layer on tensors of its own: a copy of the embedding, its input and its output. Where the compiled model
-    comes from vLLM's cache, as from the second start on, this is not there and the KV cache is larger.
+    comes from vLLM's cache, as from the second start on, this is not there and the KV cache is larger. Nor
+    is it with a vision tower, beside which the embedding is not compiled.
 
     Source: vLLM ``v1/worker/gpu_model_runner.py`` (``profile_run``, ``_dummy_sampler_run``),
     ``v1/sample/ops/topk_topp_sampler.py``; 0.6.3 and 0.7.3 ``model_executor/layers/sampler.py``; torch

@@ -57,7 +57,7 @@ def vllm_facts(source: Source, version: str, model: ModelShape, actor: Engine) -
         "own_process": source.since("0.7.0"),  # before, its workers are the trainer's processes
         "counts_graphs": at_least(version, "0.20.0") and not second_runner,
         "sampler_bytes": _DRAWING_SAMPLER if second_runner else _sampler_bytes(version),
-        "tunes_at_start": at_least(version, "0.24.0"),
+        "tunes_at_start": at_least(version, "0.24.0") and not model.extra_parameters,
         "block_tokens": _BLOCK if model.latent is None else _LATENT_BLOCK,
         "frees_windows": current,
         "overlaps_scheduling": at_least(version, "0.14.0"),
