@@ -220,6 +220,25 @@ def test_vllm_asks_for_its_whole_share_at_the_start():
     assert _problem(kept.with_rollout(colocated=False)) == ""
 
 
+@pytest.mark.parametrize(("share", "free"), [(0.5, True), (1.5, False)])
+def test_what_vllm_loads_later_need_not_be_free_at_its_start(share, free):
+    workload = job().with_actor_engine(param_offload=False)
+    found = CacheShare(workload, least=True)
+    asked = CARD - found.trainer - found.process + round(share * found.kernels)
+    at_start = CacheShare(workload.with_rollout(memory_fraction=asked / CARD), least=True)
+    assert at_start.starts_free is free
+
+
+def test_a_start_is_not_refused_for_what_a_second_one_does_not_need():
+    """The copy of the embedding, 152,064 x 3,584 x 2 B, is not there when the compiled model is cached."""
+    smaller = {"max_batched_tokens": 1024, "max_model_tokens": 4096, "tunes_at_start": True}
+    cached = engine_activation_bytes(job(**smaller | {"tunes_at_start": False}))
+    fraction = (WEIGHTS + cached + ENGINE_KERNELS.typical + GIB // 4) / CARD
+    workload = job(memory_fraction=fraction, **smaller)
+    assert rollout_memory(workload).kv_bytes < 0
+    assert _problem(workload) == ""
+
+
 def test_nothing_is_refused_for_a_context_that_may_be_smaller():
     """The typical context leaves no cache in 0.8's count, the smallest one does."""
     base = job(fraction_of=FractionOf.TOTAL_OF_ALL, own_process=True).with_actor_engine(param_offload=True)

@@ -92,5 +92,7 @@ def test_largest_is_none_when_nothing_is_accepted() -> None:
 def test_graphs_are_kept_for_as_many_sequences_as_run() -> None:
     few = ladder.fewer_graphs(grpo_7b().with_rollout(max_sequences=50), Phase.ROLLOUT)
     assert few.rollout.capture_sizes == (1, 2, 4, 8, 16, 24, 32, 40, 48, 56)
+    exact = ladder.fewer_graphs(grpo_7b().with_rollout(max_sequences=64), Phase.ROLLOUT)
+    assert exact.rollout.capture_sizes is not None and exact.rollout.capture_sizes[-1] == 64
     many = grpo_7b().with_rollout(max_sequences=512)
     assert ladder.fewer_graphs(many, Phase.ROLLOUT) == many

@@ -459,6 +459,7 @@ def test_vllm_is_started_as_each_recommendation_wants_it() -> None:
     session = run(machine=WITH_VLLM, engine=engine_as_predicted)
     (configured, *proposed, again) = [work.arguments for work in session.engines]
     assert again == configured
+    assert configured["enable_sleep_mode"] is True and configured["logprobs_mode"] == "processed_logprobs"
     changes = [
         {name for name in one.keys() | configured.keys() if one.get(name) != configured.get(name)}
         for one in proposed
