@@ -20,7 +20,8 @@ from tuner.memory.overhead import (
     NCCL_CODE,
     NCCL_KERNEL,
 )
-from tuner.memory.rollout import CacheShare, engine_activation_bytes
+from tuner.memory.profile_run import engine_activation_bytes
+from tuner.memory.rollout import CacheShare
 from tuner.memory.terms import Item
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine, Workload

@@ -12,7 +12,7 @@ from tuner.gpus import find_gpu
 from tuner.memory.cuda_graphs import captured_graphs, graph_interval
 from tuner.memory.engine_memory import rollout_memory
 from tuner.memory.overhead import ENGINE_BUFFERS, ENGINE_KERNELS, GRAPH_LAYER, GRAPH_PIECE, Constant
-from tuner.memory.rollout import engine_activation_bytes
+from tuner.memory.profile_run import engine_activation_bytes
 from tuner.models import find_model
 from tuner.units import MIB
 from tuner.workload import Workload

@@ -12,14 +12,13 @@ from tuner.memory.overhead import (
     NCCL_KERNEL,
     context,
 )
+from tuner.memory.profile_run import step_width, tuned_bytes
 from tuner.memory.rollout import (
     CacheShare,
     Symbols,
     engine_buffers,
     engine_process,
     engine_weight_bytes,
-    step_width,
-    tuned_bytes,
 )
 from tuner.memory.terms import Item, Term
 from tuner.workload import VLLM_LARGEST_GRAPH, FractionOf, Workload
@@ -70,7 +69,7 @@ def activations_term(workload: Workload, memory: RolloutMemory) -> Term:
             ("s", min(rollout.max_sequences, steps)),
             ("V", model.vocab),
         ),
-        source="memory.rollout.engine_activation_bytes",
+        source="memory.profile_run.engine_activation_bytes",
     )
 
 

@@ -143,7 +143,6 @@ OF_MODULE: dict[str, dict[str, str]] = {
         "T_p": "tensor-parallel ranks of the rollout engine",
         "a": "what the engine's profile run needs beyond weights",
         "b": "bytes of a number in the engine's weights and activations",
-        "b_V": "bytes per logit of the sampler",
         "c": "context and communicator of the engine's process",
         "c_c": "communicator of the engine's process",
         "c_e": "communicator that the engine creates within its share",
@@ -154,9 +153,14 @@ OF_MODULE: dict[str, dict[str, str]] = {
         "g": "CUDA graphs",
         "h": "what the engine's process holds beyond its share",
         "k": "kernels that the engine's process loads after it has begun to count",
+        "w": "weights of the rollout engine",
+    },
+    "memory.profile_run": {
+        "T_p": "tensor-parallel ranks of the rollout engine",
+        "b": "bytes of a number in the engine's weights and activations",
+        "b_V": "bytes per logit of the sampler",
         "s": "sequences sampled at once",
         "t": "tokens of one scheduling step",
-        "w": "weights of the rollout engine",
     },
     "memory.cuda_graphs": {
         "L": "layers of one GPU",

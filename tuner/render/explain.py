@@ -33,6 +33,7 @@ PAGES = {
     "memory.mlp_activations": "model/activations",
     "memory.model_states": "model/model-states",
     "memory.overhead": "model/overhead",
+    "memory.profile_run": "model/rollout",
     "memory.residents": "model/model-states",
     "memory.rollout": "model/rollout",
     "memory.cuda_graphs": "model/rollout",
