@@ -1,6 +1,7 @@
 """``.. recorded-starts::``: what vLLM's start took of a GPU, and what of that it counted within its share."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sphinx.util.typing import ExtensionMetadata
 from tables import table
 from tuner.units import MIB
 
-_SECOND_RUNNER = "vllm.v1.worker.gpu.model_runner"
+SECOND_RUNNER = "vllm.v1.worker.gpu.model_runner"
 
 
 class Starts(SphinxDirective):
@@ -29,32 +30,39 @@ class Starts(SphinxDirective):
         return table(self, header, [_row(start) for start in recorded["starts"]], widths=[34, *7 * [11]])
 
 
-def _row(start: dict[str, Any]) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What a start took beside its cache, in bytes."""
+
+    pool: int  # of the graphs' tensors
+    driver: int  # kept for the graphs
+    awake: int  # beyond the share, the context and the graphs that are not in the share
+    asleep: int | None  # beyond context, kernels and graphs; None where it did not sleep
+
+
+def taken(start: dict[str, Any]) -> Taken:
+    """The differences between the steps of a recorded start."""
     steps = {step["step"]: step for step in start["steps"]}
+    used = {name: step["non_torch_bytes"] + step["reserved_bytes"] for name, step in steps.items()}
     before, after = steps["initialize_from_config"], steps["capture_model"]
     pool, driver = (after[key] - before[key] for key in ("reserved_bytes", "non_torch_bytes"))
-    context, graphs = _used(steps["context"]), pool + driver
-    within = start["requested_bytes"] + graphs - start["graph_estimate_bytes"]
-    awake = _used(steps["generated"]) - context - within
-    asleep = None
-    if "asleep" in steps:
-        asleep = _used(steps["asleep"]) - context - start["non_torch_bytes"] - graphs
-    name = f"``{start['start']}``" + ("" if start["compiled"] == "anew" else " ²")
-    runner = " ¹" if start["runner"] == _SECOND_RUNNER else ""
-    sizes = (
-        start["activation_bytes"],
-        start["non_torch_bytes"],
-        start["graph_estimate_bytes"],
-        pool,
-        driver,
-        awake,
+    within = start["requested_bytes"] + pool + driver - start["graph_estimate_bytes"]
+    kept = used["context"] + start["non_torch_bytes"] + pool + driver
+    return Taken(
+        pool=pool,
+        driver=driver,
+        awake=used["generated"] - used["context"] - within,
+        asleep=used["asleep"] - kept if "asleep" in used else None,
     )
-    return [f"{name}{runner}", *(_mib(size) for size in sizes), "" if asleep is None else _mib(asleep)]
 
 
-def _used(step: dict[str, Any]) -> int:
-    used: int = step["non_torch_bytes"] + step["reserved_bytes"]
-    return used
+def _row(start: dict[str, Any]) -> list[str]:
+    found = taken(start)
+    name = f"``{start['start']}``" + ("" if start["compiled"] == "anew" else " ²")
+    runner = " ¹" if start["runner"] == SECOND_RUNNER else ""
+    counted = (start["activation_bytes"], start["non_torch_bytes"], start["graph_estimate_bytes"])
+    sizes = (*counted, found.pool, found.driver, found.awake)
+    return [f"{name}{runner}", *map(_mib, sizes), "" if found.asleep is None else _mib(found.asleep)]
 
 
 def _mib(size: int) -> str:

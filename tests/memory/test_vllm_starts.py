@@ -1,7 +1,9 @@
 """Starts of vLLM that were recorded, beside what the model says of them."""
 
 import json
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,15 +13,30 @@ from tests import workloads
 from tuner.gpus import find_gpu
 from tuner.memory.cuda_graphs import captured_graphs, graph_interval
 from tuner.memory.engine_memory import rollout_memory
-from tuner.memory.overhead import ENGINE_BUFFERS, ENGINE_KERNELS, GRAPH_LAYER, GRAPH_PIECE, Constant
+from tuner.memory.overhead import (
+    ENGINE_BUFFERS,
+    ENGINE_KERNELS,
+    GRAPH_LAYER,
+    GRAPH_PIECE,
+    GRAPH_POOL,
+    Constant,
+)
 from tuner.memory.profile_run import engine_activation_bytes
 from tuner.models import find_model
-from tuner.units import MIB
+from tuner.units import KIB, MIB
 from tuner.workload import Workload
 
-DATA = Path(__file__).parents[2] / "docs" / "validation" / "data" / "vllm-0.24-starts-h200.json"
+DOCS = Path(__file__).parents[2] / "docs"
+DATA = DOCS / "validation" / "data" / "vllm-0.24-starts-h200.json"
 STARTS = json.loads(DATA.read_text(encoding="utf-8"))["starts"]
 SECOND_RUNNER = "vllm.v1.worker.gpu.model_runner"
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What makes the table of these starts."""
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    return import_module("engine_starts")
 
 
 def job(start: dict[str, Any]) -> Workload:
@@ -45,21 +62,6 @@ def _sampler_bytes(start: dict[str, Any]) -> int:
     return 18 if start["logprobs_mode"] == "processed_logprobs" else 14
 
 
-def steps(start: dict[str, Any]) -> dict[str, dict[str, int]]:
-    return {step["step"]: step for step in start["steps"]}
-
-
-def used(step: dict[str, int]) -> int:
-    return step["non_torch_bytes"] + step["reserved_bytes"]
-
-
-def captured(start: dict[str, Any]) -> tuple[int, int]:
-    """Bytes of the graphs: their pool, and what the driver keeps."""
-    before, after = steps(start)["initialize_from_config"], steps(start)["capture_model"]
-    pool, driver = (after[key] - before[key] for key in ("reserved_bytes", "non_torch_bytes"))
-    return pool, driver
-
-
 def lies_in(size: float, constant: Constant) -> bool:
     return constant.low <= size <= constant.high
 
@@ -78,18 +80,23 @@ class TestRecordedStart:
     def test_kernels_lie_in_their_interval(self, start: dict[str, Any]) -> None:
         assert lies_in(start["non_torch_bytes"], ENGINE_KERNELS)
 
-    def test_graphs_lie_in_their_interval(self, start: dict[str, Any]) -> None:
+    def test_graphs_lie_in_their_interval(self, start: dict[str, Any], page: ModuleType) -> None:
         low, _, high = graph_interval(job(start))
-        pool, driver = captured(start)
-        assert low <= pool + driver <= high
-        found = captured_graphs(job(start))
-        least, most = (
-            found.whole * found.layers * layer + found.pieced * (found.layers + 1) * piece
-            for layer, piece in ((GRAPH_LAYER.low, GRAPH_PIECE.low), (GRAPH_LAYER.high, GRAPH_PIECE.high))
-        )
-        assert least <= driver <= most
+        found, graphs = page.taken(start), captured_graphs(job(start))
+        assert low <= found.pool + found.driver <= high
+        assert lies_in(found.pool, GRAPH_POOL)
+        whole = graphs.whole * graphs.layers * GRAPH_LAYER.typical
+        piece = (found.driver - whole) / (graphs.pieced * (graphs.layers + 1))
+        assert 135 * KIB < piece < 144 * KIB
+        assert lies_in(piece, GRAPH_PIECE)
 
-    def test_buffers_lie_in_their_interval(self, start: dict[str, Any]) -> None:
-        read, graphs = steps(start), sum(captured(start))
-        on_top = used(read["generated"]) - used(read["context"]) - start["requested_bytes"]
-        assert lies_in(on_top - graphs + start["graph_estimate_bytes"], ENGINE_BUFFERS)
+    def test_buffers_lie_in_their_interval(self, start: dict[str, Any], page: ModuleType) -> None:
+        found = page.taken(start)
+        assert lies_in(found.awake, ENGINE_BUFFERS)
+        assert found.asleep is None or lies_in(found.asleep, ENGINE_BUFFERS)
+
+
+def test_the_page_has_a_row_for_every_start(page: ModuleType) -> None:
+    rows = [page._row(start) for start in STARTS]
+    assert rows[-1] == ["``qwen2.5-1.5b``", "803", "238", "310", "128", "234", "574", "588"]
+    assert rows[0][0].endswith("¹") and rows[6][0].endswith("² ¹") and rows[0][-1] == ""

@@ -351,6 +351,18 @@ def test_a_refusal_that_is_predicted_is_confirmed_by_a_cache_that_is_too_small()
     assert "takes 1.1 GiB and does not fit, one sequence of 6,144" in found.reason
 
 
+def test_room_is_not_a_start_where_the_engine_does_not_refuse() -> None:
+    """SGLang starts with such a cache; a sequence of the model's length has no room in it all the same."""
+    now = short_cache()
+    workload = now.workload.with_rollout(engine=RolloutEngine.SGLANG)
+    proposal = workload.with_rollout(max_model_tokens=6144)
+    (found,) = [one for one in now.advice.recommendations if one.finding.rule.code == LENGTH]
+    other = structs.replace(found, finding=structs.replace(found.finding, proposal=proposal))
+    advice = structs.replace(now.advice, workload=workload, recommendations=(other,))
+    session = run(subject=replace(now, workload=workload, advice=advice), answer=of_cache(GIB))
+    assert "takes 1.1 GiB and does not fit" in session.verdicts[LENGTH].reason
+
+
 @pytest.mark.parametrize(
     ("make", "size", "words"),
     [

@@ -82,8 +82,3 @@ def _sum(found: Graphs, pool: int, layer: int, piece: int) -> int:
         return 0
     whole, pieced = found.whole * found.layers * layer, found.pieced * (found.layers + 1) * piece
     return ceil(pool * min(found.largest, VLLM_LARGEST_GRAPH) / VLLM_LARGEST_GRAPH) + whole + pieced
-
-
-def graph_bytes(workload: Workload) -> int:
-    """CUDA graphs, as :func:`graph_interval` has it."""
-    return graph_interval(workload)[1]

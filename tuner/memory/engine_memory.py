@@ -44,7 +44,8 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
     """
     share, model, rollout = CacheShare(workload), workload.model, workload.rollout
     batch = workload.batch
-    longest = min(rollout.max_model_tokens or model.max_positions, batch.sequence_tokens)
+    built = _built_tokens(workload)
+    longest = min(built, batch.sequence_tokens)
     per_token = kv_bytes_per_token(model, rollout)
     usable, block = max(0, share.cache), block_tokens(model, rollout)
     held = usable // max(1, kv_bytes_per_sequence(model, rollout, longest)) * rollout.data_parallel
@@ -60,9 +61,21 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
         asleep_bytes=awake if not rollout.frees_memory else kept + _kept(share),
         kv_bytes_per_token=per_token,
         kv_tokens=usable // max(1, per_token * block) * block * rollout.data_parallel,
-        model_tokens=rollout.max_model_tokens or model.max_positions,
+        model_tokens=built,
         concurrent_sequences=min(admitted, held),
         running_sequences=min(admitted, ceil(batch.sequences / rollout.replicas)),
+    )
+
+
+def _built_tokens(workload: Workload) -> int:
+    return workload.rollout.max_model_tokens or workload.model.max_positions
+
+
+def built_sequence_bytes(workload: Workload) -> int:
+    """Cache on one GPU of one sequence of the length that the engine is built for, as its prompt is read."""
+    rollout = workload.rollout
+    return kv_bytes_per_sequence(
+        workload.model, rollout, _built_tokens(workload), prefilled=rollout.max_batched_tokens
     )
 
 
@@ -74,10 +87,10 @@ def _kept(share: CacheShare) -> int:
 
 def start_doubt(workload: Workload) -> str | None:
     """Why the engine may not start although it can: its cache is only large enough at its largest."""
-    if start_problems(workload) or cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
+    if start_problems(workload) or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
         return None
     share, older = least_shares(workload)[0], workload.rollout.older_core
-    if older is not None and cache_problem(workload, share.cache) is not None:
+    if older is not None and _cache_problem(workload, share.cache) is not None:
         return (
             "the rollout engine may not start: its share of memory leaves enough for a KV cache only with "
             "the V0 core (VLLM_USE_V1=0)"
@@ -88,21 +101,17 @@ def start_doubt(workload: Workload) -> str | None:
     )
 
 
-def cache_problem(workload: Workload, cache: int) -> str | None:
-    """Why an engine with so many bytes of cache on one GPU does not start, or could hold no sequence.
-
-    Source: vLLM ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
-    """
+def _cache_problem(workload: Workload, cache: int) -> str | None:
     rollout, model = workload.rollout, workload.model
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
-    built = rollout.max_model_tokens or model.max_positions
     if cache <= 0:
         return "the rollout engine's share of memory holds its weights and activations, but no KV cache"
-    if cache < kv_bytes_per_sequence(model, rollout, min(built, workload.batch.sequence_tokens)):
+    if cache < kv_bytes_per_sequence(
+        model, rollout, min(_built_tokens(workload), workload.batch.sequence_tokens)
+    ):
         return "the KV cache is too small for one sequence of full length"
-    whole = kv_bytes_per_sequence(model, rollout, built, prefilled=rollout.max_batched_tokens)
-    if rollout.engine is RolloutEngine.VLLM and cache < whole:
+    if rollout.engine is RolloutEngine.VLLM and cache < built_sequence_bytes(workload):
         return (
             "the KV cache is too small for one sequence of the length that the rollout engine is built for, "
             "so the engine refuses to start"
@@ -122,7 +131,7 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
     """
     least = least_shares(workload)
-    found = [cache_problem(workload, max(share.cache for share in least))]
+    found = [_cache_problem(workload, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):
         found.append("the rollout engine asks at its start for more memory than the trainer leaves free")
     return tuple(problem for problem in found if problem is not None)

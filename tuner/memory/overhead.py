@@ -132,8 +132,8 @@ GRAPH_PIECE = Constant(
     typical=136 * KIB,
     high=272 * KIB,
     source=(
-        "what the driver keeps for a graph of what lies between two attentions: 135 and 136 KiB with 28 and "
-        "with 36 layers, 51 sizes each (vLLM 0.24, H200, 2026-11-22); interval: half and twice as much"
+        "what the driver keeps for a graph of what lies between two attentions: 136 to 144 KiB in eight "
+        "starts, with 28 and with 36 layers (vLLM 0.24, H200, 2026-11-22); interval: half and twice as much"
     ),
 )
 GRAPH_POOL = Constant(
@@ -155,7 +155,7 @@ ENGINE_KERNELS = Constant(
     ),
 )
 ENGINE_BUFFERS = Constant(
-    low=128 * MIB,
+    low=96 * MIB,
     typical=512 * MIB,
     high=1024 * MIB,
     source=(

@@ -20,6 +20,7 @@ PAGES = {
     "memory.batch_tensors": "model/activations",
     "memory.checkpointing": "model/activations",
     "memory.communicators": "model/overhead",
+    "memory.cuda_graphs": "model/rollout",
     "memory.freed_blocks": "model/weight-sync",
     "memory.fsdp1_units": "model/fsdp-units",
     "memory.fsdp2_units": "model/fsdp-units",
@@ -36,7 +37,6 @@ PAGES = {
     "memory.profile_run": "model/rollout",
     "memory.residents": "model/model-states",
     "memory.rollout": "model/rollout",
-    "memory.cuda_graphs": "model/rollout",
     "memory.traced": "model/trace",
     "memory.weight_sync": "model/weight-sync",
 }

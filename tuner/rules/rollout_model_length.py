@@ -8,7 +8,7 @@ No limit on the engine's sequence length is set, so it is built for the model's 
 Why it matters
 --------------
 
-The engine refuses to start when its cache cannot hold one sequence of this length, even though none will come.
+vLLM refuses to start when its cache cannot hold one sequence of this length, even though none will come.
 Block tables and position-dependent buffers are sized by it too.
 Early releases used prompt plus response by default; later ones use the model's maximum, up to 262,144 tokens.
 
@@ -28,7 +28,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules._wording import count
 from tuner.rules.case import Case
-from tuner.workload import Phase
+from tuner.workload import Phase, RolloutEngine
 
 RULE = Rule(
     code="ROL010",
@@ -47,7 +47,7 @@ def check(case: Case) -> Finding | None:
     if workload.rollout.max_model_tokens is not None or needed >= built:
         return None
     held = case.rollout.kv_tokens
-    refused = 0 < held < built
+    refused = workload.rollout.engine is RolloutEngine.VLLM and 0 < held < built
     consequence = f"; its cache holds {count(held)}, so it would refuse to start" if refused else ""
     return Finding(
         rule=RULE,

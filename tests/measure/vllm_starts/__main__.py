@@ -2,8 +2,7 @@
 
     PYTHONPATH=.:tests python -m measure.vllm_starts --output FILE [--starts NAME ...]
 
-Needs a GPU of 80 GB and vLLM. Every start is a process of its own, with random weights and no compiled model
-from vLLM's cache unless the name says so.
+Needs a GPU of 80 GB and vLLM. Every start is a process with random weights, and compiles its model.
 """
 
 import argparse

@@ -20,6 +20,7 @@ ENVIRONMENT = {
 _LARGEST = 12  # tensors at the peak of the profile run that are recorded
 _FRAMES = 4
 _PROMPT_TOKENS, _TOKENS = 600, 20
+_LOGPROBS_MODE = "processed_logprobs"  # verl's default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,13 @@ def record(start: Start) -> dict[str, Any]:
     torch.cuda.init()
     log = Log()
     log.read("context")
-    found: dict[str, Any] = {"model": start.model, "sequences": start.sequences}
+    found: dict[str, Any] = {
+        "model": start.model,
+        "sequences": start.sequences,
+        "sleep_mode": True,
+        "logprobs_mode": _LOGPROBS_MODE,
+        "compiled": "anew",  # the model lies in a new folder, so that vLLM's cache does not know it
+    }
     _watch(log, found)
     from vllm import LLM, SamplingParams
 
@@ -69,7 +76,7 @@ def record(start: Start) -> dict[str, Any]:
             enable_prefix_caching=True,
             disable_log_stats=True,
             enable_sleep_mode=True,
-            logprobs_mode="processed_logprobs",
+            logprobs_mode=_LOGPROBS_MODE,
         )
     log.read("ready")
     prompts = [
