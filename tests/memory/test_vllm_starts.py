@@ -26,6 +26,7 @@ from tuner.models import find_model
 from tuner.units import KIB, MIB
 from tuner.workload import Workload
 
+MORE_SEQUENCES = ("qwen2.5-1.5b", "qwen2.5-1.5b-512")
 DOCS = Path(__file__).parents[2] / "docs"
 DATA = DOCS / "validation" / "data" / "vllm-0.24-starts-h200.json"
 STARTS = json.loads(DATA.read_text(encoding="utf-8"))["starts"]
@@ -100,3 +101,16 @@ def test_the_page_has_a_row_for_every_start(page: ModuleType) -> None:
     rows = [page._row(start) for start in STARTS]
     assert rows[-1] == ["``qwen2.5-1.5b``", "803", "238", "310", "128", "234", "574", "588"]
     assert rows[0][0].endswith("¹") and rows[6][0].endswith("² ¹") and rows[0][-1] == ""
+
+
+def test_a_layer_of_a_whole_graph_takes_what_its_source_says(page: ModuleType) -> None:
+    """16 more of 28 layers, and 35 of 28 layers of another engine: what the driver keeps, no pool."""
+    few, many = (
+        page.taken(next(start for start in STARTS if start["start"] == name)) for name in MORE_SEQUENCES
+    )
+    assert (many.driver - few.driver) / (16 * 28) == pytest.approx(GRAPH_LAYER.typical, rel=0.05)
+    recorded = json.loads((DATA.parent / "overhead-h200.json").read_text(encoding="utf-8"))
+    (probe,) = [one for one in recorded["probes"] if one["probe"] == "cuda-graphs-qwen2.5-7b"]
+    before = next(step for step in probe["steps"] if step["step"] == "warm-up")
+    unfused = probe["steps"][-1]["non_torch_bytes"] - before["non_torch_bytes"]
+    assert GRAPH_LAYER.typical < unfused / (35 * 28) <= GRAPH_LAYER.high

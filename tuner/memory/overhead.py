@@ -120,10 +120,10 @@ PEER_OVER_PCIE = Constant(
 GRAPH_LAYER = Constant(
     low=32 * KIB,
     typical=40 * KIB,
-    high=320 * KIB,
+    high=144 * KIB,
     source=(
         "what the driver keeps for one layer of a graph of a whole decoding step: 16 more of 28 layers took "
-        "18 MiB in vLLM 0.24; high: 35 of 28 layers took 292 MiB without fused kernels (transformers); "
+        "18 MiB in vLLM 0.24; high: 35 of 28 layers took 132 MiB without fused kernels (transformers); "
         "H200, 2026-11-22"
     ),
 )
