@@ -8,8 +8,8 @@ from msgspec import structs
 
 from tests import workloads
 from tests.outcomes import FIT, LEFT_OUT, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY, OUTCOMES, Job, records, report
-from tuner.memory.allocation import Confidence, matches, parse_failed_allocation
-from tuner.memory.tensors import tensors
+from tuner.memory.failed_allocation.explanation import Confidence, matches, parse_failed_allocation
+from tuner.memory.failed_allocation.tensors import tensors
 from tuner.models import find_model
 from tuner.workload import HeadKind, Lora
 

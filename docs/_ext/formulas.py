@@ -20,7 +20,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
-from tuner.memory.overhead import Constant
+from tuner.memory.process.overhead import Constant
 from tuner.units import KIB, MIB
 
 _SECTION = re.compile(r"^(?:Args|Returns|Raises|Yields):$")

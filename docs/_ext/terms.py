@@ -15,9 +15,9 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from tables import table
 from tuner.dtypes import DType
+from tuner.memory.ledger.symbols import MEANINGS, OF_MODULE
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
-from tuner.memory.symbols import MEANINGS, OF_MODULE
 from tuner.models import find_model
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism
 

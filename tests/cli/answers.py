@@ -56,7 +56,7 @@ def phase(kind: Phase, **amounts: float) -> PhaseEstimate:
             bytes=gib(amount),
             formula="2 a + 1" if gib(amount) % 2 else "2 a",
             symbols=(("a", gib(amount) // 2),),
-            source="memory.logits.logit_tensors",
+            source="memory.head.logits.logit_tensors",
             low_bytes=gib(amount - 0.4) if name == "overhead" else None,
             high_bytes=gib(amount + 2.0) if name == "overhead" else None,
         )

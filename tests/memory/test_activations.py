@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.memory.measured import RECORDED
 from tuner.evidence import Evidence
-from tuner.memory import activations, batch_tensors
-from tuner.memory.attention_activations import attention_saved_bytes
+from tuner.memory import batch_fields
+from tuner.memory.layer import activations
+from tuner.memory.layer.attention import attention_saved_bytes
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Checkpointing, Engine, Lora
@@ -42,7 +43,7 @@ def measured_slope(name: str, *, checkpointing: bool) -> float:
 
 def beside_the_layers(model: ModelShape, engine: Engine) -> int:
     """Final norm, rotary tables and loss: none of verl's batch is there."""
-    tables = activations.shared_token_bytes(model, engine) - batch_tensors.batch_token_bytes(engine)
+    tables = activations.shared_token_bytes(model, engine) - batch_fields.batch_token_bytes(engine)
     return activations.final_norm_bytes(model, engine) + tables + CROSS_ENTROPY_BYTES_PER_LOGIT * model.vocab
 
 
@@ -103,8 +104,8 @@ def test_padded_batches_keep_the_output_padded_and_not(engine: Engine) -> None:
 
 def test_every_rank_of_a_sequence_has_the_whole_batch(engine: Engine) -> None:
     split = replace(engine, parallel=replace(engine.parallel, ulysses=4))
-    fields = sum(batch_tensors.FIELDS.values()) + sum(batch_tensors.LOSS.values())
-    assert batch_tensors.batch_token_bytes(split) - batch_tensors.batch_token_bytes(engine) == 3 * fields
+    fields = sum(batch_fields.FIELDS.values()) + sum(batch_fields.LOSS.values())
+    assert batch_fields.batch_token_bytes(split) - batch_fields.batch_token_bytes(engine) == 3 * fields
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from tests.memory import test_activations_traced as traced
 from tests.memory import test_backward_stages as staged
-from tuner.memory import activations
-from tuner.memory.backward_stages import backward_stages
+from tuner.memory.layer import activations
+from tuner.memory.layer.backward_stages import backward_stages
 from tuner.model_shape import ModelShape
 from tuner.workload import Checkpointing, Engine
 

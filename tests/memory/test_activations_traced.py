@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner import resources
-from tuner.memory import activations
+from tuner.memory.layer import activations
 from tuner.model_shape import ModelShape
 from tuner.models import model_types, shape_from_config
 from tuner.models.profile import read_profile

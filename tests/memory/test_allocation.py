@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner.dtypes import DType
 from tuner.errors import InputError
-from tuner.memory.allocation import (
+from tuner.memory.failed_allocation.explanation import (
     Confidence,
     FailedAllocation,
     match,
@@ -16,10 +16,10 @@ from tuner.memory.allocation import (
     parse_failed_allocation,
     requested_bytes,
 )
-from tuner.memory.pass_tensors import logits_of_unknown_head
-from tuner.memory.state_tensors import weight_tensors
-from tuner.memory.tensor import Tensor
-from tuner.memory.tensors import tensors
+from tuner.memory.failed_allocation.pass_tensors import logits_of_unknown_head
+from tuner.memory.failed_allocation.state_tensors import weight_tensors
+from tuner.memory.failed_allocation.tensor import Tensor
+from tuner.memory.failed_allocation.tensors import tensors
 from tuner.models import find_model
 from tuner.units import GIB, MIB
 from tuner.workload import HeadKind, Phase, Workload

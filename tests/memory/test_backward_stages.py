@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.test_activations_traced import shallow
-from tuner.memory.backward_stages import backward_stages
+from tuner.memory.layer.backward_stages import backward_stages
 from tuner.models import shape_from_config
 from tuner.workload import Checkpointing
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory
-from tuner.memory.overhead import COMMUNICATOR_ALONE, CONTEXT, CUBLAS_WORKSPACES, NCCL_CODE
+from tuner.memory.process.overhead import COMMUNICATOR_ALONE, CONTEXT, CUBLAS_WORKSPACES, NCCL_CODE
 from tuner.models import find_model
 from tuner.workload import Batch, Checkpointing, Phase, Workload
 

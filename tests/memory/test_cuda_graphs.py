@@ -3,8 +3,8 @@
 import pytest
 
 from tests import workloads
-from tuner.memory.cuda_graphs import captured_graphs, graph_interval
-from tuner.memory.overhead import GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL
+from tuner.memory.process.overhead import GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL
+from tuner.memory.rollout.graphs import captured_graphs, graph_interval
 from tuner.workload import RolloutEngine, Workload
 
 

@@ -13,10 +13,10 @@ from msgspec.structs import fields, replace
 from tests import workloads
 from tuner import memory
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term, model_states
-from tuner.memory.engine_memory import rollout_memory
-from tuner.memory.fsdp_units import deferred_gradient_bytes
-from tuner.memory.overhead import ENGINE_KERNELS
-from tuner.memory.rollout import engine_buffers, engine_process
+from tuner.memory.fsdp.units import deferred_gradient_bytes
+from tuner.memory.process.overhead import ENGINE_KERNELS
+from tuner.memory.rollout.capacity import rollout_memory
+from tuner.memory.rollout.share import engine_buffers, engine_process
 from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workload
 
 

@@ -15,9 +15,9 @@ from msgspec import structs
 
 from tests import workloads
 from tuner.dtypes import DType
-from tuner.memory import activations
-from tuner.memory.batch_tensors import batch_token_bytes
-from tuner.memory.fsdp_units import has_held_weights
+from tuner.memory.batch_fields import batch_token_bytes
+from tuner.memory.fsdp.units import has_held_weights
+from tuner.memory.layer import activations
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.models import shape_from_config

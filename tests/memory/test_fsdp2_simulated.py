@@ -15,8 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests import workloads
-from tuner.memory import activations
-from tuner.memory.batch_tensors import batch_token_bytes
+from tuner.memory.batch_fields import batch_token_bytes
+from tuner.memory.layer import activations
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.models import shape_from_config

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner import memory
 from tuner.memory import host
-from tuner.memory.formula import evaluate
-from tuner.memory.formula import names as formula_names
 from tuner.memory.host import host_terms
-from tuner.memory.symbols import meaning
+from tuner.memory.ledger.formula import evaluate
+from tuner.memory.ledger.formula import names as formula_names
+from tuner.memory.ledger.symbols import meaning
 from tuner.units import GIB
 from tuner.workload import RolloutEngine, Workload
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.memory.measured import RECORDED
 from tuner.dtypes import DType
-from tuner.memory.kv_cache import (
+from tuner.memory.rollout.kv_cache import (
     block_tokens,
     cached_layers,
     kv_bytes_per_sequence,

@@ -7,8 +7,8 @@ import pytest
 
 from docs._ext.megatron_steps import Stage, read_stages, steps
 from tuner.memory import model_states
-from tuner.memory.megatron_stages import in_flight
-from tuner.memory.overhead import CUBLAS_WORKSPACES
+from tuner.memory.megatron.stages import in_flight
+from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 
 DATA = Path(__file__).parents[2] / "docs" / "validation" / "data" / "megatron-core-0.18.2-4xh200.json"
 

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.memory.test_megatron import DEEPSEEK_V3
 from tuner.dtypes import DType
-from tuner.memory import megatron_layers
 from tuner.memory.estimate import estimate
-from tuner.memory.formula import evaluate
-from tuner.memory.megatron_head import head_bytes
-from tuner.memory.megatron_passes import forward_moments, training_moments
-from tuner.memory.megatron_stages import candidates, in_flight
-from tuner.memory.megatron_terms import kept_per_token
+from tuner.memory.ledger.formula import evaluate
+from tuner.memory.ledger.symbols import meaning
+from tuner.memory.ledger.terms import Moment, Term
+from tuner.memory.megatron import layers
+from tuner.memory.megatron.head import head_bytes
+from tuner.memory.megatron.passes import forward_moments, training_moments
+from tuner.memory.megatron.stages import candidates, in_flight
+from tuner.memory.megatron.terms import kept_per_token
 from tuner.memory.pass_terms import PassInput
-from tuner.memory.symbols import meaning
-from tuner.memory.terms import Moment, Term
 from tuner.workload import Batching, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Phase, Scaling
 
 HEAD = OutputHead(kind=HeadKind.LOGITS, compiled=False, scaling=Scaling.IN_PLACE, logits_dtype=DType.FLOAT32)
@@ -52,8 +52,8 @@ def test_a_dense_layer_of_qwen25_7b() -> None:
     # Rotary tables 4 x 2 x 128.
     norms, attention = 28_680, 16_496 + 1_024
     model = workloads.QWEN25_7B
-    assert megatron_layers.layer_bytes(model, fused(), 0) == norms + attention + 113_664
-    assert megatron_layers.layer_bytes(model, fused(on=False), 0) == norms + attention + 151_552
+    assert layers.layer_bytes(model, fused(), 0) == norms + attention + 113_664
+    assert layers.layer_bytes(model, fused(on=False), 0) == norms + attention + 151_552
 
 
 def test_a_sparse_layer_of_qwen3_30b() -> None:
@@ -62,9 +62,9 @@ def test_a_sparse_layer_of_qwen3_30b() -> None:
     # Rotary tables 4 x 2 x 128.
     norms, attention, router, copies = 16_392, 18_560 + 9_360 + 1_024, 736, 69_664
     model = workloads.QWEN3_30B_A3B
-    assert megatron_layers.layer_bytes(model, fused(), 0) == norms + attention + router + copies
+    assert layers.layer_bytes(model, fused(), 0) == norms + attention + router + copies
     # Experts cut in two: each rank gathers the copies of both.
-    twice = megatron_layers.layer_bytes(model, fused(expert_tensor=2), 0)
+    twice = layers.layer_bytes(model, fused(expert_tensor=2), 0)
     assert twice - norms - attention - router == 69_664 + 8 * (2 * 2048 + 4)
 
 
@@ -74,7 +74,7 @@ def test_a_sparse_layer_of_deepseek_v3() -> None:
     # Rotary tables 4 x 2 x 64.
     attention = 163_840 + 512 + 6_148 + 2_052 + 128 + 512
     expected = 57_352 + attention + 1_376 + 213_024 + 12_288
-    assert megatron_layers.layer_bytes(DEEPSEEK_V3, fused(), 10) == expected
+    assert layers.layer_bytes(DEEPSEEK_V3, fused(), 10) == expected
 
 
 # -- what is in flight -----------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_groups_keep_fewer_inputs_and_recompute_more() -> None:
 def test_recomputing_the_first_layers_alone_keeps_the_others_whole() -> None:
     model = workloads.QWEN25_7B
     whole = given(checkpointing=Checkpointing.NONE)
-    layer = megatron_layers.layer_bytes(model, whole.engine, 0)
+    layer = layers.layer_bytes(model, whole.engine, 0)
     assert kept_per_token(whole) == 28 * layer
     assert kept_per_token(given(recompute_first_layers=10)) == 10 * 2 * 3584 + 18 * layer
     assert kept_per_token(given(recompute_first_layers=0)) == 28 * layer

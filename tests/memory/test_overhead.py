@@ -11,14 +11,14 @@ from tests.memory.measured import RECORDED, VERL_FSDP_MORE
 from tests.workloads import H100, cluster, fsdp_engine, grpo_7b, grpo_moe_30b, megatron_engine, ppo_7b
 from tuner import memory
 from tuner.accuracy import read_measured, workload_of
-from tuner.memory import overhead
-from tuner.memory.communicators import (
+from tuner.memory.process import overhead
+from tuner.memory.process.communicators import (
     Communicators,
     communicators_term,
     megatron_communicators,
     trainer_communicators,
 )
-from tuner.memory.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT, Constant, communicator
+from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT, Constant, communicator
 from tuner.memory.residents import Residents
 from tuner.units import GIGA, MIB
 from tuner.workload import Engine, Parallelism, Workload

@@ -18,7 +18,7 @@ from tuner import memory
 from tuner.accuracy import MeasuredCase, read_measured, workload_of
 from tuner.dtypes import DType
 from tuner.memory import residents
-from tuner.memory.recorded import Recorded, recorded_workload
+from tuner.memory.ledger.recorded import Recorded, recorded_workload
 from tuner.memory.residents import Residents, States, left_gathered, left_gathered_parameters
 from tuner.memory.weight_sync import trainer_while_sending
 from tuner.units import MIB

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory
-from tuner.memory.engine_memory import rollout_memory, start_problems
-from tuner.memory.engine_terms import asleep_terms, awake_terms, waking_terms
-from tuner.memory.formula import evaluate
-from tuner.memory.overhead import (
+from tuner.memory.ledger.formula import evaluate
+from tuner.memory.ledger.terms import Item
+from tuner.memory.process.overhead import (
     COMMUNICATOR_OVER_LINKS,
     CONTEXT,
     ENGINE_BUFFERS,
@@ -20,9 +19,10 @@ from tuner.memory.overhead import (
     NCCL_CODE,
     NCCL_KERNEL,
 )
-from tuner.memory.profile_run import engine_activation_bytes
-from tuner.memory.rollout import CacheShare
-from tuner.memory.terms import Item
+from tuner.memory.rollout.capacity import rollout_memory, start_problems
+from tuner.memory.rollout.profile_run import engine_activation_bytes
+from tuner.memory.rollout.share import CacheShare
+from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine, Workload
 

@@ -15,9 +15,9 @@ from tests.rules.generate import workloads
 from tests.workloads import ALL
 from tuner.memory import Term, estimate
 from tuner.memory.derivations import symbols
-from tuner.memory.formula import evaluate, names
-from tuner.memory.overhead import Constant
-from tuner.memory.symbols import meaning
+from tuner.memory.ledger.formula import evaluate, names
+from tuner.memory.ledger.symbols import meaning
+from tuner.memory.process.overhead import Constant
 from tuner.render.explain import PAGES
 from tuner.workload import Backend, HeadKind, RolloutEngine, Scaling, Workload
 

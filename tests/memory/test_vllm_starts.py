@@ -11,9 +11,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.gpus import find_gpu
-from tuner.memory.cuda_graphs import captured_graphs, graph_interval
-from tuner.memory.engine_memory import rollout_memory
-from tuner.memory.overhead import (
+from tuner.memory.process.overhead import (
     ENGINE_BUFFERS,
     ENGINE_KERNELS,
     GRAPH_LAYER,
@@ -21,7 +19,9 @@ from tuner.memory.overhead import (
     GRAPH_POOL,
     Constant,
 )
-from tuner.memory.profile_run import engine_activation_bytes
+from tuner.memory.rollout.capacity import rollout_memory
+from tuner.memory.rollout.graphs import captured_graphs, graph_interval
+from tuner.memory.rollout.profile_run import engine_activation_bytes
 from tuner.models import find_model
 from tuner.units import KIB, MIB
 from tuner.workload import Workload

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner import memory
 from tuner.dtypes import DType
+from tuner.memory.ledger.terms import Term
 from tuner.memory.residents import States
-from tuner.memory.terms import Term
 from tuner.memory.weight_sync import gathered_tensor_bytes, sync_moments
 from tuner.units import MIB
 from tuner.workload import Backend, Engine, Phase, WeightSync, Workload

@@ -6,7 +6,7 @@ from tests.tables import HEADROOM
 from tests.workloads import grpo_7b
 from tuner.evidence import Evidence
 from tuner.findings import Severity
-from tuner.memory.engine_memory import rollout_memory, start_problems
+from tuner.memory.rollout.capacity import rollout_memory, start_problems
 from tuner.rules import rollout_model_length
 from tuner.rules.case import Case
 from tuner.workload import FractionOf, RolloutEngine

@@ -15,7 +15,7 @@ from tests import workloads  # noqa: E402
 from tests.trace.configs import KNOWN, UNKNOWN, write  # noqa: E402
 from tuner.dtypes import DType  # noqa: E402
 from tuner.errors import InputError, TunerError, UnsupportedError  # noqa: E402
-from tuner.memory import activations  # noqa: E402
+from tuner.memory.layer import activations  # noqa: E402
 from tuner.model_shape import LogitCopies, ModelShape  # noqa: E402
 from tuner.models import find_config, find_model, model_types  # noqa: E402
 from tuner.rules import fused_layers  # noqa: E402

@@ -11,10 +11,10 @@ from tests.trainers.launches import DYNAMIC, GRPO, LORA, MEGATRON, ROLLOUT, VERS
 from tests.workloads import H100, QWEN25_7B, cluster
 from tuner import memory
 from tuner.errors import InputError, UnsupportedError
-from tuner.memory.engine_memory import rollout_memory
 from tuner.memory.host import host_terms
-from tuner.memory.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT
-from tuner.memory.rollout import CacheShare
+from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT
+from tuner.memory.rollout.capacity import rollout_memory
+from tuner.memory.rollout.share import CacheShare
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.trainers import verl

@@ -11,7 +11,7 @@ from tests.memory.measured import RECORDED
 from tests.validate.recorder import Recorder, machine, options, subject
 from tests.workloads import H200, QWEN25_7B, grpo_7b
 from tuner.hardware import MeasuredGpu
-from tuner.memory.fsdp2_units import Units
+from tuner.memory.fsdp.fsdp2_units import Units
 from tuner.models import shape_from_config
 from tuner.units import GIB, GIGA, MIB
 from tuner.validate import collectives as part

@@ -10,7 +10,7 @@ from msgspec import structs
 from tests.memory.test_accuracy import PASS
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.memory import Item, PhaseEstimate, Term
-from tuner.memory.terms import Moment
+from tuner.memory.ledger.terms import Moment
 from tuner.models import find_config, find_model, shape_from_config
 from tuner.validate import depths
 from tuner.validate.depths import Depths

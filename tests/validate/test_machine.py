@@ -11,7 +11,7 @@ from msgspec.structs import fields
 from tests.validate.recorder import Recorder, machine, options, subject
 from tests.workloads import H200, grpo_7b
 from tuner.hardware import Gpu, MeasuredGpu
-from tuner.memory.overhead import CONTEXT, CUBLAS_WORKSPACES
+from tuner.memory.process.overhead import CONTEXT, CUBLAS_WORKSPACES
 from tuner.units import GIGA, MIB, TERA
 from tuner.validate import machine as part
 from tuner.validate.readings import Held, MachineReadings, Rate

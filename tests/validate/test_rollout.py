@@ -17,7 +17,7 @@ from tests.validate.parts import MACHINE
 from tests.workloads import ALL, grpo_7b, grpo_moe_30b
 from tuner.advise import Advice, Recommendation
 from tuner.dtypes import DType
-from tuner.memory.overhead import context
+from tuner.memory.process.overhead import context
 from tuner.model_shape import LatentAttention
 from tuner.units import GIB, MIB
 from tuner.validate import processes

@@ -7,11 +7,11 @@ from tuner import rules
 from tuner.advise.answer import Advice
 from tuner.dtypes import DType
 from tuner.findings import Finding
-from tuner.memory.allocation import FailedAllocation, Match, matches
-from tuner.memory.pass_tensors import logits_of_unknown_head
-from tuner.memory.state_tensors import weight_tensors
-from tuner.memory.tensor import Tensor
-from tuner.memory.tensors import tensors
+from tuner.memory.failed_allocation.explanation import FailedAllocation, Match, matches
+from tuner.memory.failed_allocation.pass_tensors import logits_of_unknown_head
+from tuner.memory.failed_allocation.state_tensors import weight_tensors
+from tuner.memory.failed_allocation.tensor import Tensor
+from tuner.memory.failed_allocation.tensors import tensors
 from tuner.model_shape import ModelShape
 from tuner.rules.case import Case
 from tuner.workload import Workload

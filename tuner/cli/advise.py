@@ -60,7 +60,7 @@ def advise(
     expect_a_file(config, command="advise")
     failed = None
     if failed_allocation is not None:
-        from tuner.memory.allocation import parse_failed_allocation
+        from tuner.memory.failed_allocation.explanation import parse_failed_allocation
 
         failed = parse_failed_allocation(failed_allocation)
     answer = consult(

@@ -94,7 +94,7 @@ def estimate_memory(
     allocation = None
     if failed_allocation is not None:
         from tuner.advise.allocation import explain_without_a_job
-        from tuner.memory.allocation import parse_failed_allocation
+        from tuner.memory.failed_allocation.explanation import parse_failed_allocation
 
         allocation = explain_without_a_job(
             parse_failed_allocation(failed_allocation),

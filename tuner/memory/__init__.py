@@ -1,9 +1,9 @@
 """The memory model: bytes per GPU, phase and term."""
 
-from tuner.memory.engine_memory import RolloutMemory, rollout_memory
 from tuner.memory.estimate import StepMemory, estimate
+from tuner.memory.ledger.terms import Estimate, Item, Moment, PhaseEstimate, Term
 from tuner.memory.lengths import mean_tokens_that_fit
-from tuner.memory.terms import Estimate, Item, Moment, PhaseEstimate, Term
+from tuner.memory.rollout.capacity import RolloutMemory, rollout_memory
 
 __all__ = [
     "Estimate",

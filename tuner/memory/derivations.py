@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from tuner.memory import activations
-from tuner.memory.attention_activations import attention_saved_bytes, linear_attention_saved_bytes
 from tuner.memory.estimate import estimate
-from tuner.memory.mlp_activations import mlp_saved_bytes
-from tuner.memory.recorded import Derivation, Recorded, derivation, recorded_model, recorded_workload
-from tuner.memory.symbols import MEANINGS, meaning
-from tuner.memory.terms import Term
+from tuner.memory.layer import activations
+from tuner.memory.layer.attention import attention_saved_bytes, linear_attention_saved_bytes
+from tuner.memory.layer.mlp import mlp_saved_bytes
+from tuner.memory.ledger.recorded import Derivation, Recorded, derivation, recorded_model, recorded_workload
+from tuner.memory.ledger.symbols import MEANINGS, meaning
+from tuner.memory.ledger.terms import Term
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Workload
 
@@ -99,7 +99,7 @@ def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:
     mixer = linear_attention_saved_bytes if model.is_linear(layer) else attention_saved_bytes
     norms = activations.norms_saved_bytes(model, engine)
     return (
-        Part(name="norms", derivation=derivation(norms), source="memory.activations.norms_saved_bytes"),
+        Part(name="norms", derivation=derivation(norms), source="memory.layer.activations.norms_saved_bytes"),
         Part(
             name="attention",
             derivation=derivation(mixer(model, engine)),
@@ -108,6 +108,6 @@ def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:
         Part(
             name="MLP",
             derivation=derivation(mlp_saved_bytes(model, engine, layer)),
-            source="memory.mlp_activations.mlp_saved_bytes",
+            source="memory.layer.mlp.mlp_saved_bytes",
         ),
     )

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 
 from tuner import batching
-from tuner.memory import megatron_stages
-from tuner.memory.engine_memory import RolloutMemory, rollout_memory, start_doubt, start_problems
-from tuner.memory.engine_terms import asleep_terms, awake_terms, waking_terms
-from tuner.memory.freed_blocks import freed_blocks
 from tuner.memory.host import host_terms
+from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
+from tuner.memory.megatron import stages
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
+from tuner.memory.process.freed_blocks import freed_blocks
 from tuner.memory.residents import Residents, States
-from tuner.memory.terms import Estimate, Moment, PhaseEstimate, Term
+from tuner.memory.rollout.capacity import RolloutMemory, rollout_memory, start_doubt, start_problems
+from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.weight_sync import sync_moments
 from tuner.model_shape import ModelShape
 from tuner.workload import Critic, Engine, HeadKind, OutputHead, Pass, Phase, Reference, Workload
@@ -194,7 +194,7 @@ class StepMemory:
 
     @cached_property
     def _steps(self) -> list[_Step]:
-        return [_Step(seen) for seen in megatron_stages.candidates(self._workload)]
+        return [_Step(seen) for seen in stages.candidates(self._workload)]
 
     def phase(self, phase: Phase) -> PhaseEstimate | None:
         """The estimate of one phase, None when the step does not have it."""

@@ -12,9 +12,10 @@ from fractions import Fraction
 from math import ceil
 
 from tuner.dtypes import DType
-from tuner.memory import megatron, model_states
-from tuner.memory.engine_terms import weights_term
-from tuner.memory.terms import Item, Term
+from tuner.memory import model_states
+from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.megatron import grid
+from tuner.memory.rollout.terms import weights_term
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, RolloutEngine, Workload
 
@@ -33,7 +34,7 @@ def weights_on_host(model: ModelShape, engine: Engine, role: str) -> Term | None
     if not (engine.param_offload or engine.streamed_offload):
         return None
     if engine.backend is Backend.MEGATRON:
-        count = megatron.local_parameters(model, engine).total + model_states.megatron_adapters(engine)
+        count = grid.local_parameters(model, engine).total + model_states.megatron_adapters(engine)
         size = engine.compute_dtype.bytes
         per_gpu, formula, symbols = size * count, "b_c N_p", {"b_c": size, "N_p": count}
     else:

@@ -7,7 +7,7 @@ of the states, :math:`b_s` bytes of the stored dtype, :math:`b_o` bytes of an op
 from math import ceil
 
 from tuner.dtypes import DType
-from tuner.memory.megatron import local_parameters, optimizer_ranks, optimizer_share
+from tuner.memory.megatron.grid import local_parameters, optimizer_ranks, optimizer_share
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine
 
@@ -36,7 +36,7 @@ def parameter_bytes(model: ModelShape, engine: Engine) -> int:
 
     Under FSDP the stored weights are the sharded master copy; mixed precision casts them when a
     unit is gathered, which is counted there. With a CPU offload policy nothing stays on the GPU but
-    what modules hold (:func:`tuner.memory.fsdp_units.has_held_weights`).
+    what modules hold (:func:`tuner.memory.fsdp.units.has_held_weights`).
     Megatron stores its own slice in the compute dtype, once: the distributed optimizer's buffer of
     weights is what the weights are views of.
 

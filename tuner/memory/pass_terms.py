@@ -6,11 +6,11 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.evidence import Evidence
-from tuner.memory import logits
-from tuner.memory.formula import names
-from tuner.memory.overhead import CUBLAS_WORKSPACES
-from tuner.memory.recorded import Recorded, derivation
-from tuner.memory.terms import Item, Moment, Term
+from tuner.memory.head import logits
+from tuner.memory.ledger.formula import names
+from tuner.memory.ledger.recorded import Recorded, derivation
+from tuner.memory.ledger.terms import Item, Moment, Term
+from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine, HeadKind, OutputHead
 
@@ -80,7 +80,7 @@ def workspace() -> Term:
         evidence=Evidence.HEURISTIC,
         formula="w",
         symbols=(("w", CUBLAS_WORKSPACES.typical),),
-        source="memory.overhead.CUBLAS_WORKSPACES",
+        source="memory.process.overhead.CUBLAS_WORKSPACES",
         low_bytes=CUBLAS_WORKSPACES.low,
         high_bytes=CUBLAS_WORKSPACES.high,
     )
@@ -95,7 +95,7 @@ def logits_term(given: PassInput) -> Term:
         given.tokens * model.vocab * each,
         "T V logits",
         symbols={"T": given.tokens, "V": model.vocab, "logits": each},
-        source="memory.logits.forward_tensors",
+        source="memory.head.logits.forward_tensors",
     )
 
 
@@ -109,7 +109,7 @@ def head_term(given: PassInput, *, training: bool) -> Term:
             tokens=given.tokens,
             chunk=logits.entropy_chunk(given.head, given.tokens),
             columns=("V", given.model.vocab),
-            source="memory.logits.logit_tensors",
+            source="memory.head.logits.logit_tensors",
         )
     # The functions themselves write the formula.
     value_head = given.model.value_head

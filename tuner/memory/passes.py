@@ -2,15 +2,16 @@
 
 from functools import lru_cache
 
-from tuner.memory import fsdp2_passes, fsdp_passes, megatron_passes
+from tuner.memory.fsdp import fsdp1_passes, fsdp2_passes
+from tuner.memory.ledger.terms import Moment
+from tuner.memory.megatron import passes
 from tuner.memory.pass_terms import PassInput
-from tuner.memory.terms import Moment
 from tuner.workload import Backend
 
 _PASSES = {
-    Backend.FSDP: (fsdp_passes.forward_moments, fsdp_passes.training_moments),
+    Backend.FSDP: (fsdp1_passes.forward_moments, fsdp1_passes.training_moments),
     Backend.FSDP2: (fsdp2_passes.forward_moments, fsdp2_passes.training_moments),
-    Backend.MEGATRON: (megatron_passes.forward_moments, megatron_passes.training_moments),
+    Backend.MEGATRON: (passes.forward_moments, passes.training_moments),
 }
 
 

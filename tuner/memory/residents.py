@@ -9,9 +9,11 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.memory import communicators, megatron, model_states, overhead
-from tuner.memory.fsdp_units import has_held_weights, is_unsharded, root_parameters
-from tuner.memory.terms import Item, Term
+from tuner.memory import model_states
+from tuner.memory.fsdp.units import has_held_weights, is_unsharded, root_parameters
+from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.megatron import grid
+from tuner.memory.process import communicators, overhead
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Workload
 
@@ -34,7 +36,7 @@ def left_gathered_bytes(model: ModelShape, engine: Engine) -> int:
 
     A single GPU under FSDP1 leaves nothing, but for :math:`b_c \, N` of an engine whose weights are
     fetched from the host and not cast: its modules hold what was fetched
-    (:func:`tuner.memory.fsdp_units.has_held_weights`), from the engine's construction on.
+    (:func:`tuner.memory.fsdp.units.has_held_weights`), from the engine's construction on.
 
     Source: torch ``fsdp/_runtime_utils.py`` (``_post_forward_reshard``), ``fsdp/_fully_shard/_fsdp_state.py``
     (``_lazy_init``), ``_fully_shard.py`` (``FSDPModule._apply``); verl 0.9.1
@@ -85,7 +87,7 @@ def parameters_term(model: ModelShape, engine: Engine, role: str) -> Term:
     """An engine's weights as they are stored; ``role`` begins the name."""
     symbols: tuple[tuple[str, float], ...]
     if engine.backend is Backend.MEGATRON:
-        count = megatron.local_parameters(model, engine).total + model_states.megatron_adapters(engine)
+        count = grid.local_parameters(model, engine).total + model_states.megatron_adapters(engine)
         size = engine.compute_dtype.bytes
         formula, symbols = "b_c N_p", (("b_c", size), ("N_p", count))
     else:

@@ -5,12 +5,12 @@ of FSDP's root unit and of its largest layer, :math:`E` the largest tensor, :mat
 :math:`b_s` bytes of the stored dtype.
 """
 
-from tuner.memory.engine_memory import RolloutMemory
-from tuner.memory.engine_terms import waking_terms
-from tuner.memory.fsdp_units import root_parameters
+from tuner.memory.fsdp.units import root_parameters
+from tuner.memory.ledger.terms import Item, Moment, Term
 from tuner.memory.model_states import shard, stored_parameters
 from tuner.memory.residents import States
-from tuner.memory.terms import Item, Moment, Term
+from tuner.memory.rollout.capacity import RolloutMemory
+from tuner.memory.rollout.terms import waking_terms
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, WeightSync, Workload
 

@@ -1,7 +1,7 @@
 """A failed allocation in words: the tensor, its formula with the numbers put in, and what helps."""
 
 from tuner.advise.allocation import Explained, Explanation
-from tuner.memory.allocation import Confidence, FailedAllocation, Match
+from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal
 

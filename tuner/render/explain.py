@@ -6,38 +6,38 @@ from msgspec import Struct, field
 
 from tuner.memory import Estimate, PhaseEstimate, Term
 from tuner.memory.derivations import Entry, Symbol, symbols
-from tuner.memory.formula import tokens
-from tuner.memory.recorded import Derivation
+from tuner.memory.ledger.formula import tokens
+from tuner.memory.ledger.recorded import Derivation
 from tuner.render.numbers import exact, gib
 from tuner.render.terminal import Terminal
 from tuner.workload import Workload
 
 #: The page of the documentation that derives a module's sizes.
 PAGES = {
-    "memory.activations": "model/activations",
-    "memory.attention_activations": "model/activations",
-    "memory.backward_stages": "model/activations",
-    "memory.batch_tensors": "model/activations",
-    "memory.checkpointing": "model/activations",
-    "memory.communicators": "model/overhead",
-    "memory.cuda_graphs": "model/rollout",
-    "memory.freed_blocks": "model/weight-sync",
-    "memory.fsdp1_units": "model/fsdp-units",
-    "memory.fsdp2_units": "model/fsdp-units",
-    "memory.fsdp_units": "model/fsdp-units",
-    "memory.fused_heads": "model/output-head",
+    "memory.layer.activations": "model/activations",
+    "memory.layer.attention": "model/activations",
+    "memory.layer.backward_stages": "model/activations",
+    "memory.batch_fields": "model/activations",
+    "memory.layer.checkpointing": "model/activations",
+    "memory.process.communicators": "model/overhead",
+    "memory.rollout.graphs": "model/rollout",
+    "memory.process.freed_blocks": "model/weight-sync",
+    "memory.fsdp.fsdp1_units": "model/fsdp-units",
+    "memory.fsdp.fsdp2_units": "model/fsdp-units",
+    "memory.fsdp.units": "model/fsdp-units",
+    "memory.head.fused": "model/output-head",
     "memory.host": "model/host",
-    "memory.logits": "model/output-head",
-    "memory.megatron_head": "model/megatron",
-    "memory.megatron_layers": "model/megatron",
-    "memory.megatron_terms": "model/megatron",
-    "memory.mlp_activations": "model/activations",
+    "memory.head.logits": "model/output-head",
+    "memory.megatron.head": "model/megatron",
+    "memory.megatron.layers": "model/megatron",
+    "memory.megatron.terms": "model/megatron",
+    "memory.layer.mlp": "model/activations",
     "memory.model_states": "model/model-states",
-    "memory.overhead": "model/overhead",
-    "memory.profile_run": "model/rollout",
+    "memory.process.overhead": "model/overhead",
+    "memory.rollout.profile_run": "model/rollout",
     "memory.residents": "model/model-states",
-    "memory.rollout": "model/rollout",
-    "memory.traced": "model/trace",
+    "memory.rollout.share": "model/rollout",
+    "memory.layer.traced": "model/trace",
     "memory.weight_sync": "model/weight-sync",
 }
 

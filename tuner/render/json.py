@@ -8,7 +8,7 @@ from tuner.advise.allocation import Explanation
 from tuner.errors import Location
 from tuner.memory import Estimate
 from tuner.memory.derivations import symbols
-from tuner.memory.logits import published_rule_bytes
+from tuner.memory.head.logits import published_rule_bytes
 from tuner.model_shape import ModelShape
 from tuner.render.allocation import formula
 from tuner.render.answer import Answer

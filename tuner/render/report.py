@@ -13,8 +13,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Goal, Numerics, Severity
 from tuner.inputs.settings import Layer
 from tuner.memory import Item, RolloutMemory, Term
-from tuner.memory.allocation import Confidence
 from tuner.memory.derivations import Symbol
+from tuner.memory.failed_allocation.explanation import Confidence
 from tuner.memory.limits import Fitting
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.render.struct_models import STRUCTS

@@ -3,7 +3,7 @@
 from tuner.advise import Advice, Verdict
 from tuner.hardware import MeasuredGpu
 from tuner.memory import Estimate
-from tuner.memory.rollout import FRACTION_MEANS
+from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.answer import Answer
 from tuner.render.bars import PARTS, chart
 from tuner.render.fitting import unset

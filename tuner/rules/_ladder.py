@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.memory.cuda_graphs import capture_sizes
-from tuner.memory.engine_memory import rollout_memory
+from tuner.memory.rollout.capacity import rollout_memory
+from tuner.memory.rollout.graphs import capture_sizes
 from tuner.rules import _passes
 from tuner.rules._rollout import least_fraction
 from tuner.rules.case import Case

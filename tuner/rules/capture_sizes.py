@@ -30,7 +30,7 @@ verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py``.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.memory.cuda_graphs import capture_sizes
+from tuner.memory.rollout.graphs import capture_sizes
 from tuner.rules._ladder import fewer_graphs
 from tuner.rules._wording import gib, over
 from tuner.rules.case import Case

@@ -33,7 +33,7 @@ from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.memory import estimate
-from tuner.memory.fsdp_units import has_held_weights
+from tuner.memory.fsdp.units import has_held_weights
 from tuner.rules._wording import gib
 from tuner.rules.case import Case
 from tuner.workload import Backend, Phase

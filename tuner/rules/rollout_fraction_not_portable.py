@@ -31,7 +31,7 @@ verl documentation, performance tuning guide, note on definitions of the fractio
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.memory.rollout import FRACTION_MEANS
+from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.rules._ladder import due, least_cache
 from tuner.rules._rollout import hundredths, largest_fraction, misread
 from tuner.rules._wording import over

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from tuner import batching
 from tuner.hardware import Gpu
-from tuner.memory import overhead
-from tuner.memory.fsdp2_units import Units
-from tuner.memory.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL, Constant
+from tuner.memory.fsdp.fsdp2_units import Units
+from tuner.memory.process import overhead
+from tuner.memory.process.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL, Constant
 from tuner.timing import assumptions as assume
 from tuner.timing.rates import link_bytes_per_s
 from tuner.validate import switches

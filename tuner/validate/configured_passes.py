@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from tuner.dtypes import DType
-from tuner.memory.fsdp_units import wraps_head
+from tuner.memory.fsdp.units import wraps_head
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Pass, Phase, Workload
 

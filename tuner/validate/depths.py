@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from tuner.memory import PhaseEstimate
-from tuner.memory.terms import Moment
+from tuner.memory.ledger.terms import Moment
 from tuner.model_shape import ModelShape
 from tuner.models import shape_from_config
 from tuner.validate.pass_settings import PassFigures, Stage

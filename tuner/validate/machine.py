@@ -1,8 +1,8 @@
 """The machine part: memory of the card, what a bare process holds of it, and the rates that it reaches."""
 
 from tuner.hardware import Gpu
-from tuner.memory import overhead
-from tuner.memory.overhead import CUBLAS_WORKSPACES
+from tuner.memory.process import overhead
+from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.timing import assumptions as assume
 from tuner.validate.here import UNUSED_BYTES
 from tuner.validate.readings import Held, MachineReadings, Rate

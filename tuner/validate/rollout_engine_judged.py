@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tuner.advise import Recommendation
-from tuner.memory.engine_memory import rollout_memory
+from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
 from tuner.timing.decode import RolloutInput, decode_step_parts
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome

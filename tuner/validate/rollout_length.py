@@ -7,7 +7,7 @@ that is smaller than one sequence of that length.
 from collections.abc import Iterator
 
 from tuner.advise import Recommendation
-from tuner.memory.engine_memory import built_sequence_bytes, rollout_memory
+from tuner.memory.rollout.capacity import built_sequence_bytes, rollout_memory
 from tuner.units import GIB
 from tuner.validate.report import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.rollout_judged import ONLY_LENGTH, changing

@@ -9,13 +9,13 @@ from msgspec import structs
 from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory import PhaseEstimate, RolloutMemory, Term
-from tuner.memory.engine_memory import rollout_memory
-from tuner.memory.kv_cache import (
+from tuner.memory.process.overhead import Constant, context
+from tuner.memory.rollout.capacity import rollout_memory
+from tuner.memory.rollout.kv_cache import (
     block_tokens,
     kv_bytes_per_sequence,
     kv_bytes_per_token_and_layer,
 )
-from tuner.memory.overhead import Constant, context
 from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
 from tuner.units import MIB
 from tuner.validate.here import UNUSED_BYTES

@@ -1,0 +1,1 @@
+"""Which tensor a failed allocation was asked for."""

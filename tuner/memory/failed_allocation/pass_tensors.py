@@ -1,0 +1,202 @@
+"""Tensors of a pass whose size goes with the tokens of its micro-batch.
+
+How many of them exist at once is the business of the terms; here each is one allocation.
+"""
+
+from math import ceil
+
+from msgspec.structs import replace
+
+from tuner.dtypes import DType
+from tuner.memory.failed_allocation.tensor import Factor, Tensor
+from tuner.memory.head import fused, logits
+from tuner.memory.head.logits import LogitTensor, Span
+from tuner.memory.ledger.terms import Item
+from tuner.memory.megatron.head import head_tensors as megatron_head_tensors
+from tuner.model_shape import ModelShape
+from tuner.workload import Backend, Batch, Engine, HeadKind, OutputHead, Pass
+
+_FLOAT32 = DType.FLOAT32.bytes
+_EAGER_KINDS = ("softmax", "logsumexp copy", "product", "gradient")
+
+
+def logits_tensor(*, vocab: int, tokens: int, dtype_bytes: int, kinds: tuple[str, ...], by: str) -> Tensor:
+    """A tensor with a row for each token and a column for each vocabulary entry."""
+    return Tensor(
+        name="logits_float32" if dtype_bytes == _FLOAT32 else "logits",
+        kinds=kinds,
+        made_by=by,
+        item=Item.LOGITS,
+        factors=((vocab, "vocabulary entries"),),
+        dtype_bytes=dtype_bytes,
+        tokens=tokens,
+    )
+
+
+def logits_of_unknown_head(*, vocab: int, tokens: int, dtype: DType) -> tuple[Tensor, ...]:
+    """The logits in their own dtype and in float32: what heads that are not fused ask for."""
+    own = logits_tensor(
+        vocab=vocab,
+        tokens=tokens,
+        dtype_bytes=dtype.bytes,
+        kinds=("logits", "copy", "gradient"),
+        by="the output projection, the division by the temperature, or a backward pass",
+    )
+    if dtype is DType.FLOAT32:
+        return (own,)
+    upcast = logits_tensor(
+        vocab=vocab,
+        tokens=tokens,
+        dtype_bytes=_FLOAT32,
+        kinds=_EAGER_KINDS,
+        by="entropy or cross entropy that is not compiled, or a backward pass, in float32",
+    )
+    return (own, upcast)
+
+
+def head_tensors(
+    model: ModelShape, engine: Engine, head: OutputHead, *, tokens: int, entropy: bool, training: bool
+) -> tuple[Tensor, ...]:
+    """Tensors of an output head, from the list that its peak is summed from."""
+    vocab = ceil(model.vocab / engine.parallel.tensor)
+    if head.kind is HeadKind.LOGITS:
+        return _logits(head, engine, vocab=vocab, tokens=tokens, entropy=entropy, training=training)
+    if head.kind is HeadKind.FUSED_TORCH:
+        chunk = min(fused.FUSED_TORCH_CHUNK, tokens)
+        return (_chunk(vocab, chunk, _FLOAT32, ("logits", *_EAGER_KINDS), "the fused head, chunk by chunk"),)
+    if head.kind is HeadKind.FUSED_LIGER:
+        chunk = ceil(tokens / max(1, ceil(vocab / model.hidden)))
+        by = "Liger's fused head, chunk by chunk"
+        return (_chunk(vocab, chunk, head.logits_dtype.bytes, ("logits",), by),)
+    if head.kind is HeadKind.FUSED_TRITON:
+        return (_slice(head, vocab=vocab, tokens=tokens, training=training),)
+    return ()
+
+
+def _logits(
+    head: OutputHead, engine: Engine, *, vocab: int, tokens: int, entropy: bool, training: bool
+) -> tuple[Tensor, ...]:
+    if engine.backend is Backend.MEGATRON:
+        made = [
+            *megatron_head_tensors(head, entropy=entropy, training=False),
+            *megatron_head_tensors(head, entropy=entropy, training=training),
+        ]
+    else:
+        made = [
+            *logits.forward_tensors(head, entropy=entropy),
+            *logits.logit_tensors(head, tokens=tokens, entropy=entropy, training=training),
+        ]
+    chunked = entropy and not head.compiled and head.chunk_tokens is not None
+    sizes: dict[tuple[int, bool], list[LogitTensor]] = {}
+    for one in made:
+        if one.span not in (Span.BEFORE_LAST, Span.BEFORE_LAST_TWO):
+            # In chunks, what is saved of all tokens was allocated chunk by chunk.
+            pieces = one.span in (Span.CHUNK, Span.LAST) or (chunked and one.bytes_per_logit == _FLOAT32)
+            sizes.setdefault((one.bytes_per_logit, pieces), []).append(one)
+    found = []
+    for (dtype_bytes, pieces), same in sizes.items():
+        kinds = tuple(dict.fromkeys(one.name.replace("_", " ") for one in same))
+        if pieces:
+            chunk = logits.entropy_chunk(head, tokens)
+            found.append(_chunk(vocab, chunk, dtype_bytes, kinds, "the entropy, chunk by chunk"))
+        else:
+            found.append(
+                logits_tensor(
+                    vocab=vocab, tokens=tokens, dtype_bytes=dtype_bytes, kinds=kinds, by="the output head"
+                )
+            )
+    if all(dtype_bytes != _FLOAT32 for dtype_bytes, _ in sizes):
+        found.append(_unexpected(vocab, tokens, entropy=entropy))
+    return tuple(found)
+
+
+def _unexpected(vocab: int, tokens: int, *, entropy: bool) -> Tensor:
+    """Float32 logits where the head makes none if all goes as configured."""
+    by = "models that return float32 logits (transformers before 4.46), and their gradient"
+    if entropy:
+        by = "the entropy where torch.compile fell back to eager code (compiled, it makes none)"
+    return logits_tensor(vocab=vocab, tokens=tokens, dtype_bytes=_FLOAT32, kinds=_EAGER_KINDS, by=by)
+
+
+def _chunk(vocab: int, tokens: int, dtype_bytes: int, kinds: tuple[str, ...], by: str) -> Tensor:
+    return Tensor(
+        name=f"logits_chunk_{dtype_bytes}",
+        kinds=kinds,
+        made_by=by,
+        item=Item.LOGITS,
+        factors=((tokens, "tokens of a chunk"), (vocab, "vocabulary entries")),
+        dtype_bytes=dtype_bytes,
+    )
+
+
+def _slice(head: OutputHead, *, vocab: int, tokens: int, training: bool) -> Tensor:
+    width = min(fused.TRITON_BACKWARD_SPLIT, vocab)
+    counted = "vocabulary entries of a slice"
+    if not training:
+        width, counted = ceil(vocab / fused.TRITON_FORWARD_SPLIT), "slices of the vocabulary"
+    return Tensor(
+        name="fused_head_gradient" if training else "fused_head_statistics",
+        kinds=("one slice of the logits' gradient" if training else "statistics of the slices",),
+        made_by="the fused Triton head",
+        item=Item.LOGITS,
+        factors=((width, counted),),
+        dtype_bytes=head.logits_dtype.bytes if training else _FLOAT32,
+        tokens=tokens,
+    )
+
+
+def activation_tensors(model: ModelShape, engine: Engine, *, tokens: int) -> tuple[Tensor, ...]:
+    """Tensors of a decoder layer whose size goes with tokens."""
+    tensor_parallel = engine.parallel.tensor
+    compute = engine.compute_dtype.bytes
+
+    def made(name: str, kind: str, by: str, factors: tuple[Factor, ...], dtype_bytes: int) -> Tensor:
+        return Tensor(
+            name=name,
+            kinds=(kind,),
+            made_by=by,
+            item=Item.ACTIVATIONS,
+            factors=factors,
+            dtype_bytes=dtype_bytes,
+            tokens=tokens,
+        )
+
+    hidden = ((model.hidden, "hidden entries"),)
+    queries = ((model.heads, "heads"), (model.head_dim, "entries of a head"))
+    found = [
+        made("hidden_states", "hidden states", "a decoder layer", hidden, compute),
+        made("hidden_float32", "hidden states in float32", "a normalisation", hidden, _FLOAT32),
+        made("queries", "queries or attention output", "attention", queries, compute),
+    ]
+    if model.moe is None or model.moe.dense_layers:
+        width = ((ceil(model.intermediate / tensor_parallel), "entries of the MLP"),)
+        found.append(made("mlp", "gate, up or their product", "an MLP", width, compute))
+    if model.moe is not None:
+        routed: Factor = (model.moe.experts_per_token, "experts per token")
+        inner: Factor = (model.moe.expert_intermediate, "entries of an expert")
+        copies, wide = (routed, *hidden), (routed, inner)
+        found += [
+            made("routed", "tokens copied to their experts", "the router", copies, compute),
+            made("routed_float32", "expert outputs in float32", "weighting by the router", copies, _FLOAT32),
+            made("expert", "gate, up or their product in the experts", "the experts", wide, compute),
+        ]
+    return tuple(found)
+
+
+def attention_score_tensors(
+    model: ModelShape, engine: Engine, one_pass: Pass, batch: Batch
+) -> tuple[Tensor, ...]:
+    """Attention weights written out, which flash attention never does."""
+    sequences = 1 if engine.packed or one_pass.batching.dynamic else one_pass.batching.micro_batch_sequences
+    factors = ((sequences, "sequences"), (ceil(model.heads / engine.parallel.sequence_split), "heads"))
+    own = Tensor(
+        name="attention_scores",
+        kinds=("attention scores of every pair of tokens",),
+        made_by="attention that is not flash attention (eager, or SDPA's plain kernel)",
+        item=Item.ACTIVATIONS,
+        factors=factors,
+        dtype_bytes=engine.compute_dtype.bytes,
+        tokens=batch.sequence_tokens,
+        quadratic=True,
+    )
+    return (own, replace(own, name="attention_scores_float32", dtype_bytes=_FLOAT32))

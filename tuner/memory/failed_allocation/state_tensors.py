@@ -1,0 +1,144 @@
+"""Tensors of weights, gradients and optimizer states, whose size does not go with tokens."""
+
+from msgspec.structs import replace
+
+from tuner.dtypes import DType
+from tuner.memory.failed_allocation.tensor import Factor, Tensor
+from tuner.memory.fsdp import units
+from tuner.memory.ledger.terms import Item
+from tuner.memory.megatron.grid import local_parameters
+from tuner.model_shape import ModelShape
+from tuner.workload import Backend, Engine, Phase, Workload
+
+
+def unit_tensors(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, ...]:
+    """Weights, gradients and shards that FSDP allocates in one piece, or Megatron's flat buffers."""
+    if engine.backend is Backend.MEGATRON:
+        return _megatron_buffers(model, engine, role)
+    layer: Factor = (model.largest_layer_parameters, "parameters of a decoder layer")
+    head: Factor = (units.head_unit_parameters(model, engine), "parameters of the head's unit")
+    first: Factor = (units.first_unit_parameters(model, engine), "parameters of the first unit")
+    compute, reduce = engine.compute_dtype.bytes, engine.reduce_dtype.bytes
+    found = []
+    for kind, unit in dict.fromkeys([("layer", layer), ("head_unit", head), ("first_unit", first)]):
+        gathered = Tensor(
+            name=f"{role}_{kind}_gathered",
+            kinds=(f"a whole unit of the {role}'s weights", "its gradient"),
+            made_by=f"FSDP, which gathers the {role}'s weights unit by unit",
+            item=Item.UNSHARDED,
+            factors=(unit,),
+            dtype_bytes=compute,
+        )
+        found.append(gathered)
+        if reduce != compute:
+            by = f"FSDP, before it sums the {role}'s gradients over the ranks"
+            found.append(
+                replace(
+                    gathered,
+                    name=f"{role}_{kind}_reduced",
+                    kinds=("a unit's gradient in the reduce dtype",),
+                    made_by=by,
+                    dtype_bytes=reduce,
+                )
+            )
+        found += _shards(unit, engine, f"{role}_{kind}", role)
+    matrix: tuple[Factor, ...] = ((model.vocab, "vocabulary entries"), (model.hidden, "hidden entries"))
+    for dtype_bytes in dict.fromkeys((compute, engine.stored_dtype.bytes)):
+        found.append(
+            Tensor(
+                name=f"{role}_embedding_{dtype_bytes}",
+                kinds=("the embedding or output projection, whole, or its gradient",),
+                made_by="the head's backward pass, and the weight sync",
+                item=Item.UNSHARDED,
+                factors=matrix,
+                dtype_bytes=dtype_bytes,
+            )
+        )
+    return tuple(found)
+
+
+def _shards(unit: Factor, engine: Engine, name: str, role: str) -> list[Tensor]:
+    """One rank's part of a unit; nothing of it is on the card under a CPU offload policy."""
+    if engine.streamed_offload:
+        return []
+    stored, moment = engine.stored_dtype.bytes, engine.optimizer_dtype.bytes
+    return [
+        Tensor(
+            name=f"{name}_shard_{dtype_bytes}",
+            kinds=(f"a shard of the {role}'s weights", "of its gradient", "of a moment of AdamW"),
+            made_by=f"the {role}'s backward pass, optimizer step, or loading of offloaded states",
+            item=Item.OPTIMIZER,
+            factors=(unit,),
+            dtype_bytes=dtype_bytes,
+            ranks=engine.parallel.shard,
+        )
+        for dtype_bytes in dict.fromkeys((stored, moment))
+    ]
+
+
+def _megatron_buffers(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, ...]:
+    local = local_parameters(model, engine)
+    kinds = (("dense", local.dense), ("expert", local.expert))
+    sizes = (
+        ("weights", engine.compute_dtype.bytes, Item.PARAMETERS),
+        ("gradients", engine.reduce_dtype.bytes, Item.GRADIENTS),
+    )
+    return tuple(
+        Tensor(
+            name=f"{role}_{kind}_{what}",
+            kinds=(f"the flat buffer of {kind} {what}",),
+            made_by=f"Megatron's data-parallel wrapper of the {role}",
+            item=item,
+            factors=((count, f"{kind} parameters of this rank"),),
+            dtype_bytes=dtype_bytes,
+        )
+        for kind, count in kinds
+        if count
+        for what, dtype_bytes, item in sizes
+    )
+
+
+def weight_tensors(model: ModelShape) -> tuple[Tensor, ...]:
+    """The weights of a model that are allocated in one piece, whatever engine holds them."""
+    pieces: tuple[tuple[str, tuple[Factor, ...]], ...] = (
+        ("embedding", ((model.vocab, "vocabulary entries"), (model.hidden, "hidden entries"))),
+        ("layer", ((model.largest_layer_parameters, "parameters of a decoder layer"),)),
+        ("model", ((model.parameters, "parameters"),)),
+    )
+    return tuple(
+        Tensor(
+            name=f"{name}_{dtype.value}",
+            kinds=(f"the weights of one {name} in {dtype.value}, or their gradient",),
+            made_by="loading, gathering or updating the weights",
+            item=Item.UNSHARDED,
+            factors=factors,
+            dtype_bytes=dtype.bytes,
+        )
+        for name, factors in pieces
+        for dtype in (DType.BFLOAT16, DType.FLOAT32)
+    )
+
+
+def sync_tensors(workload: Workload) -> tuple[Tensor, ...]:
+    """What carrying the weights and sampling from them allocate in one piece."""
+    rollout = workload.rollout
+    sampled = min(rollout.max_sequences, rollout.max_batched_tokens)
+    bucket = Tensor(
+        name="sync_bucket",
+        kinds=("a bucket of weights on their way to the rollout engine",),
+        made_by="the weight sync",
+        item=Item.SYNC,
+        factors=((workload.sync.bucket_bytes, "bytes of the bucket"),),
+        dtype_bytes=1,
+        phases=(Phase.UPDATE_WEIGHTS,),
+    )
+    logits = Tensor(
+        name="sampler_logits",
+        kinds=("logits of all sequences that are sampled at once",),
+        made_by="the rollout engine's sampler, in float32",
+        item=Item.ENGINE,
+        factors=((sampled, "sequences"), (workload.model.vocab, "vocabulary entries")),
+        dtype_bytes=DType.FLOAT32.bytes,
+        phases=(Phase.ROLLOUT,),
+    )
+    return (bucket, logits) if workload.sync.bucket_bytes else (logits,)

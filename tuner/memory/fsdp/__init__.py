@@ -1,0 +1,1 @@
+"""Passes of an engine that shards with FSDP1 or FSDP2."""

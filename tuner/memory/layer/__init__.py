@@ -1,0 +1,1 @@
+"""Activations of one decoder layer, in bytes per token of one GPU."""

@@ -1,0 +1,266 @@
+"""Activations that a pass keeps or needs, in bytes per token of one GPU.
+
+Symbols: :math:`H` hidden, :math:`b` bytes of the compute dtype; norms upcast to float32. The blocks
+of a layer, attention and MLP, follow below.
+"""
+
+from functools import lru_cache
+
+from tuner.dtypes import DType
+from tuner.evidence import Evidence
+from tuner.memory.batch_fields import batch_token_bytes
+from tuner.memory.layer import traced
+from tuner.memory.layer.attention import (
+    attention_forward_bytes,
+    attention_saved_bytes,
+    linear_attention_saved_bytes,
+    redistribution_saved_bytes,
+)
+from tuner.memory.layer.mlp import mlp_backward_bytes, mlp_forward_bytes, mlp_saved_bytes
+from tuner.memory.layer.traits import layer_traits
+from tuner.model_shape import ModelShape
+from tuner.workload import Checkpointing, Engine
+
+_FLOAT32 = DType.FLOAT32.bytes
+
+
+def norm_saved_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""One normalisation over the hidden width, saved for its backward pass, its output not counted.
+
+    .. math:: (4 + b) \, H + 4
+
+    The float32 copy of the input, the normalised values and one scale. Where the weight multiplies
+    in float32 (Gemma, OLMo 2, gpt-oss) the normalised values are float32, :math:`8 H + 4`. Under
+    adapters the norm's weight is frozen and nothing needs them, :math:`4 H + 4`. Liger's kernel
+    keeps its input, :math:`b H + 4`. The output is counted in the block that reads it.
+
+    Source: transformers ``LlamaRMSNorm``, ``Gemma2RMSNorm``; Liger ``ops/rms_norm.py``.
+    """
+    compute = engine.compute_dtype.bytes
+    if engine.fused_layers:
+        return compute * model.hidden + _FLOAT32
+    if engine.lora is not None:
+        return _FLOAT32 * model.hidden + _FLOAT32
+    normalised = _FLOAT32 if layer_traits(model.architecture).float32_norms else compute
+    return (_FLOAT32 + normalised) * model.hidden + _FLOAT32
+
+
+def norms_saved_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""All normalisations of one layer over the hidden width.
+
+    .. math:: n \cdot \text{norm}
+
+    Liger's kernel keeps the layer's input in the first of them, which checkpointing keeps anyway:
+    :math:`b H` less, see :func:`input_kept_twice_bytes`.
+
+    Source: :func:`norm_saved_bytes`.
+    """
+    return model.norms_per_layer * norm_saved_bytes(model, engine) - input_kept_twice_bytes(model, engine)
+
+
+def input_kept_twice_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""A layer's input, :math:`b H`, where Liger's first norm and checkpointing keep the same tensor.
+
+    0 without either of them, and where the layer's first block is not preceded by a norm (OLMo 2).
+
+    Source: Liger ``ops/rms_norm.py``; torch ``utils/checkpoint.py``.
+    """
+    full = engine.checkpointing is Checkpointing.FULL
+    if not (engine.fused_layers and full and layer_traits(model.architecture).norms_before):
+        return 0
+    return layer_input_bytes(model, engine)
+
+
+def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
+    r"""Everything one decoder layer saves per token when nothing is recomputed.
+
+    .. math:: n \cdot \text{norm} + \text{attention} + \text{MLP}
+
+    The layer's input and output are not counted; with Liger, whose first norm keeps it, the input
+    is, unless checkpointing keeps it. Of a traced model, what was counted.
+
+    Source: transformers ``LlamaDecoderLayer``, ``Gemma2DecoderLayer``, ``Glm4DecoderLayer``.
+    """
+    counted = traced.layer_bytes(model, engine, layer)
+    if counted is not None:
+        return counted.saved + redistribution_saved_bytes(model, engine)
+    mixer = (
+        linear_attention_saved_bytes(model, engine)
+        if model.is_linear(layer)
+        else attention_saved_bytes(model, engine)
+    )
+    return norms_saved_bytes(model, engine) + mixer + mlp_saved_bytes(model, engine, layer)
+
+
+def layer_evidence(model: ModelShape) -> Evidence:
+    """How sure the bytes of its layers are: heuristic where nothing has counted or measured them.
+
+    That is linear attention and MLPs without a gate, whose bytes were only read from the code, and an
+    architecture with dropout behind its blocks, which is left out.
+    """
+    if model.traced is not None:
+        return Evidence.MODELLED
+    read_only = model.linear is not None or not model.gated_mlp
+    return (
+        Evidence.HEURISTIC if read_only or layer_traits(model.architecture).drops_out else Evidence.MODELLED
+    )
+
+
+def layer_input_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""The input of one layer, all that gradient checkpointing keeps of it: :math:`b H`.
+
+    Source: torch ``utils/checkpoint.py``; transformers ``GradientCheckpointingLayer``.
+    """
+    return engine.compute_dtype.bytes * model.hidden
+
+
+def largest_layer_saved_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""What the layer saves per token whose backward pass needs the most.
+
+    .. math:: \text{saved}_l, \quad l = \operatorname{argmax} \, (\text{saved} + \text{backward})
+
+    Source: :func:`layer_saved_bytes`.
+    """
+    return layer_saved_bytes(model, engine, _widest_layer(model, engine))
+
+
+def all_layers_saved_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""All layers together, nothing recomputed.
+
+    .. math:: \sum_l \text{saved}_l
+
+    Source: :func:`layer_saved_bytes`.
+    """
+    alike = _alike(model)
+    return sum(len(layers) * layer_saved_bytes(model, engine, layers[0]) for layers in alike)
+
+
+def layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""What one layer needs at once in a forward pass without gradients.
+
+    .. math:: 2 \, b H + \max(\text{attention},\; \text{MLP},\; b H + 8 H + 8)
+
+    Its input; the embeddings, which transformers' model holds until it returns; and the block that
+    needs the most. The third is a norm before the MLP: the residual stream, the float32 copy, the
+    normalised values and two scales.
+
+    Source: transformers ``LlamaModel.forward`` (``inputs_embeds``).
+    """
+    inside = max(layer_inside_bytes(model, engine, layers[0]) for layers in _alike(model))
+    return 2 * layer_input_bytes(model, engine) + inside
+
+
+def layer_inside_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
+    """What one layer needs at once beyond its input, see :func:`layer_forward_bytes`."""
+    counted = traced.layer_bytes(model, engine, layer)
+    if counted is not None:
+        return counted.forward
+    mixer = 0 if model.is_linear(layer) else attention_forward_bytes(model, engine)
+    norm = engine.compute_dtype.bytes * model.hidden + 2 * _FLOAT32 * (model.hidden + 1)
+    return max(mixer, mlp_forward_bytes(model, engine, layer), norm)
+
+
+def layer_backward_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""Gradients in flight in one layer's backward pass, on top of what the layer saved.
+
+    .. math:: \max(\text{MLP},\; \text{norm behind the MLP})
+
+    Of the layer that needs the most. Where a norm follows the MLP, what that norm saved is no longer
+    there in the MLP. Gradients of weights are not counted. A layer that is computed again needs no
+    more than this and what it saves, since the computation stops at the last tensor that was saved.
+
+    Source: torch ``utils/checkpoint.py`` (``set_checkpoint_early_stop``).
+    """
+    return gradients_in_flight_bytes(model, engine, _widest_layer(model, engine))
+
+
+def gradients_in_flight_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
+    """Gradients in flight in the backward pass of one layer, see :func:`layer_backward_bytes`."""
+    counted = traced.layer_bytes(model, engine, layer)
+    if counted is not None:
+        return counted.backward if engine.checkpointing is Checkpointing.NONE else counted.recomputed
+    behind = norm_saved_bytes(model, engine) if layer_traits(model.architecture).norms_after else 0
+    mlp = mlp_backward_bytes(model, engine, layer) - behind
+    return max(mlp, norm_backward_bytes(model, engine))
+
+
+def norm_backward_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""The backward pass of a norm behind the MLP (Gemma 2, GLM-4, OLMo 2), beyond what was saved.
+
+    .. math:: 20 H - 4
+
+    The gradient of the output, and five float32 tensors of the gradient through the mean of
+    squares, less the normalised values and the scale, which are not needed any more. 0 where there
+    is no norm behind the MLP, or Liger's kernel computes it.
+
+    Source: transformers ``Gemma2RMSNorm``, ``Glm4RMSNorm``.
+    """
+    traits = layer_traits(model.architecture)
+    if not traits.norms_after or engine.fused_layers:
+        return 0
+    compute = engine.compute_dtype.bytes
+    normalised = 0 if engine.lora is not None else _FLOAT32 if traits.float32_norms else compute
+    return (compute + 5 * _FLOAT32 - normalised) * model.hidden - _FLOAT32
+
+
+def final_norm_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""The final norm and its output, which is what the output projection keeps.
+
+    .. math:: \text{norm} + b H
+
+    Under LoRA norm and projection are frozen: no gradient of theirs needs the output.
+
+    Source: transformers ``LlamaForCausalLM``.
+    """
+    counted = traced.final_norm_bytes(model, engine)
+    if counted is not None:
+        return counted
+    output = 0 if engine.lora is not None else engine.compute_dtype.bytes * model.hidden
+    return norm_saved_bytes(model, engine) + output
+
+
+def shared_token_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""Per token, once for all layers: the rotary tables and the batch itself.
+
+    .. math:: 2 \, b \, d + \text{batch}
+
+    Cosines and sines as wide as the rotated part of a head, twice where layers with a window have
+    tables of their own (Gemma 3); :func:`~tuner.memory.batch_fields.batch_token_bytes`.
+
+    Source: transformers ``LlamaRotaryEmbedding``, ``Gemma3TextModel``.
+    """
+    rotated = model.latent.qk_rope_head_dim if model.latent else model.head_dim
+    tables = 2 * layer_traits(model.architecture).rotary_tables
+    return tables * engine.compute_dtype.bytes * rotated + batch_token_bytes(engine)
+
+
+@lru_cache(maxsize=256)  # every pass asks, and most models have many layers
+def layer_kinds(model: ModelShape) -> tuple[tuple[object, ...], ...]:
+    """What is equal of two layers that need the same.
+
+    Returns:
+        That of every layer.
+    """
+    counted = (None,) * model.layers if model.traced is None else model.traced.kind_of_layer
+    return tuple(
+        (model.is_linear(layer), model.is_sparse(layer), counted[layer]) for layer in range(model.layers)
+    )
+
+
+@lru_cache(maxsize=256)
+def _alike(model: ModelShape) -> tuple[tuple[int, ...], ...]:
+    """The layers, those that are alike together."""
+    kinds: dict[object, list[int]] = {}
+    for layer, kind in enumerate(layer_kinds(model)):
+        kinds.setdefault(kind, []).append(layer)
+    return tuple(tuple(layers) for layers in kinds.values())
+
+
+def _widest_layer(model: ModelShape, engine: Engine) -> int:
+    """The layer whose backward pass needs the most, what it saved included."""
+    return max(
+        (layers[0] for layers in _alike(model)),
+        key=lambda layer: (
+            layer_saved_bytes(model, engine, layer) + gradients_in_flight_bytes(model, engine, layer)
+        ),
+    )

@@ -1,0 +1,63 @@
+"""What gradient checkpointing and activation offload leave of a forward pass.
+
+Symbols: :math:`L` layers, :math:`a_i` bytes of a layer's input per token, :math:`a_l` what a layer saves
+per token, :math:`a_L` what all of them save.
+"""
+
+from tuner.memory.layer import activations
+from tuner.model_shape import ModelShape
+from tuner.workload import Checkpointing, Engine
+
+
+def layers_held(model: ModelShape, engine: Engine) -> int:
+    """Layers whose activations are on the card when the forward pass ends.
+
+    All; or the last alone where they go to the host, as those of a layer are freed when the next one
+    is done. Under LoRA the embeddings stay besides: they are made to require a gradient, and autograd
+    keeps such a leaf.
+
+    Source: verl ``utils/activation_offload.py`` (``AsyncDoubleBufferGroupOffloadHandler``); transformers
+    ``enable_input_require_grads``.
+    """
+    if not engine.activation_offload:
+        return model.layers
+    return min(1 + _leaf_inputs(engine), model.layers)
+
+
+def layers_held_in_backward(model: ModelShape, engine: Engine, layer: int) -> int:
+    """The same while a layer's backward pass runs, its own included.
+
+    From the host the layer's own have come back, and those of the layer below come back meanwhile.
+    Checkpointing is reentrant there: the layer is computed again to its end, so that its output,
+    as large as an input, counts as one more.
+
+    Source: verl ``utils/activation_offload.py`` (``on_group_commit_backward``, ``ActivationHandler``);
+    torch ``utils/checkpoint.py`` (``CheckpointFunction``).
+    """
+    if not engine.activation_offload:
+        return layer + 1
+    output = 1 if engine.checkpointing is Checkpointing.FULL else 0
+    return min(2, layer + 1) + output + _leaf_inputs(engine)
+
+
+def _leaf_inputs(engine: Engine) -> int:
+    """Inputs of layers that stay on the card although they went to the host."""
+    return 1 if engine.lora is not None and engine.checkpointing is Checkpointing.FULL else 0
+
+
+def saved_token_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""What the forward pass saves for the backward pass, per token.
+
+    .. math:: L \, a_i \;\text{(full checkpointing)} \qquad a_L \;\text{(none)}
+
+    With activation offload :math:`a_i`, :math:`2 a_i` under LoRA, or :math:`a_l` of the layer that
+    saves the most. While a layer's backward pass runs, as many of these as
+    :func:`layers_held_in_backward` says.
+
+    Source: torch ``utils/checkpoint.py`` (``CheckpointFunction``); verl ``utils/activation_offload.py``.
+    """
+    if engine.checkpointing is Checkpointing.FULL:
+        return layers_held(model, engine) * activations.layer_input_bytes(model, engine)
+    if engine.activation_offload:
+        return layers_held(model, engine) * activations.largest_layer_saved_bytes(model, engine)
+    return activations.all_layers_saved_bytes(model, engine)

@@ -1,0 +1,194 @@
+"""What an estimate is made of: terms, moments, phases."""
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import cached_property
+
+from msgspec import Struct
+
+from tuner.evidence import Evidence
+from tuner.workload import Phase
+
+
+class Item(Enum):
+    """What a term is; terms of one item are drawn as one part of a bar."""
+
+    PARAMETERS = "parameters"
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer"
+    UNSHARDED = "unsharded"  # gathered weights and full gradients of the units in flight
+    ACTIVATIONS = "activations"
+    LOGITS = "logits"
+    ENGINE = "engine"  # rollout engine: weights, activations, graphs
+    KV_CACHE = "kv_cache"
+    SYNC = "sync"  # weight-sync buckets and gathered tensors
+    OVERHEAD = "overhead"  # CUDA context, communication buffers, workspaces
+
+
+# What the trainer's own PyTorch allocator does not hand out.
+_NOT_OF_THE_ALLOCATOR = (Item.ENGINE, Item.KV_CACHE, Item.OVERHEAD)
+
+
+class Term(Struct, frozen=True, kw_only=True):
+    """One addend: bytes on one GPU.
+
+    ``formula`` with the numbers of ``symbols`` put in, rounded up to whole bytes, is ``bytes``.
+    """
+
+    item: Item
+    name: str  # stable identifier, e.g. "kv_cache"
+    bytes: int
+    evidence: Evidence = Evidence.EXACT
+    formula: str = ""  # in the names of ``symbols``; neighbours are multiplied: "T V b"
+    symbols: tuple[tuple[str, float], ...] = ()
+    source: str = ""  # the deriving function, "memory.head.logits.head_peak_bytes"; its docstring is its page
+    low_bytes: int | None = None  # ends of the interval of a size that is not derived; None: exactly bytes
+    high_bytes: int | None = None
+
+    @property
+    def of_allocator(self) -> bool:
+        """Whether the trainer's own PyTorch allocator hands it out."""
+        return self.item not in _NOT_OF_THE_ALLOCATOR
+
+    @property
+    def low(self) -> int:
+        """The least bytes it may have."""
+        return self.bytes if self.low_bytes is None else self.low_bytes
+
+    @property
+    def high(self) -> int:
+        """The most bytes it may have."""
+        return self.bytes if self.high_bytes is None else self.high_bytes
+
+
+class Moment(Struct, frozen=True, kw_only=True, dict=True):
+    """An instant within a phase; the terms are what is allocated then."""
+
+    name: str
+    terms: tuple[Term, ...]
+
+    @cached_property
+    def bytes(self) -> int:
+        """Everything resident at this instant."""
+        return sum([term.bytes for term in self.terms])
+
+    def beside(self, resident: "Moment") -> "Moment":
+        """The same instant with what is resident throughout, which comes first."""
+        both = Moment(name=self.name, terms=(*resident.terms, *self.terms))
+        vars(both)["bytes"] = resident.bytes + self.bytes  # both are known, and advice asks for little else
+        return both
+
+    @cached_property
+    def interval(self) -> tuple[int, int]:
+        """The least and the most bytes, by the intervals of the terms."""
+        return sum(term.low for term in self.terms), sum(term.high for term in self.terms)
+
+
+def reserved_bytes(moments: Sequence[Moment]) -> tuple[int, int]:
+    r"""The least and the most that PyTorch's allocator has taken from the driver when a phase ends.
+
+    .. math::
+        \max_m \sum_{t \in m} b_{t,m} \;\le\; \text{reserved} \;\le\; \sum_t \max_m b_{t,m}
+
+    Over the moments :math:`m` and the terms :math:`t` that the allocator hands out, each end with that
+    end of the terms' own intervals. It never takes less than what is allocated at once, the peak. A
+    block that a tensor has freed is kept, and given to the next request that it can hold. The upper
+    end is where that never happens between tensors of different kinds: each kind has blocks of its
+    own, as many as it needs at its largest.
+
+    It is a bound with a reason, not a fit. Not counted: what rounding requests up to whole blocks
+    adds, and blocks of a kind that are too small for a later tensor of the same kind. Before a
+    request of its own fails the allocator gives its free blocks back, and verl empties the cache
+    between phases. So this tells what ``nvidia-smi`` may show, not whether a job fits.
+
+    Source: torch ``c10/cuda/CUDACachingAllocator.cpp`` (``malloc``, ``release_cached_blocks``).
+    """
+    largest: dict[str, int] = {}
+    least = 0
+    for moment in moments:
+        terms = [term for term in moment.terms if term.of_allocator]
+        least = max(least, sum(term.low for term in terms))
+        for term in terms:
+            largest[term.name] = max(largest.get(term.name, 0), term.high)
+    return least, sum(largest.values())
+
+
+class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
+    """One phase: its moments, the highest of which is the peak."""
+
+    phase: Phase
+    moments: tuple[Moment, ...]
+
+    @cached_property
+    def peak(self) -> Moment:
+        """The moment with the most bytes; the first of equals."""
+        return max(self.moments, key=lambda moment: moment.bytes)
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes at the peak, everything on the card counted."""
+        return self.peak.bytes
+
+    @cached_property
+    def interval(self) -> tuple[int, int]:
+        """The peak's least and most bytes: each end is the maximum of that end over the moments."""
+        lows, highs = zip(*(moment.interval for moment in self.moments), strict=True)
+        return max(lows), max(highs)
+
+    def bytes_of(self, *items: Item) -> int:
+        """Bytes of these items at the peak."""
+        return sum(term.bytes for term in self.peak.terms if term.item in items)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Peak of what the trainer's own PyTorch allocator hands out (no engine, no context)."""
+        return max(sum(term.bytes for term in moment.terms if term.of_allocator) for moment in self.moments)
+
+    @cached_property
+    def reserved_interval(self) -> tuple[int, int]:
+        """The least and the most that PyTorch's allocator may hold by the end, see :func:`reserved_bytes`."""
+        return reserved_bytes(self.moments)
+
+
+class Estimate(Struct, frozen=True, kw_only=True, dict=True):
+    """The memory of one GPU through one step."""
+
+    phases: tuple[PhaseEstimate, ...]
+    capacity_bytes: int
+    host_bytes: int  # host memory per node: offloaded states and copies
+    host_terms: tuple[Term, ...] = ()  # what it adds up from
+    host_capacity_bytes: int | None = None  # host memory that a node has; None where nobody said
+    problems: tuple[str, ...] = ()  # why the job cannot run whatever a GPU holds, e.g. no room for a KV cache
+    doubts: tuple[str, ...] = ()  # why it may not run although it can
+
+    @cached_property
+    def worst(self) -> PhaseEstimate:
+        """The phase with the highest peak."""
+        return max(self.phases, key=lambda phase: phase.peak_bytes)
+
+    def phase(self, phase: Phase) -> PhaseEstimate | None:
+        """The estimate of one phase, None when the step does not have it."""
+        return next((estimate for estimate in self.phases if estimate.phase is phase), None)
+
+    @cached_property
+    def high_bytes(self) -> int:
+        """The most that any phase may take, by the intervals of its terms."""
+        return max(phase.interval[1] for phase in self.phases)
+
+    @property
+    def host_high_bytes(self) -> int:
+        """The most host memory that a node may need, by the intervals of the terms."""
+        return max(self.host_bytes, sum(term.high for term in self.host_terms))
+
+    @property
+    def host_is_short(self) -> bool:
+        """Whether a node has too little host memory."""
+        return self.host_capacity_bytes is not None and self.host_bytes > self.host_capacity_bytes
+
+    def fits(self, headroom: float = 0.0) -> bool:
+        """True when every phase stays below the capacity less ``headroom`` (a share of it)."""
+        return not self.problems and self.worst.peak_bytes <= self.capacity_bytes * (1 - headroom)
+
+    def fits_for_certain(self) -> bool:
+        """True when even the high end of every phase's interval is within the card, without a doubt."""
+        return not self.problems and not self.doubts and self.high_bytes <= self.capacity_bytes

@@ -1,0 +1,1 @@
+"""Passes of an engine that divides its model with Megatron-Core."""

@@ -1,0 +1,1 @@
+"""What a process takes beyond its tensors: context, communicators, freed blocks."""

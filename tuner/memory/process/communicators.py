@@ -1,0 +1,172 @@
+"""The NCCL communicators of the trainer's process, and what they take on the card.
+
+A process group costs nothing until a collective runs on it. Then NCCL makes a communicator, for a group of
+one GPU too, connects it as rings, and connects those that send and receive to every GPU they do it with.
+"""
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from tuner.evidence import Evidence
+from tuner.hardware import Gpu
+from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.process.overhead import (
+    COMMUNICATOR_ALONE,
+    NCCL_CODE,
+    NCCL_EXCHANGE,
+    NCCL_KERNEL,
+    Constant,
+    communicator,
+    peer,
+)
+from tuner.workload import Backend, Engine, Parallelism, Workload
+
+
+class Communicators(Struct, frozen=True, kw_only=True):
+    """Communicators of one process."""
+
+    connected: int = 0  # of several GPUs
+    alone: int = 0  # of this one only
+    peers: int = 0  # GPUs that are sent to and received from, over all communicators
+
+    def __add__(self, other: "Communicators") -> "Communicators":
+        return Communicators(
+            connected=self.connected + other.connected,
+            alone=self.alone + other.alone,
+            peers=self.peers + other.peers,
+        )
+
+
+def fsdp_communicators(engine: Engine) -> Communicators:
+    r"""What one FSDP engine adds to the communicator of all GPUs.
+
+    .. math:: n = 2 \, [1 < W < G] + [1 < U < G] + [U > 1][D > 1], \quad n_1 = [U > 1][D = 1], \quad p = U - 1
+
+    Full sharding uses the group of all GPUs :math:`G`, and so does whatever else spans them all. Hybrid
+    sharding adds its shard group of :math:`W` GPUs and the group of its replicas. Ulysses adds the group of
+    :math:`U` GPUs that share a sequence, over which ``all_to_all`` exchanges heads, and the data-parallel
+    group of :math:`D` GPUs, over which verl adds up tokens, even if that is one GPU alone. Not told apart:
+    PyTorch before 2.9, where a second dimension of a mesh has a group of its own though it spans all GPUs,
+    and the workers up to verl 0.7 that are no model engines, which do not use the data-parallel group.
+
+    Source: torch ``distributed/device_mesh.py`` (``_init_one_process_group``), verl 0.9.1
+    ``workers/engine/fsdp/transformer_impl.py`` (``_init_device_mesh``, ``forward_backward_batch``),
+    ``utils/ulysses.py`` (``all_to_all_tensor``).
+    """
+    parallel = engine.parallel
+    hybrid = 2 if 1 < parallel.shard < parallel.gpus else 0
+    if parallel.ulysses == 1:
+        return Communicators(connected=hybrid)
+    if parallel.ulysses == parallel.gpus:
+        return Communicators(connected=hybrid, alone=1)
+    return Communicators(connected=hybrid + 2, peers=parallel.ulysses - 1)
+
+
+def megatron_communicators(parallel: Parallelism, *, tied: bool, gpus_per_node: int) -> Communicators:
+    r"""What Megatron's engines add to the communicator of all GPUs.
+
+    .. math:: n + n_1 = 1 + 2 + [P > 1](1 + [\text{tied}]) + [C > 1] + [E > 1](3 + [E_t > 1])
+
+    The norm of the gradients is summed over a group of all GPUs; the tensor-parallel group (the vocabulary's
+    cross entropy) and the group of the gradients, data and context parallelism together, are used even if
+    they are one GPU alone. Pipeline stages send and receive, and weights are broadcast over the group in
+    the weight sync; tied embeddings add their gradients up over the first and the last stage. Context
+    parallelism sends keys and values round, expert parallelism exchanges tokens with all GPUs of its group
+    and counts them over the group that experts and their tensor parallelism span, and experts have a group
+    for their gradients. Peers that are sent to and received from are counted on the same machine only:
+    those of other machines share network buffers. All engines of a process share the groups.
+
+    Source: Megatron-Core 0.18.2 ``parallel_state.py`` (``initialize_model_parallel``),
+    ``optimizer/__init__.py`` (``grad_stats_parallel_group``), ``tensor_parallel/cross_entropy.py``,
+    ``pipeline_parallel/p2p_communication.py``, ``transformer/moe/token_dispatcher.py``; verl 0.9.1
+    ``utils/megatron_utils.py`` (``broadcast_from_megatron_pp``).
+    """
+    near = gpus_per_node - 1
+    used = [parallel.gpus, parallel.tensor, parallel.data * parallel.context]
+    peers = 0
+    if parallel.pipeline > 1:
+        used += [parallel.pipeline, 2] if tied else [parallel.pipeline]
+        peers += min(1 if parallel.pipeline == 2 else 2, near)
+    if parallel.context > 1:
+        used.append(parallel.context)
+        peers += min(1 if parallel.context == 2 else 2, near)
+    if parallel.expert > 1:
+        experts = parallel.expert * parallel.expert_tensor
+        used += [parallel.expert, experts, max(1, parallel.gpus // (experts * parallel.pipeline))]
+        used += [parallel.expert_tensor] if parallel.expert_tensor > 1 else []
+        peers += min(parallel.expert - 1, near)
+    connected = sum(size > 1 for size in used)
+    return Communicators(connected=connected, alone=len(used) - connected, peers=peers)
+
+
+def trainer_communicators(workload: Workload) -> Communicators:
+    r"""Communicators of the trainer's process, in which its engines work side by side.
+
+    .. math:: k + n \, c + n_1 \, c_1 + p \, c_p
+
+    :math:`k` bytes for what NCCL loads: its code, its first kernel if there are several GPUs, and the kernel
+    that sends and receives if there are peers. :math:`n` communicators of several GPUs of :math:`c` bytes
+    each, :math:`n_1` of one GPU of :math:`c_1`, and :math:`p` peers of :math:`c_p`, with NVLink or without:
+    all of them constants of this page.
+
+    One communicator spans all GPUs. Each FSDP engine adds its own, :func:`fsdp_communicators`, and Megatron's
+    share theirs, :func:`megatron_communicators`. Not counted: groups that only Gloo serves.
+
+    Source: verl ``single_controller/ray/base.py`` (``create_colocated_worker_cls``: one process per GPU);
+    what a process and its communicators held was recorded, see the accuracy page.
+    """
+    cluster, tied = workload.cluster, workload.model.tied_embeddings
+    return _of_engines(_engines(workload), tied=tied, gpus_per_node=cluster.gpus_per_node)
+
+
+@lru_cache(maxsize=256)  # most proposals leave the engines as they are
+def _of_engines(engines: tuple[Engine, ...], *, tied: bool, gpus_per_node: int) -> Communicators:
+    total = engines[0].parallel.gpus
+    found = Communicators(connected=1) if total > 1 else Communicators(alone=1)
+    fsdp = [engine for engine in engines if engine.backend is not Backend.MEGATRON]
+    found = sum((fsdp_communicators(engine) for engine in fsdp), found)
+    everyone = [engine.parallel.gpus for engine in fsdp if engine.parallel.ulysses == engine.parallel.gpus]
+    found += Communicators(peers=max(everyone, default=1) - 1)  # on the communicator that engines share
+    megatron = [engine.parallel for engine in engines if engine.backend is Backend.MEGATRON]
+    groups = [megatron_communicators(one, tied=tied, gpus_per_node=gpus_per_node) for one in megatron]
+    return found + max(groups, key=lambda group: (group.connected, group.peers), default=Communicators())
+
+
+def _engines(workload: Workload) -> tuple[Engine, ...]:
+    """The engines that work in one process, the actor's first."""
+    engines = [workload.actor.engine]
+    if workload.reference is not None and workload.reference.separate:
+        engines.append(workload.reference.engine)
+    if workload.critic is not None:
+        engines.append(workload.critic.engine)
+    return tuple(engines)
+
+
+@lru_cache(maxsize=256)
+def communicators_term(name: str, found: Communicators, gpu: Gpu) -> Term:
+    """What NCCL takes in one process."""
+    loaded = [NCCL_CODE]
+    loaded += [NCCL_KERNEL] if found.connected else []
+    loaded += [NCCL_EXCHANGE] if found.peers else []
+    counted: list[tuple[str, int, str, Constant]] = [
+        ("n", found.connected, "c", communicator(gpu)),
+        ("n_1", found.alone, "c_1", COMMUNICATOR_ALONE),
+        ("p", found.peers, "c_p", peer(gpu)),
+    ]
+    counted = [part for part in counted if part[1]]
+    k = sum(constant.typical for constant in loaded)
+    symbols: list[tuple[str, float]] = [("k", k)]
+    for count, number, size, constant in counted:
+        symbols += [(count, number), (size, constant.typical)]
+    return Term(
+        item=Item.OVERHEAD,
+        name=name,
+        bytes=k + sum(number * constant.typical for _, number, _, constant in counted),
+        evidence=Evidence.HEURISTIC,
+        formula=" + ".join(["k", *(f"{count} {size}" for count, _, size, _ in counted)]),
+        symbols=tuple(symbols),
+        source="memory.process.communicators.trainer_communicators",
+        low_bytes=sum(part.low for part in loaded) + sum(part[1] * part[3].low for part in counted),
+        high_bytes=sum(part.high for part in loaded) + sum(part[1] * part[3].high for part in counted),
+    )

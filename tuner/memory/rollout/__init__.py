@@ -1,0 +1,1 @@
+"""The rollout engine: its share of the card, its KV cache, its CUDA graphs."""

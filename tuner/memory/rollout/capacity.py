@@ -1,0 +1,137 @@
+"""What one GPU of a rollout replica holds, how many sequences that is good for, and whether it starts."""
+
+from functools import lru_cache
+from math import ceil
+
+from msgspec import Struct
+
+from tuner.memory.rollout.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
+from tuner.memory.rollout.share import CacheShare, least_shares
+from tuner.workload import RolloutEngine, Workload
+
+
+class RolloutMemory(Struct, frozen=True, kw_only=True):
+    """Per GPU of one replica, in bytes unless the name says otherwise."""
+
+    weight_bytes: int
+    activation_bytes: int  # profile run: prefill chunk or sampler
+    graph_bytes: int
+    kv_bytes: int  # cache that the fraction leaves; 0 or less: the engine cannot start
+    pool_bytes: int  # all the engine takes while awake
+    asleep_bytes: int  # what it keeps while asleep
+    kv_bytes_per_token: int
+    kv_tokens: int  # tokens one replica can cache
+    model_tokens: int  # longest sequence the engine is built for
+    concurrent_sequences: int  # sequences of full length one replica can hold, at most max_sequences
+    running_sequences: int = 0  # sequences one replica runs at once as long as the cache has room
+
+    @property
+    def preempted_sequences(self) -> int:
+        """Running sequences that lose their cache, and are computed again, when all grow to full length."""
+        return max(0, self.running_sequences - self.concurrent_sequences)
+
+
+@lru_cache(maxsize=256)  # the estimate asks for it, and so do the time model and the rules
+def rollout_memory(workload: Workload) -> RolloutMemory:
+    """The engine's memory on one GPU.
+
+    The cache is given out in whole blocks; one sequence of full length takes
+    :func:`~tuner.memory.rollout.kv_cache.kv_bytes_per_sequence`. A replica runs what it is given up to
+    ``max_sequences``. Where the cache holds fewer of full length, it preempts: the youngest
+    lose their cache and are computed again.
+
+    Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``: ``preempt``).
+    """
+    share, model, rollout = CacheShare(workload), workload.model, workload.rollout
+    batch = workload.batch
+    built = _built_tokens(workload)
+    longest = min(built, batch.sequence_tokens)
+    per_token = kv_bytes_per_token(model, rollout)
+    usable, block = max(0, share.cache), block_tokens(model, rollout)
+    held = usable // max(1, kv_bytes_per_sequence(model, rollout, longest)) * rollout.data_parallel
+    admitted = rollout.max_sequences * rollout.data_parallel
+    kept = share.graphs + share.process + share.buffers
+    awake = share.cache + share.weights + share.activations + kept
+    return RolloutMemory(
+        weight_bytes=share.weights,
+        activation_bytes=share.activations,
+        graph_bytes=share.graphs,
+        kv_bytes=share.cache,
+        pool_bytes=awake,
+        asleep_bytes=awake if not rollout.frees_memory else kept + _kept(share),
+        kv_bytes_per_token=per_token,
+        kv_tokens=usable // max(1, per_token * block) * block * rollout.data_parallel,
+        model_tokens=built,
+        concurrent_sequences=min(admitted, held),
+        running_sequences=min(admitted, ceil(batch.sequences / rollout.replicas)),
+    )
+
+
+def _built_tokens(workload: Workload) -> int:
+    return workload.rollout.max_model_tokens or workload.model.max_positions
+
+
+def built_sequence_bytes(workload: Workload) -> int:
+    """Cache on one GPU of one sequence of the length that the engine is built for, as its prompt is read."""
+    rollout = workload.rollout
+    return kv_bytes_per_sequence(
+        workload.model, rollout, _built_tokens(workload), prefilled=rollout.max_batched_tokens
+    )
+
+
+def _kept(share: CacheShare) -> int:
+    rollout = share.rollout
+    weights = share.weights if rollout.sleeps_with_weights else 0
+    return weights + (max(0, share.cache) if rollout.sleeps_with_cache else 0)
+
+
+def start_doubt(workload: Workload) -> str | None:
+    """Why the engine may not start although it can: its cache is only large enough at its largest."""
+    if start_problems(workload) or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
+        return None
+    share, older = least_shares(workload)[0], workload.rollout.older_core
+    if older is not None and _cache_problem(workload, share.cache) is not None:
+        return (
+            "the rollout engine may not start: its share of memory leaves enough for a KV cache only with "
+            "the V0 core (VLLM_USE_V1=0)"
+        )
+    return (
+        "the rollout engine may not start: its share of memory leaves enough for a KV cache only where "
+        "contexts and communicators are smaller than usual"
+    )
+
+
+def _cache_problem(workload: Workload, cache: int) -> str | None:
+    rollout, model = workload.rollout, workload.model
+    if rollout.engine is RolloutEngine.TRANSFORMERS:
+        return None
+    if cache <= 0:
+        return "the rollout engine's share of memory holds its weights and activations, but no KV cache"
+    if cache < kv_bytes_per_sequence(
+        model, rollout, min(_built_tokens(workload), workload.batch.sequence_tokens)
+    ):
+        return "the KV cache is too small for one sequence of full length"
+    if rollout.engine is RolloutEngine.VLLM and cache < built_sequence_bytes(workload):
+        return (
+            "the KV cache is too small for one sequence of the length that the rollout engine is built for, "
+            "so the engine refuses to start"
+        )
+    return None
+
+
+@lru_cache(maxsize=256)  # what is a doubt depends on it as well
+def start_problems(workload: Workload) -> tuple[str, ...]:
+    """Why the engine would not start, whatever the trainer does later.
+
+    Its cache is too small, or less is free than vLLM asks for: 0.9.1 and later stop then. Only for certain:
+    sizes that are not derived are taken at the low end, and of two cores the one that leaves more. vLLM
+    refuses a cache that cannot hold one sequence of the length it is built for.
+
+    Source: vLLM ``v1/worker/gpu_worker.py`` (``init_device``), ``v1/worker/utils.py`` (``request_memory``),
+    ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
+    """
+    least = least_shares(workload)
+    found = [_cache_problem(workload, max(share.cache for share in least))]
+    if not any(share.starts_free for share in least):
+        found.append("the rollout engine asks at its start for more memory than the trainer leaves free")
+    return tuple(problem for problem in found if problem is not None)

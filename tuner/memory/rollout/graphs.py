@@ -1,0 +1,85 @@
+r"""CUDA graphs of the rollout engine: what the driver keeps for each of them, and the pool of their tensors.
+
+Symbols: :math:`L` layers of one GPU, :math:`n_w` sizes that are captured whole, :math:`n_p` sizes that are
+captured in pieces, :math:`m` the largest size.
+"""
+
+from math import ceil
+
+from msgspec import Struct
+
+from tuner.memory.process.overhead import GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL, Constant
+from tuner.workload import VLLM_LARGEST_GRAPH, Rollout, RolloutEngine, Workload
+
+
+class Graphs(Struct, frozen=True, kw_only=True):
+    """How much is captured on one GPU."""
+
+    layers: int
+    whole: int  # sizes, each a graph of all layers
+    pieced: int  # sizes, each a graph for every stretch between two attentions
+    largest: int  # sequences or tokens of the largest size
+
+
+def captured_graphs(workload: Workload) -> Graphs:
+    """What the engine captures: nothing without CUDA graphs.
+
+    vLLM captures every size in pieces, for steps that read prompts as well, and sizes up to the sequences
+    that it runs once more as a whole, for steps that only decode. Its own list goes up to twice these
+    sequences, at most 512: 1, 2, 4, then in steps of 8 up to 256 and of 16 beyond.
+
+    Source: vLLM ``config/compilation.py`` (``cudagraph_capture_sizes``, ``CUDAGraphMode``; 0.13.0, 0.24.0).
+    """
+    rollout = workload.rollout
+    layers = ceil(workload.model.layers / rollout.pipeline_parallel)
+    sizes = capture_sizes(rollout)
+    in_pieces = rollout.engine is RolloutEngine.VLLM
+    whole = [size for size in sizes if size <= rollout.max_sequences] if in_pieces else sizes
+    return Graphs(
+        layers=layers,
+        whole=len(whole),
+        pieced=len(sizes) if in_pieces else 0,
+        largest=max(sizes, default=0),
+    )
+
+
+def capture_sizes(rollout: Rollout) -> tuple[int, ...]:
+    """Batch sizes that the engine captures, smallest first: as given, or vLLM's own list."""
+    if not rollout.cuda_graphs or rollout.engine is RolloutEngine.TRANSFORMERS:
+        return ()
+    if rollout.capture_sizes is not None:
+        return tuple(sorted(rollout.capture_sizes))
+    largest = min(2 * rollout.max_sequences, VLLM_LARGEST_GRAPH)
+    listed = (1, 2, 4, *range(8, 256, 8), *range(256, VLLM_LARGEST_GRAPH + 1, 16))
+    return tuple(size for size in listed if size <= largest)
+
+
+def graph_interval(workload: Workload) -> tuple[int, int, int]:
+    r"""CUDA graphs: least, typical and most bytes.
+
+    .. math:: g \min(1, m / 512) + n_w \, L \, g_w + n_p \, (L + 1) \, g_p
+
+    Not derived: what the driver keeps for a graph no source tells. It grows with the kernels in it, and each
+    graph of a piece has some of its own. All sizes share one pool, which holds the tensors of the largest.
+
+    Source: :data:`~tuner.memory.process.overhead.GRAPH_LAYER`,
+    :data:`~tuner.memory.process.overhead.GRAPH_PIECE`, :data:`~tuner.memory.process.overhead.GRAPH_POOL`;
+    vLLM 0.24 ``compilation/piecewise_backend.py``.
+    """
+    found = captured_graphs(workload)
+    low, typical, high = (
+        _sum(found, *sizes)
+        for sizes in zip(_ends(GRAPH_POOL), _ends(GRAPH_LAYER), _ends(GRAPH_PIECE), strict=True)
+    )
+    return low, typical, high
+
+
+def _ends(constant: Constant) -> tuple[int, int, int]:
+    return constant.low, constant.typical, constant.high
+
+
+def _sum(found: Graphs, pool: int, layer: int, piece: int) -> int:
+    if not found.largest:
+        return 0
+    whole, pieced = found.whole * found.layers * layer, found.pieced * (found.layers + 1) * piece
+    return ceil(pool * min(found.largest, VLLM_LARGEST_GRAPH) / VLLM_LARGEST_GRAPH) + whole + pieced
