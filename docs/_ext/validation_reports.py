@@ -24,7 +24,7 @@ from tuner.render.numbers import gib, quantity, share
 from tuner.render.terminal import Terminal
 from tuner.render.validation import prediction, validation_text
 from tuner.validate.parts import Part
-from tuner.validate.report import (
+from tuner.validate.report.schema import (
     JudgedRecommendation,
     Measurement,
     Outcome,

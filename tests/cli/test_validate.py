@@ -15,9 +15,10 @@ from tests.memory.test_accuracy import PASS
 from tests.validate.parts import CONFIG, FakePart, figure, verdict
 from tuner.accuracy import MeasuredCase
 from tuner.render.schemas import schema
-from tuner.validate import here, plans
+from tuner.validate import plans
+from tuner.validate.children import here
 from tuner.validate.parts import Part
-from tuner.validate.report import OtherProcess, Outcome
+from tuner.validate.report.schema import OtherProcess, Outcome
 from tuner.validate.session import Options, Planned, Session
 
 GIVEN = ("validate", CONFIG, "--verl-version", "0.9.1", "--gpu", "h100-sxm")
@@ -143,7 +144,7 @@ IMPORTING = """
 import signal, sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from tuner.validate import servers
+from tuner.validate.children import servers
 started, prepare = Path(sys.argv.pop()), servers.prepare
 servers._driver_is_here = lambda: True
 servers.prepare = lambda device: (prepare(device), started.touch())

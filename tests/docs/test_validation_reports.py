@@ -11,7 +11,7 @@ from tests.cli.runner import ROOT, run
 from tests.validate.parts import MACHINE, figure, verdict
 from tuner.accuracy import compare, read_measured
 from tuner.validate.parts import Part
-from tuner.validate.report import Outcome, PartReport, Status, Validation, ValidationFile
+from tuner.validate.report.schema import Outcome, PartReport, Status, Validation, ValidationFile
 
 DATA = ROOT / "docs" / "validation" / "data"
 RECORDED = sorted(DATA.glob("validate-*.json"))

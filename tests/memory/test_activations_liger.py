@@ -24,7 +24,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("liger_kernel")
 
 from tuner.trace import count  # noqa: E402
-from tuner.validate.workers import liger  # noqa: E402
+from tuner.validate.training.worker import liger  # noqa: E402
 
 # Messages of transformers and of Liger about what they do not find are not about the counts.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -9,7 +9,7 @@ from tests.memory.measured import RECORDED
 from tuner.dtypes import DType
 from tuner.render.head_table import heads
 from tuner.units import MIB
-from tuner.validate.head_settings import HeadShape, Way
+from tuner.validate.head.settings import HeadShape, Way
 
 WAYS = dict(heads(DType.BFLOAT16))
 

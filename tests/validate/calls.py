@@ -34,13 +34,13 @@ def double(value: int, *, device: str) -> int:
 def heads_with_no_other_package(work: object, *, device: str) -> object:
     """The output head's worker, where nothing may look for other packages' kernels."""
     os.environ["TRITON_INTERPRET"] = "1"
-    head_choice: Any = import_module("tuner.validate.workers.head_choice")
+    head_choice: Any = import_module("tuner.validate.head.worker.choice")
 
     def find(*_: object) -> None:
         raise AssertionError("another package was looked for")
 
     head_choice.find_rivals = find
-    return import_module("tuner.validate.workers.output_head").measure(work, device=device)
+    return import_module("tuner.validate.head.worker.measure").measure(work, device=device)
 
 
 def loaded(name: str, *, device: str) -> bool:

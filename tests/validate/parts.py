@@ -8,7 +8,7 @@ from tests.cli.runner import ROOT
 from tuner.cli.pipeline import Premises, consult, model_config
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
-from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome, PartReport
+from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome, PartReport
 from tuner.validate.session import Failed, Options, Planned, Session, Subject
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")

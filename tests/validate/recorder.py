@@ -9,7 +9,7 @@ from tuner.accuracy.measured import MeasuredCase
 from tuner.advise import Advice, Recommendation
 from tuner.models import find_config
 from tuner.units import GIB
-from tuner.validate.report import JudgedRecommendation, Machine, Measurement
+from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement
 from tuner.validate.session import Options, Subject
 from tuner.workload import Workload
 

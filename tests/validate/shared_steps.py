@@ -7,9 +7,9 @@ import torch.distributed as dist
 from msgspec import structs
 from torch import Tensor
 
-from tuner.validate.pass_settings import ModelSettings, PassSettings
-from tuner.validate.workers.batches import MicroBatch
-from tuner.validate.workers.engine import TrainingEngine
+from tuner.validate.training.settings import ModelSettings, PassSettings
+from tuner.validate.training.worker.batches import MicroBatch
+from tuner.validate.training.worker.engine import TrainingEngine
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,13 @@ from tuner.hardware import MeasuredGpu
 from tuner.memory.fsdp.fsdp2_units import Units
 from tuner.models import shape_from_config
 from tuner.units import GIB, GIGA, MIB
-from tuner.validate import collectives as part
-from tuner.validate import processes, switches
-from tuner.validate.pass_settings import PassFailed, PassFigures
-from tuner.validate.processes import Setup
-from tuner.validate.readings import CollectiveReadings, CommunicatorBytes, Exchanged
-from tuner.validate.report import Measurement, Outcome
+from tuner.validate.children import processes
+from tuner.validate.children.processes import Setup
+from tuner.validate.collectives import part, switches
+from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged
+from tuner.validate.report.schema import Measurement, Outcome
 from tuner.validate.session import Failed, Failure, NotHereError
+from tuner.validate.training.settings import PassFailed, PassFigures
 from tuner.workload import Workload
 
 CPU = Setup(device="cpu")

@@ -12,11 +12,11 @@ from tuner.accuracy import MeasuredCase, workload_of
 from tuner.memory import Item, PhaseEstimate, Term
 from tuner.memory.ledger.terms import Moment
 from tuner.models import find_config, find_model, shape_from_config
-from tuner.validate import depths
-from tuner.validate.depths import Depths
-from tuner.validate.pass_settings import PassFigures, Stage
-from tuner.validate.passes import PlannedPass, planned_passes
-from tuner.validate.training_plan import predictions
+from tuner.validate.training import depths
+from tuner.validate.training.depths import Depths
+from tuner.validate.training.passes import PlannedPass, planned_passes
+from tuner.validate.training.plan import predictions
+from tuner.validate.training.settings import PassFigures, Stage
 from tuner.workload import Phase
 
 MODELS = (

@@ -17,14 +17,15 @@ from tuner.accuracy import MeasuredCase, compare, workload_of
 from tuner.models import find_config, shape_from_config
 from tuner.models.architectures import model_types
 from tuner.models.fused_layers import UNFUSED
-from tuner.validate import configured_passes, processes, training_step
-from tuner.validate.pass_settings import ModelSettings, PassFigures
-from tuner.validate.passes import PlannedPass, planned_passes
-from tuner.validate.report import Outcome
-from tuner.validate.verdicts import PEAK_TOLERANCE
-from tuner.validate.workers import liger, training
-from tuner.validate.workers.engine import TrainingEngine
-from tuner.validate.workers.model import empty_model
+from tuner.validate.children import processes
+from tuner.validate.report.schema import Outcome
+from tuner.validate.report.verdicts import PEAK_TOLERANCE
+from tuner.validate.training import configured, part
+from tuner.validate.training.passes import PlannedPass, planned_passes
+from tuner.validate.training.settings import ModelSettings, PassFigures
+from tuner.validate.training.worker import liger, measure
+from tuner.validate.training.worker.engine import TrainingEngine
+from tuner.validate.training.worker.model import empty_model
 from tuner.workload import Phase
 
 pytest.importorskip("transformers")
@@ -45,12 +46,12 @@ FUSED = "actor_rollout_ref.model.use_liger=true"
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configured_passes, "find_spec", lambda name: object())
+    monkeypatch.setattr(configured, "find_spec", lambda name: object())
 
 
 @pytest.fixture
 def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configured_passes, "find_spec", lambda name: None)
+    monkeypatch.setattr(configured, "find_spec", lambda name: None)
 
 
 @pytest.fixture(autouse=True)
@@ -188,9 +189,7 @@ def test_peaks_on_a_gpu(name: str) -> None:
         chosen = [planned(name, use_liger=fused, **each) for each in passes.values()]
         assert len({each.settings.built for each in chosen}) == 1
         arguments = (ModelSettings(config=config(name)), [each.settings for each in chosen], 1)
-        found = processes.run(
-            training_step.WORKER, arguments, setup=processes.Setup(device="cuda"), timeout_s=300
-        )
+        found = processes.run(part.WORKER, arguments, setup=processes.Setup(device="cuda"), timeout_s=300)
         peaks[fused] = {}
         for which, one, figures in zip(passes, chosen, found, strict=True):
             assert isinstance(figures, PassFigures), (which, figures)
@@ -207,7 +206,7 @@ def test_peaks_on_a_gpu(name: str) -> None:
 @needs_liger
 def test_they_compute_what_transformers_does() -> None:
     device = torch.device("cuda")
-    training._join_alone(device)
+    measure._join_alone(device)
     one = planned("Qwen3-4B", tokens=512, sequence_length=128, **{"pass": "log_prob"}).settings
     found = []
     for fused in (True, False):

@@ -9,9 +9,9 @@ from tests.cli.runner import ROOT
 from tests.validate.parts import MACHINE
 from tests.validate.test_render import report
 from tuner.errors import InputError
-from tuner.validate import processes
-from tuner.validate.nodes import Launch, launched, merged, on_ray
-from tuner.validate.report import ValidationFile
+from tuner.validate.children import processes
+from tuner.validate.nodes.torchrun import Launch, launched, merged, on_ray
+from tuner.validate.report.schema import ValidationFile
 
 ENVIRONMENT = {
     "RANK": "5",
@@ -26,10 +26,10 @@ ENVIRONMENT = {
 NODE = """
 import os, sys
 from tests.validate.test_nodes import fine, worse
-from tuner.validate import nodes
-launch = nodes.launched(os.environ)
+from tuner.validate.nodes import torchrun
+launch = torchrun.launched(os.environ)
 file = worse() if launch.node else fine()
-for found in nodes.gathered(launch, file, wait_s=60):
+for found in torchrun.gathered(launch, file, wait_s=60):
     machine = found.validation.machine
     print(machine.nodes, found.validation.refuted, machine.versions["torch"])
 """
@@ -124,7 +124,7 @@ import os, sys
 from ray.cluster_utils import Cluster
 from tests.validate.test_nodes import on_a_node
 from tuner.errors import InputError
-from tuner.validate.nodes import on_ray
+from tuner.validate.nodes.torchrun import on_ray
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 cluster.add_node(num_cpus=1)

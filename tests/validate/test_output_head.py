@@ -23,9 +23,9 @@ from tuner.kernels.benchmark.timing import LEAST_ROUNDS
 from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
 from tuner.memory.head.logits import head_peak_bytes
 from tuner.rules.eager_entropy import RULE
-from tuner.validate import output_head as part
-from tuner.validate import processes
-from tuner.validate.head_settings import (
+from tuner.validate.children import processes
+from tuner.validate.head import part as part
+from tuner.validate.head.settings import (
     Figures,
     HeadFigures,
     HeadPass,
@@ -36,9 +36,9 @@ from tuner.validate.head_settings import (
     at_size,
     smaller_sizes,
 )
-from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
+from tuner.validate.head.worker.choice import Choice, ready_seconds
+from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.session import Failed, Failure, Options, OutOfBudgetError, Subject
-from tuner.validate.workers.head_choice import Choice, ready_seconds
 from tuner.workload import Backend, HeadKind, OutputHead, Phase, Scaling, Workload
 
 EAGER = OutputHead(kind=HeadKind.LOGITS, compiled=False)

@@ -14,13 +14,13 @@ from torch.nn import functional
 from tests.memory.test_accuracy import PASS
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.models import find_config, shape_from_config
-from tuner.validate.pass_settings import ModelSettings, PassFailed, PassFigures, PassSettings
-from tuner.validate.passes import planned_passes
-from tuner.validate.workers import attention, training, verl_engine
-from tuner.validate.workers.cross_entropy import cross_entropy_loss
-from tuner.validate.workers.engine import TrainingEngine
-from tuner.validate.workers.heads import from_logits
-from tuner.validate.workers.model import empty_model
+from tuner.validate.head.worker.cross_entropy import cross_entropy_loss
+from tuner.validate.head.worker.heads import from_logits
+from tuner.validate.training.passes import planned_passes
+from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
+from tuner.validate.training.worker import attention, measure, verl_engine
+from tuner.validate.training.worker.engine import TrainingEngine
+from tuner.validate.training.worker.model import empty_model
 from tuner.workload import Backend, Checkpointing, HeadKind, OutputHead, Scaling
 
 pytest.importorskip("transformers")
@@ -83,7 +83,7 @@ PASSES = {
 
 
 def measured(passes: Sequence[PassSettings], **changes: Any) -> tuple[PassFigures | PassFailed, ...]:
-    return training.measure_passes(ModelSettings(config=CONFIG, **changes), passes, 1, device="cpu")
+    return measure.measure_passes(ModelSettings(config=CONFIG, **changes), passes, 1, device="cpu")
 
 
 @pytest.mark.parametrize("backend", [Backend.FSDP2, Backend.FSDP])
@@ -113,7 +113,7 @@ def test_a_failed_pass_is_the_last_and_says_why() -> None:
 
 def test_a_model_that_cannot_be_built_says_so() -> None:
     config = {**CONFIG, "model_type": "nothing-known"}
-    (failed,) = training.measure_passes(ModelSettings(config=config), [PASSES["update"]], 1, device="cpu")
+    (failed,) = measure.measure_passes(ModelSettings(config=config), [PASSES["update"]], 1, device="cpu")
     assert isinstance(failed, PassFailed)
     assert "before the first pass" in failed.message
 
@@ -121,7 +121,7 @@ def test_a_model_that_cannot_be_built_says_so() -> None:
 def test_a_pass_that_would_outlast_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one takes long by the clock, so the second does not begin; without a limit it does."""
     now = [0.0]
-    monkeypatch.setattr(training.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(measure.time, "monotonic", lambda: now[0])
     run = TrainingEngine.run
 
     def slow(self: TrainingEngine, *arguments: Any) -> float:
@@ -130,8 +130,8 @@ def test_a_pass_that_would_outlast_the_time_is_not_begun(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(TrainingEngine, "run", slow)
     model, one = ModelSettings(config=CONFIG), PASSES["update"]
-    assert len(training.measure_passes(model, [one, one, one], 1, 55.0, device="cpu")) == 2
-    assert len(training.measure_passes(model, [one, one, one], 1, 49.0, device="cpu")) == 1
+    assert len(measure.measure_passes(model, [one, one, one], 1, 55.0, device="cpu")) == 2
+    assert len(measure.measure_passes(model, [one, one, one], 1, 49.0, device="cpu")) == 1
 
 
 def test_buffers_are_what_the_model_computes_and_parameters_are_not_made() -> None:
@@ -150,13 +150,13 @@ def test_buffers_are_what_the_model_computes_and_parameters_are_not_made() -> No
 
 def test_no_pass_begins_once_the_time_is_up() -> None:
     model = ModelSettings(config=CONFIG)
-    assert training.measure_passes(model, [PASSES["update"]], 1, 0.0, device="cpu") == ()
+    assert measure.measure_passes(model, [PASSES["update"]], 1, 0.0, device="cpu") == ()
 
 
 @pytest.mark.parametrize("backend", [Backend.FSDP2, Backend.FSDP])
 def test_sharded_passes_compute_what_the_model_does(backend: Backend) -> None:
     """Packed sequences do not see each other, and FSDP changes nothing but roundings."""
-    training._join_alone(CPU)
+    measure._join_alone(CPU)
     one = settings(training=False, head=HEAD, engine=engine_of(backend=backend))
     engine = TrainingEngine(ModelSettings(config=CONFIG), one.built, CPU)
     (batch,) = engine.batch(one)
@@ -174,7 +174,7 @@ def test_sharded_passes_compute_what_the_model_does(backend: Backend) -> None:
 
 
 def test_an_update_moves_the_weights_and_keeps_tied_ones_one() -> None:
-    training._join_alone(CPU)
+    measure._join_alone(CPU)
     for backend in (Backend.FSDP2, Backend.FSDP):
         update = replace(PASSES["update"], engine=engine_of(backend=backend))
         engine = TrainingEngine(ModelSettings(config=CONFIG), update.built, CPU)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.runner import ROOT
 from tests.validate import calls
-from tuner.validate import here, processes
-from tuner.validate.processes import Setup
+from tuner.validate.children import here, processes
+from tuner.validate.children.processes import Setup
 from tuner.validate.session import Failed, Failure
 
 CPU = Setup(device="cpu")
@@ -19,7 +19,8 @@ LONG = 120.0
 WAITING = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
-from tuner.validate import here, processes
+from tuner.validate.children import here
+from tuner.validate.children import processes
 processes.run("tests.validate.calls:waits_with_a_child", (sys.argv[1],),
               setup=processes.Setup(device="cpu"), timeout_s=300)
 """
@@ -35,12 +36,14 @@ time.sleep(60)
 
 LOADED = """
 import sys
-from tuner.validate import here, processes, servers
+from tuner.validate.children import here
+from tuner.validate.children import processes
+from tuner.validate.children import servers
 device, driver, worker, name = sys.argv[1:]
 servers._driver_is_here = lambda: driver == "driver"
 here.look(processes.Setup(device=device))
 known = processes.serving
-processes.serving = lambda module: known(f"tuner.validate.workers.{worker}")
+processes.serving = lambda module: known(f"tuner.validate.{worker}")
 setup = processes.Setup(device="cpu")
 print(processes.run("tests.validate.calls:loaded", (name,), setup=setup, timeout_s=300))
 """
@@ -48,7 +51,7 @@ print(processes.run("tests.validate.calls:loaded", (name,), setup=setup, timeout
 RUNNING = """
 import sys
 from multiprocessing import forkserver
-from tuner.validate import servers
+from tuner.validate.children import servers
 device, driver = sys.argv[1:]
 servers._driver_is_here = lambda: driver == "driver"
 started = []
@@ -60,11 +63,11 @@ print(len(started))
 BUILDS_MODELS = """
 import sys
 from importlib import import_module
-from tuner.validate.servers import Server, serving
+from tuner.validate.children.servers import Server, serving
 for name in sys.argv[1:]:
-    module = f"tuner.validate.workers.{name}"
+    module = f"tuner.validate.{name}"
     import_module(module)
-    if ("tuner.validate.workers.model" in sys.modules) != (serving(module) is Server.MODELS):
+    if ("tuner.validate.training.worker.model" in sys.modules) != (serving(module) is Server.MODELS):
         print(name)
 """
 
@@ -108,7 +111,7 @@ def test_a_function_or_its_name_is_called(capfd: pytest.CaptureFixture[str]) -> 
 
 
 LOCKS = """
-from tuner.validate import processes
+from tuner.validate.children import processes
 print(processes.run("tests.validate.calls:locks", (), setup=processes.Setup(device="cpu"), timeout_s=100))
 """
 
@@ -120,7 +123,8 @@ def test_nothing_is_said_of_what_a_child_left() -> None:
 
 
 JOINED = """
-from tuner.validate import here, processes
+from tuner.validate.children import here
+from tuner.validate.children import processes
 setup = processes.Setup(device="cpu")
 print(processes.run("tests.validate.calls:places", (), setup=setup, timeout_s=100, world=2))
 """
@@ -199,12 +203,12 @@ def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("device", "driver", "module", "name", "expected"),
     [
-        ("cuda", "driver", "probe", "torch._inductor.compile_fx", True),
-        ("cuda", "driver", "probe", "transformers", False),
-        ("cuda", "driver", "training", "transformers.models.auto.modeling_auto", True),
-        ("cuda", "none", "probe", "torch._inductor.compile_fx", False),
-        ("cpu", "driver", "training", "triton", False),
-        ("cpu", "driver", "training", "transformers", True),
+        ("cuda", "driver", "children.worker.probe", "torch._inductor.compile_fx", True),
+        ("cuda", "driver", "children.worker.probe", "transformers", False),
+        ("cuda", "driver", "training.worker.measure", "transformers.models.auto.modeling_auto", True),
+        ("cuda", "none", "children.worker.probe", "torch._inductor.compile_fx", False),
+        ("cpu", "driver", "training.worker.measure", "triton", False),
+        ("cpu", "driver", "training.worker.measure", "transformers", True),
     ],
 )
 def test_a_server_has_loaded_what_its_calls_import(
@@ -227,8 +231,17 @@ def test_on_a_gpu_all_servers_start_before_the_first_call(device: str, driver: s
 @pytest.mark.slow
 def test_what_builds_models_is_served_by_what_has_transformers() -> None:
     """Those that do come last: what one has imported stays."""
-    workers = ["probe", "machine", "output_head", "rollout", "rollout_engine", "collectives", "store"]
-    done = run_alone(BUILDS_MODELS, *workers, "engines", "search", "training")
+    workers = [
+        "children.worker.probe",
+        "machine.worker",
+        "head.worker.measure",
+        "rollout.worker.residents",
+        "rollout.worker.vllm",
+        "collectives.worker",
+        "nodes.worker",
+    ]
+    models = ["training.worker.engines", "search.worker", "training.worker.measure"]
+    done = run_alone(BUILDS_MODELS, *workers, *models)
     assert done.stdout == ""
 
 

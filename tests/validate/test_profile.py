@@ -15,10 +15,10 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.units import GIGA, MIB, TERA
-from tuner.validate.machine import PROFILE_FIGURES, TOTAL
+from tuner.validate.machine.part import PROFILE_FIGURES, TOTAL
 from tuner.validate.parts import Part
-from tuner.validate.profile import MARK, profile_file, write_profile
-from tuner.validate.report import Measurement, PartReport, Status, Validation, ValidationFile
+from tuner.validate.report.profile import MARK, profile_file, write_profile
+from tuner.validate.report.schema import Measurement, PartReport, Status, Validation, ValidationFile
 
 BASE = find_gpu("h200")
 FIGURES = {

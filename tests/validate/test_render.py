@@ -18,7 +18,7 @@ from tuner.render.validation_markdown import validation_markdown
 from tuner.units import GIB
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
-from tuner.validate.report import Outcome, PartReport, Status, Validation, ValidationFile
+from tuner.validate.report.schema import Outcome, PartReport, Status, Validation, ValidationFile
 from tuner.validate.session import Failed, Failure, Planned
 
 LONG = "log-probability and entropy of 24,576 tokens at once, vocabulary in tiles, gradient included"

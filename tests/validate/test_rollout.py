@@ -20,14 +20,13 @@ from tuner.dtypes import DType
 from tuner.memory.process.overhead import context
 from tuner.model_shape import LatentAttention
 from tuner.units import GIB, MIB
-from tuner.validate import processes
-from tuner.validate import rollout as part
-from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
-from tuner.validate.rollout_engine import WORKER as ENGINE_WORKER
-from tuner.validate.rollout_engine import engine_work
-from tuner.validate.rollout_judged import changing, runnable
-from tuner.validate.rollout_plan import PlannedRollout, not_decoded, planned_rollout
-from tuner.validate.rollout_settings import (
+from tuner.validate.children import processes
+from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
+from tuner.validate.report.verdicts import joined
+from tuner.validate.rollout import part
+from tuner.validate.rollout.judged import changing, runnable
+from tuner.validate.rollout.plan import PlannedRollout, not_decoded, planned_rollout
+from tuner.validate.rollout.settings import (
     CacheShape,
     DecodeFigures,
     DecoderShape,
@@ -37,10 +36,11 @@ from tuner.validate.rollout_settings import (
     RolloutWork,
     tiny,
 )
+from tuner.validate.rollout.vllm import WORKER as ENGINE_WORKER
+from tuner.validate.rollout.vllm import engine_work
+from tuner.validate.rollout.worker import residents as worker
+from tuner.validate.rollout.worker.paged import Decoder, PagedCache, attend
 from tuner.validate.session import Failed, Failure, NotHereError, Options, OutOfBudgetError, Subject
-from tuner.validate.verdicts import joined
-from tuner.validate.workers import rollout as worker
-from tuner.validate.workers.paged import Decoder, PagedCache, attend
 from tuner.workload import Phase, RolloutEngine, Workload
 
 OPTIONS = test_search.OPTIONS
@@ -720,7 +720,7 @@ def test_decoding_token_by_token_is_the_dense_model(
     kv_heads: int, group: int, gated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks gathered for two sequences at a time, the last for one."""
-    monkeypatch.setattr("tuner.validate.workers.paged._GATHERED", 2 * 11 * 2 * kv_heads * 8 * 4)
+    monkeypatch.setattr("tuner.validate.rollout.worker.paged._GATHERED", 2 * 11 * 2 * kv_heads * 8 * 4)
     decoder = decoder_of(kv_heads=kv_heads, group=group, gated=gated)
     tokens = torch.randint(61, (5, 11))
     cache = cache_of(decoder, sequences=5, longest=11, block_tokens=4)

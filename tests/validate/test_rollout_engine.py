@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from tuner.validate.rollout_settings import EngineWork
-from tuner.validate.workers import rollout_engine
-from tuner.validate.workers.rollout_engine import measure
+from tuner.validate.rollout.settings import EngineWork
+from tuner.validate.rollout.worker import vllm as worker
+from tuner.validate.rollout.worker.vllm import measure
 
 STEP_S, PROMPTS_S = 0.25, 4.0
 WORK = EngineWork(
@@ -57,9 +57,9 @@ class StandIn(ModuleType):
 def vllm(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     found = StandIn(blocks=700)
     monkeypatch.setitem(sys.modules, "vllm", found)
-    monkeypatch.setattr(rollout_engine, "time", SimpleNamespace(monotonic=lambda: found.now))
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: found.now))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (100, 1000))
-    for name in rollout_engine._ENVIRONMENT:
+    for name in worker._ENVIRONMENT:
         monkeypatch.setenv(name, "")  # put back afterwards
     return found
 

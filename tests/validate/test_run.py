@@ -10,10 +10,11 @@ from tests.memory.test_accuracy import PASS
 from tests.validate.parts import MACHINE, Clock, FakePart, Heard, figure, options, subject, verdict
 from tuner.accuracy import MeasuredCase, read_measured
 from tuner.errors import InputError
-from tuner.validate import plans, processes
+from tuner.validate import plans
+from tuner.validate.children import processes
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan, plan
-from tuner.validate.report import Outcome, PartReport, Status, ValidationFile
+from tuner.validate.report.schema import Outcome, PartReport, Status, ValidationFile
 from tuner.validate.run import BEGUN_WITH, RESERVE_S, Run
 from tuner.validate.session import Failed, Failure, NotHereError, OutOfBudgetError, Planned, Session
 

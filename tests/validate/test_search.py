@@ -14,15 +14,15 @@ from tests.validate.parts import CONFIG, MACHINE
 from tuner.advise import Recommendation
 from tuner.cli.pipeline import Premises, consult, model_config
 from tuner.units import GIB
-from tuner.validate import processes
-from tuner.validate import search as part
-from tuner.validate.bisection import Search
-from tuner.validate.out_of_memory import told_by_allocator
-from tuner.validate.pass_settings import ModelSettings, PassFigures, PassSettings
-from tuner.validate.passes import planned_passes
-from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
-from tuner.validate.search_sizes import LEAST_TOKENS, predicted_limit, resized, snapped
+from tuner.validate.children import processes
+from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
+from tuner.validate.search import part
+from tuner.validate.search.bisection import Search
+from tuner.validate.search.out_of_memory import told_by_allocator
+from tuner.validate.search.sizes import LEAST_TOKENS, predicted_limit, resized, snapped
 from tuner.validate.session import Failed, Failure, NotHereError, Options, OutOfBudgetError, Subject
+from tuner.validate.training.passes import planned_passes
+from tuner.validate.training.settings import ModelSettings, PassFigures, PassSettings
 
 CODE = "BAT002"  # the larger token budget
 MOST_TRIES = 14

@@ -16,15 +16,15 @@ from tuner.accuracy import MeasuredCase, compare, workload_of
 from tuner.advise import Recommendation
 from tuner.cli.pipeline import Premises, consult, model_config
 from tuner.units import GIB
-from tuner.validate import depths, training_step
-from tuner.validate.configured_passes import not_here
-from tuner.validate.pass_settings import ModelSettings, PassFailed, PassFigures, PassSettings
-from tuner.validate.passes import PlannedPass, planned_passes
-from tuner.validate.report import JudgedRecommendation, Machine, Measurement, Outcome
+from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
-from tuner.validate.training_groups import TrainingPlan, Try
-from tuner.validate.training_judged import Measured, judge
-from tuner.validate.training_plan import predictions, training_plan
+from tuner.validate.training import depths, part
+from tuner.validate.training.configured import not_here
+from tuner.validate.training.groups import TrainingPlan, Try
+from tuner.validate.training.judged import Measured, judge
+from tuner.validate.training.passes import PlannedPass, planned_passes
+from tuner.validate.training.plan import predictions, training_plan
+from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
@@ -77,13 +77,13 @@ class Bench:
         return training_plan(self.subject, self.options, memory_bytes=min(HERE, limit))
 
     def run(self) -> "Bench":
-        training_step.run(self)
+        part.run(self)
         return self
 
     def call(
         self, function: str, model: ModelSettings, passes: Sequence[PassSettings], *rest: Any, **_: Any
     ) -> Any:
-        assert function == training_step.WORKER
+        assert function == part.WORKER
         layers = model.config["num_hidden_layers"]
         self.calls.append((layers, len(passes)))
         tries = {each.key: each for group in self.plan.groups for each in group.tries}
@@ -226,11 +226,11 @@ def test_an_update_that_fetches_its_weights_from_the_host_cannot_be_judged() -> 
 
 def test_a_job_without_any_pass_that_can_be_run_is_refused() -> None:
     with pytest.raises(NotHereError, match="padding"):
-        training_step.plan(subject("actor_rollout_ref.model.use_remove_padding=false"), options())
+        part.plan(subject("actor_rollout_ref.model.use_remove_padding=false"), options())
 
 
 def test_the_plan_names_the_passes() -> None:
-    (first, *_) = training_step.plan(subject(), options())
+    (first, *_) = part.plan(subject(), options())
     assert "update_actor, old_log_prob with 28 layers" in first.title
     assert first.seconds > 0
 

@@ -20,11 +20,11 @@ from tests.validate.test_passes_on_cpu import CONFIG, HEAD, PASSES, settings
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.dtypes import DType
 from tuner.models import find_config, shape_from_config
-from tuner.validate import processes
-from tuner.validate.depths import cut_config
-from tuner.validate.pass_settings import ModelSettings, PassFigures, PassSettings
-from tuner.validate.passes import PlannedPass, planned_passes
-from tuner.validate.search_sizes import LEAST_TOKENS, resized, snapped
+from tuner.validate.children import processes
+from tuner.validate.search.sizes import LEAST_TOKENS, resized, snapped
+from tuner.validate.training.depths import cut_config
+from tuner.validate.training.passes import PlannedPass, planned_passes
+from tuner.validate.training.settings import ModelSettings, PassFigures, PassSettings
 from tuner.workload import Backend, Checkpointing, HeadKind, OutputHead
 
 LONG = 300.0
@@ -102,7 +102,7 @@ def test_every_pass_comes_to_an_end_where_sequences_are_shared() -> None:
         for each in PASSES.values()
     ]
     found = processes.run(
-        "tuner.validate.workers.training:measure_passes",
+        "tuner.validate.training.worker.measure:measure_passes",
         (ModelSettings(config=CONFIG), passes, 1),
         setup=CPU,
         timeout_s=LONG,
@@ -136,7 +136,7 @@ def test_the_passes_for_two_gpus_are_shared_ones() -> None:
 def test_peaks_on_two_gpus_are_as_predicted() -> None:
     model = ModelSettings(config=cut_config(find_config("Qwen2.5-1.5B").values, 4))
     found = processes.run(
-        "tuner.validate.workers.training:measure_passes",
+        "tuner.validate.training.worker.measure:measure_passes",
         (model, [each.settings for each in PLANNED], 1),
         setup=processes.Setup(device="cuda"),
         timeout_s=LONG,

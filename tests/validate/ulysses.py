@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from tuner.validate.workers.ulysses import Sharing
+from tuner.validate.training.worker.ulysses import Sharing
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

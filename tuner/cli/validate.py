@@ -13,7 +13,7 @@ from tuner.validate.parts import Part
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tuner.validate.report import ValidationFile
+    from tuner.validate.report.schema import ValidationFile
 
 EXAMPLES = options.examples(
     "tuner validate config.yaml",
@@ -145,7 +145,7 @@ def _expect_writable(output: str | None) -> None:
 
 def _expect_a_profile(name: str | None, device: str) -> None:
     from tuner.errors import InputError
-    from tuner.validate.profile import profile_file
+    from tuner.validate.report.profile import profile_file
 
     if name is None:
         return
@@ -172,7 +172,7 @@ def _write_reports(files: "Sequence[ValidationFile]", output: str) -> "list[Path
 
 def _write_profiles(files: "Sequence[ValidationFile]", name: str, gpu: str | None) -> None:
     from tuner.gpus import find_gpu
-    from tuner.validate.profile import profile_file, write_profile
+    from tuner.validate.report.profile import profile_file, write_profile
 
     base = None if gpu is None else find_gpu(gpu)
     for index, file in enumerate(files):

@@ -14,12 +14,13 @@ from tuner.cli.pipeline import Premises, consult, model_config
 from tuner.errors import InputError
 from tuner.inputs.yaml_file import read_text
 from tuner.render.progress import progress_on
-from tuner.validate import here, nodes
+from tuner.validate.children import here
+from tuner.validate.children.processes import Setup
+from tuner.validate.nodes import torchrun
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan, plan
-from tuner.validate.processes import Setup
 from tuner.validate.progress import Progress
-from tuner.validate.report import ValidationFile
+from tuner.validate.report.schema import ValidationFile
 from tuner.validate.run import Run
 from tuner.validate.session import Options, Subject
 
@@ -56,14 +57,14 @@ def on_all_nodes(request: Request, ray: str | None) -> tuple[ValidationFile, ...
     if ray is not None:
         progress_on(sys.stderr).warn(f"validate: one task for each node of the Ray cluster at {ray}")
         sent = structs.replace(request, content=read_text(Path(request.config)))
-        return nodes.on_ray(ray, answer, sent, device=request.device, wait_s=request.budget_s)
-    launch = nodes.launched(os.environ)
+        return torchrun.on_ray(ray, answer, sent, device=request.device, wait_s=request.budget_s)
+    launch = torchrun.launched(os.environ)
     if launch is None:
         return (on_this_node(request, progress_on(sys.stderr)),)
     if launch.local_rank > 0:
         return ()
     file = on_this_node(request, progress_on(sys.stderr))
-    return nodes.gathered(launch, file, wait_s=request.budget_s)
+    return torchrun.gathered(launch, file, wait_s=request.budget_s)
 
 
 def answer(request: Request) -> str:

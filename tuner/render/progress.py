@@ -14,7 +14,7 @@ from tuner.render.terminal import plain, write
 from tuner.validate import progress
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
-from tuner.validate.report import PartReport, Status
+from tuner.validate.report.schema import PartReport, Status
 from tuner.validate.session import Failed
 
 _BAR = 24  # columns

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from tuner.accuracy import MeasuredFile
 from tuner.render.accuracy_report import AccuracyReport
 from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
-from tuner.validate.report import ValidationFile
+from tuner.validate.report.schema import ValidationFile
 
 OUTPUTS: dict[str, type[BaseModel]] = {
     "report": Report,

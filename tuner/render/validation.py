@@ -7,7 +7,7 @@ from tuner.render.progress import ended
 from tuner.render.recommendations import NOTHING_TO_ADVISE, pasteable, sentence
 from tuner.render.terminal import Terminal, plain
 from tuner.validate.plans import PartPlan
-from tuner.validate.report import (
+from tuner.validate.report.schema import (
     JudgedRecommendation,
     Machine,
     Measurement,

@@ -7,7 +7,13 @@ from tuner.render.progress import ended
 from tuner.render.recommendations import sentence
 from tuner.render.terminal import plain
 from tuner.render.validation import counts, headline, machine_lines, prediction, remarks
-from tuner.validate.report import JudgedRecommendation, Measurement, Outcome, PartReport, ValidationFile
+from tuner.validate.report.schema import (
+    JudgedRecommendation,
+    Measurement,
+    Outcome,
+    PartReport,
+    ValidationFile,
+)
 
 
 def validation_markdown(file: ValidationFile) -> str:

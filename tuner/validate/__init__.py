@@ -1,5 +1,5 @@
 """Runs the pieces that decide memory and speed on this machine's GPU, and compares them with the prediction.
 
-Modules here are free of torch; what runs on the device is in :mod:`tuner.validate.workers`, in processes of
-its own. Nothing is imported before it is used.
+The parent process imports no torch: what runs on the device is in the modules named ``worker`` of each room,
+in processes of their own. Nothing is imported before it is used.
 """

@@ -10,12 +10,12 @@ from tuner.validate.parts import Part
 from tuner.validate.session import NotHereError, Options, Planned, Subject
 
 MODULES = {
-    Part.MACHINE: "tuner.validate.machine",
-    Part.OUTPUT_HEAD: "tuner.validate.output_head",
-    Part.TRAINING_STEP: "tuner.validate.training_step",
-    Part.ROLLOUT: "tuner.validate.rollout",
-    Part.COLLECTIVES: "tuner.validate.collectives",
-    Part.SEARCH: "tuner.validate.search",
+    Part.MACHINE: "tuner.validate.machine.part",
+    Part.OUTPUT_HEAD: "tuner.validate.head.part",
+    Part.TRAINING_STEP: "tuner.validate.training.part",
+    Part.ROLLOUT: "tuner.validate.rollout.part",
+    Part.COLLECTIVES: "tuner.validate.collectives.part",
+    Part.SEARCH: "tuner.validate.search.part",
 }
 
 

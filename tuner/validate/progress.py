@@ -5,7 +5,7 @@ from typing import Protocol
 
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
-from tuner.validate.report import PartReport
+from tuner.validate.report.schema import PartReport
 from tuner.validate.session import Failed
 
 

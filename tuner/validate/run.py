@@ -11,11 +11,12 @@ from typing import Any
 from tuner import __version__
 from tuner.accuracy.measured import MeasuredCase
 from tuner.advise import Recommendation
-from tuner.validate import plans, processes
+from tuner.validate import plans
+from tuner.validate.children import processes
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
 from tuner.validate.progress import Progress
-from tuner.validate.report import (
+from tuner.validate.report.schema import (
     JudgedRecommendation,
     Machine,
     Measurement,
@@ -24,6 +25,8 @@ from tuner.validate.report import (
     Validation,
     ValidationFile,
 )
+from tuner.validate.report.unjudged import unjudged
+from tuner.validate.report.verdicts import joined
 from tuner.validate.session import (
     Failed,
     Failure,
@@ -31,8 +34,6 @@ from tuner.validate.session import (
     OutOfBudgetError,
     Subject,
 )
-from tuner.validate.unjudged import unjudged
-from tuner.validate.verdicts import joined
 
 # Of what is left of the budget when a part begins, among those still to come.
 _WEIGHTS = {

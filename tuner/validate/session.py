@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tuner.accuracy.measured import MeasuredCase
 from tuner.advise import Advice, Recommendation
-from tuner.validate.report import JudgedRecommendation, Machine, Measurement
+from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement
 from tuner.workload import Workload
 
 
@@ -92,7 +92,7 @@ class Session(Protocol):
         world: int = 1,
         timeout_s: float | None = None,
     ) -> Any:
-        """Run a function of :mod:`tuner.validate.workers` in fresh processes; its result, or :class:`Failed`.
+        """Run a worker's function in fresh processes; its result, or :class:`Failed`.
 
         Args:
             function: of a module, or its name ``module:function``, which spares the parent the import of

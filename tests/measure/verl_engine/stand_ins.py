@@ -12,7 +12,7 @@ from unittest import mock
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from tuner.validate.workers.cross_entropy import cross_entropy_loss
+from tuner.validate.head.worker.cross_entropy import cross_entropy_loss
 
 
 class Permissive(importlib.abc.MetaPathFinder, importlib.abc.Loader):

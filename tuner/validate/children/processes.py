@@ -1,0 +1,215 @@
+"""Calls in processes of their own, which end with their parent.
+
+A call costs a fork of a server that has loaded what it imports. A child is the leader of its own process
+group: what it starts ends with it.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import Pipe, parent_process, set_start_method
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tuner.validate.children.servers import ServedProcess, serving
+from tuner.validate.session import Failed, Failure
+
+_LEFT_BY_LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # torchrun sets them for its own processes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What every child is told before its call."""
+
+    device: str  # cuda or cpu
+    memory_limit_bytes: int | None = None  # of one GPU
+    uuids: tuple[str, ...] = ()  # NVML's names of the GPUs, by rank
+    log: Path | None = None  # where output and tracebacks go; nowhere where it is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A child's place in its group."""
+
+    rank: int
+    world: int
+    port: int
+    timeout_s: float
+
+    def environment(self) -> dict[str, str]:
+        """The variables that ``torch.distributed`` reads."""
+        return {
+            "RANK": str(self.rank),
+            "LOCAL_RANK": str(self.rank),
+            "WORLD_SIZE": str(self.world),
+            "LOCAL_WORLD_SIZE": str(self.world),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self.port),
+        }
+
+
+def run(
+    function: Callable[..., Any] | str,
+    arguments: tuple[Any, ...],
+    *,
+    setup: Setup,
+    timeout_s: float,
+    world: int = 1,
+) -> Any:
+    """Call a function in ``world`` fresh processes; the first one's result, or :class:`Failed`.
+
+    The first failure of any of them ends all. None of them is left when this returns or raises.
+
+    Args:
+        function: or its name, ``module:function``.
+        arguments: handed on, picklable; ``device`` is added as a keyword.
+        setup: of every child.
+        timeout_s: seconds from now.
+        world: processes, one per GPU.
+    """
+    end = time.monotonic() + timeout_s
+    port = _free_port()
+    children: list[_Child] = []
+    try:
+        for rank in range(world):
+            place = Place(rank=rank, world=world, port=port, timeout_s=timeout_s)
+            children.append(_Child.start(function, arguments, setup, place))
+        return _outcome(children, end, timeout_s)
+    finally:
+        for child in children:
+            child.end()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Child:
+    process: ServedProcess
+    results: Connection
+
+    @classmethod
+    def start(
+        cls, function: Callable[..., Any] | str, arguments: tuple[Any, ...], setup: Setup, place: Place
+    ) -> "_Child":
+        results, given = Pipe(duplex=False)
+        process = ServedProcess(target=_serve, args=(given, function, arguments, setup, place))
+        process.server = serving(_module(function))
+        with _no_main_module(), given:
+            process.start()
+        return cls(process=process, results=results)
+
+    def receive(self) -> Any:
+        """What it sent, or how it ended without a word."""
+        try:
+            if self.results.poll():
+                return self.results.recv()
+        except (EOFError, OSError):
+            pass
+        self.process.join()
+        code = self.process.exitcode or 0
+        if code >= 0:
+            return Failed(why=Failure.ERROR, message=f"the process ended with exit code {code}")
+        name = signal.Signals(-code).name
+        hint = ", as where the host is out of memory" if name == "SIGKILL" else ""
+        return Failed(why=Failure.KILLED, message=f"the process was ended by {name}{hint}")
+
+    def end(self) -> None:
+        """Kill it and what it started. It waits for this, so its number is still its own."""
+        pid = self.process.pid
+        if pid is not None and self.process.is_alive():
+            with suppress(ProcessLookupError, PermissionError):  # not yet the leader of its group
+                os.killpg(pid, signal.SIGKILL)
+            self.process.kill()
+        self.process.join()
+        self.results.close()
+
+
+def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
+    found: dict[int, Any] = {}
+    while len(found) < len(children):
+        waiting = {rank: child for rank, child in enumerate(children) if rank not in found}
+        watched = {child.results: rank for rank, child in waiting.items()}
+        ready = wait(
+            [*watched, *(child.process.sentinel for child in waiting.values())],
+            timeout=max(0.0, end - time.monotonic()),
+        )
+        if not ready:
+            return Failed(why=Failure.TIMEOUT, message=f"no result after {timeout_s:.0f} s")
+        for rank, child in waiting.items():
+            if child.results in ready or child.process.sentinel in ready:
+                found[rank] = child.receive()
+        failures = [result for result in found.values() if isinstance(result, Failed)]
+        if failures:
+            # The others fail because one ran out of memory, never the other way round.
+            return min(failures, key=lambda failed: failed.why is not Failure.OUT_OF_MEMORY)
+    return found[0]
+
+
+def _module(function: Callable[..., Any] | str) -> str:
+    return function.partition(":")[0] if isinstance(function, str) else function.__module__
+
+
+@contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Keep multiprocessing from running the command line's main module again in every child."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _serve(
+    results: Connection,
+    function: Callable[..., Any] | str,
+    arguments: tuple[Any, ...],
+    setup: Setup,
+    place: Place,
+) -> None:
+    """In the child: call, send what came of it, wait for the end."""
+    os.setsid()
+    # Otherwise every lock of the child is an entry of the server's resource tracker, left when it is killed.
+    set_start_method("fork", force=True)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _redirect_output(setup.log)
+    for name in [name for name in os.environ if name.startswith(_LEFT_BY_LAUNCHERS)]:
+        del os.environ[name]
+    os.environ.update(place.environment())
+    from tuner.validate.children.worker import entry
+
+    outcome = entry.outcome(function, arguments, setup, place)
+    try:
+        results.send(outcome)
+    except Exception as error:
+        message = f"the result cannot be sent: {type(error).__name__}: {error}"
+        results.send(Failed(why=Failure.ERROR, message=message))
+    while True:
+        signal.pause()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.killpg(0, signal.SIGKILL)
+
+
+def _redirect_output(log: Path | None) -> None:
+    """Standard output is the report's, standard error the progress bars'."""
+    target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(target, stream)
+    os.close(target)

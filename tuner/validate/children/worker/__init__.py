@@ -1,0 +1,1 @@
+"""What every child runs first, and what it sees of this machine."""

@@ -1,0 +1,186 @@
+"""What forward prefetching and Ulysses gain in an update on this machine, and what it takes with each."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+
+from tuner.validate.report.schema import Measurement
+from tuner.validate.report.verdicts import PEAK_TOLERANCE
+from tuner.validate.session import Failed, Options, Planned, Session, Subject
+from tuner.validate.training.configured import heads_can_be_shared
+from tuner.validate.training.depths import cut_config, cut_shape, usable_depths
+from tuner.validate.training.passes import PlannedPass, planned_passes
+from tuner.validate.training.plan import small
+from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
+from tuner.workload import Phase
+
+WORKER = "tuner.validate.training.worker.engines:measure"
+_ENGINE_S = 6.0  # building it, and its update a few times
+_LAYERS = 4  # so many show what one more of them gains; the rest would show the same
+
+Results = Mapping[PassSettings, PassFigures | PassFailed]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """An update without and with something."""
+
+    name: str  # of its figures
+    what: str
+    off: PlannedPass
+    on: PlannedPass
+
+
+def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
+    """One process per GPU, unless no update of this job can be run here."""
+    found = switches(subject, options)
+    return (_planned(found),) if found else ()
+
+
+def run(session: Session) -> None:
+    """Seconds of an update with and without, and both peaks beside their predictions."""
+    subject, options = session.subject, session.options
+    found = switches(subject, options)
+    if not found:
+        session.note("Prefetching and Ulysses were not measured: no update that they change can be run here.")
+        return
+    engines = list(dict.fromkeys(each.settings for switch in found for each in (switch.off, switch.on)))
+    planned = _planned(found)
+    results = session.call(
+        WORKER,
+        ModelSettings(config=cut_config(subject.model_config, found[0].off.model.layers)),
+        [[settings] for settings in engines],
+        title=planned.title,
+        expected_s=planned.seconds,
+        world=options.processes,
+    )
+    if isinstance(results, Failed):
+        session.note(f"What {_names(found)} gain is missing: {results.message}.")
+        return
+    figures = dict(zip(engines, (result for (result,) in results), strict=True))
+    for measurement in measurements(found, figures, timed=options.device != "cpu"):
+        session.add(measurement)
+    for switch in found:
+        for one in (switch.off, switch.on):
+            if isinstance(failed := figures[one.settings], PassFailed):
+                session.note(f"What {switch.what} gains is missing: {failed.message}.")
+
+
+def switches(subject: Subject, options: Options) -> tuple[Switch, ...]:
+    """Of the actor's update, as far as they do something in it; none if it cannot be run here."""
+    planned = planned_passes(subject.workload, processes=options.processes)
+    update = next((one for one in planned if one.phase is Phase.UPDATE_ACTOR), None)
+    if update is None:
+        return ()
+    if options.device == "cpu":
+        update = small(update)
+    model = update.model
+    layers = min((depth for depth in usable_depths(model) if depth >= _LAYERS), default=model.layers)
+    update = update.with_model(cut_shape(model, subject.model_config, layers))
+    return tuple(found for found in (_prefetching(update), _ulysses(update)) if found is not None)
+
+
+def _prefetching(update: PlannedPass) -> Switch | None:
+    if not update.workload.actor.engine.prefetch_effective:
+        return None
+    off, on = (
+        replace(
+            update,
+            case=update.case.model_copy(update={"forward_prefetch": switched}),
+            workload=update.workload.with_actor_engine(forward_prefetch=switched),
+        )
+        for switched in (False, True)
+    )
+    return Switch(name="prefetch", what="forward prefetching", off=off, on=on)
+
+
+def _ulysses(update: PlannedPass) -> Switch | None:
+    """As many GPUs for a sequence as are configured; without any, the fewest that can share one."""
+    parallel = update.workload.actor.engine.parallel
+    possible = (
+        ranks
+        for ranks in range(2, parallel.gpus + 1)
+        if parallel.gpus % ranks == 0 and heads_can_be_shared(update.model, ranks)
+    )
+    ranks = parallel.ulysses if parallel.ulysses > 1 else next(possible, 1)
+    if ranks == 1:
+        return None
+    off, on = update.shared_by(1), update.shared_by(ranks)
+    return Switch(name="ulysses", what=f"Ulysses over {ranks} GPUs", off=off, on=on)
+
+
+def _names(found: tuple[Switch, ...]) -> str:
+    return " and ".join(each.what for each in found)
+
+
+def _planned(found: tuple[Switch, ...]) -> Planned:
+    engines = {each.settings for switch in found for each in (switch.off, switch.on)}
+    return Planned(title=f"the update with and without {_names(found)}", seconds=_ENGINE_S * len(engines))
+
+
+def measurements(found: tuple[Switch, ...], figures: Results, *, timed: bool) -> Iterator[Measurement]:
+    """Of updates without and with each switch, but for those that failed; one without is told once.
+
+    Args:
+        found: what was switched.
+        figures: what came of each update.
+        timed: whether seconds mean anything, as they do not on a CPU.
+    """
+    told: set[PassSettings] = set()
+    for switch in found:
+        for name, one in (("off", switch.off), ("on", switch.on)):
+            seen = figures[one.settings]
+            if isinstance(seen, PassFigures) and (name == "on" or one.settings not in told):
+                told.add(one.settings)
+                yield from _update(f"{switch.name}_{name}", f"{switch.what} {name}", one, seen, timed=timed)
+        off, on = figures[switch.off.settings], figures[switch.on.settings]
+        if timed and isinstance(off, PassFigures) and isinstance(on, PassFigures):
+            yield _gain(switch, median(off.seconds), median(on.seconds))
+
+
+def _update(
+    name: str, which: str, one: PlannedPass, seen: PassFigures, *, timed: bool
+) -> Iterator[Measurement]:
+    layers, case = one.model.layers, one.case
+    if seen.peak_allocated_bytes is not None:
+        compared = one.compared(seen)
+        yield Measurement(
+            name=f"{name}.peak",
+            what=f"peak of an update of {layers} layers, {which}",
+            unit="bytes",
+            measured=compared.measured_peak,
+            predicted=compared.predicted_peak,
+            tolerance=PEAK_TOLERANCE,
+            details={
+                "layers": layers,
+                "tokens": case.tokens,
+                "sequence_length": case.sequence_length,
+                "moment": compared.moment,
+                **{term.name: term.bytes for term in compared.terms},
+            },
+        )
+    if timed:
+        yield Measurement(
+            name=f"{name}.seconds",
+            what=f"an update of {layers} layers, {which}",
+            unit="seconds",
+            measured=median(seen.seconds),
+            details={
+                "least_s": min(seen.seconds),
+                "most_s": max(seen.seconds),
+                "repetitions": len(seen.seconds),
+                "micro_batches": case.micro_batches,
+                "layers": layers,
+            },
+        )
+
+
+def _gain(switch: Switch, off: float, on: float) -> Measurement:
+    one = switch.on
+    return Measurement(
+        name=f"{switch.name}.gain",
+        what=f"share of an update's seconds that {switch.what} saves; below 0 it costs",
+        unit="share",
+        measured=1 - on / off,
+        details={"layers": one.model.layers, "tokens": one.case.tokens},
+    )

@@ -1,0 +1,1 @@
+"""The output-head part: log-probabilities and entropy by every implementation."""

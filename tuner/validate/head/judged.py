@@ -1,0 +1,124 @@
+"""Verdicts on recommendations that change the output head, from what was measured of both heads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tuner.advise import Recommendation
+from tuner.rules.case import LEAST_GAIN
+from tuner.validate.head.settings import HeadFigures, HeadPass, HeadWork, Implementation, Way, at_size
+from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
+from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, verdict
+from tuner.validate.session import Subject
+from tuner.workload import Backend, Phase, Workload
+
+_SAME_SECONDS = 0.02  # medians that differ by less are the same
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """One head in one pass: peak and seconds at the wanted tokens."""
+
+    way: Way
+    predicted_bytes: int
+    measured_bytes: float
+    seconds: float | None
+    extrapolated: str | None
+
+
+def judge_heads(subject: Subject, found: HeadFigures, work: HeadWork) -> Iterator[JudgedRecommendation]:
+    """One verdict for each recommendation that sets another head, beside whatever else it changes."""
+    now = subject.workload.actor.head
+    for recommendation in subject.advice.recommendations:
+        proposal = recommendation.finding.proposal
+        if proposal is not None and proposal.actor.head != now:
+            yield _judge(recommendation, subject.workload, proposal, found, work)
+
+
+def _judge(
+    recommendation: Recommendation,
+    workload: Workload,
+    proposal: Workload,
+    found: HeadFigures,
+    work: HeadWork,
+) -> JudgedRecommendation:
+    phase = recommendation.finding.phase or (recommendation.price.phase if recommendation.price else None)
+    pair, reason = _pair(phase, workload, proposal, found, work)
+    if pair is None:
+        return verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
+    before, after = pair
+    predicted = after.predicted_bytes - before.predicted_bytes
+    measured = after.measured_bytes - before.measured_bytes
+    peak_agrees = abs(measured - predicted) <= PEAK_TOLERANCE * before.measured_bytes
+    slower = _contradiction(recommendation, before, after)
+    outcome = Outcome.CONFIRMED if peak_agrees and not slower else Outcome.REFUTED
+    text = f"peak of the head {peaks(before.measured_bytes, after.measured_bytes, predicted)}"
+    if before.seconds is not None and after.seconds is not None:
+        text += f"; {before.seconds * 1000:.1f} to {after.seconds * 1000:.1f} ms{slower}"
+    return verdict(recommendation, outcome, text, (_shown(before, "without"), _shown(after, "with")))
+
+
+def _pair(
+    phase: Phase | None, workload: Workload, proposal: Workload, found: HeadFigures, work: HeadWork
+) -> tuple[tuple[_Seen, _Seen] | None, str]:
+    """Both heads as measured, or why there are no figures of them."""
+    if workload.actor.engine.backend is Backend.MEGATRON:
+        return None, "Megatron's head, whose vocabulary GPUs share, is not run here"
+    training = phase is Phase.UPDATE_ACTOR
+    one_pass = workload.actor.update if training else workload.actor.log_prob
+    if one_pass is None:
+        return None, "the step has no pass of the actor that computes log-probabilities alone"
+    seen = []
+    for head in (workload.actor.head, proposal.actor.head):
+        way = Way.of(head, entropy=one_pass.entropy)
+        each = next((each for each in found.found if each.way == way), None)
+        if each is None:
+            return None, f"the budget had no room for {way.name}"
+        measured = _seen(each, way, work, training=training)
+        if measured is None:
+            return None, f"{way.name}: {each.missing or 'no bytes are counted here'}"
+        seen.append(measured)
+    return (seen[0], seen[1]), ""
+
+
+def _seen(each: Implementation, way: Way, work: HeadWork, *, training: bool) -> _Seen | None:
+    tokens = work.shape.tokens if training else work.forward_tokens
+    one_pass = HeadPass.BOTH if training else HeadPass.FORWARD
+    sizes = each.sizes if tokens == work.shape.tokens else each.forward
+    peak = at_size(tokens, [(one.tokens, one.peak_bytes[one_pass]) for one in sizes if one.peak_bytes])
+    taken = at_size(tokens, [(one.tokens, one.seconds[one_pass]) for one in sizes if one_pass in one.seconds])
+    if peak is None:
+        return None
+    shape = replace(work.shape, tokens=tokens)
+    return _Seen(
+        way=way,
+        predicted_bytes=way.peak_bytes(shape, training=training),
+        measured_bytes=peak.value,
+        seconds=None if taken is None else taken.value,
+        extrapolated=peak.how,
+    )
+
+
+def _contradiction(recommendation: Recommendation, before: _Seen, after: _Seen) -> str:
+    """What the times say against a claim that the step gets shorter; empty where they do not."""
+    price = recommendation.price
+    if price is None or before.seconds is None or after.seconds is None:
+        return ""
+    claimed = price.seconds_after < price.seconds_before * (1 - LEAST_GAIN)
+    if claimed and after.seconds > before.seconds * (1 + _SAME_SECONDS):
+        return ", although a shorter step was claimed"
+    return ""
+
+
+def _shown(seen: _Seen, which: str) -> Measurement:
+    details: dict[str, float | int | str | bool] = {"head": seen.way.name}
+    if seen.seconds is not None:
+        details["seconds"] = seen.seconds
+    return Measurement(
+        name=f"output_head.{which}",
+        what=f"{seen.way.name}: peak of the head {which} the change",
+        unit="bytes",
+        measured=seen.measured_bytes,
+        predicted=seen.predicted_bytes,
+        extrapolated=seen.extrapolated,
+        details=details,
+    )

@@ -1,0 +1,1 @@
+"""Implementations of the output head on the device, their errors, bytes and times."""

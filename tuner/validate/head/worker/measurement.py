@@ -1,0 +1,253 @@
+"""Measures implementations of the output head: against float64 on some rows, then bytes, then times.
+
+T: rows (tokens). V: vocabulary entries. H: hidden size. S: rows of the sample.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter
+
+import torch
+
+from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
+from tuner.kernels.benchmark.heads import Head
+from tuner.kernels.benchmark.outcome import in_a_line
+from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
+from tuner.kernels.benchmark.report import Task
+from tuner.kernels.benchmark.timing import LEAST_ROUNDS, Call, Timed, interleaved, peak_bytes
+from tuner.validate.head.settings import (
+    Figures,
+    HeadFigures,
+    HeadPass,
+    HeadShape,
+    HeadWork,
+    Implementation,
+    smaller_sizes,
+)
+from tuner.validate.head.worker.choice import Choice, choices, compiles, ready_seconds
+from tuner.validate.head.worker.inputs import free_bytes, part, relative_error
+
+_FIRST_CALLS = 0.75  # of the time, within which another implementation may begin; the rest is for times
+_OF_ROWS = ("log_probs", "entropy", "d_hidden")
+
+
+def measured(work: HeadWork, device: str) -> HeadFigures:
+    """All of them, those that are configured or proposed first."""
+    bench = _Bench(work, device)
+    bench.take_all(choices(work, device))
+    return bench.figures()
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """One pass at one size that is to be timed."""
+
+    call: Call
+    seconds: float  # of one that was warm
+    timed: Timed | None = None
+
+
+@dataclass(kw_only=True)
+class _Found:
+    choice: Choice
+    missing: str = ""
+    errors: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    peaks: dict[tuple[int, HeadPass], int] = field(default_factory=dict)  # by size
+    runs: dict[tuple[int, HeadPass], _Run] = field(default_factory=dict)
+    tokens: list[int] = field(default_factory=list)  # of both passes
+    forward_tokens: list[int] = field(default_factory=list)  # of the forward pass at the other size
+
+
+class _Bench:
+    """Inputs, truth and what was found so far."""
+
+    def __init__(self, work: HeadWork, device: str) -> None:
+        self.work, self.device = work, torch.device(device)
+        self.began = perf_counter()
+        self.cuda = self.device.type == "cuda"
+        shape = work.shape
+        most = max(shape.tokens, work.forward_tokens)
+        dtype = getattr(torch, work.dtype.value)
+        wanted = Shape(tokens=most, hidden=shape.hidden, vocabulary=shape.vocab)
+        self.problem = with_policy(random_problem(wanted, device=device, dtype=dtype))
+        generator = torch.Generator().manual_seed(0)
+        self.rows_S = torch.randperm(shape.tokens, generator=generator)[: work.sample].sort().values
+        self.sample = part(self.problem, self.rows_S.to(self.device))
+        self.truths: dict[Task, tuple[Results, dict[str, float]]] = {}
+        self.found: list[_Found] = []
+        self.seen: set[str] = set()
+        self.left_out: list[str] = []
+
+    def take_all(self, found: Iterable[Choice]) -> None:
+        """Those that there is time for; each is measured once."""
+        for choice in found:
+            if choice.name in self.seen:
+                continue
+            self.seen.add(choice.name)
+            if not (choice.wanted or choice.missing or self._has_time(choice)):
+                self.left_out.append(choice.name)
+            elif choice.further is not None:
+                self.take_all(choice.further())
+            else:
+                self._take(choice)
+
+    def _take(self, choice: Choice) -> None:
+        """Check one implementation and take its peaks."""
+        found = _Found(choice=choice, missing=choice.missing)
+        if choice.head is None:
+            self.found.append(found)
+            return
+        try:
+            self._check(choice, choice.head, found)
+            found.tokens = self._sizes(choice, found, self.work.shape.tokens, both=True)
+            if choice.wanted and self.work.forward_tokens != self.work.shape.tokens:
+                found.forward_tokens = self._sizes(choice, found, self.work.forward_tokens, both=False)
+        except torch.OutOfMemoryError:
+            found.missing = "out of memory"
+        except Exception as error:
+            found.missing = in_a_line(error)
+        self._give_back()
+        self.found.append(found)
+
+    def _has_time(self, choice: Choice) -> bool:
+        needed = ready_seconds(choice, self.device.type)
+        return perf_counter() - self.began + needed < _FIRST_CALLS * self.work.seconds
+
+    def _truth(self, task: Task) -> tuple[Results, dict[str, float]]:
+        """What the sample's results are, and the errors of a head whose logits torch rounds."""
+        if task not in self.truths:
+            exact = exact_results(self.sample, task)
+            self.truths[task] = exact, rounded_results(self.sample, task).errors(exact)
+        return self.truths[task]
+
+    def _check(self, choice: Choice, head: Head, found: _Found) -> None:
+        """The sample by itself, gradient of the weight and all.
+
+        Not of an entropy that torch would compile once more for so few rows, and then again for all of them:
+        its rows among all are compared, and autograd makes both gradients from the same logits' gradient.
+        """
+        exact, rounded = self._truth(head.task)
+        found.limits = head.limits(self.sample, exact, rounded)
+        if choice.way is None or not compiles(choice.way):
+            found.errors = head.both(self.sample).errors(exact)
+
+    def _sizes(self, choice: Choice, found: _Found, tokens: int, *, both: bool) -> list[int]:
+        """The largest size that fits, and its half where that is not the wanted one."""
+        taken: list[int] = []
+        for size in smaller_sizes(tokens):
+            if not self._has_room(choice, size, both=both):
+                continue
+            try:
+                self._peaks(choice, found, size, both=both)
+            except torch.OutOfMemoryError:
+                self._give_back()
+                continue
+            taken.append(size)
+            if size == tokens or len(taken) == 2:
+                break
+        if not taken:
+            raise torch.OutOfMemoryError
+        return taken
+
+    def _has_room(self, choice: Choice, tokens: int, *, both: bool) -> bool:
+        if choice.way is None or not self.cuda:
+            return True
+        needed = choice.way.peak_bytes(replace(self.work.shape, tokens=tokens), training=both)
+        return needed <= free_bytes(self.device)
+
+    def _peaks(self, choice: Choice, found: _Found, tokens: int, *, both: bool) -> None:
+        """At one size: the first call compiles, its results are compared; the second one's bytes count."""
+        head = choice.head
+        assert head is not None
+        problem = part(self.problem, slice(tokens))
+        if both:
+            self._compare_rows(head, head.both(problem), tokens, found)
+        if not self.cuda:
+            return
+        calls: dict[HeadPass, Call] = {HeadPass.FORWARD: partial(head.forward, problem)}
+        if both:
+            calls[HeadPass.BOTH] = partial(head.both, problem)
+        for one_pass, call in calls.items():
+            call()
+            begun = perf_counter()
+            found.peaks[tokens, one_pass] = peak_bytes(call)
+            found.runs[tokens, one_pass] = _Run(call=call, seconds=perf_counter() - begun)
+
+    def _compare_rows(self, head: Head, results: Results, tokens: int, found: _Found) -> None:
+        """The sample's rows among all: what does not add up over rows must be the same there."""
+        exact, _ = self._truth(head.task)
+        inside = self.rows_S < tokens
+        rows = self.rows_S[inside].to(self.device)
+        wanted, present = exact.present(), results.present()
+        if head.task is Task.MEAN:  # over more rows, so each one's gradient is smaller
+            present["d_hidden"] = present["d_hidden"] * (tokens / len(self.rows_S))
+        for name in _OF_ROWS:
+            if name in present and name in wanted and len(rows):
+                error = relative_error(present[name][rows], wanted[name][inside.to(self.device)])
+                found.errors[f"{name}_among_{tokens}"] = error
+                found.limits[f"{name}_among_{tokens}"] = found.limits[name]
+
+    def _time(self) -> None:
+        """In turns: what is configured and proposed, and as many more as there is time for."""
+        left = self.work.seconds - (perf_counter() - self.began)
+        chosen: dict[str, Call] = {}
+        runs: dict[str, _Run] = {}
+        one_round = 0.0
+        for index, found in enumerate(self.found):
+            needed = sum(run.seconds for run in found.runs.values())
+            if not found.choice.wanted and (one_round + needed) * (LEAST_ROUNDS + 1) > left:
+                continue
+            one_round += needed
+            for (tokens, one_pass), run in found.runs.items():
+                key = f"{index}: {one_pass.value} of {tokens}"
+                chosen[key], runs[key] = run.call, run
+        if not chosen:
+            return
+        rounds = max(LEAST_ROUNDS, min(self.work.rounds, int(left / one_round) - 1))
+        with suppress(torch.OutOfMemoryError):  # others may have come to use the GPU: no times then
+            for key, timed in interleaved(chosen, rounds).items():
+                runs[key].timed = timed
+
+    def figures(self) -> HeadFigures:
+        """Times are taken now."""
+        if self.cuda:
+            self._time()
+        shape = self.work.shape
+        return HeadFigures(
+            shape=HeadShape(tokens=shape.tokens, hidden=shape.hidden, vocab=shape.vocab),
+            dtype=self.work.dtype.value,
+            found=tuple(_implementation(found) for found in self.found),
+            left_out=tuple(self.left_out),
+        )
+
+    def _give_back(self) -> None:
+        if self.cuda:
+            torch.cuda.empty_cache()
+
+
+def _implementation(found: _Found) -> Implementation:
+    return Implementation(
+        name=found.choice.name,
+        way=found.choice.way,
+        foreign=found.choice.foreign,
+        missing=found.missing,
+        errors=found.errors,
+        limits=found.limits,
+        sizes=tuple(_figures(found, tokens) for tokens in found.tokens),
+        forward=tuple(_figures(found, tokens) for tokens in found.forward_tokens),
+    )
+
+
+def _figures(found: _Found, tokens: int) -> Figures:
+    timed = {
+        one_pass: run.timed for (size, one_pass), run in found.runs.items() if size == tokens and run.timed
+    }
+    return Figures(
+        tokens=tokens,
+        peak_bytes={one_pass: peak for (size, one_pass), peak in found.peaks.items() if size == tokens},
+        seconds={one_pass: each.median_ms / 1000 for one_pass, each in timed.items()},
+        rounds=min((each.rounds for each in timed.values()), default=0),
+    )

@@ -1,0 +1,184 @@
+"""The machine part: memory of the card, what a bare process holds of it, and the rates that it reaches."""
+
+from tuner.hardware import Gpu
+from tuner.memory.process import overhead
+from tuner.memory.process.overhead import CUBLAS_WORKSPACES
+from tuner.timing import assumptions as assume
+from tuner.validate.children.here import UNUSED_BYTES
+from tuner.validate.machine.readings import Held, MachineReadings, Rate
+from tuner.validate.report.schema import Measurement
+from tuner.validate.session import Failed, NotHereError, Options, Planned, Session, Subject
+
+WORKER = "tuner.validate.machine.worker:measure"
+_PLANNED = Planned(title="rates of the GPU, and what a bare process holds", seconds=7.0)
+
+MEMORY_TOLERANCE = 0.01  # two cards of one kind report the same total
+RATE_TOLERANCE = 0.1  # of a rate that was measured before: clocks and temperature move it
+
+TOTAL = "memory.total"  # the measurement of what the driver reports
+#: Names of the measurements that a profile keeps, by field of :class:`~tuner.hardware.MeasuredGpu`.
+PROFILE_FIGURES = {
+    "usable_bytes": "memory.usable",
+    "context_bytes": "process.context",
+    "memory_bytes_per_s": "rate.memory",
+    "dense_bf16_flop_per_s": "rate.product",
+    "host_bytes_per_s": "rate.host",
+    "link_bytes_per_s": "rate.link",
+}
+
+
+def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
+    """One process on one GPU."""
+    if options.device == "cpu":
+        raise NotHereError("no speed is measured on a CPU, and no driver keeps memory of it")
+    return (_PLANNED,)
+
+
+def run(session: Session) -> None:
+    """Measure and compare with what the estimates go by."""
+    found = session.call(WORKER, title=_PLANNED.title, expected_s=_PLANNED.seconds)
+    if isinstance(found, Failed):
+        session.note(f"The machine's figures are missing: {found.message}.")
+        return
+    gpu = session.subject.workload.cluster.gpu
+    others = session.machine.total_bytes - session.machine.free_bytes
+    for measurement in (*_memory(found, gpu), *_process(found.held, gpu, others), *_rates(found, gpu)):
+        session.add(measurement)
+
+
+def _memory(found: MachineReadings, gpu: Gpu) -> list[Measurement]:
+    usable = None if gpu.measured is None else gpu.measured.usable_bytes
+    measured = [
+        Measurement(
+            name=PROFILE_FIGURES["usable_bytes"],
+            what="memory of the card that CUDA hands out",
+            unit="bytes",
+            measured=found.usable_bytes,
+            predicted=usable,
+            tolerance=None if usable is None else MEMORY_TOLERANCE,
+            details={"counted_on_bytes": gpu.capacity_bytes},
+        )
+    ]
+    if found.driver_total_bytes is not None:
+        total = Measurement(
+            name=TOTAL,
+            what=f"memory of the card, and what the profile {gpu.name} says",
+            unit="bytes",
+            measured=found.driver_total_bytes,
+            predicted=gpu.memory_bytes,
+            tolerance=MEMORY_TOLERANCE,
+        )
+        measured.insert(0, total)
+    return measured
+
+
+def _process(held: Held, gpu: Gpu, others: int) -> list[Measurement]:
+    """Beside the allocator, whatever others use taken off; no claim is judged beside them."""
+    context = overhead.context(gpu)
+    alone = others <= UNUSED_BYTES
+    steps = {
+        "first_tensor_bytes": held.first_tensor - others,
+        "matrix_product_bytes": held.matrix_product - held.first_tensor,
+        "backward_bytes": held.backward - held.matrix_product,
+        "attention_bytes": held.attention - held.backward,
+    }
+    return [
+        Measurement(
+            name=PROFILE_FIGURES["context_bytes"],
+            what="what a process that trains holds beside PyTorch's allocator, without communicators",
+            unit="bytes",
+            measured=max(0, held.attention - others),
+            predicted=context.typical,
+            low=context.low if alone else None,
+            high=context.high if alone else None,
+            details={**steps, "others_bytes": others},
+        ),
+        Measurement(
+            name="process.workspaces",
+            what="workspaces of cuBLAS, one of the forward and one of the backward pass",
+            unit="bytes",
+            measured=held.workspaces,
+            predicted=CUBLAS_WORKSPACES.typical,
+            low=CUBLAS_WORKSPACES.low,
+            high=CUBLAS_WORKSPACES.high,
+        ),
+    ]
+
+
+def _rates(found: MachineReadings, gpu: Gpu) -> list[Measurement]:
+    before = gpu.measured
+    slower = min(found.to_device, found.to_host, key=lambda rate: rate.per_s)
+    return [
+        rate(
+            "dense_bf16_flop_per_s",
+            f"products of bf16 matrices of {found.product.size:,} rows, for a second on end",
+            found.product.per_s,
+            before=None if before is None else before.dense_bf16_flop_per_s,
+            peak=gpu.dense_bf16_flop_per_s,
+            assumed=assume.LARGE_PRODUCT_SHARE,
+            details=_spread(found.product),
+        ),
+        rate(
+            "memory_bytes_per_s",
+            "copies on the card, bytes read and written",
+            found.memory.per_s,
+            before=None if before is None else before.memory_bytes_per_s,
+            peak=gpu.memory_bytes_per_s,
+            assumed=assume.MEMORY_SHARE,
+            details=_spread(found.memory),
+        ),
+        rate(
+            "host_bytes_per_s",
+            "copies between the card and page-locked memory of the host, the slower way",
+            slower.per_s,
+            before=None if before is None else before.host_bytes_per_s,
+            peak=gpu.host_bytes_per_s,
+            assumed=assume.PINNED_SHARE,
+            details={
+                "to_device_per_s": found.to_device.per_s,
+                "to_host_per_s": found.to_host.per_s,
+                **_spread(slower),
+            },
+        ),
+    ]
+
+
+def _spread(found: Rate) -> dict[str, float | int | str | bool]:
+    return {"slowest_per_s": found.slowest_per_s, "repetitions": found.repetitions}
+
+
+def rate(
+    figure: str,
+    what: str,
+    measured: float,
+    *,
+    before: float | None,
+    peak: float,
+    assumed: float,
+    details: dict[str, float | int | str | bool],
+) -> Measurement:
+    """A rate beside the data sheet's, which claims nothing, or beside an earlier measurement, which does.
+
+    Args:
+        figure: field of :class:`~tuner.hardware.MeasuredGpu`.
+        what: a line to read.
+        measured: per second.
+        before: what the profile has of an earlier measurement.
+        peak: of the data sheet.
+        assumed: share of the peak that the time model takes where nothing was measured.
+        details: further figures.
+    """
+    return Measurement(
+        name=PROFILE_FIGURES[figure],
+        what=what,
+        unit="flop/s" if figure == "dense_bf16_flop_per_s" else "bytes/s",
+        measured=measured,
+        predicted=before,
+        tolerance=None if before is None else RATE_TOLERANCE,
+        details={
+            "datasheet_per_s": peak,
+            "share_of_datasheet": measured / peak,
+            "assumed_share": assumed,
+            **details,
+        },
+    )

@@ -1,0 +1,1 @@
+"""Validation on more than one node, started by torchrun or sent to each through Ray."""

@@ -1,0 +1,1 @@
+"""What a validation found: its file, its verdicts, and the profile written from it."""

@@ -1,0 +1,45 @@
+"""Recommendations that no part has judged, each with the reason."""
+
+from collections.abc import Iterable, Iterator
+
+from tuner.advise import Advice, Recommendation
+from tuner.validate.parts import Part
+from tuner.validate.report.schema import JudgedRecommendation, Outcome, PartReport, Status
+from tuner.validate.report.verdicts import CLAIMS_NOTHING, claims_something, verdict
+from tuner.workload import Phase
+
+Key = tuple[str, tuple[str, ...]]  # a recommendation's code and overrides
+
+_RUN_BY = {
+    Phase.ROLLOUT: Part.ROLLOUT,
+    Phase.OLD_LOG_PROB: Part.TRAINING_STEP,
+    Phase.REF_LOG_PROB: Part.TRAINING_STEP,
+    Phase.UPDATE_ACTOR: Part.TRAINING_STEP,
+}
+
+
+def unjudged(
+    advice: Advice, judged: Iterable[Key], parts: Iterable[PartReport]
+) -> Iterator[JudgedRecommendation]:
+    """A verdict on each recommendation that has none: not measurable, and why."""
+    done = set(judged)
+    reports = {report.part: report for report in parts}
+    for found in advice.recommendations:
+        rule = found.finding.rule
+        if (rule.code, found.overrides) not in done:
+            yield verdict(found, Outcome.NOT_MEASURABLE, _reason(found, reports))
+
+
+def _reason(found: Recommendation, reports: dict[Part, PartReport]) -> str:
+    cost = found.price
+    if cost is None or not claims_something(found):
+        return CLAIMS_NOTHING
+    part = _RUN_BY.get(cost.phase)
+    if part is None:
+        return f"nothing that is run here covers its phase, {cost.phase.value}"
+    report = reports.get(part)
+    if report is None:
+        return f"nothing of its phase was run: {part.value} was not asked for"
+    if report.status is not Status.DONE:
+        return f"nothing of its phase was measured with it: {part.value} is {report.status.value}, see there"
+    return f"{part.value} runs nothing that this setting changes"

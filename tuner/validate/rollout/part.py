@@ -1,0 +1,219 @@
+"""The rollout part: what the engine would hold on this card, really allocated, and decoded against."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from tuner.units import GIB
+from tuner.validate.report.schema import Measurement
+from tuner.validate.rollout.judged import judge_rollouts, judge_unseen, runnable, whole_interval
+from tuner.validate.rollout.length import judge_lengths
+from tuner.validate.rollout.plan import PlannedRollout, not_decoded, planned_rollout
+from tuner.validate.rollout.seen import SeenRollout
+from tuner.validate.rollout.settings import DecodeFigures, tiny
+from tuner.validate.rollout.vllm import run_engine
+from tuner.validate.session import CALL_SHARE, Failed, NotHereError, Options, Planned, Session, Subject
+from tuner.workload import RolloutEngine
+
+WORKER = "tuner.validate.rollout.worker.residents:measure"
+CACHE_TOLERANCE = 0.01
+_FIRST_S, _FURTHER_S = 7.0, 3.0
+
+
+def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
+    """One process that holds what is configured, and then what each recommendation makes of it."""
+    rollout = subject.workload.rollout
+    if rollout.engine is RolloutEngine.TRANSFORMERS:
+        raise NotHereError("transformers generates the responses, without a cache that is sized beforehand")
+    further = len(runnable(subject))
+    title = f"rollout: KV cache of {rollout.engine.value} beside what is resident"
+    if further:
+        title += f", and with {further} recommendation(s)"
+    return (Planned(title=title, seconds=_FIRST_S + further * _FURTHER_S),)
+
+
+def run(session: Session) -> None:
+    """Allocate and decode, compare with the prediction, judge what changes the rollout."""
+    subject, options = session.subject, session.options
+    (planned,) = plan(subject, options)
+    for verdict in judge_unseen(session):
+        session.judge(verdict)
+    found = runnable(subject)
+    jobs = [subject.workload, *(proposal for _, proposal in found)]
+    rollouts = [planned_rollout(job, session.machine, options) for job in jobs]
+    on_cpu = options.device == "cpu"
+    works = tuple(tiny(each.work()) if on_cpu else each.work() for each in rollouts)
+    expected = min(planned.seconds, session.left_s)  # it ends by itself, with fewer recommendations
+    figures = session.call(
+        WORKER, works, CALL_SHARE * session.left_s, title=planned.title, expected_s=expected
+    )
+    if isinstance(figures, Failed):
+        session.note(f"Nothing was measured of the rollout: {figures.message}.")
+        return
+    others = session.machine.total_bytes - session.machine.free_bytes
+    seen = [
+        SeenRollout(planned=each, figures=one, others_bytes=others)
+        for each, one in zip(rollouts, figures, strict=False)
+    ]
+    _note(session, seen[0])
+    for measurement in _of_a_cpu(seen[0]) if on_cpu else measurements(seen[0]):
+        session.add(measurement)
+    for verdict in (*judge_rollouts(session, found, seen), *judge_lengths(session, seen[0])):
+        session.judge(verdict)
+    run_engine(session, rollouts[0])
+
+
+def _note(session: Session, seen: SeenRollout) -> None:
+    planned, figures, workload = seen.planned, seen.figures, seen.planned.workload
+    if session.options.device == "cpu":
+        session.note(
+            "On a CPU the rollout is decoded with a tiny model: attention over blocks is right or wrong, no "
+            "bytes and no seconds."
+        )
+    ranks = workload.rollout.tensor_parallel * workload.rollout.pipeline_parallel
+    if ranks > session.options.processes:
+        session.note(
+            f"Rollout: {ranks} GPUs share the engine; one of them, with its share, was run alone and without "
+            "their all-reduces."
+        )
+    reason = not_decoded(workload)
+    if reason is not None:
+        session.note(f"Rollout: the KV cache was allocated and the model not decoded: {reason}.")
+    if figures.not_decoded:
+        session.note(f"Rollout: nothing was decoded: {figures.not_decoded}.")
+    if planned.scaled:
+        session.note(
+            f"Rollout: {planned.room_bytes / GIB:.1f} GiB of the GPU are there for us and "
+            f"{planned.needed_bytes / GIB:.1f} GiB would be needed, so {planned.run_blocks:,} of "
+            f"{planned.wanted.blocks:,} blocks were allocated; figures are extrapolated."
+        )
+    if figures.missing:
+        session.note(f"Rollout: the GPU ran out of memory at {figures.missing}.")
+
+
+def _of_a_cpu(seen: SeenRollout) -> Iterator[Measurement]:
+    if seen.figures.decode is not None:
+        yield _attention(seen.figures.decode)
+
+
+def measurements(seen: SeenRollout) -> Iterator[Measurement]:
+    """What was claimed of the rollout beside what was found."""
+    if not seen.says_nothing:
+        yield from _fits(seen)
+        yield from _cache(seen)
+    if seen.peak_bytes is not None:
+        yield _peak(seen, seen.peak_bytes)
+    if seen.figures.decode is not None:
+        yield _attention(seen.figures.decode)
+        yield from _decoded(seen, seen.figures.decode)
+
+
+def _fits(seen: SeenRollout) -> Iterator[Measurement]:
+    """Only where it was claimed to fit, and tried whole."""
+    planned = seen.planned
+    if planned.scaled or planned.phase.peak_bytes > planned.workload.cluster.gpu.capacity_bytes:
+        return
+    yield Measurement(
+        name="rollout.fits",
+        what="share of what is predicted during the rollout that could be allocated at once",
+        unit="share",
+        measured=seen.allocated_share,
+        low=1.0,
+        high=1.0,
+        details={} if not seen.figures.missing else {"out_of_memory_at": seen.figures.missing},
+    )
+
+
+def _cache(seen: SeenRollout) -> Iterator[Measurement]:
+    planned, predicted = seen.planned, seen.planned.predicted
+    cache = max(0, predicted.kv_bytes)
+    card = {"card_bytes": planned.card_bytes, "counted_on_bytes": _counted_on(planned)}
+    yield Measurement(
+        name="rollout.kv_cache",
+        what="KV cache that the engine's share of this card leaves, as the allocator gave it",
+        unit="bytes",
+        measured=seen.cache_bytes,
+        predicted=cache,
+        low=(1 - CACHE_TOLERANCE) * cache,
+        high=(1 + CACHE_TOLERANCE) * cache,
+        extrapolated=planned.extrapolated(),
+        details={
+            **card,
+            "reserved_bytes": seen.figures.cache_reserved_bytes,
+            "layers": planned.wanted.layers,
+        },
+    )
+    for name, what, measured, expected in (
+        ("blocks", "blocks of the KV cache", seen.blocks, planned.predicted_blocks),
+        ("sequences", "sequences of full length at once", seen.sequences, predicted.concurrent_sequences),
+    ):
+        low, high = whole_interval(expected)
+        yield Measurement(
+            name=f"rollout.{name}",
+            what=f"{what} of one replica's GPU" if name == "blocks" else f"{what} in one replica",
+            unit="blocks" if name == "blocks" else "sequences",
+            measured=measured,
+            predicted=expected,
+            low=low,
+            high=high,
+            extrapolated=planned.extrapolated(),
+            details={"block_tokens": planned.wanted.block_tokens, "longest_tokens": planned.longest_tokens},
+        )
+
+
+def _counted_on(planned: PlannedRollout) -> int:
+    return planned.workload.cluster.gpu.capacity_bytes
+
+
+def _peak(seen: SeenRollout, measured: float) -> Measurement:
+    planned = seen.planned
+    low, high = planned.phase.interval
+    stood_in = {f"{name}_bytes": size for name, size in planned.residents}
+    return Measurement(
+        name="rollout.peak",
+        what="used on the GPU with all that is resident during the rollout, wake_up too; "
+        "other processes, graphs and communicators as tensors of their predicted sizes",
+        unit="bytes",
+        measured=measured,
+        predicted=planned.phase.peak_bytes,
+        low=low,
+        high=high,
+        extrapolated=planned.extrapolated(),
+        details={**stood_in, "others_bytes": seen.others_bytes},
+    )
+
+
+def _attention(found: DecodeFigures) -> Measurement:
+    return Measurement(
+        name="rollout.attention",
+        what="error of attention over the cache's blocks, as a share of the largest result",
+        unit="share",
+        measured=found.attention_error,
+        low=0.0,
+        high=found.attention_limit,
+    )
+
+
+def _decoded(seen: SeenRollout, found: DecodeFigures) -> Iterator[Measurement]:
+    work = seen.planned.work()
+    details: dict[str, float | int | str | bool] = {
+        "sequences": work.sequences,
+        "context_tokens": work.context_tokens,
+    }
+    if found.workspace_bytes is not None:
+        yield Measurement(
+            name="rollout.decode_workspace",
+            what="what a decoding step takes beside the cache, within what the engine keeps for its steps",
+            unit="bytes",
+            measured=found.workspace_bytes,
+            low=0,
+            high=seen.planned.predicted.activation_bytes,
+            details={**details, "gathered_bytes": found.gathered_bytes or 0},
+        )
+    if found.seconds:
+        yield Measurement(
+            name="rollout.decode",
+            what="torch's own decoding on one GPU, with blocks gathered: not the engine's speed",
+            unit="tokens/s",
+            measured=work.sequences / median(found.seconds),
+            details={**details, "steps": len(found.seconds), "slowest_s": max(found.seconds)},
+        )

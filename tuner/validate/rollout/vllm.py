@@ -1,0 +1,128 @@
+"""vLLM itself, where it is installed: the blocks that it makes on this card, and how fast it generates.
+
+It is started as configured, with each recommendation that changes the rollout, and as configured again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tuner.advise import Recommendation
+from tuner.dtypes import DType
+from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
+from tuner.validate.rollout.judged import changing
+from tuner.validate.rollout.plan import PlannedRollout, planned_rollout
+from tuner.validate.rollout.settings import EngineFigures, EngineWork
+from tuner.validate.rollout.vllm_judged import engine_measurements, judge_engine
+from tuner.validate.session import Failed, OutOfBudgetError, Session
+from tuner.workload import RolloutEngine, Workload
+
+WORKER = "tuner.validate.rollout.worker.vllm:measure"
+_ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
+_MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
+_OF_THE_ENGINE = ("engine_graphs", "engine_process", "engine_buffers")
+
+
+def run_engine(session: Session, configured: PlannedRollout) -> None:
+    """Start vLLM where it is installed, compare it with the prediction, judge what changes it.
+
+    What is configured runs first and last, so that a difference between two starts of the same is not taken
+    for one that a recommendation makes.
+    """
+    if not _is_ours(session, configured):
+        return
+    found = [_started(session, configured, "as configured")]
+    if found[0] is None:
+        return
+    changed: list[tuple[Recommendation, PlannedRollout, EngineFigures]] = []
+    try:
+        for recommendation, proposal, _ in changing(session.subject):
+            planned = planned_rollout(proposal, session.machine, session.options)
+            after = _started(session, planned, f"with {recommendation.finding.rule.name}")
+            if after is not None:
+                changed.append((recommendation, planned, after))
+        if changed:
+            found.append(_started(session, configured, "as configured, once more"))
+    finally:  # interrupted, what there is by then counts
+        before = _of_all([each for each in found if each is not None])
+        for measurement in engine_measurements(configured, before):
+            session.add(measurement)
+        for recommendation, planned, after in changed:
+            session.judge(judge_engine(recommendation, (configured, before), (planned, after)))
+
+
+def _of_all(found: Sequence[EngineFigures]) -> EngineFigures:
+    """The first start, with the steps of all; of the bytes the most."""
+    return replace(
+        found[0],
+        used_bytes=max(each.used_bytes for each in found),
+        step_seconds=tuple(seconds for each in found for seconds in each.step_seconds),
+        starts=len(found),
+    )
+
+
+def _is_ours(session: Session, configured: PlannedRollout) -> bool:
+    """Whether vLLM is here, and the whole GPU for it."""
+    rollout = configured.workload.rollout
+    here = "vllm" in session.machine.versions and session.options.device == "cuda"
+    if not here or rollout.engine is not RolloutEngine.VLLM:
+        return False
+    if rollout.weight_dtype is DType.FLOAT8:
+        session.note(
+            "Rollout: vLLM was not started: its weights are quantised as they arrive from the trainer."
+        )
+        return False
+    if rollout.replica_gpus > 1 or configured.limited:
+        session.note("Rollout: vLLM was not started, for want of GPUs or because the GPU is not all ours.")
+        return False
+    return True
+
+
+def _started(session: Session, planned: PlannedRollout, how: str) -> EngineFigures | None:
+    """What vLLM says of itself; None where there was no time or it failed, which is said."""
+    work = engine_work(session, planned)
+    try:
+        found = session.call(WORKER, work, title=f"rollout: vLLM's own engine {how}", expected_s=_ENGINE_S)
+    except OutOfBudgetError as reason:
+        session.note(f"Rollout: vLLM was not started {how}: {reason}.")
+        return None
+    if isinstance(found, Failed):
+        session.note(f"Rollout: vLLM's engine gave no figures {how}: {found.message}.")
+        return None
+    assert isinstance(found, EngineFigures)
+    return found
+
+
+def engine_work(session: Session, planned: PlannedRollout) -> EngineWork:
+    """What vLLM is started with, as verl starts it, and what it decodes: sequences of mean length."""
+    workload, longest = planned.workload, planned.longest_tokens
+    mean = mean_prompt_tokens(workload.batch) + mean_response_tokens(workload.batch) / 2
+    steps = min(_STEPS, longest // 2)
+    return EngineWork(
+        config=session.subject.model_config,
+        residents=tuple((name, size) for name, size in planned.residents if name not in _OF_THE_ENGINE),
+        arguments=dict(_arguments(workload)),
+        sequences=max(1, min(_MOST_SEQUENCES, planned.predicted.running_sequences)),
+        context_tokens=max(1, min(int(mean), longest - steps - 1)),
+        steps=steps,
+        repetitions=_REPETITIONS,
+    )
+
+
+def _arguments(workload: Workload) -> Iterator[tuple[str, object]]:
+    rollout = workload.rollout
+    yield "dtype", rollout.weight_dtype.value
+    yield "gpu_memory_utilization", rollout.memory_fraction
+    yield "max_num_seqs", rollout.max_sequences
+    yield "max_num_batched_tokens", rollout.max_batched_tokens
+    yield "enforce_eager", not rollout.cuda_graphs
+    yield "enable_chunked_prefill", rollout.chunked_prefill
+    yield "enable_prefix_caching", rollout.prefix_caching
+    yield "disable_log_stats", not rollout.log_stats
+    yield "enable_sleep_mode", rollout.frees_memory
+    yield "logprobs_mode", "processed_logprobs"  # verl's default: a tensor more of all logits
+    if rollout.max_model_tokens is not None:
+        yield "max_model_len", rollout.max_model_tokens
+    if rollout.capture_sizes is not None:
+        yield "compilation_config", {"cudagraph_capture_sizes": list(rollout.capture_sizes)}
+    if rollout.kv_dtype is DType.FLOAT8:
+        yield "kv_cache_dtype", "fp8"

@@ -1,0 +1,1 @@
+"""The rollout on the device: blocks of the KV cache, decoding against them, and vLLM itself."""

@@ -1,0 +1,1 @@
+"""The search part: the largest micro-batch that really fits."""

@@ -1,0 +1,1 @@
+"""The training-step part: passes over the sharded model, as configured and with every proposal."""

@@ -1,0 +1,85 @@
+"""What a training pass came to, as figures of the report."""
+
+from collections import Counter
+from collections.abc import Iterator
+from statistics import median
+
+from tuner.validate.report.schema import Measurement
+from tuner.validate.report.verdicts import PEAK_TOLERANCE
+from tuner.validate.training.groups import Try
+from tuner.validate.training.judged import Measured
+from tuner.validate.training.settings import PassFigures
+
+
+def pass_measurements(found: Measured) -> Iterator[Measurement]:
+    """The peak with its terms, what the allocator holds, and seconds."""
+    compared, figures, case = found.compared, found.figures, found.planned.case
+    phase = found.planned.phase.value
+    timed = found.planned.settings.timed
+    terms: Counter[str] = Counter()
+    for term in compared.terms:
+        terms[term.name] += term.bytes
+    yield Measurement(
+        name=f"{phase}.peak",
+        what=f"peak of {phase}, {case.micro_batches} x {case.tokens:,} tokens, {figures.engine}'s engine",
+        unit="bytes",
+        measured=compared.measured_peak,
+        predicted=compared.predicted_peak,
+        tolerance=PEAK_TOLERANCE,
+        extrapolated=found.extrapolated,
+        details={"moment": compared.moment, **terms, **_allocator(figures)},
+    )
+    if figures.peak_reserved_bytes is not None:
+        low, high = compared.interval
+        yield Measurement(
+            name=f"{phase}.reserved",
+            what=f"most that the allocator holds during {phase}",
+            unit="bytes",
+            measured=figures.peak_reserved_bytes,
+            low=low,
+            high=high,
+        )
+    if figures.seconds:
+        yield Measurement(
+            name=f"{phase}.seconds",
+            what=f"{phase}, {timed.micro_batches} x {case.tokens:,} tokens on {_gpus(case.world_size)}",
+            unit="seconds",
+            measured=median(figures.seconds),
+            extrapolated=found.extrapolated,
+            details={
+                "repetitions": len(figures.seconds),
+                "least": min(figures.seconds),
+                "most": max(figures.seconds),
+                "once": median(figures.once_seconds),
+                "tokens": case.tokens * timed.micro_batches,
+            },
+        )
+
+
+def _gpus(count: int) -> str:
+    return "one GPU" if count == 1 else f"each of {count} GPUs"
+
+
+def _allocator(figures: PassFigures) -> dict[str, int]:
+    """Further figures of the allocator and the driver, those that there are."""
+    found = {
+        "measured_before": figures.allocated_before_bytes,
+        "measured_requested": figures.peak_requested_bytes,
+        "measured_non_torch": figures.non_torch_bytes,
+    }
+    found |= {f"measured_{stage.value}": size for stage, size in figures.stages.items()}
+    return {name: size for name, size in found.items() if size is not None}
+
+
+def out_of_memory(each: Try, free: int) -> Measurement:
+    """A pass that did not fit into what was free, in bytes."""
+    peak = each.planned.predicted.peak_bytes
+    return Measurement(
+        name=f"{each.planned.phase.value}.peak",
+        what=f"{each.planned.phase.value} ran out of memory: it takes more than was free",
+        unit="bytes",
+        measured=free,
+        predicted=peak,
+        low=0,
+        high=(1 + PEAK_TOLERANCE) * peak,
+    )

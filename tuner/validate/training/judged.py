@@ -1,0 +1,129 @@
+"""Verdicts on recommendations that change a training pass, from that pass without and with the change."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from tuner.accuracy import Comparison
+from tuner.advise import Recommendation
+from tuner.timing import step_time
+from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
+from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, takes_longer, verdict
+from tuner.validate.training.passes import PlannedPass
+from tuner.validate.training.settings import PassFigures
+from tuner.workload import Phase, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One pass as it was measured, beside its prediction."""
+
+    planned: PlannedPass
+    figures: PassFigures  # of the full model
+    compared: Comparison
+    extrapolated: str | None  # how
+
+    @property
+    def job_seconds(self) -> tuple[float, ...]:
+        """Of each repetition: the job's whole pass on one GPU, an optimizer step or all log-probabilities."""
+        figures, run = self.figures, self.planned.settings.timed.micro_batches
+        fixed = figures.once_seconds or (0.0,) * len(figures.seconds)
+        return tuple(
+            (seconds - once) * self.planned.micro_batches / run + once
+            for seconds, once in zip(figures.seconds, fixed, strict=True)
+        )
+
+
+def judge(found: Recommendation, before: Measured, after: Measured, *, job: Workload) -> JudgedRecommendation:
+    """A verdict on bytes and on the direction of the time.
+
+    The peak with the change has to be as predicted, and so has what the change makes of it, both within the
+    tolerance; and where the time model says that the pass gets no longer, it must not get longer by more than
+    its repetitions differ. Where the bytes that are claimed are those of a phase that is not run here,
+    figures can refute and not confirm.
+    """
+    bytes_text, bytes_hold = _bytes(before, after)
+    phase = before.planned.phase
+    time_text, time_holds = _time(_claimed(found, job, phase), before, after)
+    price = found.price
+    elsewhere = price is not None and price.phase is not phase and price.before_bytes != price.after_bytes
+    text = f"{phase.value}: {bytes_text}{time_text}"
+    if not (bytes_hold and time_holds):
+        outcome = Outcome.REFUTED
+    elif elsewhere and price is not None:
+        outcome = Outcome.NOT_MEASURABLE
+        text = f"its bytes are those of {price.phase.value}, which no training pass shows; {text}"
+    else:
+        outcome = Outcome.CONFIRMED
+    measurements = (_peak(before, "without"), _peak(after, "with"), _change(before, after))
+    return verdict(found, outcome, text, measurements)
+
+
+def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:
+    one, two = before.compared, after.compared
+    measured, predicted = two.measured_peak - one.measured_peak, two.predicted_peak - one.predicted_peak
+    most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
+    text = f"peak {peaks(one.measured_peak, two.measured_peak, predicted)}"
+    change_holds = abs(measured - predicted) <= most
+    peak_holds = abs(two.error) <= PEAK_TOLERANCE
+    if not change_holds:
+        text += f", more than {PEAK_TOLERANCE:.0%} of the peak apart"
+    if not peak_holds:
+        text += f", the peak with it predicted {two.error:+.1%} off"
+    return text, change_holds and peak_holds
+
+
+def _claimed(found: Recommendation, job: Workload, phase: Phase) -> float | None:
+    """What the time model says of the phase: by which share its seconds change."""
+    proposal = found.finding.proposal
+    if proposal is None:
+        return None
+    # Only the rollout's own time depends on how many sequences run at once.
+    times = (step_time(each, concurrent_sequences=1).phase(phase) for each in (job, proposal))
+    one, two = times
+    return None if one is None or two is None or not one.seconds else two.seconds / one.seconds - 1
+
+
+def _time(claimed: float | None, before: Measured, after: Measured) -> tuple[str, bool]:
+    one, two = before.job_seconds, after.job_seconds
+    if not one or not two:
+        return "", True
+    first, second = median(one), median(two)
+    text = f"; {first:.2f} to {second:.2f} s ({second / first - 1:+.1%}) for what one GPU of the job computes"
+    expected = takes_longer(claimed, one, two)
+    return (f"{text}, although {expected} was modelled", False) if expected else (text, True)
+
+
+def _peak(measured: Measured, which: str) -> Measurement:
+    compared = measured.compared
+    details: dict[str, float | int | str | bool] = {
+        "moment": compared.moment,
+        "tokens": measured.planned.case.tokens,
+        "micro_batches": measured.planned.case.micro_batches,
+    }
+    if measured.job_seconds:
+        details["seconds"] = median(measured.job_seconds)
+    return Measurement(
+        name=f"{measured.planned.phase.value}.peak.{which}",
+        what=f"peak of {measured.planned.phase.value} {which} the change",
+        unit="bytes",
+        measured=compared.measured_peak,
+        predicted=compared.predicted_peak,
+        tolerance=PEAK_TOLERANCE,
+        extrapolated=measured.extrapolated,
+        details=details,
+    )
+
+
+def _change(before: Measured, after: Measured) -> Measurement:
+    one, two = before.compared, after.compared
+    predicted = two.predicted_peak - one.predicted_peak
+    most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
+    return Measurement(
+        name=f"{before.planned.phase.value}.peak.change",
+        what="what the change makes of the peak",
+        unit="bytes",
+        measured=two.measured_peak - one.measured_peak,
+        predicted=predicted,
+        low=predicted - most,
+        high=predicted + most,
+    )

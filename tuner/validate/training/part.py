@@ -1,0 +1,231 @@
+"""The training-step part: passes over the sharded model, as configured and with every proposal."""
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tuner.units import GIB
+from tuner.validate.report.schema import Outcome
+from tuner.validate.report.verdicts import verdict
+from tuner.validate.session import (
+    Failed,
+    NotHereError,
+    Options,
+    OutOfBudgetError,
+    Planned,
+    Session,
+    Subject,
+)
+from tuner.validate.training import depths
+from tuner.validate.training.configured import reasons_not_here
+from tuner.validate.training.figures import out_of_memory, pass_measurements
+from tuner.validate.training.groups import Group, Key, Proposed, TrainingPlan, Try
+from tuner.validate.training.judged import Measured, judge
+from tuner.validate.training.plan import training_plan
+from tuner.validate.training.seconds import REPEAT_S, REPETITIONS
+from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures
+from tuner.workload import Phase
+
+_ENDS_S = 2.0  # of a process, around what it runs
+_GRACE_S = 30.0
+WORKER = "tuner.validate.training.worker.measure:measure_passes"
+
+
+def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
+    """The engines that would be built.
+
+    Raises:
+        NotHereError: no pass of this job can be run by the engine that is here.
+    """
+    capacity = subject.workload.cluster.gpu.capacity_bytes
+    memory = min(capacity, options.memory_limit_bytes or capacity)
+    planned = training_plan(subject, options, memory_bytes=memory)
+    if not planned.groups:
+        reasons = {*reasons_not_here(subject.workload).values()}
+        reasons |= {each.reason for each in planned.configured if each.reason}
+        raise NotHereError("; ".join(sorted(reasons)) or "no training pass can be run here")
+    return tuple(Planned(title=_title(group), seconds=group.seconds) for group in planned.groups)
+
+
+def run(session: Session) -> None:
+    """Run the passes, engine by engine; record and judge as soon as there are figures for it."""
+    options, free = session.options, session.machine.free_bytes
+    planned = training_plan(
+        session.subject, options, memory_bytes=min(free, options.memory_limit_bytes or free)
+    )
+    for note in planned.notes:
+        session.note(note)
+    for phase, reason in reasons_not_here(session.subject.workload).items():
+        session.note(f"{phase.value} is not run: {reason}.")
+    _judge_what_cannot_run(session, planned)
+    record = _Record(session=session, plan=planned)
+    for index, group in enumerate(planned.groups):
+        record.take(group, _results(session, group, _must(planned), planned.groups[index + 1 :]))
+    for group in planned.groups:  # what had to make room for others, as far as there is still time
+        record.take(group, _results(session, record.left_of(group)))
+    left_out = sum(len(record.left_of(group).tries) for group in planned.groups)
+    if options.device == "cpu":
+        session.note("Training passes were run on a CPU, which has no peaks: they came to an end, no more.")
+    if left_out:
+        raise OutOfBudgetError(f"no time for {left_out} of its passes")
+
+
+def _judge_what_cannot_run(session: Session, planned: TrainingPlan) -> None:
+    for found in planned.proposed:
+        if found.reason:
+            session.judge(verdict(found.recommendation, Outcome.NOT_MEASURABLE, found.reason))
+
+
+def _must(planned: TrainingPlan) -> frozenset[Key]:
+    """The passes as configured that are run whatever else there is time for."""
+    return frozenset(each.key for each in planned.configured if each.planned.phase is not Phase.REF_LOG_PROB)
+
+
+def _results(
+    session: Session, group: Group, must: Container[Key] = (), later: Sequence[Group] = ()
+) -> Iterator[tuple[Key, PassFigures | PassFailed]]:
+    """What passes of a group came to, those that there is time for; after a failure in a fresh process.
+
+    Args:
+        session: runs them.
+        group: the passes.
+        must: they leave no time for others' sake.
+        later: groups that time is left for.
+    """
+    wanted_later = sum(each.seconds for each in later)
+    while group.tries:
+        room = max(session.left_s - wanted_later, min(session.left_s, group.seconds_of(must)))
+        now = group.within(room)
+        found = _called(session, now) if now.tries else ()
+        if isinstance(found, Failed):
+            session.note(f"{_title(now)}: {found.message}.")
+            yield from ((each.key, PassFailed(message=found.message)) for each in now.tries)
+            return
+        if not found:
+            return
+        done = [each.key for each in now.tries[: len(found)]]
+        yield from zip(done, found, strict=True)
+        group = group.after(done)
+
+
+def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed] | Failed:
+    """The results of a group's first passes, as far as there was time."""
+    config, layers = session.subject.model_config, group.layers
+    whole = layers == group.tries[0].planned.model.layers
+    model = ModelSettings(config=config if whole else depths.cut_config(config, layers), critic=group.critic)
+    found: Sequence[PassFigures | PassFailed] | Failed = session.call(
+        WORKER,
+        model,
+        tuple(each.planned.settings for each in group.tries),
+        REPETITIONS,
+        max(1.0, session.left_s - _ENDS_S),
+        REPEAT_S,
+        title=_title(group),
+        expected_s=group.seconds,
+        world=session.options.processes,
+        # The worker ends by itself in time; what it has would be lost with it.
+        timeout_s=session.left_s + group.seconds + _GRACE_S,
+    )
+    return found
+
+
+def _title(group: Group) -> str:
+    phases = dict.fromkeys(each.planned.phase.value for each in group.tries)
+    passes = f"{len(group.tries)} pass{'es' if len(group.tries) > 1 else ''}"
+    return f"training step: {', '.join(phases)} with {group.layers} layers, {passes}"
+
+
+@dataclass(kw_only=True)
+class _Record:
+    """Results so far, and what has been recorded of them."""
+
+    session: Session
+    plan: TrainingPlan
+    results: dict[tuple[Key, int], PassFigures | PassFailed] = field(default_factory=dict)
+    _done: set[int] = field(default_factory=set)
+
+    def take(self, group: Group, found: Iterable[tuple[Key, PassFigures | PassFailed]]) -> None:
+        """Keep the results of a group, and say what they decide."""
+        self.results |= {(key, group.layers): result for key, result in found}
+        self.add()
+
+    def left_of(self, group: Group) -> Group:
+        """The passes of a group that have no results yet."""
+        return group.after({key for key, layers in self.results if layers == group.layers})
+
+    def add(self) -> None:
+        """Record every pass and judge every recommendation that has its results now."""
+        waiting: tuple[Try | Proposed, ...] = (*self.plan.configured, *self.plan.proposed)
+        for each in waiting:
+            if id(each) not in self._done and self._add(each):
+                self._done.add(id(each))
+
+    def _add(self, each: Try | Proposed) -> bool:
+        tries = (each,) if isinstance(each, Try) else (each.before, each.after)
+        if each.reason or any(one is None or not self._is_run(one) for one in tries):
+            return False
+        if isinstance(each, Try):
+            self._add_configured(each)
+        elif each.before is not None and each.after is not None:
+            self._judge(each, each.before, each.after)
+        return True
+
+    def _is_run(self, each: Try) -> bool:
+        return all((each.key, layers) in self.results for layers in each.layers)
+
+    def _add_configured(self, each: Try) -> None:
+        found = self._measured(each)
+        phase = each.planned.phase.value
+        if isinstance(found, PassFailed):
+            self.session.note(f"{phase} failed: {found.message}.")
+            if found.out_of_memory:
+                self.session.add(out_of_memory(each, self.session.machine.free_bytes))
+        elif found is not None:
+            for measurement in pass_measurements(found):
+                self.session.add(measurement)
+            self._add_case(found)
+
+    def _add_case(self, found: Measured) -> None:
+        if found.extrapolated is None and found.planned.can_be_recorded:
+            self.session.add_case(found.compared.case)
+        else:
+            self.session.note(
+                f"{found.planned.phase.value} is not among the recorded passes: a file of them cannot say "
+                "what it was."
+            )
+
+    def _judge(self, each: Proposed, first: Try, second: Try) -> None:
+        before, after = self._measured(first), self._measured(second)
+        recommendation = each.recommendation
+        if before is None or after is None:
+            return
+        if isinstance(after, PassFailed) and after.out_of_memory:
+            peak = second.planned.predicted.peak_bytes
+            reason = f"it ran out of memory, with a peak of {peak / GIB:.1f} GiB predicted"
+            self.session.judge(verdict(recommendation, Outcome.REFUTED, reason))
+        elif isinstance(before, PassFailed):
+            reason = f"the pass as configured failed: {before.message}"
+            self.session.judge(verdict(recommendation, Outcome.NOT_MEASURABLE, reason))
+        elif isinstance(after, PassFailed):
+            reason = f"the pass with it failed: {after.message}"
+            self.session.judge(verdict(recommendation, Outcome.NOT_MEASURABLE, reason))
+        else:
+            job = self.session.subject.workload
+            self.session.judge(judge(recommendation, before, after, job=job))
+
+    def _measured(self, each: Try) -> Measured | PassFailed | None:
+        """A pass beside its prediction; None where no bytes were counted."""
+        found: list[PassFigures] = []
+        for layers in each.layers:
+            result = self.results[each.key, layers]
+            if isinstance(result, PassFailed):
+                return result
+            found.append(result)
+        if found[0].allocated_before_bytes is None:
+            return None
+        figures = found[0] if each.at is None else depths.figures_at_full(each.at, found[0], found[1])
+        return Measured(
+            planned=each.planned,
+            figures=figures,
+            compared=each.planned.compared(figures),
+            extrapolated=None if each.at is None else str(each.at),
+        )

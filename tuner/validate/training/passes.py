@@ -1,0 +1,265 @@
+"""The training passes of a configuration as this machine's GPUs can run them, each alone on its GPUs.
+
+What one GPU of the job computes is kept: tokens of a micro-batch, head, sharding strategy. The states are
+sharded over the GPUs that are here, and predicted for them; under Ulysses as many of them share a sequence
+as in the job, or fewer where they do not suffice.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, gcd
+from statistics import median
+
+from msgspec import structs
+
+from tuner import batching, memory
+from tuner.accuracy import Comparison, MeasuredCase, compare, workload_of
+from tuner.errors import TunerError
+from tuner.memory import PhaseEstimate
+from tuner.model_shape import ModelShape
+from tuner.validate.training.configured import TRAINING, ConfiguredPass, configured_passes
+from tuner.validate.training.settings import PassFigures, PassSettings
+from tuner.workload import (
+    Actor,
+    Batching,
+    Checkpointing,
+    Engine,
+    HeadKind,
+    Parallelism,
+    Phase,
+    Scaling,
+    Workload,
+)
+
+_FUSED = {HeadKind.FUSED_TORCH: "torch", HeadKind.FUSED_TRITON: "triton"}
+_MOST_MICRO_BATCHES = 2  # the second adds to gradients that exist, and so do all after it
+_FIRST_TOKENS = 512
+_TEMPERATURE = 0.8  # where logits are divided by one that is not 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedPass:
+    """One pass, alone on the GPUs that are here."""
+
+    phase: Phase
+    case: MeasuredCase  # its settings; the figures mean nothing
+    workload: Workload  # the pass and nothing else: what predicts it
+    micro_batches: int  # of the job: an optimizer step's, or those of all sequences of one GPU
+
+    @property
+    def model(self) -> ModelShape:
+        """The dimensions of its model."""
+        return self.workload.model
+
+    @property
+    def training(self) -> bool:
+        """Whether it has a backward pass."""
+        return self.phase in TRAINING
+
+    @property
+    def settings(self) -> PassSettings:
+        """What a worker is given."""
+        actor, case = self.workload.actor, self.case
+        return PassSettings(
+            engine=actor.engine,
+            head=actor.head,
+            training=self.training,
+            entropy=case.calculate_entropy,
+            tokens=case.tokens,
+            sequence_length=case.sequence_length,
+            micro_batches=case.micro_batches,
+            first_tokens=self._first_tokens,
+            temperature=case.temperature,
+        )
+
+    @property
+    def _first_tokens(self) -> int | None:
+        """Of the micro-batches that only make gradients for the last to add to; None: whole ones."""
+        deferred = self.workload.actor.engine.deferred_gradient_sync  # its time differs between the two
+        return None if deferred or self.case.micro_batches == 1 else min(_FIRST_TOKENS, self.case.tokens)
+
+    @property
+    def predicted(self) -> PhaseEstimate:
+        """All moments, with the context of the process and its communicators."""
+        return self._of(self.workload)
+
+    def _of(self, workload: Workload) -> PhaseEstimate:
+        found = memory.estimate(workload).phase(Phase.UPDATE_ACTOR if self.training else Phase.OLD_LOG_PROB)
+        assert found is not None  # such a workload has both
+        return found
+
+    def with_model(self, model: ModelShape) -> "PlannedPass":
+        """The same pass over another model, such as one with fewer layers."""
+        return replace(self, workload=structs.replace(self.workload, model=model))
+
+    def with_sequences(self, count: int, length: int) -> "PlannedPass":
+        """The same pass with micro-batches of so many sequences, each with so many tokens on a GPU."""
+        case = self.case.model_copy(
+            update={"tokens": count * length, "sequence_length": length * self.case.ulysses}
+        )
+        return replace(self, case=case, workload=_workload(case, self.workload.actor, self.workload))
+
+    def shared_by(self, ranks: int) -> "PlannedPass":
+        """The same pass with every sequence on so many GPUs, and as many tokens on each.
+
+        Sequences stay as long as they are, where whole ones make up a micro-batch; else there is one.
+        """
+        actor, case = self.workload.actor, self.case
+        together = case.tokens * ranks
+        length = together if together % case.sequence_length else case.sequence_length
+        case = case.model_copy(update={"ulysses": ranks, "sequence_length": length})
+        parallel = structs.replace(actor.engine.parallel, ulysses=ranks)
+        actor = structs.replace(actor, engine=structs.replace(actor.engine, parallel=parallel))
+        return replace(self, case=case, workload=_workload(case, actor, self.workload))
+
+    def measured(self, figures: PassFigures) -> MeasuredCase:
+        """The settings with what was measured on a GPU.
+
+        Raises:
+            ValueError: the figures are those of a CPU.
+        """
+        if figures.allocated_before_bytes is None:
+            raise ValueError("a CPU counts no bytes")
+        # Seconds of the very pass are known where it is what was run for the time.
+        whole = bool(figures.seconds) and self.settings.timed == self.settings
+        return MeasuredCase.model_validate(
+            self.case.model_dump(by_alias=True)
+            | {
+                "allocated_before_bytes": figures.allocated_before_bytes,
+                "peak_allocated_bytes": figures.peak_allocated_bytes,
+                "peak_requested_bytes": figures.peak_requested_bytes,
+                "peak_reserved_bytes": figures.peak_reserved_bytes,
+                "non_torch_bytes": figures.non_torch_bytes,
+                "seconds": median(figures.seconds) if whole else None,
+            }
+        )
+
+    def compared(self, figures: PassFigures) -> Comparison:
+        """The prediction of this very pass beside what was measured."""
+        return compare(self.measured(figures), self.workload)
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether a file of measured passes says all that the prediction needs."""
+        try:
+            again = self._of(workload_of(self.case))
+        except TunerError:  # nothing is known of a model of this name
+            return False
+        return _allocated(again) == _allocated(self.predicted)
+
+
+def _allocated(estimate: PhaseEstimate) -> list[list[tuple[str, int]]]:
+    """What the allocator hands out in every moment."""
+    return [
+        [(term.name, term.bytes) for term in moment.terms if term.of_allocator] for moment in estimate.moments
+    ]
+
+
+def planned_passes(workload: Workload, *, processes: int) -> tuple[PlannedPass, ...]:
+    """The passes of a job that can be run here, the most valuable first.
+
+    Args:
+        workload: as configured.
+        processes: GPUs that take part.
+    """
+    return tuple(
+        _planned(configured, workload, processes)
+        for configured in configured_passes(workload)
+        if configured.not_here is None
+    )
+
+
+def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> PlannedPass:
+    engine, head, one_pass = configured.engine, configured.head, configured.one_pass
+    training = configured.training
+    tokens = batching.micro_batch_tokens(workload.batch, engine, one_pass, optimizer_step=training)
+    count = batching.micro_batches(workload.batch, engine, one_pass, optimizer_step=training)
+    here = _here(engine, processes)
+    ulysses = here.parallel.ulysses
+    sequences, share = _sequences(tokens, ceil(workload.batch.sequence_tokens / ulysses))
+    case = MeasuredCase.model_validate(
+        {
+            "model": configured.model.name,
+            "critic": head.kind is HeadKind.VALUE,
+            "pass": "update" if training else "log_prob",
+            "strategy": engine.backend.value,
+            "world_size": processes,
+            "fsdp_size": _fsdp_size(here),
+            "ulysses": ulysses,
+            "model_dtype": engine.stored_dtype.value,
+            "tokens": sequences * share,
+            "sequence_length": share * ulysses,
+            "micro_batches": min(count, _MOST_MICRO_BATCHES) if training else 1,
+            "temperature": _TEMPERATURE if head.scaling is Scaling.COPY else 1.0,
+            "gradient_checkpointing": engine.checkpointing is Checkpointing.FULL,
+            "reshard_after_forward": engine.reshard_after_forward,
+            "use_torch_compile": head.compiled,
+            "fused_kernels": _FUSED.get(head.kind),
+            "use_liger": engine.fused_layers,
+            "calculate_entropy": one_pass.entropy,
+            "entropy_chunking": head.chunk_tokens is not None,
+            "entropy_checkpointing": head.checkpointed,
+            "param_offload": engine.param_offload,
+            "optimizer_offload": engine.optimizer_offload,
+            "forward_only_engine": engine.streamed_offload,
+            "forward_prefetch": engine.forward_prefetch and engine.prefetch_effective,
+            "deferred_gradient_sync": engine.deferred_gradient_sync,
+            "allocated_before_bytes": 0,
+            "peak_allocated_bytes": 1,
+        }
+    )
+    actor = Actor(engine=here, head=head, update=one_pass, log_prob=one_pass)
+    alone = _workload(case, actor, structs.replace(workload, model=configured.model))
+    return PlannedPass(phase=configured.phase, case=case, workload=alone, micro_batches=count)
+
+
+def _workload(case: MeasuredCase, actor: Actor, job: Workload) -> Workload:
+    """The case's pass with this engine and head, and with the job's model, release and card."""
+    found = workload_of(case, job.model)
+    one_pass = structs.replace(
+        actor.update,
+        batching=Batching(dynamic=False, token_budget=case.tokens, micro_batch_sequences=case.sequences),
+        entropy=case.calculate_entropy,
+    )
+    return structs.replace(
+        found,
+        release=job.release,
+        cluster=structs.replace(found.cluster, gpu=job.cluster.gpu),
+        actor=structs.replace(actor, update=one_pass, log_prob=one_pass),
+    )
+
+
+def _sequences(tokens: int, longest: int) -> tuple[int, int]:
+    """Sequences of one length, none above the longest, that make up a micro-batch; as one GPU sees them.
+
+    Up to twice as many are tried for the sake of an equal length; failing that a few tokens are left out.
+    """
+    least = ceil(tokens / longest)
+    for count in range(least, 2 * least + 1):
+        if tokens % count == 0:
+            return count, tokens // count
+    return least, tokens // least
+
+
+def _here(engine: Engine, processes: int) -> Engine:
+    """The engine over the GPUs that are here."""
+    size = engine.parallel.shard
+    keeps = size < engine.parallel.gpus and size <= processes and processes % size == 0
+    return structs.replace(
+        engine,
+        parallel=Parallelism(
+            gpus=processes,
+            shard=size if keeps else processes,
+            ulysses=ranks_here(engine.parallel.ulysses, processes),
+        ),
+    )
+
+
+def ranks_here(ranks: int, processes: int) -> int:
+    """GPUs that share a sequence here, where so many do in the job."""
+    return gcd(ranks, processes)
+
+
+def _fsdp_size(here: Engine) -> int | None:
+    if here.frees_root:  # which the release does only where a size is given
+        return max(2, here.parallel.shard)
+    return here.parallel.shard if here.parallel.shard < here.parallel.gpus else None

@@ -1,0 +1,1 @@
+"""A training engine on the device, and its passes measured."""

@@ -1,0 +1,143 @@
+"""Attention over packed sequences by PyTorch's own copy of flash attention, for transformers' models.
+
+N: tokens of all sequences. A, K: heads of queries, of keys and values. D: head size.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tuner.validate.training.worker.ulysses import Sharing
+
+NAME = "tuner_packed"  # what models ask transformers for
+_ALONE = Sharing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Packed:
+    """Where the sequences of a micro-batch begin."""
+
+    starts: Tensor  # int32, one more than sequences
+    lengths: tuple[int, ...]
+    sharing: Sharing
+
+
+# Not a context variable: layers are recomputed in autograd's own thread.
+_current: _Packed | None = None
+
+
+@contextmanager
+def packed(lengths: Sequence[int], device: torch.device, sharing: Sharing = _ALONE) -> Iterator[None]:
+    """Attention within sequences of these lengths, forward and backward; ranks may share their tokens."""
+    global _current
+    padding = sharing.padding(sum(lengths))
+    lengths = [*lengths, padding] if padding else lengths  # a sequence of its own
+    ends = torch.tensor([0, *lengths], dtype=torch.int32).cumsum(0, dtype=torch.int32)
+    _current = _Packed(starts=ends.to(device), lengths=tuple(lengths), sharing=sharing)
+    try:
+        yield
+    finally:
+        _current = None
+
+
+def register() -> None:
+    """Make :data:`NAME` an attention of transformers, one without masks."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, _attend)
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    position_ids: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """``[1, A, N, D]``, twice ``[1, K, N, D]``; the result is ``[1, N, A, D]``.
+
+    Where ranks share the sequences, N is one rank's part of them. A cap on the scores and attention sinks
+    are left out: they live within the kernel.
+    """
+    if _current is None:
+        raise RuntimeError("attention outside of a packed micro-batch")
+    query_NAD, key_NKD, value_NKD = (states.transpose(1, 2).squeeze(0) for states in (query, key, value))
+    width = value_NKD.shape[-1]
+    if width != query_NAD.shape[-1]:  # latent attention: the kernel wants one head size
+        value_NKD = functional.pad(value_NKD, (0, query_NAD.shape[-1] - width))
+    states = query_NAD, key_NKD, value_NKD
+    attended_NAD = _shared(*states, position_ids, _current, scaling, sliding_window)
+    return attended_NAD[..., :width].unsqueeze(0), None
+
+
+def _shared(
+    query_NAD: Tensor,
+    key_NKD: Tensor,
+    value_NKD: Tensor,
+    position_ids: Tensor | None,
+    sequences: _Packed,
+    scaling: float | None,
+    window: int | None,
+) -> Tensor:
+    sharing = sequences.sharing
+    if sharing.ranks == 1:
+        return _varlen(query_NAD, key_NKD, value_NKD, sequences, scaling, window)
+    query, key, value = (sharing.whole_sequence(each) for each in (query_NAD, key_NKD, value_NKD))
+    if position_ids is not None:  # verl finds the sequences in them, in every layer; here they are known
+        sharing.gather(position_ids, dim=-1)
+    return sharing.all_heads(_varlen(query, key, value, sequences, scaling, window))
+
+
+def _varlen(
+    query_NAD: Tensor,
+    key_NKD: Tensor,
+    value_NKD: Tensor,
+    sequences: _Packed,
+    scaling: float | None,
+    window: int | None,
+) -> Tensor:
+    if not query_NAD.is_cuda:
+        return _one_by_one(query_NAD, key_NKD, value_NKD, sequences.lengths, scaling)
+    longest = max(sequences.lengths)
+    limited = {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
+    found: Tensor = torch.ops.aten._flash_attention_forward(
+        query_NAD,
+        key_NKD,
+        value_NKD,
+        sequences.starts,
+        sequences.starts,
+        longest,
+        longest,
+        0.0,
+        True,
+        False,
+        scale=scaling,
+        **limited,
+    )[0]
+    return found
+
+
+def _one_by_one(
+    query_NAD: Tensor, key_NKD: Tensor, value_NKD: Tensor, lengths: Sequence[int], scaling: float | None
+) -> Tensor:
+    """What a CPU computes it with; windows are left out."""
+    queries, keys, values = (
+        torch.split(states.transpose(0, 1), list(lengths), dim=1)
+        for states in (query_NAD, key_NKD, value_NKD)
+    )
+    attended = [
+        functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True, scale=scaling, enable_gqa=True
+        )
+        for query, key, value in zip(queries, keys, values, strict=True)
+    ]
+    return torch.cat(attended, dim=1).transpose(0, 1)

@@ -1,0 +1,62 @@
+"""A micro-batch as verl's workers receive it: packed sequences of one length and random tokens.
+
+B: sequences. L: tokens of a sequence. R: tokens of a response. T: tokens of the micro-batch.
+"""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from tuner.validate.training.settings import PassSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBatch:
+    """The fields that verl sends to the device with a micro-batch."""
+
+    input_ids: Tensor  # [1, T], int64
+    position_ids: Tensor  # [1, T], int64
+    prompts: Tensor  # [B, L - R], int64
+    responses: Tensor  # [B, R], int64
+    response_mask: Tensor  # [B, R]
+    loss_mask: Tensor  # [B, R]
+    old_log_probs: Tensor  # [B, R]; of a critic: the values before the update
+    advantages: Tensor  # [B, R]; of a critic: the returns
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of every sequence."""
+        count = len(self.prompts)
+        return [self.input_ids.shape[1] // count] * count
+
+    def to(self, device: torch.device) -> "MicroBatch":
+        """On the device."""
+        return MicroBatch(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+
+
+def random_micro_batches(settings: PassSettings, vocabulary: int) -> list[MicroBatch]:
+    """Those of a pass, on the host, whole; all ranks have the same."""
+    length, ranks = settings.sequence_length, settings.engine.parallel.ulysses
+    sizes = [(settings.sequences, length)] * settings.micro_batches
+    if settings.first_tokens is not None:
+        first = settings.first_tokens * ranks
+        shorter = min(length, first)
+        sizes[:-1] = [(first // shorter, shorter)] * (len(sizes) - 1)
+    return [_random(count, length, vocabulary, seed) for seed, (count, length) in enumerate(sizes)]
+
+
+def _random(count: int, length: int, vocabulary: int, seed: int) -> MicroBatch:
+    response = length - length // 2
+    generator = torch.Generator().manual_seed(seed)
+    tokens_BL = torch.randint(vocabulary, (count, length), generator=generator)
+    return MicroBatch(
+        input_ids=tokens_BL.reshape(1, -1),
+        position_ids=torch.arange(length).repeat(count)[None],
+        prompts=tokens_BL[:, : length - response].contiguous(),
+        responses=tokens_BL[:, length - response :].contiguous(),
+        response_mask=torch.ones(count, response),
+        loss_mask=torch.ones(count, response),
+        old_log_probs=torch.full((count, response), -12.0),
+        advantages=torch.randn(count, response, generator=generator),
+    )

@@ -1,0 +1,255 @@
+"""A training engine that allocates what verl's FSDP engine allocates, in its order.
+
+Source: verl 0.9.1 ``workers/engine/base.py`` (``train_batch``, ``infer_batch``, ``BaseEngineCtx``),
+``workers/engine/fsdp/transformer_impl.py`` (``forward_backward_batch``, ``forward_step``,
+``optimizer_step``).
+
+T: tokens of a micro-batch. P: those of one of the ranks that share it, T where none do.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from tuner.validate.head.worker import heads
+from tuner.validate.training.settings import ModelSettings, PassSettings, Stage
+from tuner.validate.training.worker import attention, losses, sharding, ulysses
+from tuner.validate.training.worker.batches import MicroBatch, random_micro_batches
+from tuner.validate.training.worker.meter import Meter
+from tuner.validate.training.worker.model import empty_model
+from tuner.workload import Checkpointing, Engine, HeadKind
+
+_MAX_NORM = 1.0
+_LEARNING_RATE = 1e-6
+_WEIGHT_DECAY = 0.01
+_BETAS = (0.9, 0.999)
+
+
+class TrainingEngine:
+    """One model, sharded over the process group, with AdamW where its engine trains."""
+
+    def __init__(self, model: ModelSettings, engine: Engine, device: torch.device) -> None:
+        self.name = "tuner"
+        dtype = sharding.torch_dtype(engine.stored_dtype)
+        built = empty_model(model, dtype, fused_layers=engine.fused_layers)
+        self._critic = model.critic
+        self._vocabulary: int = built.config.get_text_config().vocab_size
+        self._inner = built
+        self.device = device
+        self.meter = Meter(device)  # told of the end of every stage
+        self._compute_dtype = sharding.torch_dtype(engine.compute_dtype)
+        self._frees_root = engine.frees_root
+        self._sharing = ulysses.sharing(engine, device)
+        self._module = sharding.shard(built, engine, device)
+        self._optimizer: torch.optim.Optimizer | None = None
+        if not engine.streamed_offload:
+            self._optimizer = torch.optim.AdamW(
+                self._module.parameters(), lr=_LEARNING_RATE, betas=_BETAS, weight_decay=_WEIGHT_DECAY
+            )
+            make_states(self._optimizer)
+
+    def batch(self, settings: PassSettings) -> list[MicroBatch]:
+        """The micro-batches of a pass, on the host."""
+        return random_micro_batches(settings, self._vocabulary)
+
+    def run(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
+        """One pass; seconds of what it does once: offloading, clipping and the optimizer's step.
+
+        Raises:
+            FloatingPointError: gradients are not finite, so that AdamW made no step.
+        """
+        switch_checkpointing(self._inner, settings.engine.checkpointing)
+        begin = self.meter.now()
+        with self._loaded(settings):
+            loaded = self.meter.now()
+            step = self._train(settings, batch) if settings.training else self._infer(settings, batch)
+            computed = self.meter.now()
+        return loaded - begin + step + self.meter.now() - computed
+
+    @contextmanager
+    def _loaded(self, settings: PassSettings) -> Iterator[None]:
+        """What is offloaded between passes is on the device within this; gradients go at its end."""
+        engine, optimizer = settings.engine, self._optimizer if settings.training else None
+        if engine.param_offload:
+            sharding.to_device(self._module, self.device)
+        if engine.optimizer_offload and optimizer is not None:
+            _move_states(optimizer, self.device)
+        self._module.train(settings.training)
+        try:
+            yield
+        finally:
+            if optimizer is not None:
+                optimizer.zero_grad()
+            if self._frees_root and not settings.training:
+                self._reshard_root()
+            if engine.param_offload:
+                sharding.to_host(self._module)
+            if engine.optimizer_offload and optimizer is not None:
+                _move_states(optimizer, torch.device("cpu"))
+
+    def offload_like(self, settings: PassSettings) -> None:
+        """Put the states where a pass with these settings expects them; AdamW's exist once it has stepped."""
+        engine = settings.engine
+        host = torch.device("cpu")
+        if engine.param_offload:
+            sharding.to_host(self._module)
+        elif not engine.streamed_offload:
+            sharding.to_device(self._module, self.device)
+        if self._optimizer is not None:
+            _move_states(self._optimizer, host if engine.optimizer_offload else self.device)
+
+    def _reshard_root(self) -> None:
+        module: Any = self._module
+        if isinstance(module, FullyShardedDataParallel):
+            handle: Any = module._handle
+            handle.reshard(True)
+        else:
+            module.reshard()
+
+    def _infer(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
+        self._count(batch)
+        with torch.no_grad():
+            found = [self._forward(settings, micro_batch.to(self.device)) for micro_batch in batch]
+        del found
+        self.meter.end_of(Stage.FORWARD)
+        return 0.0
+
+    def _train(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
+        assert self._optimizer is not None
+        self._count(batch)
+        self._optimizer.zero_grad()
+        for index, micro_batch in enumerate(batch):
+            with self._synchronised(settings, last=index == len(batch) - 1):
+                self._forward_backward(settings, micro_batch)
+        begin = self.meter.now()
+        self._step()
+        self.meter.end_of(Stage.STEP)
+        return self.meter.now() - begin
+
+    def _count(self, batch: Sequence[MicroBatch]) -> None:
+        self._sharing.count(sum(each.input_ids.numel() for each in batch), self.device)
+
+    def _forward_backward(self, settings: PassSettings, micro_batch: MicroBatch) -> None:
+        with attention.packed(micro_batch.lengths, self.device, self._sharing):
+            loss, output = self._loss(settings, micro_batch.to(self.device))
+            self.meter.end_of(Stage.FORWARD)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.meter.end_of(Stage.BACKWARD)
+        del output
+
+    @contextmanager
+    def _synchronised(self, settings: PassSettings, *, last: bool) -> Iterator[None]:
+        """Gradients are reduced in every micro-batch, or in the last one alone."""
+        module: Any = self._module
+        if last or not settings.engine.deferred_gradient_sync:
+            yield
+        elif isinstance(module, FSDPModule):
+            module.set_requires_gradient_sync(False)
+            yield
+            module.set_requires_gradient_sync(True)
+        else:
+            with module.no_sync():
+                yield
+
+    def _loss(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The loss, and the results without their graph; the logits are gone unless autograd saved them."""
+        with self._autocast():
+            first, entropy = self._results(settings, batch)
+            loss = (
+                losses.value_loss(first, batch) if self._critic else losses.policy_loss(first, entropy, batch)
+            )
+            loss.detach().item()
+            return loss, tuple(found.detach() for found in (first, entropy) if found is not None)
+
+    def _forward(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, ...]:
+        with attention.packed(batch.lengths, self.device, self._sharing), self._autocast():
+            return tuple(found for found in self._results(settings, batch) if found is not None)
+
+    def _autocast(self) -> Any:
+        if self._compute_dtype is torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, self._compute_dtype)
+
+    def _results(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, Tensor | None]:
+        """``[T]`` log-probabilities and entropy; a critic's values."""
+        tokens = batch.input_ids.shape[1]
+        first, entropy = self._own_results(settings, batch)
+        return (
+            self._sharing.whole(first, tokens),
+            None if entropy is None else self._sharing.whole(entropy, tokens),
+        )
+
+    def _own_results(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, Tensor | None]:
+        """``[P]`` of them."""
+        own = self._sharing.own
+        ids, positions = batch.input_ids, batch.position_ids
+        padding = torch.arange(self._sharing.padding(ids.shape[1]), device=ids.device)
+        labels_P = own(ids.roll(-1, dims=1)).squeeze(0)
+        inputs = {"input_ids": own(ids), "position_ids": own(positions, padding), "use_cache": False}
+        if settings.head.kind is HeadKind.FUSED_TORCH:
+            with heads.fused(self._module, settings.head):
+                log_probs, entropy = self._module(
+                    **inputs, shift_labels=labels_P, temperature=settings.temperature
+                )
+            return log_probs, entropy if settings.entropy else None
+        temperature_P = torch.full_like(labels_P, settings.temperature, dtype=torch.float32)
+        returned = self._module(**inputs)
+        if self._critic:
+            return returned.logits.squeeze(0).squeeze(-1), None
+        return heads.from_logits(returned, labels_P, temperature_P, settings.head, entropy=settings.entropy)
+
+    def _step(self) -> None:
+        assert self._optimizer is not None
+        module: Any = self._module
+        if isinstance(module, FullyShardedDataParallel):
+            norm = module.clip_grad_norm_(_MAX_NORM)
+        else:
+            norm = _clip(list(module.parameters()))
+        if not torch.isfinite(norm):
+            raise FloatingPointError("the gradient is not finite: AdamW made no step")
+        self._optimizer.step()
+
+
+def _clip(parameters: list[nn.Parameter]) -> Tensor:
+    norm = get_total_norm([each.grad for each in parameters if each.grad is not None])
+    clip_grads_with_norm_(parameters, _MAX_NORM, norm)
+    whole: Tensor = norm.full_tensor() if isinstance(norm, DTensor) else norm
+    return whole
+
+
+def switch_checkpointing(model: Any, checkpointing: Checkpointing) -> None:
+    """Whether layers are recomputed from now on; ``model`` is transformers', wrapped or not."""
+    renamed = hasattr(model, "activation_checkpointing_enable")
+    if checkpointing is not Checkpointing.FULL:
+        off = model.activation_checkpointing_disable if renamed else model.gradient_checkpointing_disable
+        off()
+    elif renamed:  # transformers 5.2x; the old names are gone in its next major release
+        model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+    else:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def make_states(optimizer: torch.optim.Optimizer) -> None:
+    """AdamW's states as after its first step, without the memory that a step takes."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            optimizer.state[parameter] = {
+                "step": torch.zeros((), dtype=torch.float32),
+                "exp_avg": torch.zeros_like(parameter, memory_format=torch.preserve_format),
+                "exp_avg_sq": torch.zeros_like(parameter, memory_format=torch.preserve_format),
+            }
+
+
+@torch.no_grad()
+def _move_states(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """Source: verl 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_optimizer``)."""
+    for state in optimizer.state.values():
+        for key, value in state.items():
+            if isinstance(value, Tensor) and value.device.type != device.type:
+                state[key] = value.to(device, non_blocking=True)

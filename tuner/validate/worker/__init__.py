@@ -1,0 +1,1 @@
+"""What workers of several parts share on the device."""
