@@ -2,14 +2,10 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tests.cli.runner import run
-
-SHARED = Path(__file__).parents[2] / "shared" / "corpus"
-OUTCOMES = SHARED / "outcomes.json"
-LAUNCHES = SHARED / "verl-launches.jsonl"
+from tests.corpus import launches, outcomes
 
 GRPO = "algorithm.adv_estimator=grpo"
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -30,10 +26,6 @@ class Job:
     engine: str | None = None  # version of the rollout engine, where the record or its source tells it
 
 
-def records() -> dict[str, dict[str, Any]]:
-    return {record["id"]: record for record in json.loads(OUTCOMES.read_text())} if OUTCOMES.exists() else {}
-
-
 def report(job: Job, *options: str) -> dict[str, Any]:
     """What the command line says about it."""
     host = () if job.host_memory is None else ("--host-memory", str(job.host_memory))
@@ -52,15 +44,13 @@ def report(job: Job, *options: str) -> dict[str, Any]:
 
 def _documented(record: str, *, gpu: str, gpus_per_node: int, nodes: int = 1) -> Job:
     """A row of verl's table of least resources, whose column "Infer" says vllm0.8.3 for all of these."""
-    found = records().get(record, {"model": "", "config": {"overrides": []}})
-    path = next(
-        (o for o in found["config"]["overrides"] if o.startswith("actor_rollout_ref.model.path=")), "="
-    )
+    overrides = outcomes()[record]["config"]["overrides"]
+    path = next(text for text in overrides if text.startswith("actor_rollout_ref.model.path="))
     return Job(
         record=record,
         gpu=gpu,
         model=path.split("=", 1)[1],
-        overrides=tuple(found["config"]["overrides"]),
+        overrides=tuple(overrides),
         gpus_per_node=gpus_per_node,
         nodes=nodes,
         engine="0.8.3",
@@ -69,11 +59,9 @@ def _documented(record: str, *, gpu: str, gpus_per_node: int, nodes: int = 1) ->
 
 def _large(record: str, launch: str, *, model: str, nodes: int) -> Job:
     """A documented Megatron recipe: the launch of the same family with the recipe's own parallelism."""
-    config = records().get(record, {"config": {}})["config"]
-    overrides: list[str] = []
-    for line in LAUNCHES.read_text().splitlines() if LAUNCHES.exists() else []:
-        if (found := json.loads(line))["path"].endswith(launch):
-            overrides = [o for o in found["overrides"] if not o.startswith("actor_rollout_ref.model.path=")]
+    config = outcomes()[record]["config"]
+    script = [recorded for recorded in launches() if recorded["path"].endswith(launch)][-1]
+    overrides = [o for o in script["overrides"] if not o.startswith("actor_rollout_ref.model.path=")]
     offload = f"+{ACTOR}.optim.override_optimizer_config.optimizer_offload_fraction"
     overrides = [o for o in overrides if not o.startswith(offload) and "num_layers_in_" not in o]
     for role in ("actor", "ref"):

@@ -7,13 +7,12 @@ import pytest
 from msgspec import structs
 
 from tests import workloads
-from tests.outcomes import FIT, LEFT_OUT, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY, OUTCOMES, Job, records, report
+from tests.corpus import outcomes
+from tests.outcomes import FIT, LEFT_OUT, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY, Job, report
 from tuner.memory.failed_allocation.explanation import Confidence, matches, parse_failed_allocation
 from tuner.memory.failed_allocation.tensors import tensors
 from tuner.models import find_model
 from tuner.workload import HeadKind, Lora
-
-pytestmark = pytest.mark.skipif(not OUTCOMES.exists(), reason="the recorded outcomes are not at hand")
 
 JUDGED = [*FIT, *OUT_OF_MEMORY, *OUT_OF_HOST_MEMORY]
 FITS = {"fits", "fits_alone"}
@@ -103,26 +102,26 @@ def test_what_ran_out_of_host_memory_is_not_waved_through(job: Job) -> None:
 def test_every_record_is_judged_or_left_out_with_a_reason() -> None:
     judged = [job.record for job in JUDGED]
     left_out = [record for named in LEFT_OUT.values() for record in named]
-    assert sorted(judged + left_out) == sorted(records())  # none twice, none missing
+    assert sorted(judged + left_out) == sorted(outcomes())  # none twice, none missing
 
 
 def test_no_job_with_settings_that_verl_reads_is_left_out() -> None:
     """What has overrides of verl's own is judged, whatever came of it."""
     with_settings = {
-        name for name, record in records().items() if "overrides" in record["config"] and record["model"]
+        name for name, record in outcomes().items() if "overrides" in record["config"] and record["model"]
     }
     assert with_settings <= {job.record for job in JUDGED}
 
 
 def _quoted(record: str) -> str:
     """The allocation that failed, as torch wrote it."""
-    seen = records()[record]["observed"]
+    seen = outcomes()[record]["observed"]
     if "tried_to_allocate_gib" in seen:
         return f"CUDA out of memory. Tried to allocate {seen['tried_to_allocate_gib']:.2f} GiB."
     return f"CUDA out of memory. Tried to allocate {seen['tried_to_allocate_mib']:.2f} MiB."
 
 
-LOGITS = [name for name, record in records().items() if PRODUCT.search(record["explanation"] or "")]
+LOGITS = [name for name, record in outcomes().items() if PRODUCT.search(record["explanation"] or "")]
 
 
 def test_the_records_that_quote_logits_are_known() -> None:
@@ -132,7 +131,7 @@ def test_the_records_that_quote_logits_are_known() -> None:
 @pytest.mark.parametrize("record", LOGITS)
 def test_an_allocation_of_logits_is_explained_as_its_record_does(record: str) -> None:
     """Tokens, vocabulary and bytes are those of the record's own explanation."""
-    said = PRODUCT.search(records()[record]["explanation"])
+    said = PRODUCT.search(outcomes()[record]["explanation"])
     assert said is not None
     tokens, vocab, size = (int(part.replace(",", "")) for part in said.groups())
     job = next(job for job in JUDGED if job.record == record)
@@ -159,7 +158,7 @@ def test_an_allocation_of_routed_tokens_is_not_taken_for_logits() -> None:
     workload = workload.with_actor(update=workloads.dynamic(65536), log_prob=None)
     workload = workload.with_actor_engine(lora=Lora(rank=16, parameters=10_000_000))
     workload = workload.with_actor_head(kind=HeadKind.FUSED_TORCH)
-    line = records()["o025"]["observed"]["error"]
+    line = outcomes()["o025"]["observed"]["error"]
     found = matches(parse_failed_allocation(line), tensors(workload))
     exact = [one.tensor.name for one in found if one.confidence is Confidence.EXACT]
     assert exact == ["routed_float32"]

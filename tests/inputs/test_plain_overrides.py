@@ -1,6 +1,5 @@
 """Overrides read without Hydra: never anything else than what Hydra reads."""
 
-import json
 import subprocess
 import sys
 from functools import cache
@@ -13,10 +12,10 @@ from hydra.errors import HydraException
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.corpus import launches
 from tuner.inputs.plain_overrides import PlainOverride, read_plain
 
 ROOT = Path(__file__).parents[2]
-LAUNCHES = ROOT.parent / "shared" / "corpus" / "verl-launches.jsonl"
 
 PREFIXES = {"CHANGE": "", "ADD": "+", "FORCE_ADD": "++", "DEL": "~"}
 
@@ -119,9 +118,8 @@ def test_words_numbers_and_lists_of_them_need_no_hydra(value: str | list[str]) -
     _expect_hydras(text)
 
 
-@pytest.mark.skipif(not LAUNCHES.exists(), reason="the corpus of launches is not here")
 def test_every_recorded_override_is_hydras_and_nearly_all_need_no_hydra() -> None:
-    texts = {text for line in LAUNCHES.read_text().splitlines() for text in json.loads(line)["overrides"]}
+    texts = {text for launch in launches() for text in launch["overrides"]}
     assert len(texts) > 1000
     for text in texts:
         _expect_hydras(text)

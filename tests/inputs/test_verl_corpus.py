@@ -1,27 +1,21 @@
 """Every launch of verl's own example scripts loads, or ends in one clear message."""
 
-import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.corpus import launches
 from tuner.errors import TunerError, UnsupportedError
 from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.load import Loaded, load
-
-LAUNCHES = Path(__file__).parents[3] / "shared" / "corpus" / "verl-launches.jsonl"
-
-pytestmark = pytest.mark.skipif(not LAUNCHES.exists(), reason="the corpus of launches is not here")
 
 
 @cache
 def outcomes() -> list[tuple[dict[str, Any], Loaded | TunerError]]:
     """Each launch on each release that has it, with what loading it gave."""
-    launches = [json.loads(line) for line in LAUNCHES.read_text().splitlines()]
-    return [(launch, outcome(launch, tag.removeprefix("v"))) for launch in launches for tag in launch["tags"]]
+    return [
+        (launch, outcome(launch, tag.removeprefix("v"))) for launch in launches() for tag in launch["tags"]
+    ]
 
 
 def outcome(launch: dict[str, Any], version: str) -> Loaded | TunerError:

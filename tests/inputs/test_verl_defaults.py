@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.corpus import flattened_defaults
 from tuner.inputs.tree import dotted, leaves, lookup, split_key
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults.build import main
 from tuner.trainers.verl.versions import BUNDLED
-
-SHARED = Path(__file__).parents[3] / "shared" / "verl" / "defaults-by-version.json"
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -49,16 +48,14 @@ def test_known_values(version: str, key: str, value: Any) -> None:
     assert lookup(tree, split_key(key)) == value
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the independently flattened defaults are not here")
-@pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("version", BUNDLED)
+@pytest.mark.parametrize(("version", "config"), flattened_defaults())
 def test_equal_to_independently_flattened_defaults(version: str, config: str) -> None:
-    reference = json.loads(SHARED.read_text()).get(f"v{version}|{config}")
-    if reference is None:
-        pytest.skip(f"no reference for {version}")
     ours = {dotted(path): value for path, value in leaves(dict(read_defaults(version, config).tree))}
-    theirs = {key: {} if value == "{}" else value for key, value in reference.items() if value != "{...}"}
-    assert ours == theirs
+    assert ours == flattened_defaults()[version, config]
+
+
+def test_all_releases_but_the_newest_were_flattened_independently() -> None:
+    assert set(flattened_defaults()) == {(version, config) for version in BUNDLED[:-1] for config in CONFIGS}
 
 
 def test_builder_on_a_small_wheel(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 """The building blocks of the time model against arithmetic done by hand, and against measurements."""
 
 import json
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tests.corpus import DATA
 from tuner.dtypes import DType
 from tuner.model_shape import LatentAttention
 from tuner.timing import communication as comm
@@ -17,7 +17,7 @@ from tuner.timing.layer import average_layer, cached_keys, visible_keys
 from tuner.timing.tokens import micro_batches_of, straggler_factor
 from tuner.workload import HeadKind, OutputHead
 
-MEASURED = Path(__file__).resolve().parents[3] / "shared" / "measured" / "output-head-h200.json"
+MEASURED = DATA / "output-head-seconds-h200.json"
 TWO_NODES = workloads.cluster(nodes=2)
 
 
@@ -116,7 +116,6 @@ HEADS = {
 }
 
 
-@pytest.mark.skipif(not MEASURED.exists(), reason="measurements are not part of the distribution")
 @pytest.mark.parametrize("name", HEADS)
 def test_head_against_measurements(name):
     """Forward and backward within 35 % for each shape; forward alone within a factor of 1.6."""

@@ -1,12 +1,11 @@
 """Every launch of verl's own example scripts that loads is read, or refused in one clear message."""
 
-import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.corpus import launches
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
 from tuner.trainers.verl import Writer, cluster_size, read
@@ -14,15 +13,10 @@ from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.load import Loaded, load
 from tuner.workload import Backend, RolloutEngine, Workload
 
-LAUNCHES = Path(__file__).parents[3] / "shared" / "corpus" / "verl-launches.jsonl"
-
-pytestmark = pytest.mark.skipif(not LAUNCHES.exists(), reason="the corpus of launches is not here")
-
 
 @pytest.fixture(scope="module")
 def loaded() -> list[Loaded]:
-    launches = [json.loads(line) for line in LAUNCHES.read_text().splitlines()]
-    attempts = [_load(launch, tag.removeprefix("v")) for launch in launches for tag in launch["tags"]]
+    attempts = [_load(launch, tag.removeprefix("v")) for launch in launches() for tag in launch["tags"]]
     return [attempt for attempt in attempts if attempt is not None]
 
 
