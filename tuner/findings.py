@@ -1,6 +1,10 @@
 """What rules and checks say. They state a reason; the model prices it, and only ``render`` words it."""
 
+from collections.abc import Iterable
 from enum import Enum
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
 
 from msgspec import Struct
 
@@ -62,3 +66,18 @@ class Finding(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...] = ()
     location: Location | None = None
     notes: tuple[str, ...] = ()  # caveats, one sentence each
+
+
+def modules_in_folders(paths: Iterable[str], package: str) -> tuple[ModuleType, ...]:
+    """The modules in the folders of a package of rules or checks, by the codes of their ``RULE``.
+
+    Args:
+        paths: the package's ``__path__``.
+        package: its name; modules that stand in it directly are not taken.
+    """
+    names = [
+        module.name
+        for module in walk_packages(paths, f"{package}.")
+        if not module.ispkg and module.name.rpartition(".")[0] != package
+    ]
+    return tuple(sorted(map(import_module, names), key=lambda module: str(module.RULE.code)))

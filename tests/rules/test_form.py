@@ -13,7 +13,14 @@ from tuner.render import does_not_fit
 from tuner.trainers.verl import checks
 
 HEADINGS = ["What it checks", "Why it matters", "When it does not apply", "Sources"]
-AREAS = {"MEM", "BAT", "ROL", "SEQ", "KRN", "SYN"}
+FOLDERS = {
+    "MEM": "memory",
+    "BAT": "batching",
+    "ROL": "rollout",
+    "SEQ": "sequence",
+    "KRN": "kernels",
+    "SYN": "sync",
+}
 MODULES = pytest.mark.parametrize("module", rules.modules(), ids=lambda module: module.RULE.name)
 
 
@@ -31,10 +38,11 @@ def test_codes_and_names_are_unique_among_rules_and_checks() -> None:
 
 
 @MODULES
-def test_rule_is_named_like_its_file(module: ModuleType) -> None:
-    assert module.RULE.name == module.__name__.rpartition(".")[2].replace("_", "-")
+def test_rule_is_named_like_its_file_and_lies_in_the_folder_of_its_letters(module: ModuleType) -> None:
+    *_, folder, file = module.__name__.split(".")
+    assert module.RULE.name == file.replace("_", "-")
     assert re.fullmatch(r"[A-Z]{3}\d{3}", module.RULE.code)
-    assert module.RULE.code[:3] in AREAS
+    assert folder == FOLDERS[module.RULE.code[:3]]
     assert not module.RULE.summary.endswith(".")
 
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.workloads import dynamic, grpo_7b, ppo_7b
-from tuner.rules import _ladder as ladder
+from tuner.rules import cures, ladder
 from tuner.rules.case import Case
 from tuner.workload import Checkpointing, HeadKind, Phase, Workload
 
@@ -29,23 +29,23 @@ def test_nothing_is_due_where_everything_fits() -> None:
 
 def test_only_the_cheapest_sufficient_cure_is_due() -> None:
     case = case_of(too_large())
-    assert ladder.due(case, ladder.checkpointed) is Phase.UPDATE_ACTOR
-    assert ladder.due(case, ladder.one_sequence) is None
-    assert ladder.due(case, ladder.activations_offloaded) is None
+    assert ladder.due(case, cures.checkpointed) is Phase.UPDATE_ACTOR
+    assert ladder.due(case, cures.one_sequence) is None
+    assert ladder.due(case, cures.activations_offloaded) is None
 
 
 def test_dearer_cures_follow_when_it_is_not_sufficient() -> None:
     workload = too_large().with_actor(update=dynamic(1 << 20)).with_rollout(max_sequences=64)
     case = case_of(workload.with_batch(max_response_tokens=1 << 19))
     due = [cure for cure in ladder.LADDERS[0].cures if ladder.due(case, cure) is Phase.UPDATE_ACTOR]
-    assert due[:3] == [ladder.fewer_graphs, ladder.checkpointed, ladder.one_sequence]
-    assert ladder.head_fused in due
-    assert ladder.sequence_shared in due
+    assert due[:3] == [cures.fewer_graphs, cures.checkpointed, cures.one_sequence]
+    assert cures.head_fused in due
+    assert cures.sequence_shared in due
 
 
 def test_a_cure_that_lowers_nothing_is_not_due() -> None:
     workload = too_large().with_actor_engine(optimizer_offload=True)
-    assert ladder.due(case_of(workload), ladder.optimizer_offloaded) is None
+    assert ladder.due(case_of(workload), cures.optimizer_offloaded) is None
 
 
 @pytest.mark.parametrize("rungs", ladder.LADDERS, ids=lambda rungs: rungs.phases[0].value)
@@ -58,15 +58,15 @@ def test_cures_are_idempotent(rungs: ladder.Ladder) -> None:
 
 def test_the_head_is_fused_only_where_that_is_right() -> None:
     workload = grpo_7b().with_actor_head(fusable=())
-    assert ladder.head_fused(workload, Phase.UPDATE_ACTOR) == workload
-    fused = ladder.head_fused(grpo_7b(), Phase.UPDATE_ACTOR)
+    assert cures.head_fused(workload, Phase.UPDATE_ACTOR) == workload
+    fused = cures.head_fused(grpo_7b(), Phase.UPDATE_ACTOR)
     assert fused.actor.head.kind is HeadKind.FUSED_TORCH
     assert fused.reference is not None
     assert fused.reference.head.kind is HeadKind.FUSED_TORCH
 
 
 def test_sequences_are_shared_by_sizes_that_divide_the_heads() -> None:
-    assert ladder.sequence_splits(grpo_7b(), Phase.UPDATE_ACTOR) == [2, 4]  # of 28 heads, 4 key-value heads
+    assert cures.sequence_splits(grpo_7b(), Phase.UPDATE_ACTOR) == [2, 4]  # of 28 heads, 4 key-value heads
 
 
 def test_largest_finds_the_edge() -> None:
@@ -90,9 +90,9 @@ def test_largest_is_none_when_nothing_is_accepted() -> None:
 
 
 def test_graphs_are_kept_for_as_many_sequences_as_run() -> None:
-    few = ladder.fewer_graphs(grpo_7b().with_rollout(max_sequences=50), Phase.ROLLOUT)
+    few = cures.fewer_graphs(grpo_7b().with_rollout(max_sequences=50), Phase.ROLLOUT)
     assert few.rollout.capture_sizes == (1, 2, 4, 8, 16, 24, 32, 40, 48, 56)
-    exact = ladder.fewer_graphs(grpo_7b().with_rollout(max_sequences=64), Phase.ROLLOUT)
+    exact = cures.fewer_graphs(grpo_7b().with_rollout(max_sequences=64), Phase.ROLLOUT)
     assert exact.rollout.capture_sizes is not None and exact.rollout.capture_sizes[-1] == 64
     many = grpo_7b().with_rollout(max_sequences=512)
-    assert ladder.fewer_graphs(many, Phase.ROLLOUT) == many
+    assert cures.fewer_graphs(many, Phase.ROLLOUT) == many

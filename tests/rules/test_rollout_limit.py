@@ -3,7 +3,7 @@
 import pytest
 
 from tests.workloads import grpo_7b
-from tuner.rules._rollout import with_matching_limit
+from tuner.rules.rollout_engine import with_matching_limit
 from tuner.workload import Workload
 
 

@@ -7,8 +7,8 @@ from tests.workloads import grpo_7b
 from tuner.evidence import Evidence
 from tuner.findings import Severity
 from tuner.memory.rollout.capacity import rollout_memory, start_problems
-from tuner.rules import rollout_model_length
 from tuner.rules.case import Case
+from tuner.rules.rollout import rollout_model_length
 from tuner.workload import FractionOf, RolloutEngine
 
 

@@ -1,25 +1,18 @@
-"""Checks of raw verl settings: dead and renamed keys, what verl itself rejects, bugs of one release."""
+"""Checks of raw verl settings: dead and renamed keys, what verl itself rejects, bugs of one release.
 
-from collections.abc import Iterator
-from importlib import import_module
-from pkgutil import iter_modules
+They stand in folders by topic: every module of a folder is one check, and a new one is found without
+editing anything. The modules beside the folders are what checks share.
+"""
+
 from types import ModuleType
 
-from tuner.findings import Finding, Rule
+from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
 
-
-def _modules() -> Iterator[ModuleType]:
-    """Every module of this package that does not start with an underscore is one check."""
-    for found in sorted(iter_modules(__path__), key=lambda found: found.name):
-        if not found.name.startswith("_"):
-            yield import_module(f"{__name__}.{found.name}")
-
-
 RULES: tuple[tuple[Rule, ModuleType], ...] = tuple(
-    sorted(((module.RULE, module) for module in _modules()), key=lambda pair: pair[0].code)
+    (module.RULE, module) for module in modules_in_folders(__path__, __name__)
 )
 
 

@@ -1,0 +1,1 @@
+"""Rules with the letters BAT: how much goes into one micro-batch."""

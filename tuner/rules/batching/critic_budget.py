@@ -1,0 +1,72 @@
+"""Let the critic take more at a time than the actor
+
+What it checks
+--------------
+
+The critic's forward or training pass takes no more at a time than fits, and a larger budget or micro-batch shortens the step.
+
+Why it matters
+--------------
+
+A critic ends in one column instead of a vocabulary, so its tokens cost activations but no logits.
+At least twice the actor's budget usually fits, and examples use four times.
+
+When it does not apply
+----------------------
+
+The release ignores the critic's own sizes; a check of the trainer says so.
+The critic is much larger than the actor.
+
+Sources
+-------
+
+verl documentation, performance tuning guide, "Allow larger micro-batch sizes for critic and reward models".
+verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (one budget for both passes); verl #7462, #7465.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.passes import Site, critic_sizes_agree, critic_update, larger, values
+from tuner.rules.wording import longest, sequences
+from tuner.workload import Phase, Workload
+
+RULE = Rule(
+    code="BAT008",
+    name="critic-budget",
+    summary="the critic's passes can take more at a time",
+    severity=Severity.ADVICE,
+    goal=Goal.TIME,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Raise the size of the critic's passes."""
+    raised, said = case, dict[Phase, str]()
+    for _ in range(2):  # a shorter step can make the other pass's gain worth mentioning
+        for site in _sites(raised.workload):
+            size = larger(raised, site)
+            if size is not None:
+                said.setdefault(site.phase, f"{longest(site.size(raised.workload))} in {site.phase.value}")
+                raised = case.other(site.resized(raised.workload, size))
+    if not said:
+        return None
+    return Finding(
+        rule=RULE,
+        message=f"the critic has no vocabulary, yet takes {' and '.join(said.values())} at a time;"
+        f" {_sizes(raised.workload)} fit",
+        severity=RULE.severity,
+        evidence=Evidence.MODELLED,
+        phase=next(iter(said)),
+        proposal=raised.workload,
+    )
+
+
+def _sites(workload: Workload) -> list[Site]:
+    passes = (critic_update(workload), None if critic_sizes_agree(workload) else values(workload))
+    return [site for site in passes if site is not None and site.size(workload) >= 1]
+
+
+def _sizes(workload: Workload) -> str:
+    return " and ".join(sequences(site.size(workload)) for site in _sites(workload))

@@ -1,0 +1,81 @@
+"""Fill micro-batches by tokens, not by sequences
+
+What it checks
+--------------
+
+Micro-batches hold a fixed number of sequences, and filling them up to the same worst-case number of tokens shortens the step.
+The proposal keeps every pass's worst case, so the peak stays where it is.
+
+Why it matters
+--------------
+
+Memory is set by the longest sequences, time by the mean ones.
+A fixed number of sequences must be small enough for all of them to be long, so most micro-batches are half empty.
+A token budget packs short sequences together and balances ranks by their tokens.
+
+When it does not apply
+----------------------
+
+A larger fixed micro-batch of the update pays, or the present one does not fit: those are named first.
+All sequences are about equally long, or each rank has one micro-batch already.
+Sequences are padded: then a micro-batch of short sequences is as large as its longest one makes it.
+
+Sources
+-------
+
+verl documentation, performance tuning guide, "Tuning for Dynamic Batch Size".
+verl 0.9.1, ``utils/seqlen_balancing.py``, ``rearrange_micro_batches``.
+"""
+
+from msgspec.structs import replace
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.passes import Site, actor_update, all_passes, larger
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="BAT001",
+    name="dynamic-batching",
+    summary="micro-batches hold a fixed number of sequences, whatever their length",
+    severity=Severity.ADVICE,
+    goal=Goal.TIME,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Budget tokens in every static pass, at its present worst case."""
+    workload = case.workload
+    static = [site for site in all_passes(workload) if not site.dynamic and site.engine.packed]
+    update = actor_update(workload)
+    if not static or case.short() is not None:
+        return None
+    if not update.dynamic and larger(case, update) is not None:
+        return None
+    proposal = workload
+    for site in static:
+        proposal = _budgeted(proposal, site)
+    if not case.pays(proposal):
+        return None
+    site = static[0]
+    return Finding(
+        rule=RULE,
+        message=f"{site.phase.value} takes {site.one_pass.batching.micro_batch_sequences} sequences at a time;"
+        f" as a budget of {_tokens(workload, site):,} tokens the same memory holds more of the shorter ones",
+        severity=RULE.severity,
+        evidence=Evidence.MODELLED,
+        phase=site.phase,
+        proposal=proposal,
+    )
+
+
+def _tokens(workload: Workload, site: Site) -> int:
+    held = min(site.one_pass.batching.micro_batch_sequences, site.sequences(workload))
+    return held * site.share(workload)
+
+
+def _budgeted(workload: Workload, site: Site) -> Workload:
+    batching = replace(site.one_pass.batching, dynamic=True, token_budget=_tokens(workload, site))
+    return site.put(workload, replace(site.one_pass, batching=batching))

@@ -1,0 +1,63 @@
+"""Lower the update's micro-batch until it fits
+
+What it checks
+--------------
+
+The update is over the limit with a fixed number of sequences per micro-batch, and fewer need less.
+The proposal is the largest divisor of the rank's mini-batch that fits.
+
+Why it matters
+--------------
+
+A fixed number of sequences fits only if it fits when all of them are as long as they may be.
+Such a batch can take thousands of steps to come, and then ends the job.
+
+When it does not apply
+----------------------
+
+One sequence is too long already: then it has to be shared by several GPUs.
+
+Sources
+-------
+
+verl documentation, performance tuning guide, "Batch Size Tuning Tips".
+verl 0.9.1, ``workers/engine/utils.py``.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import one_sequence
+from tuner.rules.ladder import due
+from tuner.rules.passes import actor_update, smaller
+from tuner.rules.wording import over
+from tuner.workload import Phase
+
+RULE = Rule(
+    code="BAT005",
+    name="micro-batch-too-large",
+    summary="the update does not fit and a smaller micro-batch helps",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Lower the fixed micro-batch of the update."""
+    site = actor_update(case.workload)
+    if site.dynamic or due(case, one_sequence, among=(Phase.UPDATE_ACTOR,)) is None:
+        return None
+    proposal = smaller(case, site)
+    if proposal is None or not case.lowers(proposal, site.phase):
+        return None
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, site.phase)} with"
+        f" {site.one_pass.batching.micro_batch_sequences} sequences in a micro-batch;"
+        f" {proposal.actor.update.batching.micro_batch_sequences} need less",
+        severity=case.severity(site.phase),
+        evidence=Evidence.MODELLED,
+        phase=site.phase,
+        proposal=proposal,
+    )

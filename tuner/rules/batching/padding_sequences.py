@@ -1,0 +1,66 @@
+"""Choose a mini-batch that divides the batch
+
+What it checks
+--------------
+
+The prompts of a step are not a multiple of the mini-batch.
+The proposal is the nearest mini-batch that divides them and that all ranks can share.
+
+Why it matters
+--------------
+
+The trainer fills the last mini-batch up with copies of other sequences.
+They are computed and, with their loss masked, teach nothing; the optimizer steps are of unequal size.
+
+When it does not apply
+----------------------
+
+The batch is a multiple of the mini-batch, or smaller than it.
+Another mini-batch changes the number of optimizer steps per batch, so check that it suits the algorithm.
+
+Sources
+-------
+
+verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (padding to a multiple of ranks and mini-batch).
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.wording import count
+from tuner.workload import Phase
+
+RULE = Rule(
+    code="BAT009",
+    name="padding-sequences",
+    summary="the batch is no multiple of the mini-batch, so copies of sequences are computed",
+    severity=Severity.ADVICE,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Propose the nearest mini-batch that divides the batch."""
+    batch, ranks = case.workload.batch, case.workload.actor.engine.parallel.data
+    if batch.mini_batch_prompts >= batch.prompts or batch.prompts % batch.mini_batch_prompts == 0:
+        return None
+    dividing = [
+        prompts
+        for prompts in range(1, batch.prompts + 1)
+        if batch.prompts % prompts == 0 and prompts * batch.responses_per_prompt % ranks == 0
+    ]
+    if not dividing:
+        return None
+    best = min(dividing, key=lambda prompts: abs(prompts - batch.mini_batch_prompts))
+    missing = -batch.prompts % batch.mini_batch_prompts
+    return Finding(
+        rule=RULE,
+        message=f"{count(batch.prompts)} prompts are no multiple of the mini-batch of"
+        f" {count(batch.mini_batch_prompts)}; {count(missing * batch.responses_per_prompt)} copies of sequences"
+        " are computed for nothing in every step",
+        severity=RULE.severity,
+        evidence=Evidence.EXACT,
+        phase=Phase.UPDATE_ACTOR,
+        proposal=case.workload.with_batch(mini_batch_prompts=best),
+    )

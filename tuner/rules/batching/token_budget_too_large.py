@@ -1,0 +1,64 @@
+"""Lower the update's token budget until it fits
+
+What it checks
+--------------
+
+The update is over the limit and its token budget is more than one longest sequence.
+The proposal is the largest multiple of the longest sequence that fits, one where none does.
+
+Why it matters
+--------------
+
+Activations, logits and their gradients grow with the tokens of a micro-batch; model states do not.
+A smaller budget changes nothing but the number of micro-batches.
+
+When it does not apply
+----------------------
+
+Model states alone are over the limit, so that no budget fits: other rules speak as well.
+Recomputing activations would be enough: it is cheaper and named first.
+
+Sources
+-------
+
+verl documentation, performance tuning guide, "Dynamic Batch Size Tuning Tips".
+verl #855, #2031, #3364.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import one_sequence
+from tuner.rules.ladder import due
+from tuner.rules.passes import actor_update, smaller
+from tuner.rules.wording import count, over
+from tuner.workload import Phase
+
+RULE = Rule(
+    code="BAT003",
+    name="token-budget-too-large",
+    summary="the update does not fit and a smaller token budget helps",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Lower the budget of the update."""
+    site = actor_update(case.workload)
+    if not site.dynamic or due(case, one_sequence, among=(Phase.UPDATE_ACTOR,)) is None:
+        return None
+    proposal = smaller(case, site)
+    if proposal is None or not case.lowers(proposal, site.phase):
+        return None
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, site.phase)} with"
+        f" {count(site.one_pass.batching.token_budget)} tokens in a micro-batch;"
+        f" {count(proposal.actor.update.batching.token_budget)} need less",
+        severity=case.severity(site.phase),
+        evidence=Evidence.MODELLED,
+        phase=site.phase,
+        proposal=proposal,
+    )

@@ -1,0 +1,229 @@
+"""Cures: single changes that free memory in a phase, as far as each goes.
+
+A cure changes one thing and returns the workload unchanged where it does not apply. Which one is due
+is decided by :mod:`tuner.rules.ladder`; the rule of a cure may propose less than the cure goes, never more.
+"""
+
+from collections.abc import Collection
+from math import ceil
+from typing import Any
+
+from msgspec.structs import replace
+
+from tuner.memory.rollout.capacity import rollout_memory
+from tuner.memory.rollout.graphs import capture_sizes
+from tuner.rules.passes import site_of, with_dividing_sizes
+from tuner.rules.rollout_engine import least_fraction
+from tuner.units import MIB
+from tuner.workload import (
+    ENTROPY_CHUNK_TOKENS,
+    Backend,
+    Checkpointing,
+    Engine,
+    HeadKind,
+    Phase,
+    RolloutEngine,
+    Workload,
+)
+
+LEAST_BUCKET_BYTES = 256 * MIB  # below this, handshakes take longer than the copies
+
+_ACTOR_PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB, Phase.UPDATE_WEIGHTS)
+_CRITIC_PHASES = (Phase.VALUES, Phase.UPDATE_CRITIC)
+
+
+# -- where a phase's engine stands -------------------------------------------------------
+
+
+def engine_of(workload: Workload, phase: Phase) -> Engine:
+    """The engine that works in a phase; the actor's for those of the rollout."""
+    site = site_of(workload, phase)
+    return workload.actor.engine if site is None else site.engine
+
+
+def with_engine(workload: Workload, phase: Phase, engine: Engine) -> Workload:
+    """The workload with another engine in a phase."""
+    if phase in _CRITIC_PHASES:
+        return workload.with_critic(engine=engine)
+    if phase is Phase.REF_LOG_PROB:
+        return workload.with_reference(engine=engine)
+    return workload.with_actor(engine=engine)
+
+
+def with_head(workload: Workload, **changes: Any) -> Workload:
+    """The workload with a changed output head, in the actor and in its reference alike."""
+    changed = workload.with_actor_head(**changes)
+    if workload.reference is None:
+        return changed
+    return changed.with_reference(head=replace(workload.reference.head, **changes))
+
+
+# -- cures ---------------------------------------------------------------------------------
+
+
+def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
+    """CUDA graphs up to the sequences that run at once, and none for more."""
+    rollout = workload.rollout
+    if not (rollout.colocated and rollout.cuda_graphs) or rollout.capture_sizes is not None:
+        return workload
+    if rollout.engine is RolloutEngine.SGLANG:  # chooses its sizes itself
+        return workload
+    sizes = capture_sizes(rollout)
+    running = ceil(rollout_memory(workload).running_sequences / rollout.data_parallel)
+    largest = next((size for size in sizes if size >= running), None)
+    if largest is None or largest == sizes[-1]:
+        return workload
+    return workload.with_rollout(capture_sizes=sizes[: sizes.index(largest) + 1])
+
+
+def engine_asleep(workload: Workload, _phase: Phase) -> Workload:
+    """The rollout engine gives its memory back while the trainer works."""
+    return workload.with_rollout(frees_memory=True) if workload.rollout.colocated else workload
+
+
+def gradients_synchronised(workload: Workload, phase: Phase) -> Workload:
+    """Gradients are reduced after every micro-batch."""
+    engine = engine_of(workload, phase)
+    return with_engine(workload, phase, replace(engine, deferred_gradient_sync=False))
+
+
+def resharded(workload: Workload, phase: Phase) -> Workload:
+    """Gathered weights are dropped after the forward pass of their layer."""
+    engine = engine_of(workload, phase)
+    return with_engine(workload, phase, replace(engine, reshard_after_forward=True))
+
+
+def entropy_compiled(workload: Workload, phase: Phase) -> Workload:
+    """Entropy in one compiled kernel that reads the logits once."""
+    actor = workload.actor
+    compilable = actor.engine.backend is not Backend.MEGATRON and actor.engine.packed
+    if phase not in _ACTOR_PHASES or not compilable or actor.head.kind is not HeadKind.LOGITS:
+        return workload
+    return with_head(workload, compiled=True, chunk_tokens=None)
+
+
+def checkpointed(workload: Workload, phase: Phase) -> Workload:
+    """Every layer is recomputed from its input in the backward pass."""
+    engine = engine_of(workload, phase)
+    return with_engine(workload, phase, replace(engine, checkpointing=Checkpointing.FULL))
+
+
+def one_sequence(workload: Workload, phase: Phase) -> Workload:
+    """Micro-batches of one longest sequence."""
+    site = site_of(workload, phase)
+    if site is None or site.size(workload) <= 1:
+        return workload
+    return site.resized(workload, 1)
+
+
+def optimizer_offloaded(workload: Workload, _phase: Phase) -> Workload:
+    """Optimizer states wait on the host outside their own update."""
+    changed = workload.with_actor_engine(optimizer_offload=True)
+    if workload.critic is None:
+        return changed
+    return changed.with_critic(engine=replace(workload.critic.engine, optimizer_offload=True))
+
+
+def parameters_offloaded(workload: Workload, _phase: Phase) -> Workload:
+    """Weights of the trainer wait on the host while another engine works."""
+    changed = workload.with_actor_engine(param_offload=True)
+    if workload.critic is not None:
+        changed = changed.with_critic(engine=replace(workload.critic.engine, param_offload=True))
+    reference = workload.reference
+    if reference is not None and reference.separate and not reference.engine.streamed_offload:
+        changed = changed.with_reference(engine=replace(reference.engine, param_offload=True))
+    return changed
+
+
+def entropy_in_chunks(workload: Workload, phase: Phase) -> Workload:
+    """Entropy of a vocabulary-parallel head, which nothing compiles, in chunks of tokens."""
+    actor = workload.actor
+    if phase not in _ACTOR_PHASES or actor.engine.backend is not Backend.MEGATRON:
+        return workload
+    if actor.head.kind is not HeadKind.LOGITS or actor.head.chunk_tokens is not None:
+        return workload
+    if actor.update.entropy:  # chunks are views of one tensor that each backward step changes in place
+        return workload
+    return with_head(workload, chunk_tokens=ENTROPY_CHUNK_TOKENS)
+
+
+def head_fused(workload: Workload, phase: Phase) -> Workload:
+    """Log-probabilities and entropy without the logits ever existing."""
+    head = workload.actor.head
+    if phase in _CRITIC_PHASES or head.kind is not HeadKind.LOGITS or not head.fusable:
+        return workload
+    return with_head(workload, kind=head.fusable[0])
+
+
+def activations_offloaded(workload: Workload, phase: Phase) -> Workload:
+    """Layer inputs wait on the host from the forward to the backward pass."""
+    engine = engine_of(workload, phase)
+    if engine.backend is Backend.MEGATRON:
+        return workload
+    return with_engine(workload, phase, replace(engine, activation_offload=True))
+
+
+def sequence_splits(workload: Workload, phase: Phase) -> list[int]:
+    """Larger numbers of GPUs that may share a sequence: they divide heads and stay in a node."""
+    engine, model = engine_of(workload, phase), workload.model
+    if engine.backend is Backend.MEGATRON or not engine.packed or phase in _CRITIC_PHASES:
+        return []
+    gpus = engine.parallel.gpus
+    return [
+        ranks
+        for ranks in range(engine.parallel.ulysses + 1, min(workload.cluster.gpus_per_node, gpus) + 1)
+        if gpus % ranks == 0
+        and model.heads % ranks == 0
+        and (model.kv_heads % ranks == 0 or ranks % model.kv_heads == 0)
+        and workload.batch.mini_batch_sequences % (gpus // ranks) == 0
+    ]
+
+
+def split_over(workload: Workload, phases: Collection[Phase], ranks: int) -> Workload:
+    """``ranks`` GPUs share each sequence, in the actor and its reference; one at a time in some phases."""
+
+    def split(engine: Engine) -> Engine:
+        return replace(engine, parallel=replace(engine.parallel, ulysses=ranks))
+
+    changed = workload.with_actor(engine=split(workload.actor.engine))
+    reference = workload.reference
+    if reference is not None:
+        changed = changed.with_reference(engine=split(reference.engine))
+    for phase in phases:
+        changed = one_sequence(changed, phase)
+    return with_dividing_sizes(changed)
+
+
+def sequence_shared(workload: Workload, phase: Phase) -> Workload:
+    """As many GPUs of a node as possible share each sequence."""
+    ranks = max(sequence_splits(workload, phase), default=None)
+    return workload if ranks is None else split_over(workload, (phase,), ranks)
+
+
+def states_on_host(workload: Workload, phase: Phase) -> Workload:
+    """Optimizer states never come to the card; the host makes the step."""
+    engine = engine_of(workload, phase)
+    if engine.backend is Backend.MEGATRON:
+        return with_engine(workload, phase, replace(engine, optimizer_offload_fraction=1.0))
+    if engine.backend is not Backend.FSDP2:
+        return workload
+    streamed = replace(engine, streamed_offload=True, param_offload=False, optimizer_offload=False)
+    return with_engine(workload, phase, streamed)
+
+
+def least_cache(workload: Workload, _phase: Phase) -> Workload:
+    """The smallest memory fraction with which the rollout engine still starts."""
+    return least_fraction(workload) or workload
+
+
+def synced_by_tensor(workload: Workload, _phase: Phase) -> Workload:
+    """New weights are gathered tensor by tensor."""
+    return replace(workload, sync=replace(workload.sync, gathers_whole_model=False))
+
+
+def small_bucket(workload: Workload, _phase: Phase) -> Workload:
+    """The smallest bucket that the release accepts and that is worth a handshake."""
+    least = max(LEAST_BUCKET_BYTES, workload.sync.smallest_bucket_bytes)
+    if workload.sync.bucket_bytes <= least:
+        return workload
+    return replace(workload, sync=replace(workload.sync, bucket_bytes=least))

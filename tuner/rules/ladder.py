@@ -1,0 +1,133 @@
+"""Cures for a phase that does not fit, cheapest first.
+
+A rule that frees memory speaks when its phase is over the limit and the cheaper rungs together
+would not bring it under. So the smallest sufficient change is named first, and what costs more,
+in time or in numerics, is named only where it is needed.
+"""
+
+from collections.abc import Callable, Collection
+
+from msgspec import Struct
+
+from tuner.rules.case import Case
+from tuner.rules.cures import (
+    activations_offloaded,
+    checkpointed,
+    engine_asleep,
+    entropy_compiled,
+    entropy_in_chunks,
+    fewer_graphs,
+    gradients_synchronised,
+    head_fused,
+    least_cache,
+    one_sequence,
+    optimizer_offloaded,
+    parameters_offloaded,
+    resharded,
+    sequence_shared,
+    small_bucket,
+    states_on_host,
+    synced_by_tensor,
+)
+from tuner.workload import Phase, Workload
+
+Cure = Callable[[Workload, Phase], Workload]
+
+
+class Ladder(Struct, frozen=True, kw_only=True):
+    """The cures of some phases, cheapest first."""
+
+    phases: tuple[Phase, ...]
+    cures: tuple[Cure, ...]
+
+
+LADDERS = (
+    Ladder(
+        phases=(Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC),
+        cures=(
+            fewer_graphs,
+            engine_asleep,
+            gradients_synchronised,
+            entropy_compiled,
+            resharded,
+            checkpointed,
+            one_sequence,
+            optimizer_offloaded,  # those of the other role
+            parameters_offloaded,
+            head_fused,
+            activations_offloaded,
+            sequence_shared,
+            states_on_host,
+        ),
+    ),
+    Ladder(
+        phases=(Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES),
+        cures=(
+            fewer_graphs,
+            engine_asleep,
+            entropy_compiled,
+            entropy_in_chunks,
+            one_sequence,
+            optimizer_offloaded,
+            parameters_offloaded,
+            head_fused,
+            sequence_shared,
+        ),
+    ),
+    Ladder(
+        phases=(Phase.ROLLOUT, Phase.WAKE_UP),
+        cures=(fewer_graphs, least_cache, optimizer_offloaded, parameters_offloaded),
+    ),
+    Ladder(
+        phases=(Phase.UPDATE_WEIGHTS,),
+        cures=(fewer_graphs, synced_by_tensor, small_bucket, optimizer_offloaded),
+    ),
+)
+
+
+def due_phases(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> list[Phase]:
+    """The phases in which a cure is due, worst first.
+
+    It is due in a phase over the limit that the cheaper cures together leave there, if it lowers
+    the phase's peak.
+
+    Args:
+        case: what is to be cured.
+        cure: one rung of the ladders.
+        among: phases to look at.
+    """
+    phases = [
+        phase
+        for ladder in LADDERS
+        if cure in ladder.cures
+        for phase in ladder.phases
+        if phase in among and _due_in(case, ladder, cure, phase)
+    ]
+    return sorted(phases, key=case.peak_bytes, reverse=True)
+
+
+def due(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> Phase | None:
+    """The worst phase in which a cure is due, None where it is not."""
+    return next(iter(due_phases(case, cure, among=among)), None)
+
+
+def cured(
+    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)
+) -> tuple[Phase, Workload] | None:
+    """The worst phase in which a cure is due, and the workload with it in all of them."""
+    phases = due_phases(case, cure, among=among)
+    if not phases:
+        return None
+    proposal = case.workload
+    for phase in phases:
+        proposal = cure(proposal, phase)
+    return phases[0], proposal
+
+
+def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase) -> bool:
+    if case.short(phase) is None or not case.lowers(cure(case.workload, phase), phase):
+        return False
+    eased = case.workload
+    for cheaper in ladder.cures[: ladder.cures.index(cure)]:
+        eased = cheaper(eased, phase)
+    return not case.eases(eased, phase)

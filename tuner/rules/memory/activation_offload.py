@@ -1,0 +1,60 @@
+"""Keep layer inputs on the host when nothing smaller fits
+
+What it checks
+--------------
+
+A training pass is over the limit with recomputation, with one sequence at a time and with a fused head, and its layer inputs are most of what is left.
+
+Why it matters
+--------------
+
+With recomputation a training pass still keeps the input of every layer: two bytes per token, layer and hidden unit.
+For long sequences and deep models that is tens of GiB.
+Offloaded, two layers' worth stays on the card while the rest travels to the host and back.
+
+When it does not apply
+----------------------
+
+A smaller micro-batch fits: it costs less.
+The copies outlast the computation: with short micro-batches on a fast card they do.
+Only FSDP engines have it.
+
+Sources
+-------
+
+verl documentation, performance tuning guide, "Batch Size Tuning Tips", fifth tip.
+verl 0.9.1, ``utils/activation_offload.py``.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import activations_offloaded
+from tuner.rules.ladder import cured
+from tuner.rules.wording import over
+
+RULE = Rule(
+    code="MEM004",
+    name="activation-offload",
+    summary="layer inputs of the smallest micro-batch do not fit",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Offload activations where cheaper cures are not enough."""
+    found = cured(case, activations_offloaded)
+    if found is None:
+        return None
+    phase, proposal = found
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, phase)}, more than smaller micro-batches can help;"
+        " layer inputs can wait on the host",
+        severity=case.severity(phase),
+        evidence=Evidence.MODELLED,
+        phase=phase,
+        proposal=proposal,
+    )

@@ -1,0 +1,74 @@
+"""Store a frozen base model in bfloat16
+
+What it checks
+--------------
+
+Only adapters are trained, and the frozen base model is stored in float32.
+
+Why it matters
+--------------
+
+A float32 copy is kept so that small updates are not lost; frozen weights get none.
+In bfloat16 the base takes half of its memory and half of the bytes of every offload and weight sync.
+
+When it does not apply
+----------------------
+
+All parameters are trained.
+Adapters stored with the base in bfloat16 are updated in bfloat16, which can slow learning at small learning rates.
+
+Sources
+-------
+
+verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (stored dtype defaults to float32).
+verl documentation, LoRA guide.
+"""
+
+from msgspec.structs import replace
+
+from tuner.dtypes import DType
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.wording import gib
+from tuner.workload import Phase, Workload
+
+RULE = Rule(
+    code="MEM012",
+    name="lora-base-dtype",
+    summary="the frozen base of adapters is stored in float32",
+    severity=Severity.ADVICE,
+    goal=Goal.MEMORY,
+    numerics=Numerics.CHANGED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Store the base in the compute dtype."""
+    engine = case.workload.actor.engine
+    if engine.lora is None or engine.stored_dtype is not DType.FLOAT32:
+        return None
+    proposal = _stored(case.workload)
+    phase = Phase.UPDATE_ACTOR
+    if not case.lowers(proposal, phase) or case.slower(proposal):
+        return None
+    saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
+    return Finding(
+        rule=RULE,
+        message=f"the frozen base is stored in float32; {engine.compute_dtype.value} is what it computes with and"
+        f" takes {gib(saved)} less",
+        severity=RULE.severity,
+        evidence=Evidence.MEASURED,
+        phase=phase,
+        proposal=proposal,
+        notes=("The adapters are stored in the same dtype.",),
+    )
+
+
+def _stored(workload: Workload) -> Workload:
+    dtype = workload.actor.engine.compute_dtype
+    changed = workload.with_actor_engine(stored_dtype=dtype)
+    reference = workload.reference
+    if reference is not None and not reference.separate:
+        changed = changed.with_reference(engine=replace(reference.engine, stored_dtype=dtype))
+    return changed

@@ -1,0 +1,56 @@
+"""Let idle weights wait on the host
+
+What it checks
+--------------
+
+A phase is over the limit while weights of an engine that does not work in it lie on the card, and cheaper cures are not enough.
+
+Why it matters
+--------------
+
+Stored weights take four bytes per parameter and shard, in the rollout as well as beside another role's training.
+Offloaded, they come to the card for their own passes only.
+
+When it does not apply
+----------------------
+
+The phase over the limit is one that needs these very weights: they are loaded for it.
+A frozen reference under FSDP is on the host in any case.
+
+Sources
+-------
+
+verl 0.9.1, ``workers/engine/base.py`` (``train_mode``, ``eval_mode``), ``workers/engine_workers.py``.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import parameters_offloaded
+from tuner.rules.ladder import cured
+from tuner.rules.wording import over
+
+RULE = Rule(
+    code="MEM006",
+    name="parameter-offload",
+    summary="idle weights take memory that another phase lacks",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Offload weights where they are idle and in the way."""
+    found = cured(case, parameters_offloaded)
+    if found is None:
+        return None
+    phase, proposal = found
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, phase)} while weights that it does not use lie on the card",
+        severity=case.severity(phase),
+        evidence=Evidence.MODELLED,
+        phase=phase,
+        proposal=proposal,
+    )

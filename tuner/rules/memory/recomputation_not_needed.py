@@ -1,0 +1,88 @@
+"""Keep activations where they fit
+
+What it checks
+--------------
+
+A training pass recomputes its layers, and keeping their activations is affordable and faster.
+Where the present micro-batch is too large for that, the largest one that is not is proposed with it.
+
+Why it matters
+--------------
+
+Recomputation is one forward pass more in every update: a quarter of its arithmetic.
+It pays for itself only where it lets micro-batches grow out of the range in which launching kernels and gathering weights take longer than computing.
+A few thousand tokens are often enough for that, so small micro-batches without recomputation can be faster than large ones with it.
+
+When it does not apply
+----------------------
+
+The activations of one sequence do not fit.
+Small micro-batches lose more on gathered weights than recomputation costs: slow links, or weights that come from the host.
+
+Sources
+-------
+
+verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``; ``trainer/config/model/hf_model.yaml`` (on by default).
+Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv:2205.05198).
+"""
+
+from msgspec.structs import replace
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import with_engine
+from tuner.rules.passes import site_of
+from tuner.rules.wording import gib, longest
+from tuner.workload import Checkpointing, Phase, Workload
+
+RULE = Rule(
+    code="MEM003",
+    name="recomputation-not-needed",
+    summary="activations are recomputed although they fit",
+    severity=Severity.ADVICE,
+    goal=Goal.TIME,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Keep activations in every training pass that has the room."""
+    kept = {phase: _kept(case, phase) for phase in (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)}
+    paying = {
+        phase: proposal for phase, proposal in kept.items() if proposal is not None and case.pays(proposal)
+    }
+    if not paying:
+        return None
+    phase, proposal = next(iter(paying.items()))
+    critic = paying[Phase.UPDATE_CRITIC].critic if Phase.UPDATE_CRITIC in paying else None
+    return Finding(
+        rule=RULE,
+        message=f"{phase.value} recomputes every layer{_with_size(case, proposal, phase)}; kept activations"
+        f" bring it to {gib(case.other(proposal).peak_bytes(phase))}",
+        severity=RULE.severity,
+        evidence=Evidence.MODELLED,
+        phase=phase,
+        proposal=proposal if critic is None else replace(proposal, critic=critic),
+    )
+
+
+def _kept(case: Case, phase: Phase) -> Workload | None:
+    site = site_of(case.workload, phase)
+    if site is None or site.engine.checkpointing is Checkpointing.NONE or case.short(phase) is not None:
+        return None
+    engine = replace(site.engine, checkpointing=Checkpointing.NONE)
+    kept = with_engine(case.workload, phase, engine)
+    if not case.faster(kept) or case.affords(kept):
+        return kept
+    sizes = [size for size in site.sizes(kept) if size < site.size(kept)]
+    size = case.largest(sizes, lambda size: site.resized(kept, size))
+    return None if size is None else site.resized(kept, size)
+
+
+def _with_size(case: Case, proposal: Workload, phase: Phase) -> str:
+    before, after = site_of(case.workload, phase), site_of(proposal, phase)
+    if before is None or after is None or before.one_pass == after.one_pass:
+        return ""
+    now, then = before.size(case.workload), after.size(proposal)
+    return f" so that {longest(now)} fit a micro-batch, where {longest(then)} would do"

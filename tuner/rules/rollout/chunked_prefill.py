@@ -1,0 +1,59 @@
+"""Let the engine compute long prompts in chunks
+
+What it checks
+--------------
+
+Chunked prefill is switched off.
+
+Why it matters
+--------------
+
+With chunks, prompts and running sequences share an engine step, and a long prompt does not hold up the others.
+Without them a whole sequence must fit into one step, and the engine refuses a limit on its tokens that is smaller than the longest sequence.
+A limit raised to that length takes its activations out of the cache.
+
+When it does not apply
+----------------------
+
+Some models and attention back ends cannot chunk; the engine says so when it starts.
+
+Sources
+-------
+
+verl documentation, best practices, chunked prefill.
+vLLM, ``config/scheduler.py`` (``max_num_batched_tokens`` against ``max_model_len``) and optimization guide.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.wording import count
+from tuner.workload import Phase, RolloutEngine
+
+RULE = Rule(
+    code="ROL013",
+    name="chunked-prefill",
+    summary="prompts are not computed in chunks",
+    severity=Severity.ADVICE,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Chunk prompts, above all where the engine would refuse to start."""
+    rollout = case.workload.rollout
+    if rollout.chunked_prefill or rollout.engine is not RolloutEngine.VLLM:
+        return None
+    longest = case.rollout.model_tokens
+    refused = rollout.max_batched_tokens < longest
+    reason = "the engine refuses this" if refused else "long prompts hold up the running sequences"
+    return Finding(
+        rule=RULE,
+        message=f"prompts are not computed in chunks: a step takes {count(rollout.max_batched_tokens)} tokens, the"
+        f" longest sequence is {count(longest)}; {reason}",
+        severity=Severity.ERROR if refused else RULE.severity,
+        evidence=Evidence.EXACT,
+        phase=Phase.ROLLOUT,
+        proposal=case.workload.with_rollout(chunked_prefill=True),
+    )

@@ -1,0 +1,61 @@
+"""Give the rollout engine enough memory to start
+
+What it checks
+--------------
+
+The memory fraction does not hold the engine's weights, the activations of its profile run and the cache of one sequence of full length.
+The proposal is the smallest fraction that runs as many sequences as any that fits.
+
+Why it matters
+--------------
+
+The engine refuses to start: "No available memory for the cache blocks", or "max seq len is larger than the maximum number of tokens that can be stored in KV cache".
+
+When it does not apply
+----------------------
+
+No fraction is large enough, or none that fits beside the trainer: then the replica needs more GPUs.
+
+Sources
+-------
+
+vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
+verl documentation, best practices, "memory x fraction x tensor-parallel size must exceed the weights".
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.rollout_engine import hundredths, least_fraction, starts, with_more_cache
+from tuner.rules.wording import gib
+from tuner.workload import Phase
+
+RULE = Rule(
+    code="ROL004",
+    name="kv-cache-too-small",
+    summary="the rollout engine cannot start: no room for weights and one sequence",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Raise the memory fraction until the engine starts."""
+    workload = case.workload
+    if starts(workload):
+        return None
+    proposal = with_more_cache(case, workload, than=workload) or least_fraction(workload)
+    if proposal is None or hundredths(proposal) <= hundredths(workload) or not case.affords(proposal):
+        return None
+    needed = case.rollout.weight_bytes + case.rollout.activation_bytes
+    return Finding(
+        rule=RULE,
+        message=f"weights and activations of the rollout engine take {gib(needed)} per GPU; a fraction of"
+        f" {workload.rollout.memory_fraction:.2f} leaves no cache for one sequence of"
+        f" {workload.batch.sequence_tokens:,} tokens, {proposal.rollout.memory_fraction:.2f} does",
+        severity=RULE.severity,
+        evidence=Evidence.MODELLED,
+        phase=Phase.ROLLOUT,
+        proposal=proposal,
+    )

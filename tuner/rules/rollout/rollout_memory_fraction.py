@@ -1,0 +1,69 @@
+"""Give the rollout engine the memory its KV cache can turn into speed
+
+What it checks
+--------------
+
+The KV cache holds fewer sequences of full length than a replica would run at once, and a larger memory fraction fits in every phase.
+The proposal is the smallest fraction that runs as many sequences as the largest one that fits.
+Where the limit on running sequences would then keep them waiting, it is raised with it.
+
+Why it matters
+--------------
+
+Decoding reads all weights once per step, whatever the number of running sequences.
+Twice the sequences therefore take far less than twice the time, until the cache itself is what is read.
+The usual advice of 0.5 to 0.7 is a guess at what the trainer leaves free; here it is computed from what is resident at the wake-up.
+With parameters and optimizer on the host between phases, values of 0.8 and above fit.
+
+When it does not apply
+----------------------
+
+The engine already runs every sequence of its replica, or as many as it is allowed to.
+A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer.
+Nothing larger fits: then the room has to come from offloading.
+The fraction means something else in every engine, so a value found for one must not be carried to another.
+
+Sources
+-------
+
+verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py``.
+vLLM, ``v1/worker/gpu_worker.py``, ``determine_available_memory``.
+verl documentation, performance tuning guide, "Rollout Generation Tuning".
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.rollout_engine import sequences_per_replica, starts, with_matching_limit, with_more_cache
+from tuner.rules.wording import count
+from tuner.workload import Phase
+
+RULE = Rule(
+    code="ROL001",
+    name="rollout-memory-fraction",
+    summary="the KV cache limits the running sequences and a larger memory fraction fits",
+    severity=Severity.ADVICE,
+    goal=Goal.TIME,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Raise the memory fraction as far as it fits and the cache is used."""
+    workload, running = case.workload, case.rollout.concurrent_sequences
+    of_replica = sequences_per_replica(workload)
+    if not starts(workload) or running >= of_replica:
+        return None
+    proposal = with_more_cache(case, workload, than=with_matching_limit(workload))
+    if proposal is None:
+        return None
+    return Finding(
+        rule=RULE,
+        message=f"{count(running)} of a replica's {count(of_replica)} sequences run at once; a fraction of"
+        f" {proposal.rollout.memory_fraction:.2f} fits and runs"
+        f" {count(case.other(proposal).rollout.concurrent_sequences)}",
+        severity=RULE.severity,
+        evidence=Evidence.MODELLED,
+        phase=Phase.ROLLOUT,
+        proposal=proposal,
+    )

@@ -1,0 +1,60 @@
+"""Build the rollout engine for the sequences it will see
+
+What it checks
+--------------
+
+No limit on the engine's sequence length is set, so it is built for the model's whole context, while prompt and response together are shorter.
+
+Why it matters
+--------------
+
+vLLM refuses to start when its cache cannot hold one sequence of this length, even though none will come.
+Block tables and position-dependent buffers are sized by it too.
+Early releases used prompt plus response by default; later ones use the model's maximum, up to 262,144 tokens.
+
+When it does not apply
+----------------------
+
+Several turns are generated into one sequence: then the limit is the budget of all turns.
+
+Sources
+-------
+
+verl 0.7.1 and 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py``; verl 0.5.0, ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py``.
+vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.wording import count
+from tuner.workload import Phase, RolloutEngine
+
+RULE = Rule(
+    code="ROL010",
+    name="rollout-model-length",
+    summary="the rollout engine is built for longer sequences than the job has",
+    severity=Severity.ADVICE,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Limit the engine to prompt plus response."""
+    workload = case.workload
+    needed, built = workload.batch.sequence_tokens, workload.model.max_positions
+    if workload.rollout.max_model_tokens is not None or needed >= built:
+        return None
+    held = case.rollout.kv_tokens
+    refused = workload.rollout.engine is RolloutEngine.VLLM and 0 < held < built
+    consequence = f"; its cache holds {count(held)}, so it would refuse to start" if refused else ""
+    return Finding(
+        rule=RULE,
+        message=f"the rollout engine is built for the model's {count(built)} tokens, a sequence has at most"
+        f" {count(needed)}{consequence}",
+        severity=Severity.ERROR if refused else RULE.severity,
+        evidence=Evidence.MODELLED if refused else Evidence.EXACT,
+        phase=Phase.ROLLOUT,
+        proposal=workload.with_rollout(max_model_tokens=needed),
+    )

@@ -1,0 +1,57 @@
+"""Let the rollout engine give its memory back during training
+
+What it checks
+--------------
+
+The rollout engine shares its GPUs with the trainer, keeps its weights and cache while the trainer works, and a training phase is over the limit.
+
+Why it matters
+--------------
+
+The engine's pool, often half of the card, is idle from the end of generation to the next one.
+Asleep it keeps only CUDA graphs and its context.
+
+When it does not apply
+----------------------
+
+Everything fits beside the awake engine: then waking up costs time for nothing.
+The engine has GPUs of its own.
+
+Sources
+-------
+
+verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py`` (sleep and wake-up).
+Releases before late 2025 did not sync weights with sleeping switched off (verl #4248).
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import engine_asleep
+from tuner.rules.ladder import cured
+from tuner.rules.wording import gib, over
+
+RULE = Rule(
+    code="ROL015",
+    name="rollout-sleep",
+    summary="the rollout engine keeps its memory while the trainer needs it",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Put the engine to sleep where a training phase is short of memory."""
+    found = cured(case, engine_asleep)
+    if found is None:
+        return None
+    phase, proposal = found
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, phase)}; the idle rollout engine keeps {gib(case.rollout.asleep_bytes)} of it",
+        severity=case.severity(phase),
+        evidence=Evidence.MODELLED,
+        phase=phase,
+        proposal=proposal,
+    )

@@ -1,0 +1,67 @@
+"""Prefer more rollout replicas over wider ones
+
+What it checks
+--------------
+
+A smaller tensor-parallel size of the rollout engine leaves room for weights and cache, and shortens the step.
+
+Why it matters
+--------------
+
+Each replica decodes its own sequences without talking to the others.
+A wider replica reads a smaller share of the weights per GPU, but pays two all-reduces per layer and step.
+Smaller replicas hold the weights more often, so each GPU has less cache; the model weighs one against the other.
+
+When it does not apply
+----------------------
+
+The weights leave too little cache on one GPU, or the few sequences of a step spread too thinly over many replicas.
+Expert parallelism ties this size to its own.
+
+Sources
+-------
+
+verl documentation, performance tuning guide, "Rollout Generation Tuning".
+HybridFlow (arXiv:2409.19256), section 8.4.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.rollout_engine import tensor_sizes
+from tuner.workload import Phase, Workload
+
+RULE = Rule(
+    code="ROL008",
+    name="rollout-tensor-parallel",
+    summary="smaller rollout replicas fit and are faster",
+    severity=Severity.ADVICE,
+    goal=Goal.TIME,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Make replicas as small as is fastest."""
+    workload, rollout = case.workload, case.workload.rollout
+    if rollout.expert_parallel > 1:
+        return None
+    smaller = [size for size in tensor_sizes(workload) if size < rollout.tensor_parallel]
+    paying = [size for size in smaller if case.pays(_sized(workload, size))]
+    if not paying:
+        return None
+    best = min(paying, key=lambda size: case.seconds(_sized(workload, size)))
+    replicas = _sized(workload, best).rollout.replicas
+    return Finding(
+        rule=RULE,
+        message=f"{rollout.replicas} replicas of {rollout.replica_gpus} GPUs generate; weights and cache fit"
+        f" {replicas} of {_sized(workload, best).rollout.replica_gpus}",
+        severity=RULE.severity,
+        evidence=Evidence.MODELLED,
+        phase=Phase.ROLLOUT,
+        proposal=_sized(workload, best),
+    )
+
+
+def _sized(workload: Workload, size: int) -> Workload:
+    return workload.with_rollout(tensor_parallel=size)

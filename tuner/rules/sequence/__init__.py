@@ -1,0 +1,1 @@
+"""Rules with the letters SEQ: packed sequences, and sequences that GPUs share."""

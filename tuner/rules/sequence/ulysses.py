@@ -1,0 +1,66 @@
+"""Share a long sequence between GPUs
+
+What it checks
+--------------
+
+A pass of the actor or its reference is over the limit with one sequence at a time, recomputation, a fused head and offloaded activations, and Ulysses sequence parallelism needs less.
+The proposal is the smallest number of GPUs per sequence that fits, with one sequence as the budget.
+
+Why it matters
+--------------
+
+One sequence cannot be split into micro-batches.
+Beyond about 32,000 tokens its activations and logits alone fill a card.
+Ulysses gives each GPU a share of the tokens and, inside attention, a share of the heads, so both activations and logits are divided.
+
+When it does not apply
+----------------------
+
+Sequences are padded: the split needs packing.
+Attention heads, and key-value heads one way or the other, must be divisible by the number of GPUs.
+Weights and optimizer states are not divided by it.
+Megatron has context parallelism instead.
+
+Sources
+-------
+
+verl documentation, performance tuning guide, "Ulysses Sequence Parallel for Long Context Training".
+DeepSpeed Ulysses (arXiv:2309.14509).
+verl 0.9.1, ``models/transformers/monkey_patch.py`` (heads), ``workers/engine/fsdp/transformer_impl.py`` (packing).
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import sequence_shared, sequence_splits, split_over
+from tuner.rules.ladder import due_phases
+from tuner.rules.wording import over
+
+RULE = Rule(
+    code="SEQ002",
+    name="ulysses",
+    summary="one sequence is too long for one GPU",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Share sequences between as few GPUs as are enough."""
+    workload = case.workload
+    phases = due_phases(case, sequence_shared)
+    if not phases:
+        return None
+    splits = [split_over(workload, phases, ranks) for ranks in sequence_splits(workload, phases[0])]
+    proposal = next((split for split in splits if case.eases(split, *phases)), splits[-1])
+    ranks = proposal.actor.engine.parallel.ulysses
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, phases[0])}, and one sequence of {workload.batch.sequence_tokens:,} tokens is the"
+        f" smallest micro-batch; {ranks} GPUs can share it",
+        severity=case.severity(phases[0]),
+        evidence=Evidence.MODELLED,
+        phase=phases[0],
+        proposal=proposal,
+    )

@@ -1,0 +1,1 @@
+"""Rules with the letters SYN: gathering and reducing weights, and handing them to the rollout."""

@@ -1,0 +1,57 @@
+"""Gather weights layer by layer for the sync
+
+What it checks
+--------------
+
+The weight sync gathers the whole model at once and is over the limit.
+
+Why it matters
+--------------
+
+To send adapters, or to merge them, the trainer summons all parameters of the model on every GPU, two bytes each.
+Layer by layer it holds one layer at a time.
+The documentation asks for it from 70B parameters on, or below 48 GB per card; here it is computed.
+
+When it does not apply
+----------------------
+
+The whole model fits: gathering it at once takes fewer collectives.
+
+Sources
+-------
+
+verl documentation, LoRA guide, layered summon.
+verl 0.9.1, ``utils/fsdp_utils.py`` (``layered_summon_lora_params``).
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import synced_by_tensor
+from tuner.rules.ladder import cured
+from tuner.rules.wording import over
+
+RULE = Rule(
+    code="SYN006",
+    name="layered-summon",
+    summary="the weight sync gathers the whole model and does not fit",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Gather layer by layer."""
+    found = cured(case, synced_by_tensor)
+    if found is None:
+        return None
+    phase, proposal = found
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, phase)}, because the whole model is gathered at once",
+        severity=case.severity(phase),
+        evidence=Evidence.MODELLED,
+        phase=phase,
+        proposal=proposal,
+    )

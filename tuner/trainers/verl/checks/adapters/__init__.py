@@ -1,0 +1,1 @@
+"""Checks of LoRA's settings."""

@@ -1,0 +1,1 @@
+"""Checks of batch sizes: what divides what, and which of them are read."""

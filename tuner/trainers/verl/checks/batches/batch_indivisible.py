@@ -1,0 +1,103 @@
+"""A training batch that the GPUs cannot share evenly
+
+What it checks
+--------------
+The sequences of one step, ``data.train_batch_size`` times ``rollout.n``, against what the release divides them by, and with static batches one rank's share against the micro-batch sizes of the log-probability passes.
+The override is the smallest larger batch that divides evenly, or the largest micro-batch size that divides the share.
+
+Why it matters
+--------------
+With static batches verl asserts at start-up that the sequences divide by the number of GPUs (under Megatron by the data-parallel ranks times the micro-batch size).
+With dynamic batches 0.6.1 and later skip that, but the balancing of sequences over the ranks asserts it in the first step; 0.9.0's V1 trainer adds dummy sequences instead, which other advice counts.
+From 0.8.0 on the forward passes assert that a static micro-batch divides one rank's share.
+
+When it does not apply
+----------------------
+With ``trainer.balance_batch=False`` and dynamic batches nothing is balanced.
+
+Sources
+-------
+verl 0.9.1 ``utils/config.py:103-127``, verl 0.4.1 ``trainer/ppo/ray_trainer.py:367-377`` (there with dynamic batches as well).
+``get_seqlen_balanced_partitions(equal_size=True)``: verl 0.6.1 and 0.8.0 ``trainer/ppo/ray_trainer.py`` (``_balance_batch``), ``utils/seqlen_balancing.py:147`` (0.8.0); verl 0.9.1 ``trainer/ppo/v1/trainer_base.py:1619-1621``.
+``prepare_micro_batches``: verl 0.9.1 ``workers/engine/utils.py``.
+"""
+
+from collections.abc import Iterator
+from math import gcd
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, REFERENCE, ROLLOUT, shards_with_fsdp, static_batches
+from tuner.trainers.verl.keys import ENGINE_PREVIEW
+from tuner.workload import Phase, Workload
+
+RULE = Rule(
+    code="CFG110",
+    name="batch-indivisible",
+    summary="a training batch that the GPUs cannot share evenly",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+)
+
+_ASKS_DYNAMIC_TOO = Releases(until="0.6.1")
+_BALANCES_OVER_GPUS = Releases(until="0.7.1")
+_PADS = Releases(since="0.9.0")
+_ENGINE = Releases(since=ENGINE_PREVIEW)
+_KEY = "data.train_batch_size"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for the batch, or else one per micro-batch size that does not divide it."""
+    batch = workload.batch
+    divisor = _divisor(settings, workload, version)
+    if divisor is not None and batch.sequences % divisor:
+        step = divisor // gcd(batch.responses_per_prompt, divisor)
+        yield report(
+            RULE,
+            settings,
+            f"{batch.prompts} prompts x {batch.responses_per_prompt} responses do not divide by {divisor}, "
+            f"which {workload.release} asserts",
+            keys=[_KEY],
+            overrides=[assign(settings, _KEY, -(-batch.prompts // step) * step)],
+        )
+    elif version in _ENGINE and static_batches(settings):
+        yield from _forward_passes(settings, workload)
+
+
+def _divisor(settings: Settings, workload: Workload, version: str) -> int | None:
+    """What the sequences of a step must divide by, None where this release does not ask."""
+    ranks, gpus = workload.actor.engine.parallel.data, workload.cluster.gpus
+    if static_batches(settings) or version in _ASKS_DYNAMIC_TOO:
+        if shards_with_fsdp(workload):
+            return gpus
+        micro = settings.integer(f"{ACTOR}.ppo_micro_batch_size_per_gpu", minimum=1)
+        return ranks * (micro or 1)
+    if version in _PADS and settings.flag("trainer.use_v1", default=True):
+        return None
+    if not settings.flag("trainer.balance_batch", default=True):
+        return None
+    return gpus if version in _BALANCES_OVER_GPUS else ranks
+
+
+def _forward_passes(settings: Settings, workload: Workload) -> Iterator[Finding]:
+    share = workload.batch.sequences // workload.actor.engine.parallel.data
+    passes = [(ROLLOUT, Phase.OLD_LOG_PROB)]
+    if workload.reference is not None:
+        passes.append((REFERENCE, Phase.REF_LOG_PROB))
+    for section, phase in passes:
+        key = f"{section}.log_prob_micro_batch_size_per_gpu"
+        micro = settings.integer(key, minimum=1)
+        if micro is not None and share % micro:
+            divisor = next(size for size in range(min(micro, share), 0, -1) if share % size == 0)
+            yield report(
+                RULE,
+                settings,
+                f"{key}={micro} does not divide one rank's share of a step, {share} sequences, "
+                f"which {workload.release} asserts",
+                keys=[key],
+                overrides=[assign(settings, key, divisor)],
+                phase=phase,
+            )

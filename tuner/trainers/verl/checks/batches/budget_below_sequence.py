@@ -1,0 +1,91 @@
+"""A token budget below one sequence
+
+What it checks
+--------------
+Under dynamic batching, each pass's token budget times the ranks that share a sequence, against the longest possible sequence, ``data.max_prompt_length`` plus ``data.max_response_length``.
+The override is the smallest budget that holds one sequence; more is faster where it fits.
+
+Why it matters
+--------------
+A sequence cannot be split over micro-batches, and verl asserts that the budget holds the longest one.
+Up to 0.7.1 the workers compare with the padded length, so that the first step fails.
+From 0.8.0 on they compare with the longest sequence that is there, so that the run fails on the day a response gets that long, which may be after hours.
+
+When it does not apply
+----------------------
+Static batches have no budget.
+
+Sources
+-------
+``rearrange_micro_batches``: verl 0.4.1 ``utils/seqlen_balancing.py`` (``attention_mask.shape[-1]``), 0.9.1 likewise with nested inputs; ``prepare_micro_batches``: 0.9.1 ``workers/engine/utils.py``.
+verl #3088, #571.
+"""
+
+from collections.abc import Iterator
+from math import ceil
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.interpolation import is_interpolation
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.keys import ENGINE_PREVIEW, key
+from tuner.workload import Engine, Pass, Phase, Workload
+
+RULE = Rule(
+    code="CFG121",
+    name="budget-below-sequence",
+    summary="a token budget that cannot hold one sequence of maximum length",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+_PADDED = Releases(until=ENGINE_PREVIEW)  # compares with prompt plus response at once
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding with every budget that is too small."""
+    tokens = workload.batch.sequence_tokens
+    small = {
+        name: ceil(tokens / engine.parallel.sequence_split)
+        for meaning, one_pass, engine, _ in _passes(workload)
+        if one_pass.batching.dynamic and (name := key(meaning, version)) is not None
+        if one_pass.batching.token_budget * engine.parallel.sequence_split < tokens
+    }
+    if not small:
+        return
+    values = ", ".join(f"{name}={settings.get(name)}" for name in small)
+    when = "in the first step" if version in _PADDED else "as soon as one gets that long"
+    yield report(
+        RULE,
+        settings,
+        f"{values} cannot hold one sequence of {tokens} tokens: {workload.release} fails an assertion {when}",
+        keys=list(small),
+        overrides=[
+            assign(settings, name, budget)
+            for name, budget in small.items()
+            if not _follows(name, small, settings)
+        ],
+        severity=None if version in _PADDED else Severity.WARNING,
+    )
+
+
+def _follows(name: str, small: dict[str, int], settings: Settings) -> bool:
+    """Whether the release links this budget to another one that is put right."""
+    link = settings.default_value(name)
+    return not settings.is_set(name) and is_interpolation(link) and any(other in str(link) for other in small)
+
+
+def _passes(workload: Workload) -> Iterator[tuple[str, Pass, Engine, Phase]]:
+    """Each pass with the meaning of its budget's key."""
+    actor = workload.actor
+    yield "actor.token_budget", actor.update, actor.engine, Phase.UPDATE_ACTOR
+    if actor.log_prob is not None:
+        yield "log_prob.token_budget", actor.log_prob, actor.engine, Phase.OLD_LOG_PROB
+    if workload.reference is not None:
+        yield "ref.token_budget", workload.reference.log_prob, workload.reference.engine, Phase.REF_LOG_PROB
+    if workload.critic is not None:
+        critic = workload.critic
+        yield "critic.token_budget", critic.update, critic.engine, Phase.UPDATE_CRITIC
+        yield "values.token_budget", critic.values, critic.engine, Phase.VALUES

@@ -1,0 +1,57 @@
+"""Dynamic batching on for one pass and off for the other
+
+What it checks
+--------------
+``actor.use_dynamic_bsz`` differs from ``rollout.log_prob_use_dynamic_bsz``.
+The override gives the log-probabilities the actor's choice, which is also the default by interpolation.
+
+Why it matters
+--------------
+From 0.8.0 on one engine runs both passes over the actor and has one switch: the worker asserts that the two agree.
+
+When it does not apply
+----------------------
+Up to 0.7.1, where the two passes batch independently.
+
+Sources
+-------
+verl 0.8.0 ``workers/engine_workers.py:557``, 0.9.1 line 616, 0.7.1 ``workers/engine_workers.py:515`` with ``trainer.use_legacy_worker_impl=disable``.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, ROLLOUT
+from tuner.trainers.verl.keys import ENGINE_PREVIEW
+from tuner.workload import Phase, Workload
+
+RULE = Rule(
+    code="CFG108",
+    name="dynamic-batch-mismatch",
+    summary="dynamic batching on for the update and off for the log-probabilities, or the reverse",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+_ASSERTED = Releases(since=ENGINE_PREVIEW)
+_UPDATE = f"{ACTOR}.use_dynamic_bsz"
+_LOG_PROB = f"{ROLLOUT}.log_prob_use_dynamic_bsz"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding where the two switches differ."""
+    update, log_prob = settings.flag(_UPDATE), settings.flag(_LOG_PROB)
+    if version not in _ASSERTED or update == log_prob:
+        return
+    yield report(
+        RULE,
+        settings,
+        f"{_UPDATE}={update} but {_LOG_PROB}={log_prob}: {workload.release} asserts that they agree",
+        keys=[_LOG_PROB, _UPDATE],
+        overrides=[assign(settings, _LOG_PROB, update)],
+        phase=Phase.OLD_LOG_PROB,
+    )

@@ -1,0 +1,100 @@
+"""A micro-batch counted over all GPUs
+
+What it checks
+--------------
+``ppo_micro_batch_size`` of the actor and the critic and ``log_prob_micro_batch_size`` of the rollout and the reference: the form that counts the sequences of all GPUs together.
+The override sets the ``_per_gpu`` form to what the old workers would have made of it, the global size divided by the data-parallel ranks, and empties the global key.
+
+Why it matters
+--------------
+Up to 0.7.1 the workers divide the value at start-up and warn in the documentation only.
+The model engine of 0.8.0 and later no longer divides: it asserts that the ``_per_gpu`` key is set.
+From 0.5.0 on the critic's ``_per_gpu`` key takes the global value by interpolation, so that setting the global key alone counts as setting both, which verl rejects.
+
+When it does not apply
+----------------------
+Under dynamic batching the actor, the rollout and the reference ignore both forms in 0.8.0 and later.
+
+Sources
+-------
+verl 0.7.1 ``workers/fsdp_workers.py:250-281`` divides; verl 0.9.1 ``workers/engine_workers.py:632-637`` asserts the ``_per_gpu`` form.
+verl 0.9.1 ``workers/config/critic.py:108`` rejects both; ``trainer/config/critic/critic.yaml`` interpolates one from the other.
+verl 0.7.1 ``docs/perf/perf_tuning.rst``: "use ``*micro_batch_size_per_gpu``".
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
+from tuner.trainers.verl.keys import ENGINE_PREVIEW
+from tuner.workload import Engine, Workload
+
+RULE = Rule(
+    code="CFG103",
+    name="global-micro-batch",
+    summary="a micro-batch counted over all GPUs instead of per GPU",
+    severity=Severity.WARNING,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+_ASSERTED = Releases(since=ENGINE_PREVIEW)
+_INTERPOLATED = Releases(since="0.5.0")  # critic: the global value reaches the per-GPU key as well
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A section with a micro-batch, the switch that makes it irrelevant, and the engine it runs on."""
+
+    key: str
+    dynamic: str
+    engine: Engine
+    critic: bool = False
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per global micro-batch that counts."""
+    for place in _places(workload):
+        value = settings.integer(place.key, minimum=1)
+        if value is None or settings.flag(place.dynamic):
+            continue
+        per_gpu = max(1, value // place.engine.parallel.data)
+        what, severity = _fate(settings, place, version)
+        message = f"{place.key}={value} counts the sequences of all GPUs: {workload.release} {what}"
+        yield report(
+            RULE,
+            settings,
+            message,
+            keys=[place.key, f"{place.key}_per_gpu"],
+            overrides=[assign(settings, f"{place.key}_per_gpu", per_gpu), assign(settings, place.key, None)],
+            severity=severity,
+        )
+
+
+def _places(workload: Workload) -> Iterator[Place]:
+    actor = workload.actor.engine
+    yield Place(key=f"{ACTOR}.ppo_micro_batch_size", dynamic=f"{ACTOR}.use_dynamic_bsz", engine=actor)
+    rollout = f"{ROLLOUT}.log_prob_micro_batch_size"
+    yield Place(key=rollout, dynamic=f"{ROLLOUT}.log_prob_use_dynamic_bsz", engine=actor)
+    if workload.reference is not None:
+        key = f"{REFERENCE}.log_prob_micro_batch_size"
+        dynamic = f"{REFERENCE}.log_prob_use_dynamic_bsz"
+        yield Place(key=key, dynamic=dynamic, engine=workload.reference.engine)
+    if workload.critic is not None:
+        key, dynamic = f"{CRITIC}.ppo_micro_batch_size", f"{CRITIC}.use_dynamic_bsz"
+        yield Place(key=key, dynamic=dynamic, engine=workload.critic.engine, critic=True)
+
+
+def _fate(settings: Settings, place: Place, version: str) -> tuple[str, Severity]:
+    per_gpu = settings.get(f"{place.key}_per_gpu")
+    if per_gpu is not None:
+        linked = "and" if not place.critic else "and, by interpolation,"
+        if not place.critic or version in _INTERPOLATED:
+            return f"refuses to start with it {linked} the per-GPU form set as well", Severity.ERROR
+    if version in _ASSERTED:
+        return "no longer divides it and stops for want of the per-GPU form", Severity.ERROR
+    return "divides it by the data-parallel ranks, and later releases reject it", Severity.WARNING

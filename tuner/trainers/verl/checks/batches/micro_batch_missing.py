@@ -1,0 +1,74 @@
+"""No micro-batch size with static batching
+
+What it checks
+--------------
+Static batching (``use_dynamic_bsz=False``, the default) with no micro-batch size for the actor, the rollout's log-probabilities, the reference or, where there is one, the critic.
+The override takes one sequence per GPU, which always fits best; advice on the memory then says how far it can be raised.
+
+Why it matters
+--------------
+There is no default size: verl refuses to start.
+
+When it does not apply
+----------------------
+Dynamic batching needs no micro-batch size.
+A global micro-batch size satisfies this check; another check says what becomes of it.
+
+Sources
+-------
+verl 0.9.1 ``workers/config/actor.py:199-210`` and ``workers/config/critic.py:107-108`` at construction, ``utils/config.py:131-182`` for rollout and reference, ``workers/engine_workers.py:632-637``.
+verl 0.4.1 ``trainer/ppo/ray_trainer.py:381-425``.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG104",
+    name="micro-batch-missing",
+    summary="static batching without a micro-batch size",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding with every size that is missing."""
+    lacking = [(key, dynamic) for key, dynamic in _sizes(workload) if _lacks(settings, key, dynamic)]
+    missing = [key for key, _ in lacking]
+    switches = dict.fromkeys(dynamic for _, dynamic in lacking)
+    if missing:
+        message = (
+            f"{', '.join(missing)} not set with static batching: "
+            f"{workload.release} refuses to start without a micro-batch size"
+        )
+        yield report(
+            RULE,
+            settings,
+            message,
+            keys=[*missing, *switches],
+            overrides=[assign(settings, key, 1) for key in missing],
+        )
+
+
+def _sizes(workload: Workload) -> Iterator[tuple[str, str]]:
+    """Each per-GPU size with its switch for dynamic batching; verl asks the actor's for the first three."""
+    dynamic = f"{ACTOR}.use_dynamic_bsz"
+    yield f"{ACTOR}.ppo_micro_batch_size_per_gpu", dynamic
+    yield f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", dynamic
+    if workload.reference is not None:
+        yield f"{REFERENCE}.log_prob_micro_batch_size_per_gpu", dynamic
+    if workload.critic is not None:
+        yield f"{CRITIC}.ppo_micro_batch_size_per_gpu", f"{CRITIC}.use_dynamic_bsz"
+
+
+def _lacks(settings: Settings, key: str, dynamic: str) -> bool:
+    if settings.flag(dynamic):
+        return False
+    return settings.get(key) is None and settings.get(key.removesuffix("_per_gpu")) is None

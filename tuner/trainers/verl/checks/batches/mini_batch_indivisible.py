@@ -1,0 +1,134 @@
+"""A mini-batch that does not divide evenly
+
+What it checks
+--------------
+The sequences of one mini-batch, ``ppo_mini_batch_size`` times ``rollout.n``, against the data-parallel ranks, and one rank's share against the micro-batch size where batches are static; for the actor and for the critic.
+The override is the largest micro-batch size that divides the share, or the smallest larger mini-batch that divides evenly, or else the largest smaller one.
+
+Why it matters
+--------------
+From 0.8.0 on the worker asserts both.
+Up to 0.7.1 it asserts the second, even with dynamic batching when a size is set, and silently rounds the first down: the optimizer then takes smaller steps than the configuration says, and one more for the rest.
+
+When it does not apply
+----------------------
+Data-parallel ranks are GPUs divided by the Ulysses size, or by tensor times pipeline times context parallelism under Megatron; the GPUs of a node are not asked.
+A dynamic batch has no micro-batch size to divide by from 0.8.0 on.
+
+Sources
+-------
+verl 0.9.1 ``workers/engine_workers.py:266-269``, ``workers/engine/utils.py`` (``prepare_micro_batches``); verl 0.7.1 ``workers/fsdp_workers.py:249-268``, ``workers/megatron_workers.py:355-360``.
+"""
+
+from collections.abc import Iterator
+from math import gcd
+
+from msgspec import Struct
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
+from tuner.trainers.verl.keys import ENGINE_PREVIEW
+from tuner.workload import Engine, Phase, Workload
+
+RULE = Rule(
+    code="CFG109",
+    name="mini-batch-indivisible",
+    summary="a mini-batch that the ranks or the micro-batches cannot share evenly",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+)
+
+_ENGINE = Releases(since=ENGINE_PREVIEW)  # asserts the ranks; earlier workers round down
+_CRITIC_STATIC = Releases(until=ENGINE_PREVIEW)  # later the critic has no static sizes
+
+
+class Role(Struct, frozen=True, kw_only=True):
+    """A model that is trained in mini-batches of prompts."""
+
+    section: str
+    engine: Engine
+    phase: Phase
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """At most one finding per role."""
+    yield from _role(
+        Role(section=ACTOR, engine=workload.actor.engine, phase=Phase.UPDATE_ACTOR),
+        settings,
+        workload,
+        version,
+    )
+    if workload.critic is not None:
+        critic = Role(section=CRITIC, engine=workload.critic.engine, phase=Phase.UPDATE_CRITIC)
+        yield from _role(critic, settings, workload, version)
+
+
+def _role(role: Role, settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    key = f"{role.section}.ppo_mini_batch_size"
+    mini = settings.integer(key, minimum=1)
+    if mini is None:
+        return
+    per_prompt = workload.batch.responses_per_prompt
+    ranks = role.engine.parallel.data
+    sequences = mini * per_prompt
+    micro = _micro_batch(role, settings, version)
+    rounds = version not in _ENGINE
+    if sequences % ranks and (not rounds or sequences < ranks or micro is None):
+        loses = rounds and sequences > ranks
+        what = (
+            f"rounds {sequences / ranks:.2f} sequences per rank down" if loses else "stops with an assertion"
+        )
+        yield report(
+            RULE,
+            settings,
+            f"a mini-batch of {mini} prompts x {per_prompt} responses does not divide by {ranks} "
+            f"data-parallel ranks: {workload.release} {what}",
+            keys=[key],
+            overrides=[assign(settings, key, _nearest(mini, per_prompt, ranks, workload.batch.prompts))],
+            severity=Severity.WARNING if loses else None,
+            phase=role.phase,
+        )
+    elif micro is not None and (sequences // ranks) % micro:
+        yield _uneven_micro_batch(role, settings, workload, sequences // ranks, micro)
+
+
+def _uneven_micro_batch(
+    role: Role, settings: Settings, workload: Workload, share: int, micro: int
+) -> Finding:
+    key = f"{role.section}.ppo_micro_batch_size_per_gpu"
+    return report(
+        RULE,
+        settings,
+        f"{key}={micro} does not divide one rank's share of a mini-batch, {share} sequences: "
+        f"{workload.release} stops with an assertion",
+        keys=[key, f"{role.section}.ppo_mini_batch_size"],
+        overrides=[assign(settings, key, _largest_divisor(share, micro))],
+        phase=role.phase,
+    )
+
+
+def _micro_batch(role: Role, settings: Settings, version: str) -> int | None:
+    """The micro-batch size that this release divides by, if it does."""
+    if role.section == CRITIC and version not in _CRITIC_STATIC:
+        return None
+    if version in _ENGINE and settings.flag(f"{role.section}.use_dynamic_bsz"):
+        return None
+    if settings.get(f"{role.section}.ppo_micro_batch_size") is not None:
+        return None  # the check of global sizes speaks first
+    return settings.integer(f"{role.section}.ppo_micro_batch_size_per_gpu", minimum=1)
+
+
+def _nearest(mini: int, per_prompt: int, ranks: int, prompts: int) -> int:
+    """The next mini-batch that every rank shares evenly: above, else below."""
+    step = ranks // gcd(per_prompt, ranks)
+    above = -(-mini // step) * step
+    below = mini // step * step
+    return above if above <= max(prompts, mini) or below == 0 else below
+
+
+def _largest_divisor(number: int, at_most: int) -> int:
+    return next((size for size in range(min(number, at_most), 0, -1) if number % size == 0), 1)

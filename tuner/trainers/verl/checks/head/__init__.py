@@ -1,0 +1,1 @@
+"""Checks of the output head, its entropy and its fused ways."""

@@ -1,0 +1,60 @@
+"""A fused output head of a backend that this release does not have
+
+What it checks
+--------------
+``model.use_fused_kernels=True`` with an ``impl_backend`` that this release does not know.
+The override takes the torch backend, which every release has.
+
+Why it matters
+--------------
+verl prints that it skips the patch and goes on.
+The model then returns logits, and the first pass fails because it looks for the log-probabilities that the patched model would have returned.
+``liger`` is a backend from 0.9.1 on.
+
+When it does not apply
+----------------------
+Under Megatron, which has a hook of its own.
+
+Sources
+-------
+``patch_forward_with_backends``: verl 0.4.1 ``models/transformers/monkey_patch.py:154``, 0.8.0 line 246 (``triton``, ``torch``), 0.9.1 line 246 (and ``liger``).
+The pass: verl 0.7.1 ``workers/actor/dp_actor.py``, 0.9.1 ``workers/engine/fsdp/transformer_impl.py:1362``.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG124",
+    name="fused-backend-unknown",
+    summary="a fused output head of a backend that this release does not have",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+_LIGER = Releases(since="0.9.1")
+_KEY = f"{MODEL}.fused_kernel_options.impl_backend"
+_FUSED = f"{MODEL}.use_fused_kernels"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for an unknown backend."""
+    backend = settings.text(_KEY, default="torch")
+    known = ("torch", "triton", "liger") if version in _LIGER else ("torch", "triton")
+    if not settings.flag(_FUSED) or not shards_with_fsdp(workload) or backend in known:
+        return
+    yield report(
+        RULE,
+        settings,
+        f"{_KEY}={backend} is no backend of {workload.release} ({', '.join(known)}): "
+        f"the model stays unpatched and the first log-prob pass fails",
+        keys=[_KEY, _FUSED],
+        overrides=[assign(settings, _KEY, "torch")],
+    )

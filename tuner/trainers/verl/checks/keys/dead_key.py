@@ -1,0 +1,163 @@
+"""A setting that this release never reads
+
+What it checks
+--------------
+Keys that stand in the configuration of a release and that nothing in that release reads, once they differ from the default.
+Where another key does what the setting says, the check names it and gives it as the override; it is silent when that key already has the value.
+
+Why it matters
+--------------
+A dead key gives no error and no warning.
+The run goes on with the release's own behaviour, and a change that was meant to save memory or to bound a gradient has no effect.
+Most of them died when the workers were replaced by the model engine in 0.8.0: the schema kept them, the readers were deleted.
+
+When it does not apply
+----------------------
+A key with its default value is silent, so that a composed configuration, which spells out every key, is not reported.
+Keys of the critic's batches, of the reference's entropy and of the reference's offload have checks of their own.
+
+Sources
+-------
+* ``actor.grad_clip``, ``critic.grad_clip``: read in verl 0.7.1 ``workers/actor/dp_actor.py:392``, ``workers/critic/dp_critic.py``; from 0.8.0 on ``workers/engine/fsdp/transformer_impl.py`` clips by ``optim.clip_grad`` (0.9.1: line 795).
+* ``actor.use_torch_compile``, ``actor.entropy_*``: verl 0.7.1 ``workers/actor/dp_actor.py:81-92``; from 0.8.0 on ``workers/engine/fsdp/transformer_impl.py`` reads the engine's own (0.9.1: lines 178-187), which only 0.9.1's YAML links to the actor's ``entropy_*``.
+* ``model.tiled_mlp``, ``actor.use_prefix_grouper``: passed on in verl 0.7.1 ``workers/fsdp_workers.py:883-906``, not in 0.9.1 ``workers/engine/fsdp/transformer_impl.py:324-330``.
+* ``actor.freeze_vision_tower``: last read in verl 0.7.1 ``workers/fsdp_workers.py:537``.
+* ``rollout.over_sample_rate``, ``rollout.multi_stage_wake_up``: last read in verl 0.6.1 ``workers/rollout/sglang_rollout/sglang_rollout.py:1137``, ``workers/sharding_manager/fsdp_sglang.py:122``.
+* ``rollout.max_num_seqs``: first passed to an engine in verl 0.6.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:242``.
+* ``fsdp_config.reshard_after_forward`` under FSDP1: verl 0.6.1 ``workers/fsdp_workers.py:109-118`` always shards fully; 0.7.1 lines 111-127 read it.
+* ``nccl_timeout``: last read in verl 0.7.1 ``workers/fsdp_workers.py:162``.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL, REFERENCE, ROLLOUT, changed
+from tuner.trainers.verl.keys import ENGINE_PREVIEW
+from tuner.workload import Backend, Workload
+
+RULE = Rule(
+    code="CFG101",
+    name="dead-key",
+    summary="a setting that this release never reads",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+)
+
+_ENGINE = Releases(since=ENGINE_PREVIEW)
+_WORKERS = Releases(since="0.6.1", until=ENGINE_PREVIEW)  # their schema already has the engine's keys
+_FSDP = (Backend.FSDP, Backend.FSDP2)
+_ANY = (*_FSDP, Backend.MEGATRON)
+
+
+class Dead(Struct, frozen=True, kw_only=True):
+    """One key, the releases and backends where nothing reads it, and the key that does its work."""
+
+    key: str
+    releases: Releases
+    live: str | None = None
+    backends: tuple[Backend, ...] = _ANY
+    critic: bool = False  # only where there is one
+
+
+def _prefixed(key: str, live: str, releases: Releases, *, critic: bool = False) -> Dead:
+    return Dead(key=key, live=live, releases=releases, backends=_FSDP, critic=critic)
+
+
+DEAD: tuple[Dead, ...] = (
+    # the workers' keys, which the model engine does not read
+    _prefixed(f"{ACTOR}.grad_clip", f"{ACTOR}.optim.clip_grad", _ENGINE),
+    _prefixed(f"{CRITIC}.grad_clip", f"{CRITIC}.optim.clip_grad", _ENGINE, critic=True),
+    _prefixed(f"{ACTOR}.use_torch_compile", f"{ACTOR}.fsdp_config.use_torch_compile", _ENGINE),
+    _prefixed(
+        f"{ACTOR}.entropy_from_logits_with_chunking",
+        f"{ACTOR}.fsdp_config.entropy_from_logits_with_chunking",
+        Releases(since=ENGINE_PREVIEW, until="0.9.1"),
+    ),
+    _prefixed(
+        f"{ACTOR}.entropy_checkpointing",
+        f"{ACTOR}.fsdp_config.entropy_checkpointing",
+        Releases(since=ENGINE_PREVIEW, until="0.9.1"),
+    ),
+    _prefixed(f"{ACTOR}.fsdp_config.dtype", f"{ACTOR}.fsdp_config.mixed_precision.param_dtype", _ENGINE),
+    _prefixed(
+        f"{CRITIC}.ulysses_sequence_parallel_size",
+        f"{CRITIC}.fsdp.ulysses_sequence_parallel_size",
+        Releases(since="0.8.0"),
+        critic=True,
+    ),
+    Dead(key=f"{MODEL}.tiled_mlp.enabled", releases=_ENGINE),
+    Dead(key=f"{ACTOR}.use_prefix_grouper", releases=_ENGINE),
+    Dead(key=f"{ACTOR}.freeze_vision_tower", releases=_ENGINE),
+    Dead(key="actor_rollout_ref.nccl_timeout", releases=_ENGINE),
+    Dead(key=f"{CRITIC}.nccl_timeout", releases=_ENGINE, critic=True),
+    # the engine's keys, which the workers do not read
+    _prefixed(f"{ACTOR}.optim.clip_grad", f"{ACTOR}.grad_clip", _WORKERS),
+    _prefixed(f"{CRITIC}.optim.clip_grad", f"{CRITIC}.grad_clip", _WORKERS, critic=True),
+    _prefixed(f"{ACTOR}.fsdp_config.use_torch_compile", f"{ACTOR}.use_torch_compile", _WORKERS),
+    _prefixed(
+        f"{ACTOR}.fsdp_config.entropy_from_logits_with_chunking",
+        f"{ACTOR}.entropy_from_logits_with_chunking",
+        _WORKERS,
+    ),
+    _prefixed(f"{ACTOR}.fsdp_config.entropy_checkpointing", f"{ACTOR}.entropy_checkpointing", _WORKERS),
+    _prefixed(
+        f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size",
+        f"{ACTOR}.ulysses_sequence_parallel_size",
+        _WORKERS,
+    ),
+    _prefixed(
+        f"{CRITIC}.model.fsdp_config.ulysses_sequence_parallel_size",
+        f"{CRITIC}.ulysses_sequence_parallel_size",
+        _WORKERS,
+        critic=True,
+    ),
+    Dead(
+        key=f"{ACTOR}.fsdp_config.reshard_after_forward",
+        releases=Releases(until="0.7.1"),
+        backends=(Backend.FSDP,),
+    ),
+    Dead(
+        key=f"{REFERENCE}.fsdp_config.reshard_after_forward",
+        releases=Releases(until="0.7.1"),
+        backends=(Backend.FSDP,),
+    ),
+    # the rollout
+    Dead(key=f"{ROLLOUT}.over_sample_rate", releases=Releases(since="0.7.1")),
+    Dead(key=f"{ROLLOUT}.multi_stage_wake_up", releases=Releases(since="0.7.1")),
+    Dead(key=f"{ROLLOUT}.max_num_seqs", releases=Releases(until="0.6.1")),
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per dead key that the user changed."""
+    for dead in DEAD:
+        if version in dead.releases and _concerns(dead, workload) and changed(settings, dead.key):
+            yield from _finding(dead, settings, workload)
+
+
+def _concerns(dead: Dead, workload: Workload) -> bool:
+    if not dead.critic:
+        return workload.actor.engine.backend in dead.backends
+    return workload.critic is not None and workload.critic.engine.backend in dead.backends
+
+
+def _finding(dead: Dead, settings: Settings, workload: Workload) -> Iterator[Finding]:
+    value = settings.get(dead.key)
+    if dead.live is None:
+        message = f"{dead.key}={value} does nothing: no code of {workload.release} reads it"
+        yield report(RULE, settings, message, keys=[dead.key], severity=Severity.WARNING)
+    elif settings.get(dead.live) != value:
+        message = f"{dead.key}={value} does nothing: {workload.release} reads {dead.live} instead"
+        yield report(
+            RULE,
+            settings,
+            message,
+            keys=[dead.key, dead.live],
+            overrides=[assign(settings, dead.live, value)],
+        )

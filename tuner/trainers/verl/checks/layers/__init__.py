@@ -1,0 +1,1 @@
+"""Checks of the decoder layers' implementation."""

@@ -1,0 +1,1 @@
+"""Checks of parallel sizes: what divides GPUs, heads, layers and experts."""

@@ -1,0 +1,57 @@
+"""Expert parallelism of the rollout apart from its other sizes
+
+What it checks
+--------------
+``rollout.expert_parallel_size`` above 1 that is not ``tensor_model_parallel_size`` times ``data_parallel_size``.
+The override is that product.
+
+Why it matters
+--------------
+vLLM and SGLang spread the experts over all GPUs of a replica, and verl asserts that the number says so.
+
+When it does not apply
+----------------------
+TensorRT-LLM from 0.7.1 on, which has a tensor-parallel size of its own for experts.
+
+Sources
+-------
+verl 0.6.1 ``workers/config/rollout.py`` (``__post_init__``), 0.9.1 likewise.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.workload import RolloutEngine, Workload
+
+RULE = Rule(
+    code="CFG113",
+    name="rollout-expert-parallel",
+    summary="expert parallelism of the rollout that differs from tensor times data parallelism",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+_ASSERTED = Releases(since="0.6.1")
+_KEY = f"{ROLLOUT}.expert_parallel_size"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding where the sizes differ."""
+    rollout = workload.rollout
+    experts = settings.integer(_KEY, default=1)
+    wanted = rollout.tensor_parallel * rollout.data_parallel
+    if version not in _ASSERTED or rollout.engine is RolloutEngine.TENSORRT_LLM or experts in (1, wanted):
+        return
+    yield report(
+        RULE,
+        settings,
+        f"{_KEY}={experts}, but tensor x data parallelism is {rollout.tensor_parallel} x "
+        f"{rollout.data_parallel}: {workload.release} asserts that the product is the same",
+        keys=[_KEY],
+        overrides=[assign(settings, _KEY, wanted)],
+    )

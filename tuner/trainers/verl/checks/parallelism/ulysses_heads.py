@@ -1,0 +1,88 @@
+"""A Ulysses size that the attention heads do not allow
+
+What it checks
+--------------
+The sequence-parallel size of the actor, the reference and the critic against the model: it has to divide the attention heads, and it has to divide the key-value heads or be a multiple of them.
+It also has to divide the GPUs.
+The override is the largest legal size up to the one asked for; the message lists all of them.
+
+Why it matters
+--------------
+Ulysses trades sequence shards for head shards around attention.
+verl asserts the rule when it patches the model, after the model has been loaded.
+
+When it does not apply
+----------------------
+Under Megatron, which has context parallelism instead.
+
+Sources
+-------
+verl 0.4.1 ``models/transformers/monkey_patch.py:208-210``, 0.7.1 lines 333-339, 0.9.1 lines 343-349.
+verl #1226.
+Jacobs et al. 2023, DeepSpeed Ulysses, arXiv:2309.14509.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.keys import key
+from tuner.workload import Backend, Engine, Workload
+
+RULE = Rule(
+    code="CFG115",
+    name="ulysses-heads",
+    summary="a sequence-parallel size that the attention heads do not allow",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per role with a size of its own."""
+    roles = [("actor", workload.actor.engine, workload.model)]
+    if workload.reference is not None:
+        roles.append(("ref", workload.reference.engine, workload.model))
+    if workload.critic is not None:
+        roles.append(("critic", workload.critic.engine, workload.critic.model))
+    reported: set[int] = set()
+    for role, engine, model in roles:
+        size = engine.parallel.ulysses
+        name = _key(role, size, settings, version)
+        if (
+            engine.backend is Backend.MEGATRON
+            or name is None
+            or size in reported
+            or _legal(size, engine, model)
+        ):
+            continue
+        reported.add(size)
+        yield _finding(name, engine, model, settings, workload)
+
+
+def _finding(name: str, engine: Engine, model: ModelShape, settings: Settings, workload: Workload) -> Finding:
+    size = engine.parallel.ulysses
+    legal = [other for other in range(1, engine.parallel.gpus + 1) if _legal(other, engine, model)]
+    return report(
+        RULE,
+        settings,
+        f"a sequence-parallel size of {size} does not go with {model.heads} attention and {model.kv_heads} "
+        f"key-value heads on {engine.parallel.gpus} GPUs, which {workload.release} asserts; legal sizes are "
+        f"{', '.join(map(str, legal))}",
+        keys=[name],
+        overrides=[assign(settings, name, max(other for other in legal if other <= size))],
+    )
+
+
+def _key(role: str, size: int, settings: Settings, version: str) -> str | None:
+    """The key that sets the size: from the model engine on, the old key wins where it is above 1."""
+    old = key(f"{role}.old_ulysses", version) if role != "critic" else None
+    return old if old is not None and settings.get(old) == size else key(f"{role}.ulysses", version)
+
+
+def _legal(size: int, engine: Engine, model: ModelShape) -> bool:
+    shared = model.kv_heads % size == 0 or size % model.kv_heads == 0
+    return model.heads % size == 0 and shared and engine.parallel.gpus % size == 0

@@ -1,0 +1,1 @@
+"""Checks of the rollout engine's settings."""

@@ -1,0 +1,57 @@
+"""CUDA graphs with an engine that sleeps
+
+What it checks
+--------------
+``rollout.enforce_eager=False`` with ``rollout.free_cache_engine=True`` in a release that asserts against it.
+The override decodes eagerly.
+
+Why it matters
+--------------
+0.4.1 still carries the assertion for the engine that it patched before vLLM had a sleep mode.
+
+When it does not apply
+----------------------
+From 0.5.0 on both work together, and CUDA graphs are the default from 0.6.0 on.
+``rollout.mode=async`` does not assert it.
+
+Sources
+-------
+verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:90``, ``workers/rollout/sglang_rollout/sglang_rollout.py:288``.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG129",
+    name="graphs-with-free-cache",
+    summary="CUDA graphs with an engine that sleeps, which 0.4.1 refuses",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+)
+
+_ASSERTED = Releases(until="0.5.0")
+_EAGER, _FREE = f"{ROLLOUT}.enforce_eager", f"{ROLLOUT}.free_cache_engine"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding where graphs and sleep meet."""
+    asynchronous = settings.text(f"{ROLLOUT}.mode") == "async"
+    eager, free = settings.flag(_EAGER, default=True), settings.flag(_FREE, default=True)
+    if version not in _ASSERTED or asynchronous or eager or not free:
+        return
+    yield report(
+        RULE,
+        settings,
+        f"{_EAGER}=False with {_FREE}=True: {workload.release} asserts eager decoding "
+        "for an engine that frees its cache",
+        keys=[_EAGER, _FREE],
+        overrides=[assign(settings, _EAGER, True)],
+    )

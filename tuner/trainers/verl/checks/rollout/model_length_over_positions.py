@@ -1,0 +1,82 @@
+"""Sequences longer than the model's positions
+
+What it checks
+--------------
+``rollout.max_model_len`` or the longest prompt with the longest response above the model's ``max_position_embeddings``.
+The override is the largest length that the model allows.
+
+Why it matters
+--------------
+From 0.7.0 on the rollout server raises ``ValueError`` for a ``max_model_len`` above the positions, and without one it stops every response at the last position, whatever ``max_response_length`` says.
+Up to 0.6.1 the engine asserts that the positions cover prompt and response.
+
+When it does not apply
+----------------------
+Where ``model.override_config`` sets a rope scaling or other positions.
+
+Sources
+-------
+verl 0.7.1 ``workers/rollout/vllm_rollout/vllm_async_server.py:113-120``, 0.9.1 lines 1103-1110 and ``workers/rollout/sglang_rollout/async_sglang_server.py:166-173``.
+verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:124``, 0.6.1 line 177.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG120",
+    name="model-length-over-positions",
+    summary="sequences longer than the model has positions",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+)
+
+_SERVERS = Releases(since="0.7.0")
+_LENGTH = f"{ROLLOUT}.max_model_len"
+_PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for the length that is refused, else for the sequences that do not fit."""
+    positions, tokens = workload.model.max_positions, workload.batch.sequence_tokens
+    length = settings.integer(_LENGTH, minimum=1)
+    if _stretched(settings):
+        return
+    if version in _SERVERS and length is not None and length > positions:
+        yield report(
+            RULE,
+            settings,
+            f"{_LENGTH}={length} exceeds the {positions} positions of {workload.model.name}: "
+            f"the rollout of {workload.release} refuses to start",
+            keys=[_LENGTH],
+            overrides=[assign(settings, _LENGTH, min(tokens, positions))],
+        )
+    elif tokens > positions:
+        yield _too_long(settings, workload, cut=version in _SERVERS)
+
+
+def _too_long(settings: Settings, workload: Workload, *, cut: bool) -> Finding:
+    batch, positions = workload.batch, workload.model.max_positions
+    room = positions - batch.max_prompt_tokens
+    what = "stops responses early" if cut else "refuses to start"
+    return report(
+        RULE,
+        settings,
+        f"prompts of {batch.max_prompt_tokens} and responses of {batch.max_response_tokens} tokens exceed "
+        f"the {positions} positions of {workload.model.name}: {workload.release} {what}",
+        keys=[_RESPONSE, _PROMPT],
+        overrides=[assign(settings, _RESPONSE, room)] if room > 0 else [],
+        severity=Severity.WARNING if cut else None,
+    )
+
+
+def _stretched(settings: Settings) -> bool:
+    overridden = settings.section(f"{MODEL}.override_config").items()
+    return any(value is not None and ("rope" in name or "position" in name) for name, value in overridden)

@@ -1,0 +1,1 @@
+"""Checks of how FSDP shards, gathers and offloads."""

@@ -1,0 +1,1 @@
+"""Checks of how the rollout is given new weights."""

@@ -1,0 +1,63 @@
+"""A weight-sync bucket below the largest tensor
+
+What it checks
+--------------
+The largest tensor that is sent to the rollout, the embedding of vocabulary times hidden size in the dtype that the trainer stores, against ``checkpoint_engine.update_weights_bucket_megabytes``.
+The override is the next power of two in megabytes that holds it.
+
+Why it matters
+--------------
+0.7.1 copies whole tensors into the bucket and asserts that each fits: the first weight synchronisation fails, after the first generation.
+FSDP stores weights in float32, so the embedding of a 7B model with 152k tokens needs 2.1 GiB and the default bucket holds 2.
+
+When it does not apply
+----------------------
+SGLang's transfer groups tensors and has no such limit.
+From 0.8.0 on a tensor that is too large goes by a direct CUDA handle.
+
+Sources
+-------
+verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py:136-140``, 0.8.0 line 136.
+verl #5952, #5963.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.keys import key
+from tuner.units import MIB
+from tuner.workload import Phase, RolloutEngine, Workload
+
+RULE = Rule(
+    code="CFG132",
+    name="bucket-too-small",
+    summary="a weight-sync bucket that cannot hold the largest tensor",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+)
+
+_ASSERTED = Releases(since="0.7.0", until="0.8.0")
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding where the embedding does not fit."""
+    if version not in _ASSERTED or workload.rollout.engine is not RolloutEngine.VLLM:
+        return
+    name = key("sync.bucket_megabytes", version)
+    tensor = workload.model.embedding_parameters * workload.actor.engine.stored_dtype.bytes
+    if name is None or tensor <= workload.sync.bucket_bytes:
+        return
+    megabytes = -(-tensor // MIB)
+    yield report(
+        RULE,
+        settings,
+        f"{name}={workload.sync.bucket_bytes // MIB} cannot hold the embedding of {workload.model.name}, "
+        f"{megabytes} MiB as stored: {workload.release} asserts in the first weight sync",
+        keys=[name],
+        overrides=[assign(settings, name, 1 << (megabytes - 1).bit_length())],
+        phase=Phase.UPDATE_WEIGHTS,
+    )
