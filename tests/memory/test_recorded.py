@@ -59,10 +59,17 @@ def test_with_fractions_the_result_is_a_plain_number(number: float, value: float
     assert not isinstance(number, int)
 
 
-def test_a_recorded_number_is_not_taken_from_a_cache_of_plain_ones() -> None:
-    cache = {7: "plain"}
+def test_a_recorded_number_is_as_equal_as_its_hash_says() -> None:
     assert A == 7
-    assert A not in cache
+    assert hash(A) == hash(7)
+    assert A in {7}
+
+
+def test_a_recorded_model_is_not_taken_from_a_cache_of_plain_ones() -> None:
+    recorded = recorded_model(QWEN25_7B)
+    assert recorded != QWEN25_7B
+    assert recorded not in {QWEN25_7B}
+    assert recorded == recorded_model(QWEN25_7B)
 
 
 def test_a_model_is_counted_in_its_dimensions() -> None:

@@ -8,7 +8,7 @@ from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory.ledger.terms import Term
 from tuner.memory.residents import States
-from tuner.memory.weight_sync import gathered_tensor_bytes, sync_moments
+from tuner.memory.weight_sync import gathered_tensor, sync_moments
 from tuner.units import MIB
 from tuner.workload import Backend, Engine, Phase, WeightSync, Workload
 
@@ -133,9 +133,9 @@ def test_megatron_gathers_the_parts_of_a_tensor_and_joins_them():
     tensor = workload.model.embedding_parameters * 2
     one = workload.actor.engine
     assert one.parallel.tensor > 1
-    assert gathered_tensor_bytes(workload.model, one, BUCKET) == 2 * tensor
+    assert gathered_tensor(workload.model, one, BUCKET).bytes == 2 * tensor
     alone = replace(one, parallel=replace(one.parallel, tensor=1))
-    assert gathered_tensor_bytes(workload.model, alone, BUCKET) == tensor
+    assert gathered_tensor(workload.model, alone, BUCKET).bytes == tensor
 
 
 def _peak(workload: Workload) -> int:

@@ -9,6 +9,7 @@ from tuner.memory.layer import activations
 from tuner.memory.layer.attention import attention_saved_bytes, linear_attention_saved_bytes
 from tuner.memory.layer.mlp import mlp_saved_bytes
 from tuner.memory.ledger.recorded import Derivation, Recorded, derivation, recorded_model, recorded_workload
+from tuner.memory.ledger.stated import path_of
 from tuner.memory.ledger.symbols import MEANINGS, meaning
 from tuner.memory.ledger.terms import Term
 from tuner.model_shape import ModelShape
@@ -99,15 +100,15 @@ def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:
     mixer = linear_attention_saved_bytes if model.is_linear(layer) else attention_saved_bytes
     norms = activations.norms_saved_bytes(model, engine)
     return (
-        Part(name="norms", derivation=derivation(norms), source="memory.layer.activations.norms_saved_bytes"),
+        Part(name="norms", derivation=derivation(norms), source=path_of(activations.norms_saved_bytes)),
         Part(
             name="attention",
             derivation=derivation(mixer(model, engine)),
-            source=f"memory.attention_activations.{mixer.__name__}",
+            source=path_of(mixer),
         ),
         Part(
             name="MLP",
             derivation=derivation(mlp_saved_bytes(model, engine, layer)),
-            source="memory.layer.mlp.mlp_saved_bytes",
+            source=path_of(mlp_saved_bytes),
         ),
     )

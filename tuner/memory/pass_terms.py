@@ -132,7 +132,7 @@ def head_term(given: PassInput, *, training: bool) -> Term:
         derived.value,
         derived.formula,
         symbols=dict(derived.symbols),
-        source=f"memory.fused_heads.{source}",
+        source=f"memory.head.fused.{source}",
     )
 
 

@@ -162,7 +162,7 @@ class States(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, model: ModelShape, engine: Engine, role: str) -> "States":
         """The states of an engine; ``role`` begins the terms' names."""
-        return _states(_Same(model), engine, role)
+        return _states(model, engine, role)
 
     @classmethod
     def _of(cls, model: ModelShape, engine: Engine, role: str) -> "States":
@@ -270,22 +270,6 @@ class Residents(Struct, frozen=True, kw_only=True):
         return (*weights, *self.process)
 
 
-class _Same:
-    """A model that is equal to itself alone.
-
-    Equal models may differ in what their dimensions remember of the arithmetic done with them.
-    """
-
-    def __init__(self, model: ModelShape) -> None:
-        self.model = model
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.model is other.model
-
-    def __hash__(self) -> int:
-        return id(self.model)
-
-
 @lru_cache(maxsize=256)  # proposals that leave an engine as it is leave its states as they are
-def _states(same: _Same, engine: Engine, role: str) -> States:
-    return States._of(same.model, engine, role)
+def _states(model: ModelShape, engine: Engine, role: str) -> States:
+    return States._of(model, engine, role)

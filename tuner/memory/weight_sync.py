@@ -6,8 +6,10 @@ of FSDP's root unit and of its largest layer, :math:`E` the largest tensor, :mat
 """
 
 from tuner.memory.fsdp.units import root_parameters
+from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.memory.model_states import shard, stored_parameters
+from tuner.memory.model_states import stored_parameters
 from tuner.memory.residents import States
 from tuner.memory.rollout.capacity import RolloutMemory
 from tuner.memory.rollout.terms import waking_terms
@@ -30,48 +32,56 @@ def _layer_tensor_parameters(model: ModelShape) -> int:
     return max(model.hidden * model.intermediate, model.expert_parameters * 2 // 3)
 
 
-def gathered_tensor_bytes(model: ModelShape, engine: Engine, sync: WeightSync) -> int:
-    r"""One tensor on its way, whole.
+def gathered_tensor_bytes(*, b_s: int, E: int) -> int:
+    """One tensor on its way, whole, in the dtype that FSDP stores it in.
 
-    .. math:: b_s E \;\text{(sent as stored)}, \qquad (b_s + b_t) E \;\text{(cast first)}
-
-    FSDP gathers a tensor in the dtype it is stored in. Releases that cast it before it travels hold
-    both copies for a moment. Megatron's converters gather the parts of all tensor-parallel ranks
-    and then join them, which is the tensor twice.
-
-    Source: verl 0.9.1 and 0.8.0 ``workers/engine/fsdp/transformer_impl.py`` (``get_per_tensor_param``),
-    verl 0.5.0 ``utils/megatron_utils.py`` (``per_tensor_generator``).
+    Source: verl 0.9.1 and 0.8.0 ``workers/engine/fsdp/transformer_impl.py`` (``get_per_tensor_param``).
     """
-    return tensor_term(model, engine, sync).bytes
+    return b_s * E
 
 
-def tensor_term(model: ModelShape, engine: Engine, sync: WeightSync) -> Term:
-    """One gathered tensor, see :func:`gathered_tensor_bytes`."""
-    count, size = largest_tensor_parameters(model), engine.stored_dtype.bytes
-    symbols: tuple[tuple[str, float], ...] = (("b_s", size), ("E", count))
-    formula, copies = "b_s E", size
+def cast_tensor_bytes(*, b_s: int, b_t: int, E: int) -> int:
+    """The same in releases that cast a tensor before it travels: both copies are held for a moment.
+
+    Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py`` (``get_per_tensor_param``).
+    """
+    return (b_s + b_t) * E
+
+
+def converted_tensor_bytes(*, b_c: int, E: int) -> int:
+    """The same of Megatron, whose weights are stored in the compute dtype; on one rank.
+
+    Source: verl 0.5.0 ``utils/megatron_utils.py`` (``per_tensor_generator``).
+    """
+    return b_c * E
+
+
+def joined_tensor_bytes(*, b_c: int, E: int) -> int:
+    """The same where tensor or expert parallelism divides it: its parts are gathered and then joined.
+
+    Source: verl 0.5.0 ``utils/megatron_utils.py`` (``per_tensor_generator``).
+    """
+    return 2 * b_c * E
+
+
+def gathered_tensor(model: ModelShape, engine: Engine, sync: WeightSync) -> Term:
+    """The largest tensor on its way, by how the trainer's engine gathers it."""
+    numbers = {
+        "E": largest_tensor_parameters(model),
+        "b_s": engine.stored_dtype.bytes,
+        "b_c": engine.compute_dtype.bytes,
+    }
+    size: Size = gathered_tensor_bytes
     if engine.backend is Backend.MEGATRON:
-        size = engine.compute_dtype.bytes
-        formula, symbols, copies = "b_c E", (("b_c", size), ("E", count)), size
-        if engine.parallel.tensor > 1 or engine.parallel.expert > 1:
-            formula, copies = "2 b_c E", 2 * size
+        divided = engine.parallel.tensor > 1 or engine.parallel.expert > 1
+        size = joined_tensor_bytes if divided else converted_tensor_bytes
     elif sync.sent_dtype is not None and sync.sent_dtype is not engine.stored_dtype:
-        sent = sync.sent_dtype.bytes
-        formula, symbols, copies = "(b_s + b_t) E", (*symbols, ("b_t", sent)), size + sent
-    return Term(
-        item=Item.SYNC,
-        name="sync_tensor",
-        bytes=copies * count,
-        formula=formula,
-        symbols=symbols,
-        source="memory.weight_sync.gathered_tensor_bytes",
-    )
+        size, numbers["b_t"] = cast_tensor_bytes, sync.sent_dtype.bytes
+    return stated(Item.SYNC, "sync_tensor", size, numbers)
 
 
-def bucket_term(sync: WeightSync) -> Term:
-    r"""Buffers that tensors are copied into.
-
-    .. math:: (n_t + n_e) \, B
+def bucket_bytes(*, n_t: int, n_e: int, B: int) -> int:
+    """Buffers that tensors are copied into.
 
     The trainer fills :math:`n_t` buckets: one where the engine shares the card and maps it through
     CUDA IPC, two where it is sent over the network while the next is filled. An engine that
@@ -81,20 +91,17 @@ def bucket_term(sync: WeightSync) -> Term:
     Source: verl 0.7.1, 0.8.0 and 0.9.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py``,
     ``checkpoint_engine/nccl_checkpoint_engine.py``; SGLang ``weight_sync/utils.py``.
     """
-    return Term(
-        item=Item.SYNC,
-        name="sync_buckets",
-        bytes=(sync.buckets + sync.engine_buckets) * sync.bucket_bytes,
-        formula="(n_t + n_e) B",
-        symbols=(("n_t", sync.buckets), ("n_e", sync.engine_buckets), ("B", sync.bucket_bytes)),
-        source="memory.weight_sync.bucket_term",
-    )
+    return (n_t + n_e) * B
 
 
-def copied_shards_term(model: ModelShape, engine: Engine) -> Term:
-    r"""FSDP1's state dict holds a copy of every shard.
+def buckets(sync: WeightSync) -> Term:
+    """The buckets on both sides."""
+    numbers = {"n_t": sync.buckets, "n_e": sync.engine_buckets, "B": sync.bucket_bytes}
+    return stated(Item.SYNC, "sync_buckets", bucket_bytes, numbers)
 
-    .. math:: b_s \lceil N / W \rceil
+
+def copied_shard_bytes(*, b_s: int, N: int, W: int) -> int:
+    """FSDP1's state dict holds a copy of every shard.
 
     The flat weights of a unit are gathered, and each rank copies its part of every tensor out of them.
     FSDP2's state dict only refers to the shards there are.
@@ -102,21 +109,21 @@ def copied_shards_term(model: ModelShape, engine: Engine) -> Term:
     Source: torch ``distributed/fsdp/_state_dict_utils.py`` (``_sharded_post_state_dict_hook``),
     ``_shard_utils.py`` (``_create_chunk_dtensor``).
     """
-    count, size = stored_parameters(model, engine), engine.stored_dtype.bytes
-    return Term(
-        item=Item.SYNC,
-        name="sync_shards",
-        bytes=shard(count, engine) * size,
-        formula="b_s ceil(N / W)",
-        symbols=(("b_s", size), ("N", count), ("W", engine.parallel.shard)),
-        source="memory.weight_sync.copied_shards_term",
-    )
+    return b_s * ceil_div(N, W)
 
 
-def unsharded_units_term(model: ModelShape, engine: Engine) -> Term:
-    r"""Units that FSDP1 gathers for its state dict, in full precision.
+def copied_shards(model: ModelShape, engine: Engine) -> Term:
+    """The copy of all shards of an engine."""
+    numbers = {
+        "b_s": engine.stored_dtype.bytes,
+        "N": stored_parameters(model, engine),
+        "W": engine.parallel.shard,
+    }
+    return stated(Item.SYNC, "sync_shards", copied_shard_bytes, numbers)
 
-    .. math:: b_s \bigl( U_r + \max(U_l + E_l, \; V H) \bigr)
+
+def unsharded_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, E_v: int) -> int:
+    """Units that FSDP1 gathers for its state dict, in full precision.
 
     Each unit is gathered while its own part of the state dict is made, the root all the while; every
     tensor is copied whole before its shard is cut out (:math:`E_l` the largest tensor of a layer).
@@ -124,41 +131,50 @@ def unsharded_units_term(model: ModelShape, engine: Engine) -> Term:
     Source: torch ``distributed/fsdp/_state_dict_utils.py`` (``_common_unshard_pre_state_dict_hook``),
     ``_flat_param.py`` (``_force_full_precision``).
     """
-    size, root = engine.stored_dtype.bytes, root_parameters(model, engine)
-    layer, inner = model.largest_layer_parameters, _layer_tensor_parameters(model)
-    embedding = model.embedding_parameters
-    return Term(
-        item=Item.SYNC,
-        name="sync_units",
-        bytes=size * (root + max(layer + inner, embedding)),
-        formula="b_s (U_r + max(U_l + E_l, E_v))",
-        symbols=(("b_s", size), ("U_r", root), ("U_l", layer), ("E_l", inner), ("E_v", embedding)),
-        source="memory.weight_sync.unsharded_units_term",
-    )
+    return b_s * (U_r + largest(U_l + E_l, E_v))
 
 
-def summoned_term(model: ModelShape, engine: Engine, sync: WeightSync) -> Term:
-    r"""Gathering LoRA adapters, which travel without the base model; also a whole state dict.
+def unsharded_units(model: ModelShape, engine: Engine) -> Term:
+    """The units that exist at once when the state dict of an engine is made."""
+    numbers = {
+        "b_s": engine.stored_dtype.bytes,
+        "U_r": root_parameters(model, engine),
+        "U_l": model.largest_layer_parameters,
+        "E_l": _layer_tensor_parameters(model),
+        "E_v": model.embedding_parameters,
+    }
+    return stated(Item.SYNC, "sync_units", unsharded_unit_bytes, numbers)
 
-    .. math:: b_s U_l \;\text{(layer by layer)} \quad\text{or}\quad b_s N
 
-    FSDP can only summon whole units, so the base weights around the adapters are gathered too: one
-    layer at a time, or all of them at once. The adapters go to the host from there. FSDP1's whole
-    state dict for SGLang's ``dummy_hf`` is as large.
+def summoned_layer_bytes(*, b_s: int, U_l: int) -> int:
+    """Gathering LoRA adapters layer by layer; they travel without the base model.
 
-    Source: verl ``utils/fsdp_utils.py`` (``layered_summon_lora_params``, ``collect_lora_params``),
+    FSDP can only summon whole units, so the base weights around the adapters are gathered too. The
+    adapters go to the host from there.
+
+    Source: verl ``utils/fsdp_utils.py`` (``layered_summon_lora_params``).
+    """
+    return b_s * U_l
+
+
+def summoned_model_bytes(*, b_s: int, N: int) -> int:
+    """The same with all units at once; FSDP1's whole state dict for SGLang's ``dummy_hf`` is as large.
+
+    Source: verl ``utils/fsdp_utils.py`` (``collect_lora_params``),
     verl 0.5.0 ``workers/sharding_manager/fsdp_sglang.py``.
     """
-    size, whole = engine.stored_dtype.bytes, sync.gathers_whole_model
-    count = model.parameters if whole else model.largest_layer_parameters
-    return Term(
-        item=Item.SYNC,
-        name="sync_summoned",
-        bytes=size * count,
-        formula="b_s N" if whole else "b_s U_l",
-        symbols=(("b_s", size), ("N" if whole else "U_l", count)),
-        source="memory.weight_sync.summoned_term",
-    )
+    return b_s * N
+
+
+def summoned(model: ModelShape, engine: Engine, sync: WeightSync) -> Term:
+    """What FSDP gathers around the adapters."""
+    numbers = {
+        "b_s": engine.stored_dtype.bytes,
+        "N": model.parameters,
+        "U_l": model.largest_layer_parameters,
+    }
+    size = summoned_model_bytes if sync.gathers_whole_model else summoned_layer_bytes
+    return stated(Item.SYNC, "sync_summoned", size, numbers)
 
 
 def _sends_adapters(engine: Engine) -> bool:
@@ -187,23 +203,23 @@ def gather_moment(model: ModelShape, states: States, sync: WeightSync) -> tuple[
     if engine.backend is Backend.MEGATRON:
         return ()
     if _sends_adapters(engine) or sync.gathers_whole_model:
-        return (states.parameters, summoned_term(model, engine, sync))
+        return (states.parameters, summoned(model, engine, sync))
     if not _copies_shards(engine, sync):
         return ()
-    return (states.parameters, copied_shards_term(model, engine), unsharded_units_term(model, engine))
+    return (states.parameters, copied_shards(model, engine), unsharded_units(model, engine))
 
 
 def transfer_moment(model: ModelShape, states: States, sync: WeightSync) -> tuple[Term, ...]:
     """What both sides hold while tensor after tensor travels."""
-    engine, buckets = states.engine, bucket_term(sync)
+    engine, filled = states.engine, buckets(sync)
     own = trainer_while_sending(states, sync)
     if _sends_adapters(engine) and engine.backend is not Backend.MEGATRON:
-        return (*own, buckets)
+        return (*own, filled)
     if engine.backend is not Backend.MEGATRON and sync.gathers_whole_model:
-        return (*own, buckets, summoned_term(model, engine, sync))
+        return (*own, filled, summoned(model, engine, sync))
     if _copies_shards(engine, sync):
-        own = (*own, copied_shards_term(model, engine))
-    return (*own, buckets, tensor_term(model, engine, sync))
+        own = (*own, copied_shards(model, engine))
+    return (*own, filled, gathered_tensor(model, engine, sync))
 
 
 def sync_moments(workload: Workload, memory: RolloutMemory, states: States) -> tuple[Moment, ...]:

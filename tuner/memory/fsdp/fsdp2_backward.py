@@ -151,7 +151,7 @@ class Fsdp2Backward(Struct, frozen=True, dict=True):
         none = t.given.engine.checkpointing is Checkpointing.NONE
         name = "saved_layer" if none else "recomputed_layer"
         counted = t.given.model.traced is not None
-        module = "memory.layer.traced.layer_bytes" if counted else "memory.activations."
+        module = "memory.layer.traced.layer_bytes" if counted else "memory.layer.activations."
         return (
             gradient,
             t.activation(name, "a_l", saved, module if counted else f"{module}layer_saved_bytes"),

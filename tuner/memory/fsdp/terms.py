@@ -187,7 +187,7 @@ class FsdpTerms(Struct, frozen=True, dict=True):
         """So many bytes per token, by a function of :mod:`tuner.memory.layer.activations`."""
         tokens, each = self.given.tokens, per_token(self.given.model, self.given.engine)
         counted = self.given.model.traced is not None and symbol in _TRACED
-        source = _TRACED[symbol] if counted else f"memory.activations.{per_token.__name__}"
+        source = _TRACED[symbol] if counted else f"memory.layer.activations.{per_token.__name__}"
         numbers = {"T": tokens, symbol: each}
         inside = symbol in ("a_f", "a_g", "a_l")
         evidence = activations.layer_evidence(self.given.model) if inside else Evidence.MODELLED

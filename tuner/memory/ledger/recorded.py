@@ -5,17 +5,16 @@ recorded numbers, the same functions give the same sizes together with their for
 formula that is shown cannot differ from the one that was computed.
 """
 
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from tuner.memory.ledger.expression import Expression
 from tuner.memory.ledger.formula import names
 from tuner.model_shape import ModelShape
 from tuner.workload import Workload
 
-_Shape = TypeVar("_Shape", bound=Struct)
-_Product = tuple[str, ...]
 _NESTED = ("moe", "latent", "linear")
 
 #: Dimensions of a model that are symbols in the formulas.
@@ -53,65 +52,44 @@ class Derivation(Struct, frozen=True, kw_only=True):
 
 
 class Recorded(int):
-    """A number and the sum of products it was computed as; anything else it takes part in is plain."""
+    """A number and the formula it was computed by; anything else it takes part in is plain."""
 
-    _products: dict[_Product, int]  # factors, and how often the product is taken
+    _expression: Expression
     _symbols: dict[str, int]
 
     @classmethod
     def symbol(cls, name: str, value: int) -> "Recorded":
         """A number with a name."""
-        return cls._of(int(value), {(name,): 1}, {name: int(value)})
+        return cls._of(int(value), Expression.symbol(name), {name: int(value)})
 
     @classmethod
-    def _of(cls, value: int, products: dict[_Product, int], symbols: dict[str, int]) -> "Recorded":
+    def _of(cls, value: int, expression: Expression, symbols: dict[str, int]) -> "Recorded":
         made = cls(value)
-        made._products = {product: times for product, times in products.items() if times}
-        made._symbols = symbols
+        made._expression, made._symbols = expression, symbols
         return made
-
-    # Not equal to a plain number's, or a cached result of a plain model would be taken for this one's.
-    def __hash__(self) -> int:
-        return hash((int(self), tuple(self._symbols)))
-
-    def __eq__(self, other: object) -> bool:
-        return int(self) == other
 
     def derivation(self) -> Derivation:
         """The formula of this number."""
-        text = self._text()
+        text = str(self._expression)
         used = tuple((name, self._symbols[name]) for name in names(text))
         return Derivation(value=int(self), formula=text, symbols=used)
 
-    def _text(self) -> str:
-        text = ""
-        for product, times in self._products.items():
-            coefficient = () if abs(times) == 1 and product else (str(abs(times)),)
-            sign = (" - " if times < 0 else " + ") if text else ("0 - " if times < 0 else "")
-            text += sign + " ".join((*coefficient, *product))
-        return text or "0"
-
-    def _factor(self) -> tuple[_Product, int]:
-        """This number as a product, a sum in parentheses."""
-        if len(self._products) == 1:
-            return next(iter(self._products.items()))
-        return (f"({self._text()})",), 1
+    def _with(self, value: int, expression: Expression, other: "Recorded") -> "Recorded":
+        """The result of an operation with another number."""
+        return Recorded._of(value, expression, self._symbols | other._symbols)
 
     # With a float the result is plain: Python then asks the float.
 
     def __add__(self, other: object) -> "Recorded":
         if not isinstance(other, int):
             return NotImplemented
-        added = _recorded(other)
-        products = dict(self._products)
-        for product, times in added._products.items():
-            products[product] = products.get(product, 0) + times
-        return Recorded._of(int(self) + int(added), products, self._symbols | added._symbols)
+        addend = _recorded(other)
+        return self._with(int(self) + int(addend), self._expression + addend._expression, addend)
 
     __radd__ = __add__
 
     def __sub__(self, other: object) -> "Recorded":
-        return self + _recorded(other) * -1 if isinstance(other, int) else NotImplemented
+        return self + -_recorded(other) if isinstance(other, int) else NotImplemented
 
     def __rsub__(self, other: object) -> "Recorded":
         return _recorded(other) - self if isinstance(other, int) else NotImplemented
@@ -120,15 +98,8 @@ class Recorded(int):
         if not isinstance(other, int):
             return NotImplemented
         if not isinstance(other, Recorded):
-            products = {product: times * other for product, times in self._products.items()}
-            whole = products if len(products) < 2 else {self._factor()[0]: other}
-            return Recorded._of(int(self) * other, whole, self._symbols)
-        if not (self._products and other._products):
-            return Recorded._of(0, {}, {})
-        (left, times), (right, more) = self._factor(), other._factor()
-        return Recorded._of(
-            int(self) * int(other), {(*left, *right): times * more}, self._symbols | other._symbols
-        )
+            return Recorded._of(int(self) * other, self._expression * other, self._symbols)
+        return self._with(int(self) * int(other), self._expression * other._expression, other)
 
     __rmul__ = __mul__
 
@@ -138,9 +109,8 @@ class Recorded(int):
     def __floordiv__(self, other: object) -> "Recorded":
         if not isinstance(other, int):
             return NotImplemented
-        if max(self._products.values(), default=0) < 0:  # -(-a // b) rounds up
-            return -_quotient("ceil", -(int(self) // int(other)), -self, _recorded(other))
-        return _quotient("floor", int(self) // int(other), self, _recorded(other))
+        divisor = _recorded(other)
+        return self._with(int(self) // int(divisor), self._expression // divisor._expression, divisor)
 
     def __rfloordiv__(self, other: object) -> "Recorded":
         return _recorded(other) // self if isinstance(other, int) else NotImplemented
@@ -165,23 +135,11 @@ class _Quotient(float):
         return made
 
     def __ceil__(self) -> Recorded:
-        value = -(-int(self._dividend) // int(self._divisor))
-        return _quotient("ceil", value, self._dividend, self._divisor)
-
-
-def _quotient(rounding: str, value: int, dividend: Recorded, divisor: Recorded) -> Recorded:
-    if divisor._products == {(): 1}:
-        return dividend
-    above = dividend._text() if len(dividend._products) == 1 else f"({dividend._text()})"
-    factors, times = divisor._factor()
-    words = factors if times == 1 and factors else (str(times), *factors)
-    below = words[0] if len(words) == 1 else f"({' '.join(words)})"
-    factor = f"{rounding}({above} / {below})"
-    return Recorded._of(value, {(factor,): 1}, dividend._symbols | divisor._symbols)
+        return -(-self._dividend // self._divisor)
 
 
 def _recorded(number: int) -> Recorded:
-    return number if isinstance(number, Recorded) else Recorded._of(number, {(): number}, {})
+    return number if isinstance(number, Recorded) else Recorded._of(number, Expression.constant(number), {})
 
 
 def derivation(number: int) -> Derivation:
@@ -189,19 +147,27 @@ def derivation(number: int) -> Derivation:
     return _recorded(number).derivation()
 
 
-def recorded_model(model: ModelShape) -> ModelShape:
+class RecordedModel(ModelShape, frozen=True, kw_only=True):
+    """A model whose dimensions remember what is done with them.
+
+    A type of its own is never equal to the plain model, so that no cache takes one's results for the other's.
+    """
+
+
+def recorded_model(model: ModelShape) -> RecordedModel:
     """The model with its dimensions as symbols; what was counted instead of derived stays plain."""
-    return _with_symbols(model)
+    return RecordedModel(**_with_symbols(model))
 
 
-def _with_symbols(shape: _Shape) -> _Shape:
-    changes: dict[str, Any] = {}
-    for name, value in asdict(shape).items():
+def _with_symbols(shape: Struct) -> dict[str, Any]:
+    """The fields of a model, or of a part of it, with symbols for dimensions."""
+    fields = asdict(shape)
+    for name, value in fields.items():
         if name in DIMENSIONS and isinstance(value, int) and value:
-            changes[name] = Recorded.symbol(DIMENSIONS[name], value)
+            fields[name] = Recorded.symbol(DIMENSIONS[name], value)
         elif name in _NESTED and value is not None:
-            changes[name] = _with_symbols(value)
-    return replace(shape, **changes)
+            fields[name] = replace(value, **_with_symbols(value))
+    return fields
 
 
 def recorded_workload(workload: Workload) -> Workload:

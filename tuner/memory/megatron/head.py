@@ -155,7 +155,7 @@ def embedding_backward(given: PassInput) -> Term | None:
 
 
 def _own_term(name: str, size: int, formula: str, **symbols: int) -> Term:
-    source = f"memory.megatron_head.{name}"
+    source = f"memory.megatron.head.{name}"
     return pass_terms.term(Item.LOGITS, name, size, formula, symbols=symbols, source=source)
 
 

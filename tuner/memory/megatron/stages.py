@@ -37,7 +37,7 @@ def stage_layers(model: ModelShape, parallel: Parallelism, stage: int) -> tuple[
 
     Interleaved (virtual) stages take every :math:`P`-th piece of the model.
     """
-    sizes = stage_sizes(model.layers, parallel)
+    sizes = stage_sizes(int(model.layers), parallel)
     pieces = parallel.virtual_pipeline
     if pieces > 1 and len(set(sizes)) == 1 and sizes[0] % pieces == 0:
         each = sizes[0] // pieces

@@ -55,7 +55,7 @@ def kept_per_token(given: PassInput) -> int:
 
 def _term(item: Item, name: str, size: int, formula: str, **symbols: float) -> Term:
     """A term of this module, whose deriving function has the term's name."""
-    source = f"memory.megatron_terms.{name}"
+    source = f"memory.megatron.terms.{name}"
     return term(item, name, size, formula, symbols=symbols, source=source)
 
 

@@ -1,0 +1,98 @@
+"""Terms that are stated once: a function over symbols computes the bytes, writes the formula, is the source.
+
+The parameters of such a function are the symbols of its formula. Called with numbers it gives bytes; called
+with formulas it gives its text. A condition is no symbol: it is bound beforehand by ``functools.partial``.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from math import ceil
+from typing import Any
+
+from tuner.evidence import Evidence
+from tuner.memory.ledger.expression import Expression
+from tuner.memory.ledger.formula import names
+from tuner.memory.ledger.terms import Item, Term
+
+Size = Callable[..., Any]
+"""Bytes by symbols, all of them keyword parameters."""
+
+
+def stated(
+    item: Item,
+    name: str,
+    size: Size,
+    numbers: Mapping[str, float],
+    *,
+    evidence: Evidence = Evidence.EXACT,
+    source: Callable[..., Any] | None = None,
+    interval: tuple[float, float] | None = None,
+) -> Term:
+    """A term whose bytes, formula and source come from one function.
+
+    Args:
+        item: what it is.
+        name: its stable identifier.
+        size: the function; its result is rounded up to whole bytes.
+        numbers: by symbol, at least those that the function takes.
+        evidence: how sure it is.
+        source: the function whose docstring explains the term, if that is another one.
+        interval: the least and the most bytes, where the size is not derived.
+    """
+    parameters, formula, used = _statement(*_key(size))
+    low, high = (None, None) if interval is None else (ceil(interval[0]), ceil(interval[1]))
+    return Term(
+        item=item,
+        name=name,
+        bytes=ceil(size(**{parameter: numbers[parameter] for parameter in parameters})),
+        evidence=evidence,
+        formula=formula,
+        symbols=tuple([(symbol, numbers[symbol]) for symbol in used]),
+        source=path_of(source or size),
+        low_bytes=low,
+        high_bytes=high,
+    )
+
+
+def formula_of(size: Size) -> str:
+    """The formula that a function over symbols computes."""
+    return _statement(*_key(size))[1]
+
+
+@lru_cache(maxsize=1024)
+def path_of(source: Callable[..., Any]) -> str:
+    """Where a function stands, as terms name it: ``"memory.host.weights_on_host"``."""
+    if isinstance(source, partial):
+        source = source.func
+    return f"{source.__module__.removeprefix('tuner.')}.{source.__qualname__}"
+
+
+def symbols_of(size: Size) -> tuple[str, ...]:
+    """The symbols that a function takes; conditions that are bound beforehand are none."""
+    return _statement(*_key(size))[0]
+
+
+def is_stated(function: Callable[..., Any]) -> bool:
+    """Whether a function's parameters are symbols, and nothing else, so that it writes its own formula."""
+    parameters = inspect.signature(function).parameters.values()
+    return bool(parameters) and all(
+        parameter.kind is parameter.KEYWORD_ONLY and parameter.annotation is not bool
+        for parameter in parameters
+    )
+
+
+def _key(size: Size) -> tuple[Size, tuple[tuple[str, Any], ...]]:
+    """What decides the text of a function's formula: the function, and the conditions that are bound."""
+    if isinstance(size, partial):
+        return size.func, tuple(size.keywords.items())
+    return size, ()
+
+
+@lru_cache(maxsize=1024)  # a formula is written once, however many jobs are priced
+def _statement(size: Size, bound: Sequence[tuple[str, Any]]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """The parameters of a function, its formula, and the symbols that are left in it."""
+    conditions = dict(bound)
+    parameters = tuple(name for name in inspect.signature(size).parameters if name not in conditions)
+    written = size(**{name: Expression.symbol(name) for name in parameters}, **conditions)
+    return parameters, str(written), names(str(written))
