@@ -76,10 +76,6 @@ class Scaling(Enum):
     COPY = "copy"
 
 
-#: Sequences of the largest CUDA graph that vLLM captures by itself, unless its limit is below half of that.
-#: Source: vLLM 0.8.5 and 0.24 ``config`` (``_set_cudagraph_sizes``): ``min(2 * max_num_seqs, 512)``.
-VLLM_LARGEST_GRAPH = 512
-
 #: Tokens of a chunk where the entropy is computed in chunks: verl's default, fixed until it had a key.
 ENTROPY_CHUNK_TOKENS = 2048
 
@@ -304,15 +300,6 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     log_stats: bool = False
     colocated: bool = True  # on the same GPUs as the trainer
     gpus: int
-
-    @property
-    def largest_graph(self) -> int | None:
-        """Most sequences whose decoding step is replayed from a CUDA graph; None: no end is known."""
-        if not self.cuda_graphs:
-            return 0
-        if self.capture_sizes is not None:
-            return max(self.capture_sizes, default=0)
-        return VLLM_LARGEST_GRAPH if self.engine is RolloutEngine.VLLM else None
 
     @property
     def replica_gpus(self) -> int:

@@ -13,7 +13,7 @@ from tuner.findings import Finding
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl import checks
 from tuner.trainers.verl.load import load
-from tuner.trainers.verl.versions import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED
 
 RULES = {rule.name: rule for rule, _ in checks.RULES}
 MODULES = {rule.name: module for rule, module in checks.RULES}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import run
-from tuner.trainers.verl.versions import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 LONG = (

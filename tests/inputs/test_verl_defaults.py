@@ -12,7 +12,7 @@ from tests.corpus import flattened_defaults
 from tuner.inputs.tree import dotted, leaves, lookup, split_key
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults.build import main
-from tuner.trainers.verl.versions import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -7,7 +7,7 @@ import pytest
 
 from tuner.errors import InputError, UnsupportedError
 from tuner.trainers.verl.load import Loaded, UnknownKey, load
-from tuner.trainers.verl.versions import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED
 
 
 def from_yaml(

@@ -5,9 +5,10 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
+from tuner import versions
 from tuner.errors import InputError
-from tuner.trainers.verl import versions
-from tuner.trainers.verl.versions import BUNDLED, at_least, choose
+from tuner.trainers.verl.releases import BUNDLED, choose
+from tuner.versions import at_least
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tuner.errors import InputError, TunerError, UnsupportedError  # noqa: E402
 from tuner.memory.layer import activations  # noqa: E402
 from tuner.model_shape import LogitCopies, ModelShape  # noqa: E402
 from tuner.models import find_config, find_model, model_types  # noqa: E402
+from tuner.models.adapters import adapter_parameters  # noqa: E402
 from tuner.rules.case import Case  # noqa: E402
 from tuner.rules.kernels import fused_layers  # noqa: E402
 from tuner.trace import trace_model  # noqa: E402
@@ -25,7 +26,6 @@ from tuner.trace.count import LayerCount  # noqa: E402
 from tuner.trace.kv_cache import LayerCache  # noqa: E402
 from tuner.trace.limits import expect_counted  # noqa: E402
 from tuner.traced_layers import TracedModel  # noqa: E402
-from tuner.trainers.verl.lora import adapter_parameters  # noqa: E402
 from tuner.workload import Backend, Checkpointing, Lora, Workload  # noqa: E402
 
 pytestmark = pytest.mark.slow

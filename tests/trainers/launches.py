@@ -7,7 +7,7 @@ from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl import read
 from tuner.trainers.verl.load import load
-from tuner.trainers.verl.versions import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED
 from tuner.workload import Workload
 
 VERSIONS = BUNDLED

@@ -3,8 +3,8 @@ import pytest
 from tuner.inputs.tree import split_key
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.keys import ENGINE_PREVIEW, KEYS, Spelling, key
+from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.schema import Schema
-from tuner.trainers.verl.versions import BUNDLED
 
 # Keys of recipes with a configuration of their own, and of schemas that keep a free-form section.
 OUTSIDE = (

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from tests.trainers.launches import LORA, MEGATRON, MODEL, workload_of
 from tests.workloads import QWEN3_30B_A3B, QWEN25_0_5B, QWEN25_7B
 from tuner.model_shape import LatentAttention, ModelShape
-from tuner.trainers.verl.lora import adapter_parameters, megatron_adapter_parameters
+from tuner.models.adapters import adapter_parameters, megatron_adapter_parameters
 
 
 @pytest.mark.parametrize(

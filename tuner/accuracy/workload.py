@@ -8,7 +8,7 @@ from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.models import find_model, has_token_classification
-from tuner.trainers.verl.lora import ALL_LINEAR, adapter_parameters
+from tuner.models.adapters import ALL_LINEAR, adapter_parameters
 from tuner.units import GIB
 from tuner.workload import (
     ENTROPY_CHUNK_TOKENS,

@@ -22,9 +22,9 @@ from tuner.render.answer import Answer
 from tuner.rules.case import Case
 from tuner.trainers import verl
 from tuner.trainers.verl import checks
-from tuner.trainers.verl.engine_versions import EngineChoice
 from tuner.trainers.verl.load import Given, Loaded, compose, parse
-from tuner.trainers.verl.versions import Choice, choose
+from tuner.trainers.verl.releases import Choice, choose
+from tuner.trainers.verl.rollout_engine_versions import RolloutEngineChoice
 from tuner.units import GIB, GIGA
 from tuner.workload import Workload
 
@@ -103,24 +103,24 @@ class _Job(Struct, frozen=True, kw_only=True):
     model: ModelShape
     cluster: Cluster
 
-    def engine(self, loaded: Loaded, version: str | None = None) -> EngineChoice | None:
+    def engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
         """The version of the rollout engine: the one asked for, else the given one, else the release's."""
         named = self.premises.engine_version
-        return verl.engine_choice(
+        return verl.rollout_engine_choice(
             loaded.settings,
             version=loaded.version,
             requested=version if named is None else named,
             look=self.premises.verl_version is None,  # a release that was named need not be this machine's
         )
 
-    def workload(self, loaded: Loaded, engine: EngineChoice | None) -> Workload:
+    def workload(self, loaded: Loaded, engine: RolloutEngineChoice | None) -> Workload:
         return verl.read(
             loaded.settings,
             version=loaded.version,
             model=self.model,
             critic_model=_critic_model(loaded.settings, self.premises),
             cluster=self.cluster,
-            engine_version=None if engine is None else engine.version,
+            rollout_engine_version=None if engine is None else engine.version,
         )
 
     def releases(self, given: Given, choice: Choice, workload: Workload) -> ReleaseRange | None:

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.memory.rollout.capacity import rollout_memory
-from tuner.memory.rollout.graphs import capture_sizes
 from tuner.rules.passes import site_of, with_dividing_sizes
 from tuner.rules.rollout_engine import least_fraction
+from tuner.serving.graphs import capture_sizes
 from tuner.units import MIB
 from tuner.workload import (
     ENTROPY_CHUNK_TOKENS,

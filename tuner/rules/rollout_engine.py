@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import ceil
 
 from tuner.rules.case import LEAST_GAIN, Case, figures
+from tuner.serving.graphs import largest_graph
 from tuner.timing.decode import RolloutInput, waits_for_host
 from tuner.workload import FractionOf, Phase, Workload
 
@@ -79,8 +80,8 @@ def with_matching_limit(workload: Workload) -> Workload:
     if not rollout.sequences_adjustable or step_waits_for_host(workload):
         return workload
     most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
-    if rollout.largest_graph:
-        most = min(most, rollout.largest_graph)
+    if graph := largest_graph(rollout):
+        most = min(most, graph)
     unlimited = figures(workload.with_rollout(max_sequences=most)).rollout
     held = unlimited.concurrent_sequences // rollout.data_parallel
     limit = most if held >= most else held // ALIGNMENT * ALIGNMENT
@@ -115,7 +116,7 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
 def _held(workload: Workload) -> int:
     """Sequences that run at once, those of the largest CUDA graph at most: of more the gain is not known."""
     held = min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
-    graph = workload.rollout.largest_graph
+    graph = largest_graph(workload.rollout)
     return min(held, graph * workload.rollout.data_parallel) if graph else held
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 from tuner.dtypes import DType
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
+from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import ring_bytes_per_s
 from tuner.timing.layer import average_layer, cached_keys, visible_keys
@@ -133,7 +134,7 @@ def reduction_seconds(given: RolloutInput, tokens: float) -> float:
 
 def is_replayed(given: RolloutInput, sequences: float) -> bool:
     """Whether a CUDA graph was captured for a step of so many sequences."""
-    largest = given.rollout.largest_graph
+    largest = largest_graph(given.rollout)
     return largest is None or sequences <= largest
 
 

@@ -9,7 +9,9 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.memory.process.overhead import GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL, Constant
-from tuner.workload import VLLM_LARGEST_GRAPH, Rollout, RolloutEngine, Workload
+from tuner.serving.graphs import capture_sizes
+from tuner.serving.vllm import LARGEST_GRAPH
+from tuner.workload import RolloutEngine, Workload
 
 
 class Graphs(Struct, frozen=True, kw_only=True):
@@ -43,17 +45,6 @@ def captured_graphs(workload: Workload) -> Graphs:
     )
 
 
-def capture_sizes(rollout: Rollout) -> tuple[int, ...]:
-    """Batch sizes that the engine captures, smallest first: as given, or vLLM's own list."""
-    if not rollout.cuda_graphs or rollout.engine is RolloutEngine.TRANSFORMERS:
-        return ()
-    if rollout.capture_sizes is not None:
-        return tuple(sorted(rollout.capture_sizes))
-    largest = min(2 * rollout.max_sequences, VLLM_LARGEST_GRAPH)
-    listed = (1, 2, 4, *range(8, 256, 8), *range(256, VLLM_LARGEST_GRAPH + 1, 16))
-    return tuple(size for size in listed if size <= largest)
-
-
 def graph_interval(workload: Workload) -> tuple[int, int, int]:
     r"""CUDA graphs: least, typical and most bytes.
 
@@ -82,4 +73,4 @@ def _sum(found: Graphs, pool: int, layer: int, piece: int) -> int:
     if not found.largest:
         return 0
     whole, pieced = found.whole * found.layers * layer, found.pieced * (found.layers + 1) * piece
-    return ceil(pool * min(found.largest, VLLM_LARGEST_GRAPH) / VLLM_LARGEST_GRAPH) + whole + pieced
+    return ceil(pool * min(found.largest, LARGEST_GRAPH) / LARGEST_GRAPH) + whole + pieced

@@ -21,7 +21,8 @@ from tuner.memory.rollout.share import (
     engine_process,
     engine_weight_bytes,
 )
-from tuner.workload import VLLM_LARGEST_GRAPH, FractionOf, Workload
+from tuner.serving.vllm import LARGEST_GRAPH
+from tuner.workload import FractionOf, Workload
 
 
 def weights_term(workload: Workload) -> Term:
@@ -86,7 +87,7 @@ def graphs_term(workload: Workload, *, counted: bool = False) -> Term:
         symbols=(
             ("g", GRAPH_POOL.typical),
             ("m", found.largest),
-            ("m_0", VLLM_LARGEST_GRAPH),
+            ("m_0", LARGEST_GRAPH),
             ("n_w", found.whole),
             ("L", found.layers),
             ("g_w", GRAPH_LAYER.typical),

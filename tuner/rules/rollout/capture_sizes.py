@@ -30,10 +30,10 @@ verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py``.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.memory.rollout.graphs import capture_sizes
 from tuner.rules.case import Case
 from tuner.rules.cures import fewer_graphs
 from tuner.rules.wording import gib, over
+from tuner.serving.graphs import capture_sizes
 
 RULE = Rule(
     code="ROL012",

@@ -35,6 +35,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, with_matching_limit
 from tuner.rules.wording import count
+from tuner.serving.graphs import largest_graph
 from tuner.workload import Phase, Workload
 
 RULE = Rule(
@@ -66,6 +67,6 @@ def check(case: Case) -> Finding | None:
 
 def _held(proposal: Workload) -> str:
     limit = proposal.rollout.max_sequences
-    if limit == proposal.rollout.largest_graph:
+    if limit == largest_graph(proposal.rollout):
         return f"at least {count(limit)} at full length, as many as the engine's largest CUDA graph"
     return f"{count(limit)} at full length"

@@ -5,9 +5,9 @@ from tuner.trainers.verl.read import (
     MODEL_PATH,
     cluster_size,
     critic_model_path,
-    engine_choice,
     model_path,
     read,
+    rollout_engine_choice,
 )
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
 from tuner.trainers.verl.unbundled import behaviours
@@ -21,9 +21,9 @@ __all__ = [
     "behaviours",
     "cluster_size",
     "critic_model_path",
-    "engine_choice",
     "model_path",
     "quantities",
     "read",
     "resting_on_defaults",
+    "rollout_engine_choice",
 ]

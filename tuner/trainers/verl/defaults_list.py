@@ -11,7 +11,7 @@ from tuner.inputs.tree import Path, nested, split_key
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.entry_points import refuse_config
-from tuner.trainers.verl.versions import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED
 
 _PRINT_HINT = (
     "give the composed configuration instead: add '--cfg job --resolve' to the launch command, "

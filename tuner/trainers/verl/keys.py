@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.trainers.verl.versions import at_least
+from tuner.versions import at_least
 
 # 0.7.1 carries both generations of workers; trainer.use_legacy_worker_impl=disable picks the new
 # one, which reads the keys of the releases after it. It counts as a release between 0.7.1 and 0.8.0.

@@ -43,7 +43,7 @@ def load(path: FilePath | None, overrides: Sequence[str], *, version: str) -> Lo
     Args:
         path: a composed or partial YAML file; None for overrides alone.
         overrides: arguments as Hydra would get them.
-        version: one of :data:`~tuner.trainers.verl.versions.BUNDLED`.
+        version: one of :data:`~tuner.trainers.verl.releases.BUNDLED`.
 
     Raises:
         InputError: a file or an override is malformed, or a section is given a plain value.

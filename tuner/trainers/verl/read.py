@@ -6,12 +6,12 @@ from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.models import has_token_classification
-from tuner.trainers.verl.engine_versions import EngineChoice, choose_engine
 from tuner.trainers.verl.read_batching import BatchRole, read_batch, read_batching
 from tuner.trainers.verl.read_engine import read_engine
 from tuner.trainers.verl.read_head import read_head
 from tuner.trainers.verl.read_lora import lora_rank
-from tuner.trainers.verl.read_rollout import read_rollout, read_sync, rollout_engine
+from tuner.trainers.verl.read_rollout import read_rollout, read_rollout_engine, read_sync
+from tuner.trainers.verl.rollout_engine_versions import RolloutEngineChoice, choose_rollout_engine
 from tuner.trainers.verl.source import EngineSource, Role, Source, source_of
 from tuner.workload import (
     Actor,
@@ -35,7 +35,7 @@ def read(
     model: ModelShape,
     critic_model: ModelShape | None,
     cluster: Cluster,
-    engine_version: str | None = None,
+    rollout_engine_version: str | None = None,
 ) -> Workload:
     """The workload that a release makes of its settings.
 
@@ -45,7 +45,7 @@ def read(
         model: dimensions of the actor's model.
         critic_model: those of the critic's, None to take the actor's.
         cluster: the trainer's GPUs; the settings' own counts are not looked at.
-        engine_version: the rollout engine's, None for the newest that the release allows.
+        rollout_engine_version: the rollout engine's, None for the newest that the release allows.
 
     Raises:
         InputError: a value has the wrong type or makes no workload.
@@ -54,7 +54,9 @@ def read(
     source = source_of(settings, version)
     batch = source.part("batch", read_batch)
     actor = source.part("actor", _actor, model, cluster.gpus)
-    rollout = source.part("rollout", read_rollout, model, batch, actor.engine, cluster.gpu, engine_version)
+    rollout = source.part(
+        "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
+    )
     return Workload(
         release=Release(trainer="verl", version=version),
         model=model,
@@ -68,12 +70,12 @@ def read(
     )
 
 
-def engine_choice(
+def rollout_engine_choice(
     settings: Settings, *, version: str, requested: str | None, look: bool
-) -> EngineChoice | None:
-    """The version of the settings' rollout engine, see :func:`~engine_versions.choose_engine`."""
+) -> RolloutEngineChoice | None:
+    """The version of the settings' rollout engine, see :func:`choose_rollout_engine`."""
     source = source_of(settings, version)
-    return choose_engine(rollout_engine(source), version, requested=requested, look=look)
+    return choose_rollout_engine(read_rollout_engine(source), version, requested=requested, look=look)
 
 
 def model_path(settings: Settings) -> str | None:

@@ -1,6 +1,6 @@
 """Reads the adapters of an engine."""
 
-from tuner.trainers.verl.lora import ALL_LINEAR, adapter_parameters, megatron_adapter_parameters
+from tuner.models.adapters import ALL_LINEAR, adapter_parameters, megatron_adapter_parameters
 from tuner.trainers.verl.source import EngineSource, Role, Source
 from tuner.workload import Backend, Lora
 

@@ -4,16 +4,16 @@ from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.engine_versions import newest_allowed
+from tuner.serving import sglang, tensorrt_llm, vllm
+from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.rollout_facts import (
-    engine_facts,
     gathers_whole_model,
+    memory_facts,
     sleep_facts,
     sleep_level,
     sync_facts,
 )
 from tuner.trainers.verl.source import Source
-from tuner.trainers.verl.vllm_facts import default_capture_sizes, default_sequences
 from tuner.units import MIB
 from tuner.workload import (
     Batch,
@@ -30,48 +30,55 @@ _ENGINES = {
     "trtllm": RolloutEngine.TENSORRT_LLM,
     "hf": RolloutEngine.TRANSFORMERS,
 }
-# What engines other than vLLM take where verl passes nothing.
-_SGLANG_SEQUENCES, _OTHER_SEQUENCES = 2048, 256
-_SGLANG_PREFILL_TOKENS = 8192
+_DEFAULT_SEQUENCES = {  # vLLM's depend on its version
+    RolloutEngine.SGLANG: sglang.DEFAULT_SEQUENCES,
+    RolloutEngine.TENSORRT_LLM: tensorrt_llm.DEFAULT_SEQUENCES,
+    RolloutEngine.TRANSFORMERS: 256,
+}
 
 
 def read_rollout(
-    source: Source, model: ModelShape, batch: Batch, actor: Engine, gpu: Gpu, engine_version: str | None
+    source: Source,
+    model: ModelShape,
+    batch: Batch,
+    actor: Engine,
+    gpu: Gpu,
+    rollout_engine_version: str | None,
 ) -> Rollout:
-    """The generation engine; ``engine_version`` None takes the newest that the release allows.
+    """The generation engine; ``rollout_engine_version`` None takes the newest that the release allows.
 
     Raises:
-        InputError: an unknown engine is named, or one replica needs more GPUs than there are.
+        InputError: an unknown rollout_engine is named, or one replica needs more GPUs than there are.
         UnsupportedError: this version of the engine cannot serve the model or its adapters.
     """
-    engine = rollout_engine(source)
-    version = engine_version or newest_allowed(engine, source.version)
+    rollout_engine = read_rollout_engine(source)
+    version = rollout_engine_version or newest_allowed(rollout_engine, source.version)
     colocated, gpus = _placement(source, actor.parallel.gpus)
-    tensor, data, pipeline = _replica(source, engine, gpus)
+    tensor, data, pipeline = _replica(source, rollout_engine, gpus)
     return Rollout(
-        engine=engine,
+        engine=rollout_engine,
         engine_version=version,
         memory_fraction=_fraction(source, colocated=colocated),
         tensor_parallel=tensor,
         data_parallel=data,
         pipeline_parallel=pipeline,
         expert_parallel=source.integer("rollout.expert_parallel", default=1),
-        weight_dtype=_weight_dtype(source, engine),
-        kv_dtype=_kv_dtype(source, engine),
-        max_sequences=_max_sequences(source, engine, version, gpu),
+        weight_dtype=_weight_dtype(source, rollout_engine),
+        kv_dtype=_kv_dtype(source, rollout_engine),
+        max_sequences=_max_sequences(source, rollout_engine, version, gpu),
         sequences_adjustable=source.key("rollout.max_sequences") is not None,
-        max_batched_tokens=_max_batched_tokens(source, engine),
+        max_batched_tokens=_max_batched_tokens(source, rollout_engine),
         max_model_tokens=_max_model_tokens(source, batch),
-        cuda_graphs=_cuda_graphs(source, engine),
-        capture_sizes=_capture_sizes(source, engine, version),
+        cuda_graphs=_cuda_graphs(source, rollout_engine),
+        capture_sizes=_capture_sizes(source, rollout_engine, version),
         chunked_prefill=source.flag("rollout.chunked_prefill", default=True),
         prefix_caching=source.flag("rollout.prefix_caching", default=True),
-        sleep_level=sleep_level(source, engine, version, actor),
+        sleep_level=sleep_level(source, rollout_engine, version, actor),
         log_stats=not source.flag("rollout.disable_log_stats", default=True),
         colocated=colocated,
         gpus=gpus,
-        **sleep_facts(source, engine, version),
-        **engine_facts(source, engine, version, model, actor),
+        **sleep_facts(source, rollout_engine, version),
+        **memory_facts(source, rollout_engine, version, model, actor),
     )
 
 
@@ -103,17 +110,17 @@ def _largest_tensor(source: Source, model: ModelShape, actor: Engine) -> int:
     return model.embedding_parameters * dtype.bytes
 
 
-def rollout_engine(source: Source) -> RolloutEngine:
+def read_rollout_engine(source: Source) -> RolloutEngine:
     """The engine; vLLM where none is named, which a check reports."""
     return _ENGINES[source.choice("rollout.engine", tuple(_ENGINES), default="vllm")]
 
 
-def _replica(source: Source, engine: RolloutEngine, gpus: int) -> tuple[int, int, int]:
+def _replica(source: Source, rollout_engine: RolloutEngine, gpus: int) -> tuple[int, int, int]:
     """Tensor, data and pipeline size of one replica."""
     tensor = source.integer("rollout.tensor_parallel", default=2)
     data = source.integer("rollout.data_parallel", default=1)
     pipeline = source.integer("rollout.pipeline_parallel", default=1)
-    if engine is RolloutEngine.TRANSFORMERS:
+    if rollout_engine is RolloutEngine.TRANSFORMERS:
         return 1, 1, 1  # generates with the trainer's own model
     if tensor * data * pipeline > gpus:
         raise source.error(
@@ -146,21 +153,21 @@ def _fraction(source: Source, *, colocated: bool) -> float:
     return shared if colocated else alone
 
 
-def _weight_dtype(source: Source, engine: RolloutEngine) -> DType:
+def _weight_dtype(source: Source, rollout_engine: RolloutEngine) -> DType:
     """The weights' dtype; fp8 when verl or the engine quantises them."""
     stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
     asked = {source.text("rollout.quantization", default="")}
-    if engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
-        asked.add(source.text(f"rollout.{engine.value}_quantization", default=""))
+    if rollout_engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
+        asked.add(source.text(f"rollout.{rollout_engine.value}_quantization", default=""))
     return DType.FLOAT8 if any("fp8" in word for word in asked) else stored
 
 
-def _kv_dtype(source: Source, engine: RolloutEngine) -> DType:
-    """The cache's dtype: the weights' before quantisation unless the engine is told otherwise."""
+def _kv_dtype(source: Source, rollout_engine: RolloutEngine) -> DType:
+    """The cache's dtype: the weights' before quantisation unless the rollout_engine is told otherwise."""
     stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
-    if engine not in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
+    if rollout_engine not in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
         return stored
-    meaning = f"rollout.{engine.value}_kv_dtype"
+    meaning = f"rollout.{rollout_engine.value}_kv_dtype"
     word = source.text(meaning, default="auto")
     if word == "auto":
         return stored
@@ -172,31 +179,33 @@ def _kv_dtype(source: Source, engine: RolloutEngine) -> DType:
         raise source.error(meaning, error.message, hint=error.hint) from None
 
 
-def _capture_sizes(source: Source, engine: RolloutEngine, version: str) -> tuple[int, ...] | None:
+def _capture_sizes(source: Source, rollout_engine: RolloutEngine, version: str) -> tuple[int, ...] | None:
     """Batch sizes of CUDA graphs; SGLang is never told, and None is the engine's own list."""
-    if engine is RolloutEngine.SGLANG:
+    if rollout_engine is RolloutEngine.SGLANG:
         return None
-    given = source.sizes("rollout.capture_sizes")
-    return default_capture_sizes(version) if given is None and engine is RolloutEngine.VLLM else given
+    sizes = source.sizes("rollout.capture_sizes")
+    if sizes is None and rollout_engine is RolloutEngine.VLLM:
+        return vllm.default_capture_sizes(version)
+    return sizes
 
 
-def _max_sequences(source: Source, engine: RolloutEngine, version: str, gpu: Gpu) -> int:
+def _max_sequences(source: Source, rollout_engine: RolloutEngine, version: str, gpu: Gpu) -> int:
     """Sequences an engine runs at once; verl passes no limit before 0.6."""
     if source.key("rollout.max_sequences") is None:
-        if engine is RolloutEngine.VLLM:
-            return default_sequences(version, gpu)
-        return _SGLANG_SEQUENCES if engine is RolloutEngine.SGLANG else _OTHER_SEQUENCES
+        if rollout_engine is RolloutEngine.VLLM:
+            return vllm.default_sequences(version, gpu)
+        return _DEFAULT_SEQUENCES[rollout_engine]
     return source.integer("rollout.max_sequences", default=256 if source.since("0.9.0") else 1024)
 
 
-def _max_batched_tokens(source: Source, engine: RolloutEngine) -> int:
+def _max_batched_tokens(source: Source, rollout_engine: RolloutEngine) -> int:
     """Tokens of one engine step; SGLang is never told and prefills in chunks of its own size."""
     given = source.integer("rollout.max_batched_tokens", default=8192)
-    return _SGLANG_PREFILL_TOKENS if engine is RolloutEngine.SGLANG else given
+    return sglang.PREFILL_TOKENS if rollout_engine is RolloutEngine.SGLANG else given
 
 
 def _max_model_tokens(source: Source, batch: Batch) -> int | None:
-    """The longest sequence the engine is built for.
+    """The longest sequence the rollout_engine is built for.
 
     Prompt and response up to 0.6 (0.6.1's server whatever the key says), the model's limit later.
     """
@@ -214,9 +223,9 @@ def _is_async(source: Source) -> bool:
     return source.text("rollout.mode", default="async" if source.since("0.7.0") else "sync") != "sync"
 
 
-def _cuda_graphs(source: Source, engine: RolloutEngine) -> bool:
+def _cuda_graphs(source: Source, rollout_engine: RolloutEngine) -> bool:
     """SGLang captures graphs whatever the key says until its server came."""
     eager = source.flag("rollout.enforce_eager")
-    if engine is RolloutEngine.SGLANG and not (source.since("0.6.0") and _is_async(source)):
+    if rollout_engine is RolloutEngine.SGLANG and not (source.since("0.6.0") and _is_async(source)):
         return True
     return not eager

@@ -1,54 +1,67 @@
-"""What a release and its rollout engine do with memory, as plain facts.
+"""What a release of verl makes of its rollout engine's memory, as plain facts.
 
-Versions of vLLM have a module of their own, :mod:`tuner.trainers.verl.vllm_facts`. SGLang was read in
-0.4.6, 0.5.5, 0.5.6, 0.5.8 and 0.5.12, one for each release, and they agree in what is told here.
+What the engines do by themselves is in :mod:`tuner.serving`.
 """
 
 from typing import Any
 
 from tuner.dtypes import DType
+from tuner.errors import UnsupportedError
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.engine_versions import OLDEST_SERVED
+from tuner.serving import sglang, tensorrt_llm, vllm
+from tuner.trainers.verl.rollout_engine_versions import OLDEST_SERVED
 from tuner.trainers.verl.source import Source
-from tuner.trainers.verl.versions import at_least
-from tuner.trainers.verl.vllm_facts import vllm_facts
+from tuner.versions import at_least
 from tuner.workload import Backend, Engine, FractionOf, Rollout, RolloutEngine
 
-_TENSORRT_BLOCK = 32
+# verl 0.4.1, ``third_party/vllm``: its own copy of the worker of vLLM 0.6.3 takes a share of what its
+# profile run leaves free, and makes the cache when generation starts
+_COPIED_WORKER: dict[str, Any] = {
+    "fraction_of": FractionOf.FREE_AFTER_WEIGHTS,
+    "staged_wake_up": True,
+    "pins_copy": False,
+}
 
 
-def engine_facts(
-    source: Source, engine: RolloutEngine, version: str, model: ModelShape, actor: Engine
+def memory_facts(
+    source: Source, rollout_engine: RolloutEngine, version: str, model: ModelShape, actor: Engine
 ) -> dict[str, Any]:
-    """Fields of :class:`~tuner.workload.Rollout` that follow from engine, its version, and release."""
-    if engine is RolloutEngine.SGLANG:
-        return {
-            "fraction_of": FractionOf.STATIC_POOL,
-            "block_tokens": 1,
-            "frees_windows": False,
-            "state_dtype": DType.FLOAT32,
+    """Fields of :class:`~tuner.workload.Rollout` that follow from rollout engine, its version, and release.
+
+    Raises:
+        UnsupportedError: this version cannot serve the model's attention or adapters.
+    """
+    if rollout_engine is RolloutEngine.SGLANG:
+        return sglang.memory_facts() | {
             "sleeps_with_weights": _serves_adapters(actor) and source.since("0.8.0"),
             # up to 0.5 weights and cache come back together unless told otherwise
             "staged_wake_up": source.since("0.6.0") or source.flag("rollout.multi_stage_wake_up"),
         }
-    if engine is RolloutEngine.TENSORRT_LLM:
-        return {
-            "fraction_of": FractionOf.FREE_AFTER_WEIGHTS,
-            "block_tokens": _TENSORRT_BLOCK,
-            "frees_windows": False,
-        }
-    if engine is RolloutEngine.TRANSFORMERS:
+    if rollout_engine is RolloutEngine.TENSORRT_LLM:
+        return tensorrt_llm.memory_facts()
+    if rollout_engine is RolloutEngine.TRANSFORMERS:  # generates in the trainer
         return {"fraction_of": FractionOf.TOTAL, "own_process": False}
-    return vllm_facts(source, version, model, actor)
+    return _vllm(source, version, model, actor)
 
 
-def sleep_facts(source: Source, engine: RolloutEngine, version: str) -> dict[str, Any]:
-    """Whether the engine sleeps, and with what.
+def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dict[str, Any]:
+    facts = vllm.memory_facts(version, model)
+    if _serves_adapters(actor) and not at_least(version, "0.7.3"):
+        raise UnsupportedError(
+            f"verl cannot hand LoRA adapters to vLLM {version}", hint="take vLLM 0.7.3 or newer"
+        )
+    if not at_least(version, OLDEST_SERVED):
+        facts |= _COPIED_WORKER
+    return facts | {"own_process": source.since("0.7.0")}  # before, its workers are the trainer's processes
+
+
+def sleep_facts(source: Source, rollout_engine: RolloutEngine, version: str) -> dict[str, Any]:
+    """Whether the rollout engine sleeps, and with what.
 
     Up to 0.4 every engine sleeps, and the switch only decides whether the cache of vLLM 0.6.3 goes with
     its weights.
     """
-    copied = engine is RolloutEngine.VLLM and not at_least(version, OLDEST_SERVED)
+    copied = rollout_engine is RolloutEngine.VLLM and not at_least(version, OLDEST_SERVED)
     return {
         "frees_memory": source.flag("rollout.free_cache", default=True)
         and source.flag("rollout.sleep_mode", default=True),
@@ -56,15 +69,15 @@ def sleep_facts(source: Source, engine: RolloutEngine, version: str) -> dict[str
     }
 
 
-def sleep_level(source: Source, engine: RolloutEngine, version: str, actor: Engine) -> int:
-    """What happens to the engine's weights while it sleeps: 1 to the host, 2 dropped.
+def sleep_level(source: Source, rollout_engine: RolloutEngine, version: str, actor: Engine) -> int:
+    """What happens to the rollout engine's weights while it sleeps: 1 to the host, 2 dropped.
 
     SGLang keeps a copy on the host since 0.9; before, only for draft models. vLLM keeps one where the
     trainer sends adapters alone, and 0.6 asks for one where experts are divided and vLLM is older than 0.11.
     """
-    if engine is RolloutEngine.SGLANG:
+    if rollout_engine is RolloutEngine.SGLANG:
         return 1 if source.since("0.9.0") else 2
-    if engine is not RolloutEngine.VLLM:
+    if rollout_engine is not RolloutEngine.VLLM:
         return 2
     if not source.since("0.6.0"):
         return 1
@@ -115,5 +128,5 @@ def gathers_whole_model(source: Source, rollout: Rollout, actor: Engine) -> bool
 
 
 def _serves_adapters(actor: Engine) -> bool:
-    """Whether the engine applies the adapters itself."""
+    """Whether the rollout engine applies the adapters itself."""
     return actor.lora is not None and not actor.lora.merged_for_rollout

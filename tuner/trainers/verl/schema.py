@@ -7,7 +7,7 @@ from functools import cached_property
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
-from tuner.trainers.verl.versions import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED
 
 _NAME_SIMILARITY = 0.8  # of the last part of a key
 _KEY_SIMILARITY = 0.85  # of a whole key whose sections differ

@@ -10,7 +10,7 @@ from tuner.errors import InputError
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.keys import ENGINE_PREVIEW, key
-from tuner.trainers.verl.versions import at_least
+from tuner.versions import at_least
 
 _T = TypeVar("_T")
 Role = Literal["actor", "ref", "critic"]

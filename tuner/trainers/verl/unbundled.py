@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.errors import TunerError
-from tuner.trainers.verl.versions import BUNDLED, at_least
+from tuner.trainers.verl.releases import BUNDLED
+from tuner.versions import at_least
 from tuner.workload import Backend, RolloutEngine, Workload
 
 Reader = Callable[[str, str | None], Workload]

@@ -101,7 +101,7 @@ class _Draft:
                 model=self._before.model,
                 critic_model=None if critic is None else critic.model,
                 cluster=self._before.cluster,
-                engine_version=self._before.rollout.engine_version,
+                rollout_engine_version=self._before.rollout.engine_version,
             )
         except TunerError as error:
             raise NotExpressible(str(error)) from error

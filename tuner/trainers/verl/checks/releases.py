@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tuner.trainers.verl.versions import at_least
+from tuner.versions import at_least
 
 
 class Releases(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """What each version of vLLM does with memory, as plain facts.
 
-Read in vLLM 0.6.3 (as verl 0.4.1 changes it, ``third_party/vllm``), 0.7.3, 0.8.2 to 0.8.5, 0.9.0 to
+Read in vLLM 0.6.3, 0.7.3, 0.8.2 to 0.8.5, 0.9.0 to
 0.9.2, 0.10.0, 0.10.2, 0.11.0, 0.12.0, and 0.18.0 to 0.24.0: ``worker/worker.py`` and
 ``v1/worker/gpu_worker.py`` (what the fraction is one of), ``engine/arg_utils.py`` (how many sequences
 run), ``v1/sample/ops/topk_topp_sampler.py`` and ``model_executor/layers/sampler.py`` (bytes per logit),
@@ -14,11 +14,13 @@ from typing import Any
 from tuner.errors import UnsupportedError
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.engine_versions import OLDEST_SERVED
-from tuner.trainers.verl.source import Source
-from tuner.trainers.verl.versions import at_least
 from tuner.units import GIB
-from tuner.workload import CacheSizing, Engine, FractionOf
+from tuner.versions import at_least
+from tuner.workload import CacheSizing, FractionOf
+
+#: Sequences of the largest CUDA graph that vLLM captures by itself, unless its limit is below half of that.
+#: Source: vLLM 0.8.5 and 0.24 ``config`` (``_set_cudagraph_sizes``): ``min(2 * max_num_seqs, 512)``.
+LARGEST_GRAPH = 512
 
 _BLOCK, _LATENT_BLOCK = 16, 64  # tokens; FlashMLA takes blocks of 64
 # bytes per logit in the profile run: sorted and summed up in new tensors, or in place, or masked by a kernel;
@@ -39,37 +41,37 @@ _SECOND_RUNNER = (
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
 
 
-def vllm_facts(source: Source, version: str, model: ModelShape, actor: Engine) -> dict[str, Any]:
-    """Fields of :class:`~tuner.workload.Rollout` that follow from vLLM's version and verl's release.
+def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
+    """Fields of :class:`~tuner.workload.Rollout` that follow from vLLM's version.
 
     Raises:
-        UnsupportedError: this version cannot serve the model's attention or adapters.
+        UnsupportedError: this version cannot serve the model's attention.
     """
-    _expect_served(version, model, actor)
-    copied, current = not at_least(version, OLDEST_SERVED), at_least(version, "0.9.1")
-    older = not at_least(version, "0.8.0")
+    if model.latent is not None and not at_least(version, "0.7.1"):
+        raise UnsupportedError(
+            f"vLLM {version} caches the latent attention of {model.name} as whole heads",
+            hint="take vLLM 0.7.1 or newer",
+        )
+    older, current = not at_least(version, "0.8.0"), at_least(version, "0.9.1")
     second_runner = _second_runner(version, model.architecture)
     return {
         "fraction_of": _fraction_of(version),
         "checks_free": current,
-        # verl sets no VLLM_USE_V1, but the versions that have both cores look at it
+        # the versions that have both cores look at VLLM_USE_V1
         "older_core": _V0 if not older and not current else None,
-        "own_process": source.since("0.7.0"),  # before, its workers are the trainer's processes
         "counts_graphs": at_least(version, "0.20.0") and not second_runner,
         "sampler_bytes": _DRAWING_SAMPLER if second_runner else _sampler_bytes(version),
         "tunes_at_start": at_least(version, "0.24.0") and not model.extra_parameters,
         "block_tokens": _BLOCK if model.latent is None else _LATENT_BLOCK,
         "frees_windows": current,
         "overlaps_scheduling": at_least(version, "0.14.0"),
-        # wake_up() takes tags since 0.8.3; before 0.7 the cache is made when generation starts
-        "staged_wake_up": copied or at_least(version, "0.8.3"),
-        "pins_copy": not copied,
+        "staged_wake_up": at_least(version, "0.8.3"),  # since then wake_up() takes tags
         "swap_bytes": _SWAP if older else 0,
     }
 
 
 def default_sequences(version: str, gpu: Gpu) -> int:
-    """Sequences that run at once where verl passes no limit."""
+    """Sequences that run at once where nobody says."""
     if not at_least(version, "0.8.0"):
         return _FEW
     if not at_least(version, "0.8.4"):
@@ -86,15 +88,20 @@ def default_capture_sizes(version: str) -> tuple[int, ...] | None:
     return None if at_least(version, "0.8.0") else _GRAPHS_OF_V0
 
 
+def own_capture_sizes(max_sequences: int) -> tuple[int, ...]:
+    """The current core's list: 1, 2, 4, in steps of 8 up to 256, in steps of 16 up to twice the sequences."""
+    largest = min(2 * max_sequences, LARGEST_GRAPH)
+    listed = (1, 2, 4, *range(8, 256, 8), *range(256, LARGEST_GRAPH + 1, 16))
+    return tuple(size for size in listed if size <= largest)
+
+
 def _fraction_of(version: str) -> FractionOf:
     """What the memory fraction is one of.
 
-    verl's worker for 0.6.3 takes a share of what its profile run leaves free. 0.7 counts what the
-    engine adds to the card. The V1 core of 0.8 counts all that is in use, 0.9.1 what was added since a
-    snapshot that is taken before the communicators exist, 0.11 since one that is taken after.
+    0.7 counts what the engine adds to the card. The V1 core of 0.8 counts all that is in use, 0.9.1 what
+    was added since a snapshot that is taken before the communicators exist, 0.11 since one that is taken
+    after.
     """
-    if not at_least(version, OLDEST_SERVED):
-        return FractionOf.FREE_AFTER_WEIGHTS
     if not at_least(version, "0.8.0"):
         return FractionOf.OWN
     if not at_least(version, "0.9.1"):
@@ -111,16 +118,3 @@ def _sampler_bytes(version: str) -> int:
     if at_least(version, "0.18.0"):
         return _MASKING_SAMPLER
     return _SORTING_SAMPLER if at_least(version, "0.8.3") else _SUMMING_SAMPLER
-
-
-def _expect_served(version: str, model: ModelShape, actor: Engine) -> None:
-    if model.latent is not None and not at_least(version, "0.7.1"):
-        raise UnsupportedError(
-            f"vLLM {version} caches the latent attention of {model.name} as whole heads",
-            hint="take vLLM 0.7.1 or newer",
-        )
-    adapters = actor.lora is not None and not actor.lora.merged_for_rollout
-    if adapters and not at_least(version, "0.7.3"):
-        raise UnsupportedError(
-            f"verl cannot hand LoRA adapters to vLLM {version}", hint="take vLLM 0.7.3 or newer"
-        )

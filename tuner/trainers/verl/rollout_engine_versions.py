@@ -10,21 +10,11 @@ from typing import Literal
 from msgspec import Struct
 
 from tuner.errors import InputError
-from tuner.trainers.verl.versions import RELEASE, at_least, installed_version
+from tuner.serving.names import NAMES, PACKAGES
+from tuner.versions import at_least, installed_version, is_version
 from tuner.workload import RolloutEngine
 
 OLDEST_SERVED = "0.7.0"  # vLLM: older ones run in a copy of their worker that verl 0.4 brings along
-
-_NAMES = {
-    RolloutEngine.VLLM: "vLLM",
-    RolloutEngine.SGLANG: "SGLang",
-    RolloutEngine.TENSORRT_LLM: "TensorRT-LLM",
-}
-_PACKAGES = {
-    RolloutEngine.VLLM: "vllm",
-    RolloutEngine.SGLANG: "sglang",
-    RolloutEngine.TENSORRT_LLM: "tensorrt_llm",
-}
 
 
 class _Allowed(Struct, frozen=True, kw_only=True):
@@ -56,7 +46,7 @@ _REQUIRED = {
 }
 
 
-class EngineChoice(Struct, frozen=True, kw_only=True):
+class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
     """A version of the rollout engine and why it was taken."""
 
     engine: str  # its name, for messages
@@ -64,13 +54,13 @@ class EngineChoice(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def choose_engine(
-    engine: RolloutEngine, release: str, *, requested: str | None = None, look: bool = False
-) -> EngineChoice | None:
-    """The version to rest on; None where the engine is transformers, which generates in the trainer.
+def choose_rollout_engine(
+    rollout_engine: RolloutEngine, release: str, *, requested: str | None = None, look: bool = False
+) -> RolloutEngineChoice | None:
+    """The version to rest on; None with transformers, which generates in the trainer.
 
     Args:
-        engine: the rollout engine.
+        rollout_engine: which one.
         release: verl's, as the settings are read.
         requested: the version that was asked for.
         look: whether an installed one counts.
@@ -78,36 +68,36 @@ def choose_engine(
     Raises:
         InputError: ``requested`` is no version number, or the release refuses it when it starts.
     """
-    if engine is RolloutEngine.TRANSFORMERS:
+    if rollout_engine is RolloutEngine.TRANSFORMERS:
         return None
-    name, allowed = _NAMES[engine], _allowed(engine, release)
+    name, allowed = NAMES[rollout_engine], _allowed(rollout_engine, release)
     if requested is not None:
-        return _requested(engine, release, requested.strip())
-    installed = installed_version(_PACKAGES[engine]) if look else None
-    if installed is not None and _refusal(engine, release, installed) is None:
-        return EngineChoice(engine=name, version=installed, reason="installed")
+        return _requested(rollout_engine, release, requested.strip())
+    installed = installed_version(PACKAGES[rollout_engine]) if look else None
+    if installed is not None and _refusal(rollout_engine, release, installed) is None:
+        return RolloutEngineChoice(engine=name, version=installed, reason="installed")
     reason = f"the {allowed.word} that verl {release} allows"
     if installed is not None:
         reason += f"; the installed {installed} does not run with it"
-    return EngineChoice(engine=name, version=allowed.newest, reason=reason)
+    return RolloutEngineChoice(engine=name, version=allowed.newest, reason=reason)
 
 
-def newest_allowed(engine: RolloutEngine, release: str) -> str:
+def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:
     """The version that a release is read with where nobody names one; empty for transformers."""
-    return "" if engine is RolloutEngine.TRANSFORMERS else _allowed(engine, release).newest
+    return "" if rollout_engine is RolloutEngine.TRANSFORMERS else _allowed(rollout_engine, release).newest
 
 
-def _allowed(engine: RolloutEngine, release: str) -> _Allowed:
-    return next(allowed for allowed in _REQUIRED[engine] if at_least(release, allowed.since))
+def _allowed(rollout_engine: RolloutEngine, release: str) -> _Allowed:
+    return next(allowed for allowed in _REQUIRED[rollout_engine] if at_least(release, allowed.since))
 
 
-def _requested(engine: RolloutEngine, release: str, version: str) -> EngineChoice:
-    name, allowed = _NAMES[engine], _allowed(engine, release)
-    if RELEASE.fullmatch(version) is None:
+def _requested(rollout_engine: RolloutEngine, release: str, version: str) -> RolloutEngineChoice:
+    name, allowed = NAMES[rollout_engine], _allowed(rollout_engine, release)
+    if not is_version(version):
         raise InputError(
             f"{version!r} is not a version of {name}", hint=f"such as --engine-version {allowed.newest}"
         )
-    refusal = _refusal(engine, release, version)
+    refusal = _refusal(rollout_engine, release, version)
     if refusal is not None:
         raise InputError(
             f"verl {release} does not run with {name} {version}: {refusal}",
@@ -119,15 +109,15 @@ def _requested(engine: RolloutEngine, release: str, version: str) -> EngineChoic
         asks = allowed.oldest if allowed.word == "one" else f"{allowed.oldest} to {allowed.newest}"
         asks = f"{allowed.oldest} or newer" if allowed.word == "oldest" else asks
         reason += f"; verl {release} asks for {asks}"
-    return EngineChoice(engine=name, version=version, reason=reason)
+    return RolloutEngineChoice(engine=name, version=version, reason=reason)
 
 
-def _refusal(engine: RolloutEngine, release: str, version: str) -> str | None:
+def _refusal(rollout_engine: RolloutEngine, release: str, version: str) -> str | None:
     """Why a release stops when it finds this version; None where it runs.
 
     Source: verl ``third_party/vllm/__init__.py`` of each release.
     """
-    if engine is not RolloutEngine.VLLM:
+    if rollout_engine is not RolloutEngine.VLLM:
         return None
     if at_least(release, "0.9.0"):
         return None if at_least(version, "0.18.0") else "it needs 0.18.0 or newer"

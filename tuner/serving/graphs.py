@@ -1,0 +1,22 @@
+"""Which decoding steps of a rollout engine are replayed from CUDA graphs."""
+
+from tuner.serving import vllm
+from tuner.workload import Rollout, RolloutEngine
+
+
+def capture_sizes(rollout: Rollout) -> tuple[int, ...]:
+    """Batch sizes that the engine captures, smallest first: as given, or vLLM's own list."""
+    if not rollout.cuda_graphs or rollout.engine is RolloutEngine.TRANSFORMERS:
+        return ()
+    if rollout.capture_sizes is not None:
+        return tuple(sorted(rollout.capture_sizes))
+    return vllm.own_capture_sizes(rollout.max_sequences)
+
+
+def largest_graph(rollout: Rollout) -> int | None:
+    """Most sequences whose decoding step is replayed from a CUDA graph; None: no end is known."""
+    if not rollout.cuda_graphs:
+        return 0
+    if rollout.capture_sizes is not None:
+        return max(rollout.capture_sizes, default=0)
+    return vllm.LARGEST_GRAPH if rollout.engine is RolloutEngine.VLLM else None

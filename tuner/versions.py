@@ -1,0 +1,44 @@
+"""Version numbers of released packages: compared with each other, and looked up where one is installed."""
+
+import re
+from functools import cache
+from importlib.util import find_spec
+
+VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.\-_+]?[a-zA-Z].*)?")
+
+
+@cache
+def at_least(version: str, minimum: str) -> bool:
+    """Whether ``version`` is ``minimum`` or newer; suffixes such as rc1, .dev0 and .post1 do not count."""
+    return numbers(version) >= numbers(minimum)
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version number, with or without a suffix."""
+    return VERSION.fullmatch(text) is not None
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version, at least three of them.
+
+    Raises:
+        ValueError: the text is no version.
+    """
+    match = VERSION.fullmatch(version.strip())
+    if match is None:
+        raise ValueError(f"{version!r} is not a version")
+    parts = tuple(int(part) for part in match[1].split("."))
+    return (*parts, 0, 0, 0)[: max(3, len(parts))]
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed package, None where there is none or its version is no number."""
+    if find_spec(package) is None:
+        return None
+    from importlib.metadata import PackageNotFoundError, version  # 20 ms
+
+    try:
+        installed = version(package)
+    except PackageNotFoundError:
+        return None
+    return installed if is_version(installed) else None
