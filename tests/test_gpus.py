@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import fields, replace
 
 from tuner import gpus, resources
+from tuner import nvml as nvml_module
 from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu, gpu_names
@@ -261,7 +262,7 @@ class FakeNvml:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, nvml: object) -> None:
-    monkeypatch.setattr(gpus, "_NVIDIA_DEVICES", ("/",))
+    monkeypatch.setattr(nvml_module, "_DEVICES", ("/",))
     monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
 
 
@@ -302,8 +303,8 @@ def test_without_a_gpu_one_is_assumed_and_says_so(nvml: object, monkeypatch: pyt
 
 
 def test_a_machine_without_driver_does_not_load_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus, "_NVIDIA_DEVICES", ("/dev/there-is-no-such-device",))
-    monkeypatch.setattr(gpus, "os", SimpleNamespace(name="posix", path=gpus.os.path))
+    monkeypatch.setattr(nvml_module, "_DEVICES", ("/dev/there-is-no-such-device",))
+    monkeypatch.setattr(nvml_module, "os", SimpleNamespace(name="posix", path=nvml_module.os.path))
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())  # type: ignore[arg-type]
     assert assumed(find_gpu(None))
 

@@ -16,7 +16,6 @@ A profile states what datasheets and drivers do, in their units, which are part 
     rates under the same names, see :class:`~tuner.hardware.MeasuredGpu`.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,10 @@ from tuner import resources
 from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu, MeasuredGpu
+from tuner.nvml import started
 from tuner.units import GIGA, MIB, TERA
 
 _ASSUMED = "h100-sxm"  # the card whose rates stand in for an unknown one
-_NVIDIA_DEVICES = ("/dev/nvidiactl", "/dev/dxg")  # Linux, Windows Subsystem for Linux
 
 _Number = (int, float)
 _RATES: resources.Kinds = {
@@ -175,26 +174,18 @@ def _local_gpu() -> Gpu | None:
 
 def _first_device() -> tuple[str, int | None] | None:
     """Name and total memory of the first device that NVML lists."""
-    # Importing pynvml takes longer than all the rest, so a machine without driver skips it.
-    if os.name == "posix" and not any(map(os.path.exists, _NVIDIA_DEVICES)):
-        return None
-    try:
-        import pynvml
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
+    with started() as nvml:
+        if nvml is None:
+            return None
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-            return str(pynvml.nvmlDeviceGetName(handle)), _total_memory(pynvml, handle)
-        finally:
-            pynvml.nvmlShutdown()
-    except pynvml.NVMLError:  # no driver, no device, no permission: as if there were no GPU
-        return None
+            handle = nvml.nvmlDeviceGetHandleByIndex(0)
+            return str(nvml.nvmlDeviceGetName(handle)), _total_memory(nvml, handle)
+        except nvml.NVMLError:  # no device or no permission: as if there were no GPU
+            return None
 
 
-def _total_memory(pynvml: Any, handle: Any) -> int | None:
+def _total_memory(nvml: Any, handle: Any) -> int | None:
     try:
-        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-    except pynvml.NVMLError:  # cards that share the host's memory report none
+        return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    except nvml.NVMLError:  # cards that share the host's memory report none
         return None

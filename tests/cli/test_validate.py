@@ -12,7 +12,8 @@ import pytest
 
 from tests.cli.runner import ROOT, run
 from tests.memory.test_accuracy import PASS
-from tests.validate.parts import CONFIG, FakePart, figure, verdict
+from tests.validate.called import called
+from tests.validate.parts import CONFIG, FakePart, figure, only, verdict
 from tuner.accuracy import MeasuredCase
 from tuner.render.schemas import schema
 from tuner.validate import plans
@@ -27,8 +28,7 @@ CPU = (*GIVEN, "--device", "cpu")
 
 def fake(monkeypatch: pytest.MonkeyPatch, **parts: FakePart) -> None:
     """Put parts in the place of the package's, by their names in :class:`Part`."""
-    found = {Part[name.upper()]: part for name, part in parts.items()}
-    monkeypatch.setattr(plans, "module_of", found.get)
+    monkeypatch.setattr(plans, "PARTS", only({Part[name.upper()]: part for name, part in parts.items()}))
 
 
 def judged(outcome: Outcome) -> FakePart:
@@ -37,9 +37,7 @@ def judged(outcome: Outcome) -> FakePart:
 
 def test_on_a_cpu_the_whole_way_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def act(session: Session) -> None:
-        doubled = session.call(
-            "tests.validate.calls:double", 21, title="doubling", expected_s=1.0, timeout_s=100.0
-        )
+        doubled = session.call(called("double"), 21, title="doubling", expected_s=1.0, timeout_s=100.0)
         session.add(figure(unit="tokens", measured=doubled, predicted=42))
         session.add_case(MeasuredCase.model_validate(PASS))
 
@@ -57,7 +55,7 @@ def test_on_a_cpu_the_whole_way_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_pat
     parts = {part["part"]: part for part in found["parts"]}
     assert parts["training-step"]["status"] == "done", parts
     assert parts["training-step"]["measurements"][0]["measured"] == 42
-    assert parts["search"]["reason"] == "this release has no such part"
+    assert parts["search"]["reason"] == "a test left it out"
     assert len(found["recommendations"]) > 3
     assert "training-step: doubling (about 1 s; " in result.err
     assert result.err.endswith(f"wrote {file}\n")
@@ -99,7 +97,8 @@ def test_control_c_prints_what_was_found(monkeypatch: pytest.MonkeyPatch, tmp_pa
 INTERRUPTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
-from tests.validate.parts import FakePart, figure
+from tests.validate.parts import FakePart, figure, only
+from tests.validate.called import called
 from tuner.validate import plans
 from tuner.validate.parts import Part
 
@@ -107,9 +106,9 @@ pids = sys.argv.pop()
 
 def act(session):
     session.add(figure())
-    session.call("tests.validate.calls:waits_with_a_child", pids, title="waiting", expected_s=9.0)
+    session.call(called("waits_with_a_child"), pids, title="waiting", expected_s=9.0)
 
-plans.module_of = {Part.MACHINE: FakePart(act)}.get
+plans.PARTS = only({Part.MACHINE: FakePart(act)})
 from tuner.cli import main
 main()
 """
@@ -147,7 +146,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from tuner.validate.children import servers
 started, prepare = Path(sys.argv.pop()), servers.prepare
 servers._driver_is_here = lambda: True
-servers.prepare = lambda device: (prepare(device), started.touch())
+servers.prepare = lambda *arguments: (prepare(*arguments), started.touch())
 from tuner.cli import main
 main()
 """
@@ -193,7 +192,7 @@ def runs(pid: str) -> bool:
 
 def without_a_gpu(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
     found = here.Here(versions={}, missing=missing)
-    monkeypatch.setattr(here, "look", lambda setup: found)
+    monkeypatch.setattr(here, "look", lambda *_: found)
 
 
 def test_without_a_gpu_the_plan_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +233,7 @@ GPU = here.Device(name="NVIDIA H100 80GB HBM3", total_bytes=85_000_000_000, uuid
 
 def gpus(monkeypatch: pytest.MonkeyPatch, count: int, *, used: int = 0, pids: tuple[int, ...] = ()) -> None:
     monkeypatch.setattr(
-        here, "look", lambda setup: here.Here(devices=(GPU,) * count, versions={"torch": "2.11.0"})
+        here, "look", lambda *_: here.Here(devices=(GPU,) * count, versions={"torch": "2.11.0"})
     )
     monkeypatch.setattr(here, "used_bytes", lambda uuid: used)
     others = tuple(OtherProcess(pid=pid, used_bytes=None) for pid in pids)
@@ -331,7 +330,7 @@ def test_an_override_in_the_place_of_the_file_is_said() -> None:
 
 def test_verbose_keeps_a_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def act(session: Session) -> None:
-        session.call("tests.validate.calls:mistaken", title="x", expected_s=1.0, timeout_s=100.0)
+        session.call(called("mistaken"), title="x", expected_s=1.0, timeout_s=100.0)
         raise ZeroDivisionError
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -1,15 +1,17 @@
 """Parts that tests put in the place of the package's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.cli.runner import ROOT
 from tuner.cli.pipeline import Premises, consult, model_config
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Worker
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome, PartReport
-from tuner.validate.session import Failed, Options, Planned, Session, Subject
+from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 PREMISES = Premises(verl_version="0.9.1", gpu="h100-sxm")
@@ -69,6 +71,7 @@ class FakePart:
     act: Callable[[Session], None] = lambda session: None
     planned: tuple[Planned, ...] = (Planned(title="something", seconds=5.0),)
     refusal: Exception | None = None
+    WORKERS: tuple[Worker, ...] = ()
 
     def plan(self, subject: Subject, options: Options) -> tuple[Planned, ...]:
         if self.refusal is not None:
@@ -77,6 +80,12 @@ class FakePart:
 
     def run(self, session: Session) -> None:
         self.act(session)
+
+
+def only(parts: Mapping[Part, FakePart]) -> dict[Part, FakePart]:
+    """These in the place of the package's parts; the others run nothing."""
+    absent = FakePart(refusal=NotHereError("a test left it out"))
+    return {part: parts.get(part, absent) for part in Part}
 
 
 @dataclass

@@ -15,11 +15,13 @@ from tuner.memory.fsdp.fsdp2_units import Units
 from tuner.models import shape_from_config
 from tuner.units import GIB, GIGA, MIB
 from tuner.validate.children import processes
-from tuner.validate.children.processes import Setup
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.servers import Worker
+from tuner.validate.children.setup import Setup
 from tuner.validate.collectives import part, switches
 from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged
 from tuner.validate.report.schema import Measurement, Outcome
-from tuner.validate.session import Failed, Failure, NotHereError
+from tuner.validate.session import NotHereError
 from tuner.validate.training.settings import PassFailed, PassFigures
 from tuner.workload import Workload
 
@@ -61,8 +63,8 @@ def test_values_are_right_between_processes(ranks: int, heads: int) -> None:
 
 @pytest.mark.slow
 def test_attention_over_exchanged_heads_is_that_of_the_whole_sequence() -> None:
-    name = "tests.validate.ulysses:largest_difference"
-    difference = processes.run(name, (6, 4, 8), setup=CPU, timeout_s=LONG, world=2)
+    worker = Worker("tests.validate.ulysses", "largest_difference")
+    difference = processes.run(worker, (6, 4, 8), setup=CPU, timeout_s=LONG, world=2)
     assert difference < 1e-5
 
 

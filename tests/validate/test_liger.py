@@ -18,6 +18,7 @@ from tuner.models import find_config, shape_from_config
 from tuner.models.architectures import model_types
 from tuner.models.fused_layers import UNFUSED
 from tuner.validate.children import processes
+from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training import configured, part
@@ -189,7 +190,7 @@ def test_peaks_on_a_gpu(name: str) -> None:
         chosen = [planned(name, use_liger=fused, **each) for each in passes.values()]
         assert len({each.settings.built for each in chosen}) == 1
         arguments = (ModelSettings(config=config(name)), [each.settings for each in chosen], 1)
-        found = processes.run(part.WORKER, arguments, setup=processes.Setup(device="cuda"), timeout_s=300)
+        found = processes.run(part.WORKER, arguments, setup=Setup(device="cuda"), timeout_s=300)
         peaks[fused] = {}
         for which, one, figures in zip(passes, chosen, found, strict=True):
             assert isinstance(figures, PassFigures), (which, figures)

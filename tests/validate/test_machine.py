@@ -13,10 +13,11 @@ from tests.workloads import H200, grpo_7b
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.memory.process.overhead import CONTEXT, CUBLAS_WORKSPACES
 from tuner.units import GIGA, MIB, TERA
+from tuner.validate.children.outcome import Failed, Failure
 from tuner.validate.machine import part
 from tuner.validate.machine.readings import Held, MachineReadings, Rate
 from tuner.validate.report.schema import Outcome
-from tuner.validate.session import Failed, Failure, NotHereError
+from tuner.validate.session import NotHereError
 
 
 def rate(per_s: float) -> Rate:
@@ -144,7 +145,7 @@ def test_a_cpu_has_no_rates() -> None:
 @pytest.mark.gpu
 def test_a_gpu_is_read() -> None:
     from tuner.validate.children import processes
-    from tuner.validate.children.processes import Setup
+    from tuner.validate.children.setup import Setup
 
     found = processes.run(part.WORKER, (), setup=Setup(device="cuda"), timeout_s=60)
     assert isinstance(found, MachineReadings), found

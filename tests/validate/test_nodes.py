@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import ROOT
+from tests.validate.called import called
 from tests.validate.parts import MACHINE
 from tests.validate.test_render import report
 from tuner.errors import InputError
 from tuner.validate.children import processes
-from tuner.validate.nodes.torchrun import Launch, launched, merged, on_ray
+from tuner.validate.children.setup import Setup
+from tuner.validate.nodes.merged import merged
+from tuner.validate.nodes.ray_tasks import on_ray
+from tuner.validate.nodes.torchrun import Launch, launched
 from tuner.validate.report.schema import ValidationFile
 
 ENVIRONMENT = {
@@ -109,9 +113,7 @@ def on_a_node(request: object) -> str:
 
     if request == "fail":
         raise InputError("this node is not well")
-    doubled = processes.run(
-        "tests.validate.calls:double", (21,), setup=processes.Setup(device="cpu"), timeout_s=100
-    )
+    doubled = processes.run(called("double"), (21,), setup=Setup(device="cpu"), timeout_s=100)
     node = ray.get_runtime_context().get_node_id()
     versions = {"torch": "2.11.0" if request == "alike" else node, "doubled": str(doubled)}
     machine = MACHINE.model_copy(update={"versions": versions})
@@ -124,7 +126,7 @@ import os, sys
 from ray.cluster_utils import Cluster
 from tests.validate.test_nodes import on_a_node
 from tuner.errors import InputError
-from tuner.validate.nodes.torchrun import on_ray
+from tuner.validate.nodes.ray_tasks import on_ray
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 cluster.add_node(num_cpus=1)

@@ -13,7 +13,7 @@ from msgspec import structs
 from torch.profiler import ProfilerActivity, profile
 
 from tests.validate import test_search
-from tests.validate.parts import MACHINE
+from tests.validate.parts import MACHINE, called
 from tuner.advise import Advice, Price, Recommendation
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
@@ -24,6 +24,8 @@ from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
 from tuner.memory.head.logits import head_peak_bytes
 from tuner.rules.kernels.eager_entropy import RULE
 from tuner.validate.children import processes
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.setup import Setup
 from tuner.validate.head import part as part
 from tuner.validate.head.settings import (
     Figures,
@@ -38,7 +40,7 @@ from tuner.validate.head.settings import (
 )
 from tuner.validate.head.worker.choice import Choice, ready_seconds
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
-from tuner.validate.session import Failed, Failure, Options, OutOfBudgetError, Subject
+from tuner.validate.session import Options, OutOfBudgetError, Subject
 from tuner.workload import Backend, HeadKind, OutputHead, Phase, Scaling, Workload
 
 EAGER = OutputHead(kind=HeadKind.LOGITS, compiled=False)
@@ -434,7 +436,7 @@ def test_every_implementation_is_right_on_a_cpu() -> None:
         ),
         seconds=500.0,
     )
-    found = processes.run(part.WORKER, (work,), setup=processes.Setup(device="cpu"), timeout_s=550)
+    found = processes.run(part.WORKER, (work,), setup=Setup(device="cpu"), timeout_s=550)
     assert isinstance(found, HeadFigures), found
     assert not found.left_out
     names = {each.name for each in found.found if each.errors}
@@ -452,8 +454,8 @@ def test_without_time_what_is_configured_is_measured_and_no_other_package_import
     work = HeadWork(
         shape=SHAPE, forward_tokens=SHAPE.tokens, dtype=DType.BFLOAT16, wanted=(way,), seconds=0.0
     )
-    call = "tests.validate.calls:heads_with_no_other_package"
-    found = processes.run(call, (work,), setup=processes.Setup(device="cpu"), timeout_s=100)
+    worker = called("heads_with_no_other_package")
+    found = processes.run(worker, (work,), setup=Setup(device="cpu"), timeout_s=100)
     assert isinstance(found, HeadFigures), found
     assert [each.name for each in found.found] == [way.name] and not found.found[0].missing
     assert {"recompute", "saved_logits", "kernels of other packages"} <= set(found.left_out)
@@ -467,7 +469,7 @@ def test_peaks_on_a_gpu() -> None:
     work = HeadWork(
         shape=shape, forward_tokens=4096, dtype=DType.BFLOAT16, wanted=ways[:3], seconds=200.0, rounds=3
     )
-    found = processes.run(part.WORKER, (work,), setup=processes.Setup(device="cuda"), timeout_s=300)
+    found = processes.run(part.WORKER, (work,), setup=Setup(device="cuda"), timeout_s=300)
     assert isinstance(found, HeadFigures), found
     # Its log-probabilities are off by 1e-4: the benchmark says so too.
     wrong = [each for each in found.found if each.wrong]
@@ -489,7 +491,7 @@ def test_what_is_configured_is_timed_although_the_budget_is_spent() -> None:
     way = Way.of(EAGER, entropy=True)
     shape = HeadShape(tokens=1024, hidden=512, vocab=32_000)
     work = HeadWork(shape=shape, forward_tokens=512, dtype=DType.BFLOAT16, wanted=(way,), seconds=0.0)
-    found = processes.run(part.WORKER, (work,), setup=processes.Setup(device="cuda"), timeout_s=100)
+    found = processes.run(part.WORKER, (work,), setup=Setup(device="cuda"), timeout_s=100)
     assert isinstance(found, HeadFigures), found
     (each,) = found.found
     assert set(each.sizes[0].seconds) == set(HeadPass) and set(each.forward[0].seconds) == {HeadPass.FORWARD}

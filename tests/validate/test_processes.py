@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import ROOT
-from tests.validate import calls
+from tests.validate.called import called
 from tuner.validate.children import here, processes
-from tuner.validate.children.processes import Setup
-from tuner.validate.session import Failed, Failure
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.setup import Setup
 
 CPU = Setup(device="cpu")
 LONG = 120.0
@@ -19,10 +19,11 @@ LONG = 120.0
 WAITING = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
-from tuner.validate.children import here
+from tests.validate.called import called
 from tuner.validate.children import processes
-processes.run("tests.validate.calls:waits_with_a_child", (sys.argv[1],),
-              setup=processes.Setup(device="cpu"), timeout_s=300)
+from tuner.validate.children.setup import Setup
+processes.run(called("waits_with_a_child"), (sys.argv[1],),
+              setup=Setup(device="cpu"), timeout_s=300)
 """
 
 
@@ -36,16 +37,15 @@ time.sleep(60)
 
 LOADED = """
 import sys
-from tuner.validate.children import here
-from tuner.validate.children import processes
-from tuner.validate.children import servers
-device, driver, worker, name = sys.argv[1:]
+from tuner.validate import plans
+from tuner.validate.children import here, processes, servers
+from tuner.validate.children.servers import Server, Worker
+from tuner.validate.children.setup import Setup
+device, driver, server, name = sys.argv[1:]
 servers._driver_is_here = lambda: driver == "driver"
-here.look(processes.Setup(device=device))
-known = processes.serving
-processes.serving = lambda module: known(f"tuner.validate.{worker}")
-setup = processes.Setup(device="cpu")
-print(processes.run("tests.validate.calls:loaded", (name,), setup=setup, timeout_s=300))
+here.look(Setup(device=device), plans.workers())
+worker = Worker("tests.validate.calls", "loaded", Server[server])
+print(processes.run(worker, (name,), setup=Setup(device="cpu"), timeout_s=300))
 """
 
 RUNNING = """
@@ -56,19 +56,21 @@ device, driver = sys.argv[1:]
 servers._driver_is_here = lambda: driver == "driver"
 started = []
 forkserver.ForkServer.ensure_running = lambda self: started.append(self._preload_modules[0])
-servers.prepare(device)
+servers.prepare(device, ())
 print(len(started))
 """
 
 BUILDS_MODELS = """
 import sys
 from importlib import import_module
-from tuner.validate.children.servers import Server, serving
-for name in sys.argv[1:]:
-    module = f"tuner.validate.{name}"
-    import_module(module)
-    if ("tuner.validate.training.worker.model" in sys.modules) != (serving(module) is Server.MODELS):
-        print(name)
+from tuner.validate.children.servers import Server
+from tuner.validate.children.here import _PROBE
+from tuner.validate.nodes.torchrun import _SHARE
+from tuner.validate.plans import workers
+for worker in sorted((_PROBE, _SHARE, *workers()), key=lambda worker: worker.server is Server.MODELS):
+    import_module(worker.module)
+    if ("tuner.validate.training.worker.model" in sys.modules) != (worker.server is Server.MODELS):
+        print(worker)
 """
 
 
@@ -102,17 +104,18 @@ def wait_until(condition: object, seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def test_a_function_or_its_name_is_called(capfd: pytest.CaptureFixture[str]) -> None:
-    assert processes.run(calls.double, (21,), setup=CPU, timeout_s=LONG) == 42
-    assert processes.run("tests.validate.calls:double", (4,), setup=CPU, timeout_s=LONG) == 8
-    assert processes.run(calls.places, (), setup=CPU, timeout_s=LONG) == [("cpu", "0", "1")]
-    assert len(processes.run(calls.large, (3_000_000,), setup=CPU, timeout_s=LONG)) == 3_000_000
+def test_a_worker_is_called(capfd: pytest.CaptureFixture[str]) -> None:
+    assert processes.run(called("double"), (21,), setup=CPU, timeout_s=LONG) == 42
+    assert processes.run(called("places"), (), setup=CPU, timeout_s=LONG) == [("cpu", "0", "1")]
+    assert len(processes.run(called("large"), (3_000_000,), setup=CPU, timeout_s=LONG)) == 3_000_000
     assert capfd.readouterr() == ("", "")
 
 
 LOCKS = """
+from tests.validate.called import called
 from tuner.validate.children import processes
-print(processes.run("tests.validate.calls:locks", (), setup=processes.Setup(device="cpu"), timeout_s=100))
+from tuner.validate.children.setup import Setup
+print(processes.run(called("locks"), (), setup=Setup(device="cpu"), timeout_s=100))
 """
 
 
@@ -123,10 +126,11 @@ def test_nothing_is_said_of_what_a_child_left() -> None:
 
 
 JOINED = """
-from tuner.validate.children import here
+from tests.validate.called import called
 from tuner.validate.children import processes
-setup = processes.Setup(device="cpu")
-print(processes.run("tests.validate.calls:places", (), setup=setup, timeout_s=100, world=2))
+from tuner.validate.children.setup import Setup
+setup = Setup(device="cpu")
+print(processes.run(called("places"), (), setup=setup, timeout_s=100, world=2))
 """
 
 
@@ -149,25 +153,25 @@ def test_several_are_joined_whatever_a_launcher_left() -> None:
     ],
 )
 def test_a_failure_is_a_result(name: str, why: Failure, message: str) -> None:
-    found = processes.run(f"tests.validate.calls:{name}", (), setup=CPU, timeout_s=LONG)
+    found = processes.run(called(name), (), setup=CPU, timeout_s=LONG)
     assert found == Failed(why=why, message=message)
 
 
 def test_a_result_that_cannot_be_sent_is_said() -> None:
-    found = processes.run(calls.unsendable, (), setup=CPU, timeout_s=LONG)
+    found = processes.run(called("unsendable"), (), setup=CPU, timeout_s=LONG)
     assert (found.why, found.message[:26]) == (Failure.ERROR, "the result cannot be sent:")
 
 
 def test_one_failure_ends_all() -> None:
     began = time.monotonic()
-    found = processes.run(calls.one_fails, (), setup=CPU, timeout_s=LONG, world=2)
+    found = processes.run(called("one_fails"), (), setup=CPU, timeout_s=LONG, world=2)
     assert found == Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory on rank 1")
     assert time.monotonic() - began < LONG / 2
 
 
 def test_the_traceback_goes_to_the_log_only(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    processes.run(calls.mistaken, (), setup=Setup(device="cpu", log=log), timeout_s=LONG)
+    processes.run(called("mistaken"), (), setup=Setup(device="cpu", log=log), timeout_s=LONG)
     assert "Traceback" in log.read_text()
     assert "second line" in log.read_text()
 
@@ -175,7 +179,7 @@ def test_the_traceback_goes_to_the_log_only(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_timeout_leaves_nobody(tmp_path: Path) -> None:
     file = tmp_path / "pids"
-    found = processes.run(calls.waits_with_a_child, (str(file),), setup=CPU, timeout_s=8)
+    found = processes.run(called("waits_with_a_child"), (str(file),), setup=CPU, timeout_s=8)
     assert found == Failed(why=Failure.TIMEOUT, message="no result after 8 s")
     own, child = map(int, file.read_text().split())
     wait_until(lambda: gone(own) and gone(child), 5)
@@ -203,12 +207,12 @@ def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("device", "driver", "module", "name", "expected"),
     [
-        ("cuda", "driver", "children.worker.probe", "torch._inductor.compile_fx", True),
-        ("cuda", "driver", "children.worker.probe", "transformers", False),
-        ("cuda", "driver", "training.worker.measure", "transformers.models.auto.modeling_auto", True),
-        ("cuda", "none", "children.worker.probe", "torch._inductor.compile_fx", False),
-        ("cpu", "driver", "training.worker.measure", "triton", False),
-        ("cpu", "driver", "training.worker.measure", "transformers", True),
+        ("cuda", "driver", "TORCH", "torch._inductor.compile_fx", True),
+        ("cuda", "driver", "TORCH", "transformers", False),
+        ("cuda", "driver", "MODELS", "transformers.models.auto.modeling_auto", True),
+        ("cuda", "none", "TORCH", "torch._inductor.compile_fx", False),
+        ("cpu", "driver", "MODELS", "triton", False),
+        ("cpu", "driver", "MODELS", "transformers", True),
     ],
 )
 def test_a_server_has_loaded_what_its_calls_import(
@@ -231,17 +235,7 @@ def test_on_a_gpu_all_servers_start_before_the_first_call(device: str, driver: s
 @pytest.mark.slow
 def test_what_builds_models_is_served_by_what_has_transformers() -> None:
     """Those that do come last: what one has imported stays."""
-    workers = [
-        "children.worker.probe",
-        "machine.worker",
-        "head.worker.measure",
-        "rollout.worker.residents",
-        "rollout.worker.vllm",
-        "collectives.worker",
-        "nodes.worker",
-    ]
-    models = ["training.worker.engines", "search.worker", "training.worker.measure"]
-    done = run_alone(BUILDS_MODELS, *workers, *models)
+    done = run_alone(BUILDS_MODELS)
     assert done.stdout == ""
 
 
@@ -254,12 +248,13 @@ def test_the_memory_limit_counts_the_context_too() -> None:
     assert before is not None
     limit = 4 * 2**30
     limited = Setup(device="cuda", memory_limit_bytes=limit, uuids=uuids)
-    used = processes.run(calls.allocates, (limit // 2,), setup=limited, timeout_s=LONG)
+    used = processes.run(called("allocates"), (limit // 2,), setup=limited, timeout_s=LONG)
     assert used - before <= limit
-    found = processes.run(calls.allocates, (limit - 64 * 2**20,), setup=limited, timeout_s=LONG)
+    found = processes.run(called("allocates"), (limit - 64 * 2**20,), setup=limited, timeout_s=LONG)
     assert found.why is Failure.OUT_OF_MEMORY
     free = Setup(device="cuda", uuids=uuids)
-    assert processes.run(calls.allocates, (limit - 64 * 2**20,), setup=free, timeout_s=LONG) - before > limit
+    used = processes.run(called("allocates"), (limit - 64 * 2**20,), setup=free, timeout_s=LONG)
+    assert used - before > limit
 
 
 @pytest.mark.gpu

@@ -15,9 +15,8 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.units import GIGA, MIB, TERA
-from tuner.validate.machine.part import PROFILE_FIGURES, TOTAL
 from tuner.validate.parts import Part
-from tuner.validate.report.profile import MARK, profile_file, write_profile
+from tuner.validate.report.profile import MARK, PROFILE_FIGURES, TOTAL, profile_file, write_profile
 from tuner.validate.report.schema import Measurement, PartReport, Status, Validation, ValidationFile
 
 BASE = find_gpu("h200")

@@ -16,10 +16,11 @@ from tuner.render.terminal import Terminal
 from tuner.render.validation import plan_text, validation_json, validation_text
 from tuner.render.validation_markdown import validation_markdown
 from tuner.units import GIB
+from tuner.validate.children.outcome import Failed, Failure
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import Outcome, PartReport, Status, Validation, ValidationFile
-from tuner.validate.session import Failed, Failure, Planned
+from tuner.validate.session import Planned
 
 LONG = "log-probability and entropy of 24,576 tokens at once, vocabulary in tiles, gradient included"
 FIGURES = (

@@ -21,6 +21,9 @@ from tuner.memory.process.overhead import context
 from tuner.model_shape import LatentAttention
 from tuner.units import GIB, MIB
 from tuner.validate.children import processes
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.servers import Worker
+from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.report.verdicts import joined
 from tuner.validate.rollout import part
@@ -40,7 +43,7 @@ from tuner.validate.rollout.vllm import WORKER as ENGINE_WORKER
 from tuner.validate.rollout.vllm import engine_work
 from tuner.validate.rollout.worker import residents as worker
 from tuner.validate.rollout.worker.paged import Decoder, PagedCache, attend
-from tuner.validate.session import Failed, Failure, NotHereError, Options, OutOfBudgetError, Subject
+from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.workload import Phase, RolloutEngine, Workload
 
 OPTIONS = test_search.OPTIONS
@@ -103,17 +106,16 @@ class Recorder:
     verdicts: dict[str, JudgedRecommendation] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def call(self, function: str, *arguments: Any, **options: object) -> object:
-        if function == ENGINE_WORKER:
+    def call(self, worker: Worker, *arguments: Any, **options: object) -> object:
+        if worker == ENGINE_WORKER:
             if self.engine is None:
                 raise OutOfBudgetError("it takes too long")
             self.engines.append(arguments[0])
             return self.engine if isinstance(self.engine, Failed) else self.engine(self.job(arguments[0]))
-        assert function == part.WORKER
+        assert worker == part.WORKER
         self.works = arguments[0]
         if self.options.device == "cpu":
-            module, name = function.split(":")
-            return getattr(import_module(module), name)(*arguments, device="cpu")
+            return getattr(import_module(worker.module), worker.function)(*arguments, device="cpu")
         return self.failure or tuple(self.answer(work) for work in self.works[: self.cases])
 
     def add(self, measurement: Measurement) -> None:
@@ -789,7 +791,7 @@ def test_a_gpu_holds_what_is_planned() -> None:
     workload = long_responses().workload.with_rollout(memory_fraction=0.3)
     planned = planned_rollout(workload, machine, OPTIONS)
     work = planned.work()
-    found = processes.run(part.WORKER, ((work,), 60.0), setup=processes.Setup(device="cuda"), timeout_s=120)
+    found = processes.run(part.WORKER, ((work,), 60.0), setup=Setup(device="cuda"), timeout_s=120)
     assert isinstance(found, tuple), found
     (figures,) = found
     assert not figures.missing and not figures.not_decoded

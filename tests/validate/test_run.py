@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from tests.memory.test_accuracy import PASS
-from tests.validate.parts import MACHINE, Clock, FakePart, Heard, figure, options, subject, verdict
+from tests.validate.parts import MACHINE, Clock, FakePart, Heard, figure, only, options, subject, verdict
 from tuner.accuracy import MeasuredCase, read_measured
 from tuner.errors import InputError
 from tuner.validate import plans
 from tuner.validate.children import processes
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.setup import Setup
 from tuner.validate.parts import Part
-from tuner.validate.plans import PartPlan, plan
+from tuner.validate.plans import plan
 from tuner.validate.report.schema import Outcome, PartReport, Status, ValidationFile
 from tuner.validate.run import BEGUN_WITH, RESERVE_S, Run
-from tuner.validate.session import Failed, Failure, NotHereError, OutOfBudgetError, Planned, Session
+from tuner.validate.session import NotHereError, OutOfBudgetError, Planned, Session
 
 the_subject = cache(subject)
 CASE = MeasuredCase.model_validate(PASS)
@@ -29,30 +31,28 @@ class Bench:
         self.clock = Clock()
         self.heard = Heard()
         self.timeouts: list[float] = []
-        self.parts: dict[Part, FakePart] = {}
         self.monkeypatch = monkeypatch
-        monkeypatch.setattr(plans, "module_of", self.parts.get)
         monkeypatch.setattr(processes, "run", self._process)
 
-    def _process(self, function: Any, arguments: tuple[Any, ...], **settings: Any) -> Any:
-        """``function`` is what comes of the call, the argument the seconds that it takes."""
+    def _process(self, worker: Any, arguments: tuple[Any, ...], **settings: Any) -> Any:
+        """``worker`` is what comes of the call, the argument the seconds that it takes."""
         self.timeouts.append(settings["timeout_s"])
         self.clock.now += arguments[0]
-        if function == "interrupt":
+        if worker == "interrupt":
             raise KeyboardInterrupt
-        return function
+        return worker
 
     def run(
         self, parts: Mapping[Part, FakePart], budget_s: float = 120.0, memory_limit_bytes: int | None = None
     ) -> ValidationFile:
-        self.parts.update(parts)
+        self.monkeypatch.setattr(plans, "PARTS", only(parts))
         asked = replace(options(budget_s), memory_limit_bytes=memory_limit_bytes)
         planned = plan(the_subject(), asked, tuple(parts))
         return Run(
             subject=the_subject(),
             options=asked,
             machine=MACHINE,
-            setup=processes.Setup(device="cpu"),
+            setup=Setup(device="cpu"),
             progress=self.heard,
             clock=self.clock,
         ).execute(planned)
@@ -110,14 +110,6 @@ def test_a_part_left_out_takes_no_share(bench: Bench) -> None:
     file = bench.run({Part.MACHINE: part, Part.COLLECTIVES: refused})
     assert seen == [120.0 - RESERVE_S]
     assert reports(file)[Part.COLLECTIVES] == (Status.SKIPPED, "there is one GPU only")
-
-
-def test_a_part_that_is_not_there_is_skipped() -> None:
-    missing = {Part.ROLLOUT: "tuner.validate.no_such_part"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "MODULES", plans.MODULES | missing)
-        (planned,) = plan(the_subject(), options(), (Part.ROLLOUT,))
-    assert planned == PartPlan(part=Part.ROLLOUT, reason="this release has no such part")
 
 
 def test_the_order_is_that_of_the_parts_and_not_of_the_caller(bench: Bench) -> None:

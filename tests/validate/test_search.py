@@ -15,12 +15,15 @@ from tuner.advise import Recommendation
 from tuner.cli.pipeline import Premises, consult, model_config
 from tuner.units import GIB
 from tuner.validate.children import processes
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.servers import Worker
+from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.search import part
 from tuner.validate.search.bisection import Search
 from tuner.validate.search.out_of_memory import told_by_allocator
 from tuner.validate.search.sizes import LEAST_TOKENS, predicted_limit, resized, snapped
-from tuner.validate.session import Failed, Failure, NotHereError, Options, OutOfBudgetError, Subject
+from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.validate.training.passes import planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures, PassSettings
 
@@ -372,7 +375,7 @@ def test_one_try_in_its_own_process(tmp_path: Path) -> None:
 
     def tried(model: dict[str, Any]) -> Any:
         arguments = (ModelSettings(config=model), asked)
-        return processes.run(part.WORKER, arguments, setup=processes.Setup(device="cpu"), timeout_s=300)
+        return processes.run(part.WORKER, arguments, setup=Setup(device="cpu"), timeout_s=300)
 
     found = tried(here.model_config)
     assert isinstance(found, PassFigures), found
@@ -389,10 +392,10 @@ def test_a_real_limit(tmp_path: Path) -> None:
     limit = 12 * GIB
     device.options = replace(device.options, memory_limit_bytes=limit)
 
-    def call(function: str, *arguments: Any, **options: Any) -> Any:
+    def call(worker: Worker, *arguments: Any, **options: Any) -> Any:
         device.calls.append(arguments[1])
-        setup = processes.Setup(device="cuda", memory_limit_bytes=limit)
-        return processes.run(function, arguments, setup=setup, timeout_s=120)
+        setup = Setup(device="cuda", memory_limit_bytes=limit)
+        return processes.run(worker, arguments, setup=setup, timeout_s=120)
 
     device.call = call  # type: ignore[method-assign]
     part.run(device)

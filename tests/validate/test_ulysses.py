@@ -21,14 +21,17 @@ from tuner.accuracy import MeasuredCase, workload_of
 from tuner.dtypes import DType
 from tuner.models import find_config, shape_from_config
 from tuner.validate.children import processes
+from tuner.validate.children.servers import Worker
+from tuner.validate.children.setup import Setup
 from tuner.validate.search.sizes import LEAST_TOKENS, resized, snapped
+from tuner.validate.training import part
 from tuner.validate.training.depths import cut_config
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures, PassSettings
 from tuner.workload import Backend, Checkpointing, HeadKind, OutputHead
 
 LONG = 300.0
-CPU = processes.Setup(device="cpu")
+CPU = Setup(device="cpu")
 # Tokens of a micro-batch that two ranks cannot share without padding.
 COUNT, LENGTH = 3, 11
 FUSED, VALUE = OutputHead(kind=HeadKind.FUSED_TORCH), OutputHead(kind=HeadKind.VALUE)
@@ -88,8 +91,8 @@ def test_a_shared_critic_computes_what_one_without_does() -> None:
 
 
 def differences(model: ModelSettings, cases: list[PassSettings]) -> list[Difference]:
-    name = "tests.validate.shared_steps:differences"
-    found = processes.run(name, (model, cases), setup=CPU, timeout_s=LONG, world=2)
+    worker = Worker("tests.validate.shared_steps", "differences")
+    found = processes.run(worker, (model, cases), setup=CPU, timeout_s=LONG, world=2)
     assert isinstance(found, list), found
     return found
 
@@ -102,7 +105,7 @@ def test_every_pass_comes_to_an_end_where_sequences_are_shared() -> None:
         for each in PASSES.values()
     ]
     found = processes.run(
-        "tuner.validate.training.worker.measure:measure_passes",
+        part.WORKER,
         (ModelSettings(config=CONFIG), passes, 1),
         setup=CPU,
         timeout_s=LONG,
@@ -136,9 +139,9 @@ def test_the_passes_for_two_gpus_are_shared_ones() -> None:
 def test_peaks_on_two_gpus_are_as_predicted() -> None:
     model = ModelSettings(config=cut_config(find_config("Qwen2.5-1.5B").values, 4))
     found = processes.run(
-        "tuner.validate.training.worker.measure:measure_passes",
+        part.WORKER,
         (model, [each.settings for each in PLANNED], 1),
-        setup=processes.Setup(device="cuda"),
+        setup=Setup(device="cuda"),
         timeout_s=LONG,
         world=2,
     )

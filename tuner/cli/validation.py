@@ -15,10 +15,11 @@ from tuner.errors import InputError
 from tuner.inputs.yaml_file import read_text
 from tuner.render.progress import progress_on
 from tuner.validate.children import here
-from tuner.validate.children.processes import Setup
+from tuner.validate.children.setup import Setup
 from tuner.validate.nodes import torchrun
+from tuner.validate.nodes.ray_tasks import on_ray
 from tuner.validate.parts import Part
-from tuner.validate.plans import PartPlan, plan
+from tuner.validate.plans import PartPlan, plan, workers
 from tuner.validate.progress import Progress
 from tuner.validate.report.schema import ValidationFile
 from tuner.validate.run import Run
@@ -57,7 +58,7 @@ def on_all_nodes(request: Request, ray: str | None) -> tuple[ValidationFile, ...
     if ray is not None:
         progress_on(sys.stderr).warn(f"validate: one task for each node of the Ray cluster at {ray}")
         sent = structs.replace(request, content=read_text(Path(request.config)))
-        return torchrun.on_ray(ray, answer, sent, device=request.device, wait_s=request.budget_s)
+        return on_ray(ray, answer, sent, device=request.device, wait_s=request.budget_s)
     launch = torchrun.launched(os.environ)
     if launch is None:
         return (on_this_node(request, progress_on(sys.stderr)),)
@@ -105,7 +106,7 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
         memory_limit_bytes=request.memory_limit_bytes,
         log=_log(progress) if request.verbose else None,
     )
-    found = here.look(setup)
+    found = here.look(setup, workers())
     options = Options(
         device=request.device,
         processes=_processes(request, found, subject),

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from tuner.render.terminal import plain, write
 from tuner.validate import progress
+from tuner.validate.children.outcome import Failed
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import PartReport, Status
-from tuner.validate.session import Failed
 
 _BAR = 24  # columns
 _MESSAGE = 160  # characters of a failure

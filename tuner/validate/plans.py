@@ -2,21 +2,50 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from typing import Protocol
 
+from tuner.validate.children.servers import Worker
+from tuner.validate.collectives import part as collectives
+from tuner.validate.head import part as head
+from tuner.validate.machine import part as machine
 from tuner.validate.parts import Part
-from tuner.validate.session import NotHereError, Options, Planned, Subject
+from tuner.validate.rollout import part as rollout
+from tuner.validate.search import part as search
+from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
+from tuner.validate.training import part as training
 
-MODULES = {
-    Part.MACHINE: "tuner.validate.machine.part",
-    Part.OUTPUT_HEAD: "tuner.validate.head.part",
-    Part.TRAINING_STEP: "tuner.validate.training.part",
-    Part.ROLLOUT: "tuner.validate.rollout.part",
-    Part.COLLECTIVES: "tuner.validate.collectives.part",
-    Part.SEARCH: "tuner.validate.search.part",
+
+class PartModule(Protocol):
+    """What the module of a part provides."""
+
+    @property
+    def WORKERS(self) -> tuple[Worker, ...]:  # noqa: N802
+        """The functions that it has children call."""
+
+    def plan(self, subject: Subject, options: Options) -> tuple[Planned, ...]:
+        """What would be run.
+
+        Raises:
+            NotHereError: nothing of it can run here.
+        """
+
+    def run(self, session: Session) -> None:
+        """Measure, and record what the figures say."""
+
+
+PARTS: dict[Part, PartModule] = {
+    Part.MACHINE: machine,
+    Part.OUTPUT_HEAD: head,
+    Part.TRAINING_STEP: training,
+    Part.ROLLOUT: rollout,
+    Part.COLLECTIVES: collectives,
+    Part.SEARCH: search,
 }
+
+
+def workers() -> tuple[Worker, ...]:
+    """The functions that children call for any part, each once."""
+    return tuple(dict.fromkeys(worker for module in PARTS.values() for worker in module.WORKERS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +63,7 @@ def plan(subject: Subject, options: Options, parts: Sequence[Part]) -> tuple[Par
 
 
 def _plan(subject: Subject, options: Options, part: Part) -> PartPlan:
-    module = module_of(part)
-    if module is None:
-        return PartPlan(part=part, reason="this release has no such part")
     try:
-        planned = module.plan(subject, options)
+        return PartPlan(part=part, planned=PARTS[part].plan(subject, options))
     except NotHereError as reason:
         return PartPlan(part=part, reason=str(reason))
-    return PartPlan(part=part, planned=planned)
-
-
-def module_of(part: Part) -> Any:
-    """The part's module, imported now; None where there is none."""
-    return None if find_spec(MODULES[part]) is None else import_module(MODULES[part])

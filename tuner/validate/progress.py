@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from tuner.validate.children.outcome import Failed
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import PartReport
-from tuner.validate.session import Failed
 
 
 class Progress(Protocol):

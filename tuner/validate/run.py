@@ -13,6 +13,9 @@ from tuner.accuracy.measured import MeasuredCase
 from tuner.advise import Recommendation
 from tuner.validate import plans
 from tuner.validate.children import processes
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.servers import Worker
+from tuner.validate.children.setup import Setup
 from tuner.validate.parts import Part
 from tuner.validate.plans import PartPlan
 from tuner.validate.progress import Progress
@@ -28,8 +31,6 @@ from tuner.validate.report.schema import (
 from tuner.validate.report.unjudged import unjudged
 from tuner.validate.report.verdicts import joined
 from tuner.validate.session import (
-    Failed,
-    Failure,
     Options,
     OutOfBudgetError,
     Subject,
@@ -56,7 +57,7 @@ class Run:
     subject: Subject
     options: Options
     machine: Machine
-    setup: processes.Setup
+    setup: Setup
     progress: Progress
     clock: Callable[[], float] = time.monotonic
     spent_before_s: float = 0.0  # of the budget, before the first part
@@ -86,14 +87,14 @@ class Run:
 
     def call(
         self,
-        function: Callable[..., Any] | str,
+        worker: Worker,
         *arguments: Any,
         title: str,
         expected_s: float,
         world: int = 1,
         timeout_s: float | None = None,
     ) -> Any:
-        """Run a function in fresh processes, see :class:`tuner.validate.session.Session`."""
+        """Have a worker called in fresh processes, see :class:`tuner.validate.session.Session`."""
         left = self.left_s
         if left < BEGUN_WITH * expected_s:
             raise OutOfBudgetError(
@@ -104,7 +105,7 @@ class Run:
         limit = max(left, 2 * expected_s) if timeout_s is None else timeout_s
         failed: Failed | None = None
         try:
-            result = processes.run(function, arguments, setup=self.setup, timeout_s=limit, world=world)
+            result = processes.run(worker, arguments, setup=self.setup, timeout_s=limit, world=world)
             if isinstance(result, Failed):
                 failed = result
                 self._failures.append((title, failed))
@@ -179,7 +180,7 @@ class Run:
     def _run(self, part: Part) -> tuple[Status, str]:
         """Run one part; how far it came and why not further."""
         try:
-            plans.module_of(part).run(self)
+            plans.PARTS[part].run(self)
         except OutOfBudgetError as error:
             return Status.PARTIAL, str(error)
         except KeyboardInterrupt:

@@ -3,13 +3,12 @@
 This is the contract between the parts and the run; :mod:`tuner.validate.run` holds what implements it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol
 
 from tuner.accuracy.measured import MeasuredCase
 from tuner.advise import Advice, Recommendation
+from tuner.validate.children.servers import Worker
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement
 from tuner.workload import Workload
 
@@ -34,26 +33,14 @@ class Options:
     budget_s: float
     memory_limit_bytes: int | None  # of one GPU, for every process of ours together
 
+    def capacity_bytes(self, machine: Machine) -> int:
+        """What one GPU has for us: what others leave of it, and no more than the limit."""
+        limit = self.memory_limit_bytes
+        return machine.free_bytes if limit is None else min(machine.free_bytes, limit)
+
 
 #: Of the time left to a part: what one call may fill with measuring, as its process starts and ends as well.
 CALL_SHARE = 0.85
-
-
-class Failure(Enum):
-    """Why a call has no result."""
-
-    OUT_OF_MEMORY = "out of memory"
-    TIMEOUT = "timeout"
-    KILLED = "killed"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """A call without a result."""
-
-    why: Failure
-    message: str
 
 
 class OutOfBudgetError(Exception):
@@ -85,7 +72,7 @@ class Session(Protocol):
 
     def call(
         self,
-        function: Callable[..., Any] | str,
+        worker: Worker,
         *arguments: Any,
         title: str,
         expected_s: float,
@@ -95,8 +82,7 @@ class Session(Protocol):
         """Run a worker's function in fresh processes; its result, or :class:`Failed`.
 
         Args:
-            function: of a module, or its name ``module:function``, which spares the parent the import of
-                torch; with picklable arguments and result. It is called with ``device`` (a string for
+            worker: with picklable arguments and result. It is called with ``device`` (a string for
                 ``torch.device``) as a keyword beside the arguments.
             arguments: handed on.
             title: what the progress shows.

@@ -4,39 +4,21 @@ torch is asked in a process of its own; NVML, which starts no CUDA, is asked her
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
-from tuner.units import GIB, MIB
+from tuner.nvml import started
+from tuner.units import GIB
 from tuner.validate.children import processes, servers
-from tuner.validate.report.schema import Machine, OtherProcess
-from tuner.validate.session import Failed
+from tuner.validate.children.devices import UNUSED_BYTES, Device, Seen, processes_on, used_bytes
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Worker
+from tuner.validate.children.setup import Setup
+from tuner.validate.report.schema import Machine
 
-_PROBE = "tuner.validate.children.worker.probe:probe"
+_PROBE = Worker.beside(__package__, "worker.probe", "probe")
 _PROBE_S = 120.0  # torch is imported for the first time
-#: What the driver may count as used where there is no process; a context takes several times that.
-UNUSED_BYTES = 64 * MIB
-
-
-@dataclass(frozen=True, kw_only=True)
-class Device:
-    """One GPU that torch sees."""
-
-    name: str
-    total_bytes: int  # as CUDA hands it out
-    uuid: str  # NVML's
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What torch says of this machine."""
-
-    devices: tuple[Device, ...]
-    built_for_cuda: bool
-    versions: dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +30,18 @@ class Here:
     missing: tuple[str, ...] = ()  # why nothing can run, each with what to do about it
 
 
-def look(setup: processes.Setup) -> Here:
-    """What is here; the GPUs are asked for where the setup's device is one."""
+def look(setup: Setup, workers: Iterable[Worker] = ()) -> Here:
+    """What is here; the GPUs are asked for where the setup's device is one.
+
+    Args:
+        setup: of the children that will be called.
+        workers: that they will call, imported ahead where that pays.
+    """
     cuda = setup.device == "cuda"
     if find_spec("torch") is None:
         return Here(versions={}, missing=("torch is not installed: pip install 'tuner[gpu]'",))
-    servers.prepare(setup.device)
-    seen = processes.run(
-        _PROBE, (), setup=processes.Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1
-    )
+    servers.prepare(setup.device, workers)
+    seen = processes.run(_PROBE, (), setup=Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1)
     if isinstance(seen, Failed):
         return Here(versions={}, missing=(f"torch cannot be used: {seen.message}",))
     assert isinstance(seen, Seen)
@@ -134,63 +119,6 @@ def disturbances(here: Here, found: Machine) -> Iterator[str]:
         )
 
 
-def used_bytes(uuid: str) -> int | None:
-    """Memory of a GPU that processes use, all together; None where NVML does not say."""
-    with _nvml() as nvml:
-        if nvml is None:
-            return None
-        try:
-            handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
-            # The second version does not count what the driver keeps for itself.
-            return int(nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used)
-        except nvml.NVMLError:
-            return None
-
-
-def driver_total_bytes(uuid: str) -> int | None:
-    """Memory of a GPU with what the driver keeps for itself; None where NVML does not say."""
-    with _nvml() as nvml:
-        if nvml is None:
-            return None
-        try:
-            return int(nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByUUID(uuid)).total)
-        except nvml.NVMLError:
-            return None
-
-
-def processes_on(uuid: str) -> tuple[OtherProcess, ...]:
-    """Processes that use a GPU, this one left out."""
-    with _nvml() as nvml:
-        if nvml is None:
-            return ()
-        try:
-            handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
-            running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        except nvml.NVMLError:
-            return ()
-    return tuple(
-        OtherProcess(pid=process.pid, used_bytes=process.usedGpuMemory)
-        for process in running
-        if process.pid != os.getpid()
-    )
-
-
 def _driver() -> dict[str, str]:
-    with _nvml() as nvml:
+    with started() as nvml:
         return {} if nvml is None else {"driver": str(nvml.nvmlSystemGetDriverVersion())}
-
-
-@contextmanager
-def _nvml() -> Iterator[Any]:
-    """The module, started; None where there is no driver."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        yield None
-        return
-    try:
-        yield pynvml
-    finally:
-        pynvml.nvmlShutdown()

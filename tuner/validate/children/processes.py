@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe, parent_process, set_start_method
@@ -19,57 +19,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tuner.validate.children.servers import ServedProcess, serving
-from tuner.validate.session import Failed, Failure
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.servers import ServedProcess, Worker
+from tuner.validate.children.setup import Place, Setup
 
 _LEFT_BY_LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # torchrun sets them for its own processes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """What every child is told before its call."""
-
-    device: str  # cuda or cpu
-    memory_limit_bytes: int | None = None  # of one GPU
-    uuids: tuple[str, ...] = ()  # NVML's names of the GPUs, by rank
-    log: Path | None = None  # where output and tracebacks go; nowhere where it is None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A child's place in its group."""
-
-    rank: int
-    world: int
-    port: int
-    timeout_s: float
-
-    def environment(self) -> dict[str, str]:
-        """The variables that ``torch.distributed`` reads."""
-        return {
-            "RANK": str(self.rank),
-            "LOCAL_RANK": str(self.rank),
-            "WORLD_SIZE": str(self.world),
-            "LOCAL_WORLD_SIZE": str(self.world),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(self.port),
-        }
-
-
 def run(
-    function: Callable[..., Any] | str,
+    worker: Worker,
     arguments: tuple[Any, ...],
     *,
     setup: Setup,
     timeout_s: float,
     world: int = 1,
 ) -> Any:
-    """Call a function in ``world`` fresh processes; the first one's result, or :class:`Failed`.
+    """Call a worker in ``world`` fresh processes; the first one's result, or :class:`Failed`.
 
     The first failure of any of them ends all. None of them is left when this returns or raises.
 
     Args:
-        function: or its name, ``module:function``.
+        worker: what is called.
         arguments: handed on, picklable; ``device`` is added as a keyword.
         setup: of every child.
         timeout_s: seconds from now.
@@ -81,7 +51,7 @@ def run(
     try:
         for rank in range(world):
             place = Place(rank=rank, world=world, port=port, timeout_s=timeout_s)
-            children.append(_Child.start(function, arguments, setup, place))
+            children.append(_Child.start(worker, arguments, setup, place))
         return _outcome(children, end, timeout_s)
     finally:
         for child in children:
@@ -94,13 +64,11 @@ class _Child:
     results: Connection
 
     @classmethod
-    def start(
-        cls, function: Callable[..., Any] | str, arguments: tuple[Any, ...], setup: Setup, place: Place
-    ) -> "_Child":
-        results, given = Pipe(duplex=False)
-        process = ServedProcess(target=_serve, args=(given, function, arguments, setup, place))
-        process.server = serving(_module(function))
-        with _no_main_module(), given:
+    def start(cls, worker: Worker, arguments: tuple[Any, ...], setup: Setup, place: Place) -> "_Child":
+        results, sender = Pipe(duplex=False)
+        process = ServedProcess(target=_serve, args=(sender, worker, arguments, setup, place))
+        process.server = worker.server
+        with _no_main_module(), sender:
             process.start()
         return cls(process=process, results=results)
 
@@ -131,9 +99,9 @@ class _Child:
 
 
 def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
-    found: dict[int, Any] = {}
-    while len(found) < len(children):
-        waiting = {rank: child for rank, child in enumerate(children) if rank not in found}
+    received: dict[int, Any] = {}
+    while len(received) < len(children):
+        waiting = {rank: child for rank, child in enumerate(children) if rank not in received}
         watched = {child.results: rank for rank, child in waiting.items()}
         ready = wait(
             [*watched, *(child.process.sentinel for child in waiting.values())],
@@ -143,16 +111,12 @@ def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
             return Failed(why=Failure.TIMEOUT, message=f"no result after {timeout_s:.0f} s")
         for rank, child in waiting.items():
             if child.results in ready or child.process.sentinel in ready:
-                found[rank] = child.receive()
-        failures = [result for result in found.values() if isinstance(result, Failed)]
+                received[rank] = child.receive()
+        failures = [result for result in received.values() if isinstance(result, Failed)]
         if failures:
             # The others fail because one ran out of memory, never the other way round.
             return min(failures, key=lambda failed: failed.why is not Failure.OUT_OF_MEMORY)
-    return found[0]
-
-
-def _module(function: Callable[..., Any] | str) -> str:
-    return function.partition(":")[0] if isinstance(function, str) else function.__module__
+    return received[0]
 
 
 @contextmanager
@@ -173,11 +137,7 @@ def _free_port() -> int:
 
 
 def _serve(
-    results: Connection,
-    function: Callable[..., Any] | str,
-    arguments: tuple[Any, ...],
-    setup: Setup,
-    place: Place,
+    results: Connection, worker: Worker, arguments: tuple[Any, ...], setup: Setup, place: Place
 ) -> None:
     """In the child: call, send what came of it, wait for the end."""
     os.setsid()
@@ -190,7 +150,7 @@ def _serve(
     os.environ.update(place.environment())
     from tuner.validate.children.worker import entry
 
-    outcome = entry.outcome(function, arguments, setup, place)
+    outcome = entry.outcome(worker, arguments, setup, place)
     try:
         results.send(outcome)
     except Exception as error:

@@ -7,16 +7,16 @@ CUDA, which no fork of it could use then.
 
 import ctypes
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import Enum
 from multiprocessing import forkserver, popen_forkserver, resource_tracker
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-_VALIDATE = "tuner.validate"
-_ENTRY = f"{_VALIDATE}.children.worker.entry"  # first: it sees to it that nothing after it starts CUDA
+_ENTRY = f"{__package__}.worker.entry"  # first: it sees to it that nothing after it starts CUDA
 
 
 class Server(Enum):
@@ -26,49 +26,46 @@ class Server(Enum):
     MODELS = "torch and transformers"
 
 
-_MODEL_WORKERS = frozenset(
-    f"{_VALIDATE}.{name}" for name in ("training.worker.measure", "training.worker.engines", "search.worker")
-)
+@dataclass(frozen=True)
+class Worker:
+    """A function that children call, by name: its module imports torch, which the parent must not."""
+
+    module: str
+    function: str
+    server: Server = Server.TORCH  # the one that has loaded what the module imports
+
+    @classmethod
+    def beside(cls, package: str, module: str, function: str, server: Server = Server.TORCH) -> "Worker":
+        """The worker of a room, whose module is named as seen from there."""
+        return cls(f"{package}.{module}", function, server)
+
+
 # A name that cannot be imported is left out: the part that needs it says what is missing.
-_ALWAYS = {Server.TORCH: (_ENTRY,), Server.MODELS: (_ENTRY, "transformers")}
+_ALWAYS: dict[Server, tuple[str, ...]] = {Server.TORCH: (_ENTRY,), Server.MODELS: (_ENTRY, "transformers")}
 # Not for a CPU: what runs Triton's interpreter must say so before anything imports Triton.
-_ON_A_GPU = {
-    Server.TORCH: (
-        _ENTRY,
-        "torch._inductor.compile_fx",
-        "tuner.kernels.ops",
-        f"{_VALIDATE}.head.worker.measure",
-        f"{_VALIDATE}.rollout.worker.residents",
-    ),
-    Server.MODELS: (
-        _ENTRY,
-        "transformers.models.auto.modeling_auto",
-        "torch._inductor.compile_fx",
-        f"{_VALIDATE}.training.worker.engines",
-    ),
+_ON_A_GPU: dict[Server, tuple[str, ...]] = {
+    Server.TORCH: (_ENTRY, "torch._inductor.compile_fx", "tuner.kernels.ops"),
+    Server.MODELS: (_ENTRY, "transformers.models.auto.modeling_auto", "torch._inductor.compile_fx"),
 }
 _servers: dict[Server, forkserver.ForkServer] = {}
 
 
-def prepare(device: str) -> None:
+def prepare(device: str, workers: Iterable[Worker]) -> None:
     """Say what the servers have loaded when they start; for a GPU they all start now, at the same time.
 
     Without it every child would import all of it by itself. Servers that run stay as they are.
 
     Args:
         device: cuda or cpu.
+        workers: that will be called; for a GPU their modules are loaded too.
     """
     ahead = device != "cpu" and _driver_is_here()  # else it is said at once that nothing can run here
     for server, names in (_ON_A_GPU if ahead else _ALWAYS).items():
         if server not in _servers:
-            _server(server, names)
+            called = (worker.module for worker in workers if ahead and worker.server is server)
+            _server(server, (*names, *called))
         if ahead:
             _start(_servers[server])
-
-
-def serving(module: str) -> Server:
-    """The server that has loaded what this module imports."""
-    return Server.MODELS if module in _MODEL_WORKERS else Server.TORCH
 
 
 class ServedProcess(ForkServerProcess):

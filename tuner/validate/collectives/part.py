@@ -9,13 +9,16 @@ from tuner.memory.process import overhead
 from tuner.memory.process.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL, Constant
 from tuner.timing import assumptions as assume
 from tuner.timing.rates import link_bytes_per_s
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Worker
 from tuner.validate.collectives import switches
 from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged
 from tuner.validate.machine.part import rate
 from tuner.validate.report.schema import Measurement
-from tuner.validate.session import Failed, NotHereError, Options, Planned, Session, Subject
+from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
-WORKER = "tuner.validate.collectives.worker:measure"
+WORKER = Worker.beside(__package__, "worker", "measure")
+WORKERS: tuple[Worker, ...] = (WORKER, switches.WORKER)
 _PLANNED = Planned(title="collectives at this model's sizes", seconds=6.0)
 _BYTES_AT_ONCE = 16  # per parameter: weights and gradients, on both sides of their collectives
 # On a CPU, where nothing but the values is looked at.

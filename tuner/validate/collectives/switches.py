@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
+from tuner.validate import training
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Server, Worker
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
-from tuner.validate.session import Failed, Options, Planned, Session, Subject
+from tuner.validate.session import Options, Planned, Session, Subject
 from tuner.validate.training.configured import heads_can_be_shared
 from tuner.validate.training.depths import cut_config, cut_shape, usable_depths
 from tuner.validate.training.passes import PlannedPass, planned_passes
@@ -14,7 +17,7 @@ from tuner.validate.training.plan import small
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
 from tuner.workload import Phase
 
-WORKER = "tuner.validate.training.worker.engines:measure"
+WORKER = Worker.beside(training.__name__, "worker.engines", "measure", Server.MODELS)
 _ENGINE_S = 6.0  # building it, and its update a few times
 _LAYERS = 4  # so many show what one more of them gains; the rest would show the same
 

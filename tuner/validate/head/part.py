@@ -7,6 +7,8 @@ from math import isfinite
 
 from tuner import batching
 from tuner.timing.head import head_seconds
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Worker
 from tuner.validate.head.judged import judge_heads
 from tuner.validate.head.settings import (
     Figures,
@@ -21,18 +23,11 @@ from tuner.validate.head.settings import (
 )
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
-from tuner.validate.session import (
-    CALL_SHARE,
-    Failed,
-    Options,
-    OutOfBudgetError,
-    Planned,
-    Session,
-    Subject,
-)
+from tuner.validate.session import CALL_SHARE, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.workload import HeadKind, Workload
 
-WORKER = "tuner.validate.head.worker.measure:measure"
+WORKER = Worker.beside(__package__, "worker.measure", "measure")
+WORKERS: tuple[Worker, ...] = (WORKER,)
 # What each token takes beside logits: labels, sums, log-probabilities, entropies and their gradients.
 # The memory model counts none of it; of a fused head of some MiB it is more than the tolerance.
 _NUMBERS_PER_TOKEN = 80

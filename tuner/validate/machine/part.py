@@ -4,27 +4,20 @@ from tuner.hardware import Gpu
 from tuner.memory.process import overhead
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.timing import assumptions as assume
-from tuner.validate.children.here import UNUSED_BYTES
+from tuner.validate.children.devices import UNUSED_BYTES
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Worker
 from tuner.validate.machine.readings import Held, MachineReadings, Rate
+from tuner.validate.report.profile import PROFILE_FIGURES, TOTAL
 from tuner.validate.report.schema import Measurement
-from tuner.validate.session import Failed, NotHereError, Options, Planned, Session, Subject
+from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
-WORKER = "tuner.validate.machine.worker:measure"
+WORKER = Worker.beside(__package__, "worker", "measure")
+WORKERS: tuple[Worker, ...] = (WORKER,)
 _PLANNED = Planned(title="rates of the GPU, and what a bare process holds", seconds=7.0)
 
 MEMORY_TOLERANCE = 0.01  # two cards of one kind report the same total
 RATE_TOLERANCE = 0.1  # of a rate that was measured before: clocks and temperature move it
-
-TOTAL = "memory.total"  # the measurement of what the driver reports
-#: Names of the measurements that a profile keeps, by field of :class:`~tuner.hardware.MeasuredGpu`.
-PROFILE_FIGURES = {
-    "usable_bytes": "memory.usable",
-    "context_bytes": "process.context",
-    "memory_bytes_per_s": "rate.memory",
-    "dense_bf16_flop_per_s": "rate.product",
-    "host_bytes_per_s": "rate.host",
-    "link_bytes_per_s": "rate.link",
-}
 
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from tuner.units import MIB
-from tuner.validate.children.here import driver_total_bytes
+from tuner.validate.children.devices import driver_total_bytes
 from tuner.validate.children.worker.entry import device_id
 from tuner.validate.machine.readings import Held, MachineReadings, Rate
 from tuner.validate.worker.timing import Work, repeated

@@ -10,11 +10,21 @@ from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.hardware import Gpu
 from tuner.units import GIGA, MIB, TERA
-from tuner.validate.machine.part import PROFILE_FIGURES, TOTAL
 from tuner.validate.report.schema import ValidationFile
 
 #: The first line of what this module writes; a file that begins with another is not overwritten.
 MARK = "# Written by tuner validate --write-profile, which overwrites it."
+
+TOTAL = "memory.total"  # the measurement of what the driver reports
+#: Names of the measurements that a profile keeps, by field of :class:`~tuner.hardware.MeasuredGpu`.
+PROFILE_FIGURES = {
+    "usable_bytes": "memory.usable",
+    "context_bytes": "process.context",
+    "memory_bytes_per_s": "rate.memory",
+    "dense_bf16_flop_per_s": "rate.product",
+    "host_bytes_per_s": "rate.host",
+    "link_bytes_per_s": "rate.link",
+}
 
 _SUFFIXES = (".yaml", ".yml")
 # Keys and units of a profile, see :mod:`tuner.gpus`, by field of the GPU and of what was measured.

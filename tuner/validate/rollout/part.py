@@ -4,17 +4,20 @@ from collections.abc import Iterator
 from statistics import median
 
 from tuner.units import GIB
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Worker
 from tuner.validate.report.schema import Measurement
+from tuner.validate.rollout import vllm
 from tuner.validate.rollout.judged import judge_rollouts, judge_unseen, runnable, whole_interval
 from tuner.validate.rollout.length import judge_lengths
 from tuner.validate.rollout.plan import PlannedRollout, not_decoded, planned_rollout
 from tuner.validate.rollout.seen import SeenRollout
 from tuner.validate.rollout.settings import DecodeFigures, tiny
-from tuner.validate.rollout.vllm import run_engine
-from tuner.validate.session import CALL_SHARE, Failed, NotHereError, Options, Planned, Session, Subject
+from tuner.validate.session import CALL_SHARE, NotHereError, Options, Planned, Session, Subject
 from tuner.workload import RolloutEngine
 
-WORKER = "tuner.validate.rollout.worker.residents:measure"
+WORKER = Worker.beside(__package__, "worker.residents", "measure")
+WORKERS: tuple[Worker, ...] = (WORKER, vllm.WORKER)
 CACHE_TOLERANCE = 0.01
 _FIRST_S, _FURTHER_S = 7.0, 3.0
 
@@ -59,7 +62,7 @@ def run(session: Session) -> None:
         session.add(measurement)
     for verdict in (*judge_rollouts(session, found, seen), *judge_lengths(session, seen[0])):
         session.judge(verdict)
-    run_engine(session, rollouts[0])
+    vllm.run_engine(session, rollouts[0])
 
 
 def _note(session: Session, seen: SeenRollout) -> None:

@@ -18,10 +18,9 @@ from tuner.memory.rollout.kv_cache import (
 )
 from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
 from tuner.units import MIB
-from tuner.validate.children.here import UNUSED_BYTES
+from tuner.validate.children.devices import UNUSED_BYTES
 from tuner.validate.report.schema import Machine
 from tuner.validate.rollout.settings import CacheShape, DecoderShape, RolloutWork
-from tuner.validate.search.sizes import capacity_bytes
 from tuner.validate.session import Options
 from tuner.workload import Phase, Workload
 
@@ -160,7 +159,7 @@ def planned_rollout(workload: Workload, machine: Machine, options: Options) -> P
     card = workload.cluster.gpu.capacity_bytes
     if options.device == "cpu":
         return PlannedRollout(workload=workload, phase=phase, card_bytes=card, room_bytes=card, limited=False)
-    room = capacity_bytes(machine, options)
+    room = options.capacity_bytes(machine)
     return PlannedRollout(
         workload=workload,
         phase=phase,

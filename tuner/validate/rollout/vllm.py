@@ -9,14 +9,16 @@ from dataclasses import replace
 from tuner.advise import Recommendation
 from tuner.dtypes import DType
 from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Worker
 from tuner.validate.rollout.judged import changing
 from tuner.validate.rollout.plan import PlannedRollout, planned_rollout
 from tuner.validate.rollout.settings import EngineFigures, EngineWork
 from tuner.validate.rollout.vllm_judged import engine_measurements, judge_engine
-from tuner.validate.session import Failed, OutOfBudgetError, Session
+from tuner.validate.session import OutOfBudgetError, Session
 from tuner.workload import RolloutEngine, Workload
 
-WORKER = "tuner.validate.rollout.worker.vllm:measure"
+WORKER = Worker.beside(__package__, "worker.vllm", "measure")
 _ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
 _MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
 _OF_THE_ENGINE = ("engine_graphs", "engine_process", "engine_buffers")

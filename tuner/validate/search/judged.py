@@ -9,7 +9,7 @@ from tuner.advise import Recommendation
 from tuner.units import GIB
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import verdict
-from tuner.validate.search.sizes import capacity_bytes, longest_share, resized, snapped
+from tuner.validate.search.sizes import longest_share, resized, snapped
 from tuner.validate.session import OutOfBudgetError, Session
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures
@@ -82,7 +82,7 @@ def _outcome(
     is_measured: bool,
 ) -> tuple[Outcome, str]:
     longest = longest_share(one, session.subject)
-    capacity = capacity_bytes(session.machine, session.options)
+    capacity = session.options.capacity_bytes(session.machine)
     alone = resized(one, tokens, longest).predicted.peak_bytes
     runs = tries.known(tokens)
     if runs is None and alone > capacity:

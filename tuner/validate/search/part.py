@@ -6,6 +6,8 @@ from time import monotonic
 
 from tuner.timing.rates import product_flop_per_s
 from tuner.units import GIB
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.servers import Server, Worker
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.search.bisection import Search
@@ -13,28 +15,19 @@ from tuner.validate.search.judged import Tries, judge_sizes
 from tuner.validate.search.out_of_memory import told_by_allocator
 from tuner.validate.search.sizes import (
     LEAST_TOKENS,
-    capacity_bytes,
     longest_share,
     predicted_limit,
     resized,
     snapped,
 )
-from tuner.validate.session import (
-    Failed,
-    Failure,
-    NotHereError,
-    Options,
-    OutOfBudgetError,
-    Planned,
-    Session,
-    Subject,
-)
+from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.validate.training.configured import reasons_not_here
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures
 from tuner.workload import Checkpointing, Phase
 
-WORKER = "tuner.validate.search.worker:attempt"
+WORKER = Worker.beside(__package__, "worker", "attempt", Server.MODELS)
+WORKERS: tuple[Worker, ...] = (WORKER,)
 TOLERANCE = 0.03  # of the limit in tokens
 _PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB)
 _LIKELY_TRIES = 3
@@ -61,7 +54,7 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
 
 def run(session: Session) -> None:
     """One pass after the other; what is known when the budget ends is recorded."""
-    capacity = capacity_bytes(session.machine, session.options)
+    capacity = session.options.capacity_bytes(session.machine)
     for one, limit in _searched(session.subject, session.options, capacity):
         _Hunt(session=session, one=one, limit=limit, capacity=capacity).run()
 

@@ -2,17 +2,10 @@
 
 from math import ceil
 
-from tuner.validate.report.schema import Machine
-from tuner.validate.session import Options, Subject
+from tuner.validate.session import Subject
 from tuner.validate.training.passes import PlannedPass
 
 LEAST_TOKENS = 128  # below it nothing is worth knowing
-
-
-def capacity_bytes(machine: Machine, options: Options) -> int:
-    """What one GPU has for us: what others leave of it, and no more than the limit."""
-    limit = options.memory_limit_bytes
-    return machine.free_bytes if limit is None else min(machine.free_bytes, limit)
 
 
 def snapped(tokens: float, longest: int) -> int:

@@ -4,17 +4,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tuner.units import GIB
+from tuner.validate.children.outcome import Failed
+from tuner.validate.children.servers import Server, Worker
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import verdict
-from tuner.validate.session import (
-    Failed,
-    NotHereError,
-    Options,
-    OutOfBudgetError,
-    Planned,
-    Session,
-    Subject,
-)
+from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.validate.training import depths
 from tuner.validate.training.configured import reasons_not_here
 from tuner.validate.training.figures import out_of_memory, pass_measurements
@@ -27,7 +21,8 @@ from tuner.workload import Phase
 
 _ENDS_S = 2.0  # of a process, around what it runs
 _GRACE_S = 30.0
-WORKER = "tuner.validate.training.worker.measure:measure_passes"
+WORKER = Worker.beside(__package__, "worker.measure", "measure_passes", Server.MODELS)
+WORKERS: tuple[Worker, ...] = (WORKER,)
 
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
@@ -48,10 +43,8 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
 
 def run(session: Session) -> None:
     """Run the passes, engine by engine; record and judge as soon as there are figures for it."""
-    options, free = session.options, session.machine.free_bytes
-    planned = training_plan(
-        session.subject, options, memory_bytes=min(free, options.memory_limit_bytes or free)
-    )
+    options = session.options
+    planned = training_plan(session.subject, options, memory_bytes=options.capacity_bytes(session.machine))
     for note in planned.notes:
         session.note(note)
     for phase, reason in reasons_not_here(session.subject.workload).items():

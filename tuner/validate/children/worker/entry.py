@@ -7,7 +7,6 @@ os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 os.environ.setdefault("TORCH_WARM_POOL", "0")  # its thread would not be there in a fork of the server
 
 import traceback
-from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -15,34 +14,25 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tuner.validate.children.here import used_bytes
-from tuner.validate.children.processes import Place, Setup
-from tuner.validate.session import Failed, Failure
+from tuner.validate.children.devices import used_bytes
+from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.servers import Worker
+from tuner.validate.children.setup import Place, Setup
 
 _MOST_THREADS = 16  # that page-lock host memory
 
 
-def outcome(
-    function: Callable[..., Any] | str, arguments: tuple[Any, ...], setup: Setup, place: Place
-) -> Any:
-    """The function's result, or :class:`Failed` with the first line of the error."""
+def outcome(worker: Worker, arguments: tuple[Any, ...], setup: Setup, place: Place) -> Any:
+    """The worker's result, or :class:`Failed` with the first line of the error."""
     try:
         device = _device(setup, place)
-        return _found(function)(*arguments, device=device)
+        return getattr(import_module(worker.module), worker.function)(*arguments, device=device)
     except Exception as error:
         traceback.print_exc()
         first = next(iter(str(error).splitlines()), "")
         if _out_of_memory(error):
             return Failed(why=Failure.OUT_OF_MEMORY, message=first or "host memory")
         return Failed(why=Failure.ERROR, message=f"{type(error).__name__}: {first}")
-
-
-def _found(function: Callable[..., Any] | str) -> Callable[..., Any]:
-    if not isinstance(function, str):
-        return function
-    module, _, name = function.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
 
 
 def _device(setup: Setup, place: Place) -> str:
@@ -69,8 +59,8 @@ def _lock_pages_together() -> None:
     """Page-lock host memory by several threads: states of many GB go there, and one alone takes longer."""
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     ours = f"pinned_use_cuda_host_register:True,pinned_num_register_threads:{threads}"
-    given = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")  # stands, where it says something else
-    torch.cuda.memory._set_allocator_settings(f"{ours},{given}" if given else ours)
+    configured = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")  # stands, where it says something else
+    torch.cuda.memory._set_allocator_settings(f"{ours},{configured}" if configured else ours)
 
 
 def device_id(index: int) -> str:

@@ -7,7 +7,7 @@ from platform import python_version
 
 import torch
 
-from tuner.validate.children.here import Device, Seen
+from tuner.validate.children.devices import Device, Seen
 from tuner.validate.children.worker.entry import device_id
 
 _PACKAGES = ("triton", "transformers", "liger_kernel", "vllm")

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from importlib import import_module
 
 from tuner.dtypes import DType
 from tuner.validate.head.settings import HeadFigures, HeadShape, HeadWork
@@ -24,5 +23,6 @@ def measure(work: HeadWork, *, device: str) -> HeadFigures:
             dtype=DType.FLOAT16,
             sample=_CPU_SAMPLE,
         )
-    found: HeadFigures = import_module("tuner.validate.head.worker.measurement").measured(work, device)
-    return found
+    from tuner.validate.head.worker.measurement import measured
+
+    return measured(work, device)
