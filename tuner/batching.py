@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from tuner.workload import Batch, Engine, Pass
+from tuner.workload import Batch, Engine, StepPass
 
 
 def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> int:
@@ -17,17 +17,22 @@ def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> in
     return max(1, ceil(sequences / engine.parallel.data))
 
 
-def micro_batch_tokens(batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_step: bool) -> int:
+def pass_sequences(batch: Batch, step_pass: StepPass) -> int:
+    """Sequences of one data-parallel rank in a pass: of a mini-batch where it trains, else of the step."""
+    return local_sequences(batch, step_pass.engine, optimizer_step=step_pass.training)
+
+
+def micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
     """Tokens of the largest micro-batch on one GPU, every sequence at its maximum length.
 
     Dynamic: the token budget (more where a release does not hold it, see :func:`overshoot`), never
     less than one whole sequence and never more than all local tokens. Static: the sequences of one
     micro-batch at full length; packing does not help the longest case.
     """
-    split = engine.parallel.sequence_split
-    sequences = local_sequences(batch, engine, optimizer_step=optimizer_step)
+    split = step_pass.engine.parallel.sequence_split
+    sequences = pass_sequences(batch, step_pass)
     one_sequence = ceil(batch.sequence_tokens / split)
-    batching = one_pass.batching
+    batching = step_pass.batching
     if not batching.dynamic:
         return ceil(min(batching.micro_batch_sequences, sequences) * batch.sequence_tokens / split)
     budget = max(batching.token_budget, one_sequence)
@@ -69,27 +74,18 @@ def overshoot(budget: int, longest: int, sequences: int) -> float:
     return worst
 
 
-def micro_batches(
-    batch: Batch,
-    engine: Engine,
-    one_pass: Pass,
-    *,
-    optimizer_step: bool,
-    sequence_tokens: float | None = None,
-) -> int:
-    """Micro-batches of one pass on one GPU.
+def micro_batches(batch: Batch, step_pass: StepPass, *, sequence_tokens: float | None = None) -> int:
+    """Micro-batches of one pass on one GPU: of a mini-batch where it trains, else of the whole step.
 
     Args:
         batch: global batch sizes.
-        engine: whose ranks share the work.
-        one_pass: its batching.
-        optimizer_step: True counts one mini-batch, False all sequences of the step.
+        step_pass: which pass.
         sequence_tokens: mean length to count with; None counts with the maximum.
     """
-    sequences = local_sequences(batch, engine, optimizer_step=optimizer_step)
-    batching = one_pass.batching
+    sequences = pass_sequences(batch, step_pass)
+    batching = step_pass.batching
     if not batching.dynamic:
         return ceil(sequences / max(1, batching.micro_batch_sequences))
     mean = batch.sequence_tokens if sequence_tokens is None else sequence_tokens
-    tokens = sequences * mean / engine.parallel.sequence_split
+    tokens = sequences * mean / step_pass.engine.parallel.sequence_split
     return min(sequences, max(1, ceil(tokens / max(1, batching.token_budget))))

@@ -99,13 +99,8 @@ def test_more_sequences_in_a_micro_batch_never_take_less(job: Workload, more: in
 
 def _accumulates(workload: Workload) -> tuple[bool, ...]:
     """Whether the updates have several micro-batches, so that gradients wait between them."""
-    actor, critic = workload.actor, workload.critic
-    updates = [(actor.engine, actor.update)]
-    if critic is not None:
-        updates.append((critic.engine, critic.update))
-    return tuple(
-        micro_batches(workload.batch, engine, update, optimizer_step=True) > 1 for engine, update in updates
-    )
+    updates = [step_pass for step_pass in workload.passes() if step_pass.training]
+    return tuple(micro_batches(workload.batch, update) > 1 for update in updates)
 
 
 @given(job=jobs, prompt=st.integers(0, 2_000), response=st.integers(0, 2_000))

@@ -15,16 +15,8 @@ from tuner.workload import Checkpointing, Workload
 
 
 def update_job(workload: Workload, *, trains: bool = True) -> Job:
-    actor = workload.actor
-    return Job(
-        model=workload.model,
-        cluster=workload.cluster,
-        batch=workload.batch,
-        engine=actor.engine,
-        head=actor.head,
-        one_pass=actor.update,
-        trains=trains,
-    )
+    step_pass = replace(workload.actor_update, training=trains)
+    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
 
 
 def test_a_layer_reads_its_weights_however_few_the_tokens():

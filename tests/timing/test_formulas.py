@@ -71,13 +71,11 @@ def test_stragglers():
 
 def test_micro_batches_hold_all_tokens_of_a_rank():
     workload = workloads.grpo_7b()
-    engine, batch = workload.actor.engine, workload.batch
-    packed = micro_batches_of(batch, engine, workload.actor.update, optimizer_step=True)
+    batch = workload.batch
+    packed = micro_batches_of(batch, workload.actor_update)
     assert packed.count == 128 * 8 // 8 * 2048 // 16384
     assert packed.count * packed.tokens == 128 * 2048
-    padded = micro_batches_of(
-        batch, replace(engine, packed=False), workload.actor.update, optimizer_step=True
-    )
+    padded = micro_batches_of(batch, workload.with_actor_engine(packed=False).actor_update)
     assert padded.count * padded.tokens == 128 * 4096
     assert padded.sequence_tokens == 2 * packed.sequence_tokens
 

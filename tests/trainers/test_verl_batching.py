@@ -54,9 +54,7 @@ def test_a_budget_that_holds_everything_is_not_exceeded() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_only_the_last_release_keeps_to_the_budget(version: str) -> None:
     workload = workload_of((*DYNAMIC, f"{ACTOR}.ppo_max_token_len_per_gpu=8192"), version)
-    tokens = micro_batch_tokens(
-        workload.batch, workload.actor.engine, workload.actor.update, optimizer_step=True
-    )
+    tokens = micro_batch_tokens(workload.batch, workload.actor_update)
     assert (tokens == 8192) is (version == "0.9.1")
     assert 8192 <= tokens <= 2 * 8192
 

@@ -146,20 +146,14 @@ def test_a_pass_has_the_tokens_of_one_gpu_of_the_job() -> None:
     workload = subject().workload
     assert workload.cluster.gpus_per_node > 1
     for planned in planned_passes(workload, processes=1):
-        actor = workload.actor
-        one_pass = actor.update if planned.training else actor.log_prob
-        assert one_pass is not None
-        tokens = batching.micro_batch_tokens(
-            workload.batch, actor.engine, one_pass, optimizer_step=planned.training
-        )
-        assert planned.case.tokens == tokens
+        step_pass = workload.pass_of(Phase.UPDATE_ACTOR if planned.training else Phase.OLD_LOG_PROB)
+        assert step_pass is not None
+        assert planned.case.tokens == batching.micro_batch_tokens(workload.batch, step_pass)
         assert planned.case.sequence_length <= workload.batch.sequence_tokens
         assert planned.case.tokens % planned.case.sequence_length == 0
         assert planned.case.world_size == planned.workload.actor.engine.parallel.gpus == 1
         assert planned.case.micro_batches == (2 if planned.training else 1)
-        assert planned.micro_batches == batching.micro_batches(
-            workload.batch, actor.engine, one_pass, optimizer_step=planned.training
-        )
+        assert planned.micro_batches == batching.micro_batches(workload.batch, step_pass)
         assert planned.micro_batches > 2
 
 

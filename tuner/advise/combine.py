@@ -8,7 +8,7 @@ from tuner import rules
 from tuner.advise.answer import Combination, OverrideWriter, Recommendation
 from tuner.advise.differences import Changes, changes, merged, without_idle_sizes
 from tuner.advise.pricing import helps, rank, shortage, written
-from tuner.batching import local_sequences
+from tuner.batching import pass_sequences
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.workload import Workload
@@ -45,13 +45,11 @@ def _better(current: Case, candidate: Case, rule: Rule) -> bool:
 
 def _divides(workload: Workload) -> bool:
     """Whether fixed micro-batches divide a rank's mini-batch, which trainers insist on."""
-    updates = [(workload.actor.engine, workload.actor.update.batching)]
-    if workload.critic is not None:
-        updates.append((workload.critic.engine, workload.critic.update.batching))
     return all(
-        batching.dynamic
-        or local_sequences(workload.batch, engine, optimizer_step=True) % batching.micro_batch_sequences == 0
-        for engine, batching in updates
+        update.batching.dynamic
+        or pass_sequences(workload.batch, update) % update.batching.micro_batch_sequences == 0
+        for update in workload.passes()
+        if update.training
     )
 
 

@@ -14,10 +14,7 @@ from tuner.memory.residents import Residents, States
 from tuner.memory.rollout.capacity import RolloutMemory, rollout_memory, start_doubt, start_problems
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.weight_sync import sync_moments
-from tuner.model_shape import ModelShape
-from tuner.workload import Critic, Engine, HeadKind, OutputHead, Pass, Phase, Reference, Workload
-
-VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
+from tuner.workload import Phase, Role, StepPass, Workload
 
 
 class _Step:
@@ -46,95 +43,50 @@ class _Step:
     def makers(self) -> dict[Phase, Callable[[], PhaseEstimate]]:
         """What makes each phase that the step has, in order."""
         workload = self.workload
-        log_prob, reference, critic = workload.actor.log_prob, workload.reference, workload.critic
-        found: dict[Phase, Callable[[], PhaseEstimate]] = {
-            Phase.ROLLOUT: partial(self.rollout_phase, Phase.ROLLOUT)
+        makers: dict[Phase, Callable[[], PhaseEstimate]] = {
+            Phase.ROLLOUT: partial(self.rollout_phase, Phase.ROLLOUT),
+            **{step_pass.phase: partial(self.pass_phase, step_pass) for step_pass in workload.passes()},
+            Phase.UPDATE_ACTOR: lambda: self.update_actor,
+            Phase.UPDATE_WEIGHTS: self.update_weights,
         }
-        if log_prob is not None:
-            found[Phase.OLD_LOG_PROB] = partial(self.old_log_prob, log_prob)
-        if reference is not None:
-            found[Phase.REF_LOG_PROB] = partial(self.ref_log_prob, reference)
-        if critic is not None and self.residents.critic is not None:
-            found[Phase.VALUES] = partial(self.values, critic, self.residents.critic)
-            found[Phase.UPDATE_CRITIC] = partial(self.update_critic, critic, self.residents.critic)
-        found[Phase.UPDATE_ACTOR] = lambda: self.update_actor
-        found[Phase.UPDATE_WEIGHTS] = self.update_weights
         if workload.rollout.colocated:
-            found[Phase.WAKE_UP] = partial(self.rollout_phase, Phase.WAKE_UP)
-        return found
+            makers[Phase.WAKE_UP] = partial(self.rollout_phase, Phase.WAKE_UP)
+        return makers
 
-    def pass_phase(
-        self,
-        phase: Phase,
-        model: ModelShape,
-        engine: Engine,
-        head: OutputHead,
-        one_pass: Pass,
-        resident: tuple[Term, ...],
-    ) -> PhaseEstimate:
-        training = phase in (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)
-        batch = self.workload.batch
+    def pass_phase(self, step_pass: StepPass) -> PhaseEstimate:
+        """One pass over a model, beside all that is resident then."""
+        batch, training = self.workload.batch, step_pass.training
         given = PassInput(
-            model=model,
-            engine=engine,
-            head=head,
-            tokens=batching.micro_batch_tokens(batch, engine, one_pass, optimizer_step=training),
-            entropy=one_pass.entropy,
-            micro_batches=batching.micro_batches(batch, engine, one_pass, optimizer_step=True)
-            if training
-            else 1,
-            step_tokens=batching.step_tokens(batch, engine) if training else None,
+            model=step_pass.model,
+            engine=step_pass.engine,
+            head=step_pass.head,
+            tokens=batching.micro_batch_tokens(batch, step_pass),
+            entropy=step_pass.entropy,
+            micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
+            step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
         )
-        around = (*resident, *self.asleep, *self.residents.process)
-        return _phase(phase, around, pass_moments(given, training=training))
+        around = (*self.around_pass(step_pass), *self.asleep, *self.residents.process)
+        return _phase(step_pass.phase, around, pass_moments(given, training=training))
 
-    def old_log_prob(self, log_prob: Pass) -> PhaseEstimate:
-        """Log-probabilities of the actor."""
-        actor, residents = self.workload.actor, self.residents
-        resident = (*residents.actor.forward, *residents.idle_critic, *residents.idle_reference)
-        return self.pass_phase(
-            Phase.OLD_LOG_PROB, self.workload.model, actor.engine, actor.head, log_prob, resident
-        )
-
-    def ref_log_prob(self, reference: Reference) -> PhaseEstimate:
-        """Log-probabilities of the reference, which may be the actor itself."""
+    def around_pass(self, step_pass: StepPass) -> tuple[Term, ...]:
+        """The states that a pass works with, and what the engines of the other models hold meanwhile."""
         residents = self.residents
-        own = residents.actor.forward
+        if step_pass.role is Role.ACTOR:
+            working = _working(residents.actor, step_pass)
+            return (*working, *residents.idle_critic, *residents.idle_reference)
+        if step_pass.role is Role.CRITIC:
+            working = _working(residents.critic, step_pass)
+            return (*working, *residents.idle_actor, *self.left_by_actor(), *residents.idle_reference)
+        # Without an engine of its own the reference is the actor, its adapters switched off.
+        working = residents.actor.forward
         if residents.reference is not None:
-            own = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
-        return self.pass_phase(
-            Phase.REF_LOG_PROB,
-            self.workload.model,
-            reference.engine,
-            reference.head,
-            reference.log_prob,
-            (*own, *residents.idle_critic),
-        )
-
-    def values(self, critic: Critic, states: States) -> PhaseEstimate:
-        """The critic's forward pass."""
-        resident = (*states.forward, *self.beside_critic())
-        return self.pass_phase(Phase.VALUES, critic.model, critic.engine, VALUE_HEAD, critic.values, resident)
-
-    def update_critic(self, critic: Critic, states: States) -> PhaseEstimate:
-        """The critic's training."""
-        resident = (*states.training, *self.beside_critic())
-        return self.pass_phase(
-            Phase.UPDATE_CRITIC, critic.model, critic.engine, VALUE_HEAD, critic.update, resident
-        )
-
-    def beside_critic(self) -> tuple[Term, ...]:
-        """What the other engines hold while the critic works."""
-        return (*self.residents.idle_actor, *self.left_by_actor(), *self.residents.idle_reference)
+            working = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
+        return (*working, *residents.idle_critic)
 
     @cached_property
     def update_actor(self) -> PhaseEstimate:
         """The actor's training."""
-        actor, residents = self.workload.actor, self.residents
-        resident = (*residents.actor.training, *residents.idle_critic, *residents.idle_reference)
-        return self.pass_phase(
-            Phase.UPDATE_ACTOR, self.workload.model, actor.engine, actor.head, actor.update, resident
-        )
+        return self.pass_phase(self.workload.actor_update)
 
     def left_by_actor(self) -> tuple[Term, ...]:
         """What the actor's log-probabilities left gathered, until its update frees it."""
@@ -166,6 +118,13 @@ class _Step:
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *others, *self.asleep, *residents.process)
         return _phase(Phase.UPDATE_WEIGHTS, around, tuple(moments))
+
+
+def _working(states: States | None, step_pass: StepPass) -> tuple[Term, ...]:
+    """What an engine has on the card while it runs a pass."""
+    if states is None:
+        return ()
+    return states.training if step_pass.training else states.forward
 
 
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:

@@ -5,14 +5,15 @@ compared and proposed alike.
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.batching import local_sequences
+from tuner.batching import pass_sequences
 from tuner.rules.case import LEAST_GAIN, Case
-from tuner.workload import Engine, Pass, Phase, Workload
+from tuner.workload import Engine, Pass, Phase, StepPass, Workload
 
 NEARLY_ALL = 0.9  # of a gain; the rest costs memory and gives little
 
@@ -20,11 +21,23 @@ NEARLY_ALL = 0.9  # of a gain; the rest costs memory and gives little
 class Site(Struct, frozen=True, kw_only=True):
     """One pass of a workload, and where a changed one goes."""
 
-    phase: Phase
-    engine: Engine
-    one_pass: Pass
-    trains: bool
+    step_pass: StepPass
     put: Callable[[Workload, Pass], Workload]
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that it is."""
+        return self.step_pass.phase
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs it."""
+        return self.step_pass.engine
+
+    @property
+    def one_pass(self) -> Pass:
+        """How it is batched, and whether it computes the entropy."""
+        return self.step_pass.settings
 
     @property
     def dynamic(self) -> bool:
@@ -37,7 +50,7 @@ class Site(Struct, frozen=True, kw_only=True):
 
     def sequences(self, workload: Workload) -> int:
         """Sequences of one data-parallel rank in this pass."""
-        return local_sequences(workload.batch, self.engine, optimizer_step=self.trains)
+        return pass_sequences(workload.batch, self.step_pass)
 
     def size(self, workload: Workload) -> float:
         """Longest sequences that one micro-batch holds."""
@@ -63,43 +76,6 @@ class Site(Struct, frozen=True, kw_only=True):
         return self.put(workload, replace(self.one_pass, batching=batching))
 
 
-def actor_update(workload: Workload) -> Site:
-    """The actor's training pass."""
-    return Site(
-        phase=Phase.UPDATE_ACTOR,
-        engine=workload.actor.engine,
-        one_pass=workload.actor.update,
-        trains=True,
-        put=lambda other, one_pass: other.with_actor(update=one_pass),
-    )
-
-
-def old_log_prob(workload: Workload) -> Site | None:
-    """The actor's forward pass over the rollouts, None where the step has none."""
-    if workload.actor.log_prob is None:
-        return None
-    return Site(
-        phase=Phase.OLD_LOG_PROB,
-        engine=workload.actor.engine,
-        one_pass=workload.actor.log_prob,
-        trains=False,
-        put=lambda other, one_pass: other.with_actor(log_prob=one_pass),
-    )
-
-
-def ref_log_prob(workload: Workload) -> Site | None:
-    """The reference's forward pass, None without a reference."""
-    if workload.reference is None:
-        return None
-    return Site(
-        phase=Phase.REF_LOG_PROB,
-        engine=workload.reference.engine,
-        one_pass=workload.reference.log_prob,
-        trains=False,
-        put=lambda other, one_pass: other.with_reference(log_prob=one_pass),
-    )
-
-
 def critic_sizes_agree(workload: Workload) -> bool:
     """Whether both passes of the critic are sized alike, as where one setting drives both."""
     critic = workload.critic
@@ -118,47 +94,33 @@ def _with_critic_passes(workload: Workload, one_pass: Pass, *, values: bool) -> 
     return workload.with_critic(values=changed[0], update=changed[1])
 
 
-def values(workload: Workload) -> Site | None:
-    """The critic's forward pass, None without a critic."""
-    if workload.critic is None:
-        return None
-    return Site(
-        phase=Phase.VALUES,
-        engine=workload.critic.engine,
-        one_pass=workload.critic.values,
-        trains=False,
-        put=lambda other, one_pass: _with_critic_passes(other, one_pass, values=True),
-    )
-
-
-def critic_update(workload: Workload) -> Site | None:
-    """The critic's training pass, None without a critic."""
-    if workload.critic is None:
-        return None
-    return Site(
-        phase=Phase.UPDATE_CRITIC,
-        engine=workload.critic.engine,
-        one_pass=workload.critic.update,
-        trains=True,
-        put=lambda other, one_pass: _with_critic_passes(other, one_pass, values=False),
-    )
+_PUT: dict[Phase, Callable[[Workload, Pass], Workload]] = {
+    Phase.OLD_LOG_PROB: lambda workload, one_pass: workload.with_actor(log_prob=one_pass),
+    Phase.REF_LOG_PROB: lambda workload, one_pass: workload.with_reference(log_prob=one_pass),
+    Phase.VALUES: partial(_with_critic_passes, values=True),
+    Phase.UPDATE_CRITIC: partial(_with_critic_passes, values=False),
+    Phase.UPDATE_ACTOR: lambda workload, one_pass: workload.with_actor(update=one_pass),
+}
 
 
 def all_passes(workload: Workload) -> tuple[Site, ...]:
-    """Every pass the step has."""
-    sites = (
-        actor_update(workload),
-        old_log_prob(workload),
-        ref_log_prob(workload),
-        values(workload),
-        critic_update(workload),
-    )
-    return tuple(site for site in sites if site is not None)
+    """Every pass the step has, in order."""
+    return tuple([_site(step_pass) for step_pass in workload.passes()])
 
 
 def site_of(workload: Workload, phase: Phase) -> Site | None:
     """The pass of a phase, None where the phase is none or the step lacks it."""
-    return next((site for site in all_passes(workload) if site.phase is phase), None)
+    step_pass = workload.pass_of(phase)
+    return None if step_pass is None else _site(step_pass)
+
+
+def actor_update(workload: Workload) -> Site:
+    """The actor's training pass."""
+    return _site(workload.actor_update)
+
+
+def _site(step_pass: StepPass) -> Site:
+    return Site(step_pass=step_pass, put=_PUT[step_pass.phase])
 
 
 def with_dividing_sizes(workload: Workload) -> Workload:

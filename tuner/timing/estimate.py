@@ -1,7 +1,7 @@
 """Seconds per phase of one step."""
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -11,9 +11,7 @@ from tuner.timing.decode import RolloutInput, rollout_parts
 from tuner.timing.job import Job, Parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Backend, HeadKind, OutputHead, Phase, Workload
-
-_VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
+from tuner.workload import Backend, Phase, Workload
 
 
 class PhaseTime(Struct, frozen=True, kw_only=True):
@@ -54,22 +52,9 @@ def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
 
 
 def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime]:
-    actor, reference, critic = workload.actor, workload.reference, workload.critic
-    job = partial(Job, model=workload.model, cluster=workload.cluster, batch=workload.batch)
-    of_actor = partial(job, engine=actor.engine, head=actor.head)
     yield _rollout_time(RolloutInput.of(workload), concurrent_sequences)
-    if actor.log_prob is not None:
-        yield _pass_time(Phase.OLD_LOG_PROB, of_actor(one_pass=actor.log_prob, trains=False))
-    if reference is not None:
-        of_reference = job(
-            engine=reference.engine, head=reference.head, one_pass=reference.log_prob, trains=False
-        )
-        yield _pass_time(Phase.REF_LOG_PROB, of_reference)
-    if critic is not None:
-        value = partial(job, model=critic.model, engine=critic.engine, head=_VALUE_HEAD)
-        yield _pass_time(Phase.VALUES, value(one_pass=critic.values, trains=False))
-        yield _pass_time(Phase.UPDATE_CRITIC, value(one_pass=critic.update, trains=True))
-    yield _pass_time(Phase.UPDATE_ACTOR, of_actor(one_pass=actor.update, trains=True))
+    for step_pass in workload.passes():
+        yield _pass_time(Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
     yield _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
 
 
@@ -79,8 +64,8 @@ def _rollout_time(given: RolloutInput, concurrent_sequences: int) -> PhaseTime:
 
 
 @lru_cache(maxsize=4096)  # a proposal leaves most passes as they are
-def _pass_time(phase: Phase, job: Job) -> PhaseTime:
-    return _phase_time(phase, _update(job) if job.trains else _forward(job))
+def _pass_time(job: Job) -> PhaseTime:
+    return _phase_time(job.step_pass.phase, _update(job) if job.trains else _forward(job))
 
 
 def _phase_time(phase: Phase, parts: Parts) -> PhaseTime:

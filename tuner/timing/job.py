@@ -12,7 +12,7 @@ from tuner.timing import layer as per_layer
 from tuner.timing.head import head_seconds
 from tuner.timing.layer import Layer, average_layer
 from tuner.timing.tokens import MicroBatches, micro_batches_of
-from tuner.workload import Backend, Batch, Checkpointing, Engine, OutputHead, Pass
+from tuner.workload import Backend, Batch, Checkpointing, Engine, StepPass
 
 Parts = Mapping[str, float]  # seconds by cause
 
@@ -20,18 +20,29 @@ Parts = Mapping[str, float]  # seconds by cause
 class Job(Struct, frozen=True, kw_only=True, dict=True):
     """Forward passes over all sequences of a step, or forward and backward over one mini-batch."""
 
-    model: ModelShape
     cluster: Cluster
     batch: Batch
-    engine: Engine
-    head: OutputHead
-    one_pass: Pass
-    trains: bool
+    step_pass: StepPass
+
+    @property
+    def model(self) -> ModelShape:
+        """The model that the pass runs over."""
+        return self.step_pass.model
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that shards it."""
+        return self.step_pass.engine
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is a backward pass."""
+        return self.step_pass.training
 
     @cached_property
     def micro(self) -> MicroBatches:
         """Its micro-batches on the slowest GPU."""
-        return micro_batches_of(self.batch, self.engine, self.one_pass, optimizer_step=self.trains)
+        return micro_batches_of(self.batch, self.step_pass)
 
     @cached_property
     def layer(self) -> Layer:
@@ -117,13 +128,13 @@ def _weights_held(job: Job) -> float:
 def head_of(job: Job) -> float:
     """Seconds of the output head for one micro-batch; tensor parallelism divides the vocabulary."""
     return head_seconds(
-        job.head,
+        job.step_pass.head,
         tokens=job.micro.tokens,
         hidden=job.model.hidden,
         vocab=job.model.vocab / job.engine.parallel.tensor,
         gpu=job.cluster.gpu,
         dtype=job.engine.compute_dtype,
-        entropy=job.one_pass.entropy,
+        entropy=job.step_pass.entropy,
         trains=job.trains,
     )
 

@@ -4,9 +4,9 @@ from math import log, sqrt
 
 from msgspec import Struct
 
-from tuner.batching import local_sequences, micro_batches
+from tuner.batching import micro_batches, pass_sequences
 from tuner.timing import assumptions as assume
-from tuner.workload import Batch, Engine, Pass
+from tuner.workload import Batch, StepPass
 
 
 class MicroBatches(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def straggler_factor(batch: Batch, *, sequences: int, ranks: int) -> float:
     return max(1.0, min(normal, longest * ranks / (ranks + 1)))
 
 
-def micro_batches_of(batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_step: bool) -> MicroBatches:
+def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     """Count and size of the micro-batches of one pass.
 
     Packed sequences cost their mean length, unpacked ones the maximum (an engine that pads to the
@@ -57,15 +57,13 @@ def micro_batches_of(batch: Batch, engine: Engine, one_pass: Pass, *, optimizer_
 
     Args:
         batch: global batch sizes.
-        engine: whose ranks share the work.
-        one_pass: its batching.
-        optimizer_step: True for one mini-batch, False for all sequences of the step.
+        step_pass: which pass.
     """
     mean = mean_sequence_tokens(batch)
-    sequences = local_sequences(batch, engine, optimizer_step=optimizer_step)
-    count = micro_batches(batch, engine, one_pass, optimizer_step=optimizer_step, sequence_tokens=mean)
+    engine, sequences = step_pass.engine, pass_sequences(batch, step_pass)
+    count = micro_batches(batch, step_pass, sequence_tokens=mean)
     length = mean if engine.packed else float(batch.sequence_tokens)
     tokens = sequences * length / engine.parallel.sequence_split / count
-    if engine.packed and not one_pass.batching.dynamic:
+    if engine.packed and not step_pass.batching.dynamic:
         tokens *= straggler_factor(batch, sequences=sequences // count, ranks=engine.parallel.data)
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=length)

@@ -15,42 +15,30 @@ from tuner.memory.failed_allocation.pass_tensors import (
 )
 from tuner.memory.failed_allocation.state_tensors import sync_tensors, unit_tensors
 from tuner.memory.failed_allocation.tensor import Tensor
-from tuner.workload import HeadKind, OutputHead, Phase, Workload
+from tuner.workload import Role, StepPass, Workload
 
-_TRAINING = (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)
+#: Whose passes an answer names first, where those of several models make a tensor.
+_NAMED_FIRST = (Role.ACTOR, Role.REFERENCE, Role.CRITIC)
 
 
 def _pass_tensors(workload: Workload) -> Iterable[Tensor]:
-    actor, reference, critic = workload.actor, workload.reference, workload.critic
-    passes = [
-        (Phase.OLD_LOG_PROB, workload.model, actor.engine, actor.head, actor.log_prob),
-        (Phase.UPDATE_ACTOR, workload.model, actor.engine, actor.head, actor.update),
-    ]
-    if reference is not None:
-        passes.append(
-            (Phase.REF_LOG_PROB, workload.model, reference.engine, reference.head, reference.log_prob)
-        )
-    if critic is not None:
-        head = OutputHead(kind=HeadKind.VALUE)
-        passes += [
-            (Phase.VALUES, critic.model, critic.engine, head, critic.values),
-            (Phase.UPDATE_CRITIC, critic.model, critic.engine, head, critic.update),
-        ]
-    for phase, model, engine, head, one_pass in passes:
-        if one_pass is None:
-            continue
-        training = phase in _TRAINING
-        tokens = batching.micro_batch_tokens(workload.batch, engine, one_pass, optimizer_step=training)
-        yield from (
-            replace(tensor, phases=(phase,))
-            for tensor in (
-                *head_tensors(
-                    model, engine, head, tokens=tokens, entropy=one_pass.entropy, training=training
-                ),
-                *activation_tensors(model, engine, tokens=tokens),
-                *attention_score_tensors(model, engine, one_pass, workload.batch),
-            )
-        )
+    for step_pass in sorted(workload.passes(), key=lambda step_pass: _NAMED_FIRST.index(step_pass.role)):
+        yield from (replace(tensor, phases=(step_pass.phase,)) for tensor in _tensors_of(workload, step_pass))
+
+
+def _tensors_of(workload: Workload, step_pass: StepPass) -> Iterable[Tensor]:
+    model, engine = step_pass.model, step_pass.engine
+    tokens = batching.micro_batch_tokens(workload.batch, step_pass)
+    yield from head_tensors(
+        model,
+        engine,
+        step_pass.head,
+        tokens=tokens,
+        entropy=step_pass.entropy,
+        training=step_pass.training,
+    )
+    yield from activation_tensors(model, engine, tokens=tokens)
+    yield from attention_score_tensors(model, engine, step_pass.settings, workload.batch)
 
 
 def _state_tensors(workload: Workload) -> Iterable[Tensor]:

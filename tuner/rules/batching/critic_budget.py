@@ -27,7 +27,7 @@ verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (one budget for both passes); ver
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import Site, critic_sizes_agree, critic_update, larger, values
+from tuner.rules.passes import Site, critic_sizes_agree, larger, site_of
 from tuner.rules.wording import longest, sequences
 from tuner.workload import Phase, Workload
 
@@ -64,7 +64,10 @@ def check(case: Case) -> Finding | None:
 
 
 def _sites(workload: Workload) -> list[Site]:
-    passes = (critic_update(workload), None if critic_sizes_agree(workload) else values(workload))
+    passes = (
+        site_of(workload, Phase.UPDATE_CRITIC),
+        None if critic_sizes_agree(workload) else site_of(workload, Phase.VALUES),
+    )
     return [site for site in passes if site is not None and site.size(workload) >= 1]
 
 

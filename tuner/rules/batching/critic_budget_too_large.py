@@ -30,7 +30,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.rules.cures import one_sequence
 from tuner.rules.ladder import due
-from tuner.rules.passes import critic_update, smaller
+from tuner.rules.passes import site_of, smaller
 from tuner.rules.wording import longest, over
 from tuner.workload import Phase
 
@@ -46,7 +46,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Lower the size of the critic's training pass."""
-    site = critic_update(case.workload)
+    site = site_of(case.workload, Phase.UPDATE_CRITIC)
     if site is None or due(case, one_sequence, among=(Phase.UPDATE_CRITIC,)) is None:
         return None
     proposal = smaller(case, site)

@@ -33,7 +33,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.rules.passes import Site, actor_update, all_passes, larger
-from tuner.workload import Workload
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="BAT001",
@@ -59,7 +59,7 @@ def check(case: Case) -> Finding | None:
         proposal = _budgeted(proposal, site)
     if not case.pays(proposal):
         return None
-    site = static[0]
+    site = next((site for site in static if site.phase is Phase.UPDATE_ACTOR), static[0])
     return Finding(
         rule=RULE,
         message=f"{site.phase.value} takes {site.one_pass.batching.micro_batch_sequences} sequences at a time;"

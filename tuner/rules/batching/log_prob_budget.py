@@ -27,8 +27,9 @@ verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (entropy is on in this pass), ``w
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import larger, old_log_prob
+from tuner.rules.passes import larger, site_of
 from tuner.rules.wording import longest
+from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT006",
@@ -43,7 +44,7 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Raise the size of the actor's forward-only pass."""
     workload = case.workload
-    site = old_log_prob(workload)
+    site = site_of(workload, Phase.OLD_LOG_PROB)
     if site is None or site.size(workload) < 1:
         return None
     size = larger(case, site)

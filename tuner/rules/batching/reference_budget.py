@@ -28,8 +28,9 @@ verl #7182.
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import larger, ref_log_prob
+from tuner.rules.passes import larger, site_of
 from tuner.rules.wording import longest
+from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT007",
@@ -44,7 +45,7 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Raise the size of the reference's pass."""
     workload = case.workload
-    site = ref_log_prob(workload)
+    site = site_of(workload, Phase.REF_LOG_PROB)
     if site is None or site.size(workload) < 1:
         return None
     size = larger(case, site)

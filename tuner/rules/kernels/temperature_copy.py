@@ -28,9 +28,9 @@ from tuner.batching import micro_batch_tokens
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import actor_update, old_log_prob
+from tuner.rules.passes import actor_update, site_of
 from tuner.rules.wording import gib
-from tuner.workload import HeadKind, Scaling
+from tuner.workload import HeadKind, Phase, Scaling
 
 RULE = Rule(
     code="KRN007",
@@ -49,11 +49,10 @@ def check(case: Case) -> Finding | None:
     workload, head = case.workload, case.workload.actor.head
     if head.kind is not HeadKind.LOGITS or head.scaling is not Scaling.COPY:
         return None
-    sites = [site for site in (actor_update(workload), old_log_prob(workload)) if site is not None]
-    tokens = {
-        site.phase: micro_batch_tokens(workload.batch, site.engine, site.one_pass, optimizer_step=site.trains)
-        for site in sites
-    }
+    sites = [
+        site for site in (actor_update(workload), site_of(workload, Phase.OLD_LOG_PROB)) if site is not None
+    ]
+    tokens = {site.phase: micro_batch_tokens(workload.batch, site.step_pass) for site in sites}
     phase = max(tokens, key=lambda phase: tokens[phase])
     copied = tokens[phase] * workload.model.vocab * head.logits_dtype.bytes
     if copied < LARGE * case.estimate.capacity_bytes:

@@ -80,13 +80,13 @@ def _units(session: Session) -> dict[str, int]:
 def _heads(session: Session) -> tuple[int, int, int] | None:
     """Tokens of the update on one GPU, heads, and the width of one; None where they cannot be shared out."""
     options, workload = session.options, session.subject.workload
-    model, actor = workload.model, workload.actor
+    model = workload.model
     if model.heads % options.processes:
         session.note(
             f"Ulysses' exchange was not run: {options.processes} GPUs cannot share {model.heads} heads."
         )
         return None
-    tokens = batching.micro_batch_tokens(workload.batch, actor.engine, actor.update, optimizer_step=True)
+    tokens = batching.micro_batch_tokens(workload.batch, workload.actor_update)
     return _TINY_TOKENS if options.device == "cpu" else tokens, model.heads, model.head_dim
 
 

@@ -24,7 +24,7 @@ from tuner.validate.head.settings import (
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.session import CALL_SHARE, Options, OutOfBudgetError, Planned, Session, Subject
-from tuner.workload import HeadKind, Workload
+from tuner.workload import HeadKind, Phase, Workload
 
 WORKER = Worker.beside(__package__, "worker.measure", "measure")
 WORKERS: tuple[Worker, ...] = (WORKER,)
@@ -78,17 +78,15 @@ def _shortened(names: Sequence[str]) -> str:
 
 def update_shape(workload: Workload) -> HeadShape:
     """Of the update's largest micro-batch on one GPU."""
-    actor, model = workload.actor, workload.model
-    tokens = batching.micro_batch_tokens(workload.batch, actor.engine, actor.update, optimizer_step=True)
+    model = workload.model
+    tokens = batching.micro_batch_tokens(workload.batch, workload.actor_update)
     return HeadShape(tokens=tokens, hidden=model.hidden, vocab=model.vocab)
 
 
 def log_prob_tokens(workload: Workload) -> int:
     """Of the log-probability pass's; the update's where the step has no such pass."""
-    actor = workload.actor
-    if actor.log_prob is None:
-        return update_shape(workload).tokens
-    return batching.micro_batch_tokens(workload.batch, actor.engine, actor.log_prob, optimizer_step=False)
+    step_pass = workload.pass_of(Phase.OLD_LOG_PROB) or workload.actor_update
+    return batching.micro_batch_tokens(workload.batch, step_pass)
 
 
 def wanted_ways(subject: Subject) -> tuple[Way, ...]:

@@ -49,8 +49,7 @@ def proposed_sizes(session: Session) -> Iterator[tuple[Recommendation, int]]:
 
 def update_tokens(workload: Workload) -> int:
     """Of the update's largest micro-batch on one GPU."""
-    actor = workload.actor
-    return batching.micro_batch_tokens(workload.batch, actor.engine, actor.update, optimizer_step=True)
+    return batching.micro_batch_tokens(workload.batch, workload.actor_update)
 
 
 def judge_sizes(session: Session, one: PlannedPass, tries: Tries, attempt: Callable[[int], bool]) -> None:

@@ -1,45 +1,34 @@
 """The training passes of a job, and why some of them cannot be run by the engine that is here."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 
 from tuner.dtypes import DType
 from tuner.memory.fsdp.units import wraps_head
 from tuner.model_shape import ModelShape
-from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Pass, Phase, Workload
+from tuner.workload import (
+    Backend,
+    Checkpointing,
+    Engine,
+    HeadKind,
+    OutputHead,
+    Phase,
+    Role,
+    StepPass,
+    Workload,
+)
 
-TRAINING = (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)
-_VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
 
-
-@dataclass(frozen=True, kw_only=True)
-class ConfiguredPass:
-    """One pass of the job, as it is configured."""
-
-    phase: Phase
-    model: ModelShape
-    engine: Engine
-    head: OutputHead
-    one_pass: Pass
-
-    @property
-    def training(self) -> bool:
-        """Whether it has a backward pass."""
-        return self.phase in TRAINING
-
-    @property
-    def not_here(self) -> str | None:
-        """Why it cannot be run by our engine; None where it can be."""
-        if self.training and self.engine.streamed_offload:
-            return "an update with weights that are fetched from the host is not run here"
-        return not_here(self.engine, self.head, self.model)
+def reason_not_here(step_pass: StepPass) -> str | None:
+    """Why a pass cannot be run by our engine; None where it can be."""
+    if step_pass.training and step_pass.engine.streamed_offload:
+        return "an update with weights that are fetched from the host is not run here"
+    return not_here(step_pass.engine, step_pass.head, step_pass.model)
 
 
 def reasons_not_here(workload: Workload) -> dict[Phase, str]:
     """Why passes of a job cannot be run here."""
-    found = {each.phase: each.not_here for each in configured_passes(workload)}
-    return {phase: reason for phase, reason in found.items() if reason is not None}
+    reasons = {step_pass.phase: reason_not_here(step_pass) for step_pass in by_value(workload)}
+    return {phase: reason for phase, reason in reasons.items() if reason is not None}
 
 
 def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
@@ -87,29 +76,12 @@ def heads_can_be_shared(model: ModelShape, ranks: int) -> bool:
     return model.heads % ranks == 0 and (keys % ranks == 0 or ranks % keys == 0)
 
 
-def configured_passes(workload: Workload) -> Iterator[ConfiguredPass]:
-    """All training passes of a job, the actor's first."""
-    actor, reference, critic = workload.actor, workload.reference, workload.critic
-    model = workload.model
+def by_value(workload: Workload) -> list[StepPass]:
+    """All passes of a job, the most valuable to run first: the actor's, the critic's, the reference's.
 
-    def of_actor(phase: Phase, one_pass: Pass) -> ConfiguredPass:
-        return ConfiguredPass(
-            phase=phase, model=model, engine=actor.engine, head=actor.head, one_pass=one_pass
-        )
-
-    yield of_actor(Phase.UPDATE_ACTOR, actor.update)
-    if actor.log_prob is not None:
-        yield of_actor(Phase.OLD_LOG_PROB, actor.log_prob)
-    if critic is not None:
-        for phase, one_pass in ((Phase.UPDATE_CRITIC, critic.update), (Phase.VALUES, critic.values)):
-            yield ConfiguredPass(
-                phase=phase, model=critic.model, engine=critic.engine, head=_VALUE_HEAD, one_pass=one_pass
-            )
-    if reference is not None:
-        yield ConfiguredPass(
-            phase=Phase.REF_LOG_PROB,
-            model=model,
-            engine=reference.engine,
-            head=reference.head,
-            one_pass=reference.log_prob,
-        )
+    Of each model the update comes first.
+    """
+    order = (Role.ACTOR, Role.CRITIC, Role.REFERENCE)
+    return sorted(
+        workload.passes(), key=lambda step_pass: (order.index(step_pass.role), not step_pass.training)
+    )

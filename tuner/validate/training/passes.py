@@ -16,7 +16,7 @@ from tuner.accuracy import Comparison, MeasuredCase, compare, workload_of
 from tuner.errors import TunerError
 from tuner.memory import PhaseEstimate
 from tuner.model_shape import ModelShape
-from tuner.validate.training.configured import TRAINING, ConfiguredPass, configured_passes
+from tuner.validate.training.configured import by_value, reason_not_here
 from tuner.validate.training.settings import PassFigures, PassSettings
 from tuner.workload import (
     Actor,
@@ -27,6 +27,7 @@ from tuner.workload import (
     Parallelism,
     Phase,
     Scaling,
+    StepPass,
     Workload,
 )
 
@@ -41,6 +42,7 @@ class PlannedPass:
     """One pass, alone on the GPUs that are here."""
 
     phase: Phase
+    training: bool  # with a backward pass
     case: MeasuredCase  # its settings; the figures mean nothing
     workload: Workload  # the pass and nothing else: what predicts it
     micro_batches: int  # of the job: an optimizer step's, or those of all sequences of one GPU
@@ -49,11 +51,6 @@ class PlannedPass:
     def model(self) -> ModelShape:
         """The dimensions of its model."""
         return self.workload.model
-
-    @property
-    def training(self) -> bool:
-        """Whether it has a backward pass."""
-        return self.phase in TRAINING
 
     @property
     def settings(self) -> PassSettings:
@@ -162,23 +159,22 @@ def planned_passes(workload: Workload, *, processes: int) -> tuple[PlannedPass, 
         processes: GPUs that take part.
     """
     return tuple(
-        _planned(configured, workload, processes)
-        for configured in configured_passes(workload)
-        if configured.not_here is None
+        _planned(step_pass, workload, processes)
+        for step_pass in by_value(workload)
+        if reason_not_here(step_pass) is None
     )
 
 
-def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> PlannedPass:
-    engine, head, one_pass = configured.engine, configured.head, configured.one_pass
-    training = configured.training
-    tokens = batching.micro_batch_tokens(workload.batch, engine, one_pass, optimizer_step=training)
-    count = batching.micro_batches(workload.batch, engine, one_pass, optimizer_step=training)
+def _planned(step_pass: StepPass, workload: Workload, processes: int) -> PlannedPass:
+    engine, head, training = step_pass.engine, step_pass.head, step_pass.training
+    tokens = batching.micro_batch_tokens(workload.batch, step_pass)
+    count = batching.micro_batches(workload.batch, step_pass)
     here = _here(engine, processes)
     ulysses = here.parallel.ulysses
     sequences, share = _sequences(tokens, ceil(workload.batch.sequence_tokens / ulysses))
     case = MeasuredCase.model_validate(
         {
-            "model": configured.model.name,
+            "model": step_pass.model.name,
             "critic": head.kind is HeadKind.VALUE,
             "pass": "update" if training else "log_prob",
             "strategy": engine.backend.value,
@@ -195,7 +191,7 @@ def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> 
             "use_torch_compile": head.compiled,
             "fused_kernels": _FUSED.get(head.kind),
             "use_liger": engine.fused_layers,
-            "calculate_entropy": one_pass.entropy,
+            "calculate_entropy": step_pass.entropy,
             "entropy_chunking": head.chunk_tokens is not None,
             "entropy_checkpointing": head.checkpointed,
             "param_offload": engine.param_offload,
@@ -207,9 +203,11 @@ def _planned(configured: ConfiguredPass, workload: Workload, processes: int) -> 
             "peak_allocated_bytes": 1,
         }
     )
-    actor = Actor(engine=here, head=head, update=one_pass, log_prob=one_pass)
-    alone = _workload(case, actor, structs.replace(workload, model=configured.model))
-    return PlannedPass(phase=configured.phase, case=case, workload=alone, micro_batches=count)
+    actor = Actor(engine=here, head=head, update=step_pass.settings, log_prob=step_pass.settings)
+    alone = _workload(case, actor, structs.replace(workload, model=step_pass.model))
+    return PlannedPass(
+        phase=step_pass.phase, training=training, case=case, workload=alone, micro_batches=count
+    )
 
 
 def _workload(case: MeasuredCase, actor: Actor, job: Workload) -> Workload:

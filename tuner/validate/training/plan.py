@@ -14,11 +14,11 @@ from tuner.memory import PhaseEstimate
 from tuner.model_shape import ModelShape
 from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
-from tuner.validate.training.configured import ConfiguredPass, configured_passes
+from tuner.validate.training.configured import by_value, reason_not_here
 from tuner.validate.training.groups import Group, Key, Proposed, TrainingPlan, Try
 from tuner.validate.training.passes import PlannedPass, planned_passes, ranks_here
 from tuner.validate.training.seconds import pass_seconds, start_seconds
-from tuner.workload import Engine, HeadKind, Phase, Workload
+from tuner.workload import Engine, HeadKind, Phase, StepPass, Workload
 
 _USABLE = 0.94  # of the memory: blocks that no tensor fits into lie between the others
 _CPU_TOKENS = 256  # of a micro-batch, and half of it of a sequence
@@ -75,13 +75,13 @@ class _Planner:
         }
 
     def _proposals(self) -> Iterator[Proposed]:
-        now = {each.phase: each for each in configured_passes(self.subject.workload)}
+        now = {each.phase: each for each in by_value(self.subject.workload)}
         passes = self._planned(self.subject.workload)
         for found in self.subject.advice.recommendations:
             proposal = found.finding.proposal
             if proposal is None:
                 continue
-            then = {each.phase: each for each in configured_passes(proposal)}
+            then = {each.phase: each for each in by_value(proposal)}
             changed = [
                 phase
                 for phase, each in then.items()
@@ -89,7 +89,7 @@ class _Planner:
             ]
             if changed:
                 phase = _deciding(found, changed)
-                reason = then[phase].not_here or now[phase].not_here
+                reason = reason_not_here(then[phase]) or reason_not_here(now[phase])
                 reason = reason or _needs_more(now[phase].engine, then[phase].engine, self.options.processes)
                 after = self._planned(proposal).get(phase)
                 yield self._proposed(found, reason, passes.get(phase), after)
@@ -174,10 +174,10 @@ class _Planner:
 
     def _shared_otherwise(self) -> Iterator[str]:
         here = self.options.processes
-        for each in configured_passes(self.subject.workload):
+        for each in by_value(self.subject.workload):
             wanted = each.engine.parallel.ulysses
             ranks = ranks_here(wanted, here)
-            if each.not_here is None and ranks != wanted:
+            if reason_not_here(each) is None and ranks != wanted:
                 how = f"with {ranks} GPUs for a sequence" if ranks > 1 else "without Ulysses"
                 yield f"{each.phase.value} is run {how}, not with {wanted}; the tokens are those of one GPU."
 
@@ -215,14 +215,12 @@ def _can_be_cut(predicted: Callable[[int], PhaseEstimate], depth: int) -> bool:
     return True
 
 
-def _work(workload: Workload, configured: ConfiguredPass) -> tuple[Any, ...]:
+def _work(workload: Workload, step_pass: StepPass) -> tuple[Any, ...]:
     """What a pass computes, without the batch sizes that it does not use."""
-    engine, one_pass = configured.engine, configured.one_pass
-    training = configured.training
-    head = None if configured.head.kind is HeadKind.VALUE else configured.head
-    tokens = batching.micro_batch_tokens(workload.batch, engine, one_pass, optimizer_step=training)
-    count = batching.micro_batches(workload.batch, engine, one_pass, optimizer_step=training)
-    return engine, head, one_pass.entropy, tokens, count
+    head = None if step_pass.head.kind is HeadKind.VALUE else step_pass.head
+    tokens = batching.micro_batch_tokens(workload.batch, step_pass)
+    count = batching.micro_batches(workload.batch, step_pass)
+    return step_pass.engine, head, step_pass.entropy, tokens, count
 
 
 def _deciding(found: Recommendation, changed: Sequence[Phase]) -> Phase:

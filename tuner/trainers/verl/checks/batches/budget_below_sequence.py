@@ -30,7 +30,7 @@ from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.keys import ENGINE_PREVIEW, key
-from tuner.workload import Engine, Pass, Phase, Workload
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="CFG121",
@@ -41,6 +41,14 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
 )
 
+#: The meaning of the key with each pass's budget, in the order in which the message names them.
+_BUDGETS = {
+    Phase.UPDATE_ACTOR: "actor.token_budget",
+    Phase.OLD_LOG_PROB: "log_prob.token_budget",
+    Phase.REF_LOG_PROB: "ref.token_budget",
+    Phase.UPDATE_CRITIC: "critic.token_budget",
+    Phase.VALUES: "values.token_budget",
+}
 _PADDED = Releases(until=ENGINE_PREVIEW)  # compares with prompt plus response at once
 
 
@@ -48,10 +56,11 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """One finding with every budget that is too small."""
     tokens = workload.batch.sequence_tokens
     small = {
-        name: ceil(tokens / engine.parallel.sequence_split)
-        for meaning, one_pass, engine, _ in _passes(workload)
-        if one_pass.batching.dynamic and (name := key(meaning, version)) is not None
-        if one_pass.batching.token_budget * engine.parallel.sequence_split < tokens
+        name: ceil(tokens / step_pass.engine.parallel.sequence_split)
+        for phase, meaning in _BUDGETS.items()
+        if (step_pass := workload.pass_of(phase)) is not None and step_pass.batching.dynamic
+        if (name := key(meaning, version)) is not None
+        if step_pass.batching.token_budget * step_pass.engine.parallel.sequence_split < tokens
     }
     if not small:
         return
@@ -75,17 +84,3 @@ def _follows(name: str, small: dict[str, int], settings: Settings) -> bool:
     """Whether the release links this budget to another one that is put right."""
     link = settings.default_value(name)
     return not settings.is_set(name) and is_interpolation(link) and any(other in str(link) for other in small)
-
-
-def _passes(workload: Workload) -> Iterator[tuple[str, Pass, Engine, Phase]]:
-    """Each pass with the meaning of its budget's key."""
-    actor = workload.actor
-    yield "actor.token_budget", actor.update, actor.engine, Phase.UPDATE_ACTOR
-    if actor.log_prob is not None:
-        yield "log_prob.token_budget", actor.log_prob, actor.engine, Phase.OLD_LOG_PROB
-    if workload.reference is not None:
-        yield "ref.token_budget", workload.reference.log_prob, workload.reference.engine, Phase.REF_LOG_PROB
-    if workload.critic is not None:
-        critic = workload.critic
-        yield "critic.token_budget", critic.update, critic.engine, Phase.UPDATE_CRITIC
-        yield "values.token_budget", critic.values, critic.engine, Phase.VALUES

@@ -70,4 +70,4 @@ def _tokens(workload: Workload) -> int:
     actor, batch = workload.actor, workload.batch
     if not actor.engine.packed:
         return batch.sequence_tokens // actor.engine.parallel.sequence_split
-    return micro_batch_tokens(batch, actor.engine, actor.update, optimizer_step=True)
+    return micro_batch_tokens(batch, workload.actor_update)

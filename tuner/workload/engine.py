@@ -1,0 +1,105 @@
+"""How a trainer engine shards one model, and what it keeps and computes in."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from tuner.dtypes import DType
+
+
+class Backend(Enum):
+    """How a trainer engine shards a model."""
+
+    FSDP = "fsdp"
+    FSDP2 = "fsdp2"
+    MEGATRON = "megatron"
+
+
+class Checkpointing(Enum):
+    """Which activations are recomputed in the backward pass."""
+
+    NONE = "none"
+    SELECTIVE = "selective"  # attention core only (Megatron)
+    FULL = "full"  # every layer from its input
+
+
+class Lora(Struct, frozen=True, kw_only=True):
+    """Low-rank adapters; the base model is frozen."""
+
+    rank: int
+    parameters: int  # of all adapters together
+    merged_for_rollout: bool = False  # the engine gets full weights, not adapters
+
+
+class Parallelism(Struct, frozen=True, kw_only=True):
+    """How the GPUs of one role divide a model and its tokens.
+
+    FSDP uses ``shard`` and ``ulysses``; Megatron uses the others. Unused ones are 1.
+    """
+
+    gpus: int
+    shard: int = 1  # ranks that share one copy of the model states
+    ulysses: int = 1  # ranks that share one sequence (sequence parallelism)
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    expert_tensor: int = 1
+    virtual_pipeline: int = 1  # pieces that each pipeline stage is cut into
+    first_stage_layers: int | None = None  # None: the layers are dealt out evenly
+    last_stage_layers: int | None = None
+    stage: int | None = None  # the pipeline stage asked about; None: the one with the largest states
+
+    @property
+    def data(self) -> int:
+        """Ranks that see different sequences."""
+        return max(1, self.gpus // (self.ulysses * self.tensor * self.pipeline * self.context))
+
+    @property
+    def sequence_split(self) -> int:
+        """Ranks that share the tokens of one sequence."""
+        return self.ulysses * self.context
+
+
+class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
+    """A trainer engine: one model, sharded, with or without an optimizer."""
+
+    backend: Backend
+    parallel: Parallelism
+    stored_dtype: DType  # sharded weights, as kept between passes
+    compute_dtype: DType  # weights and activations inside a layer
+    reduce_dtype: DType  # gradients in the reduce-scatter
+    optimizer_dtype: DType  # moments (and Megatron's main weights)
+    checkpointing: Checkpointing
+    packed: bool  # sequences without padding, end to end
+    activation_offload: bool = False
+    param_offload: bool = False  # to the host between passes
+    optimizer_offload: bool = False
+    streamed_offload: bool = False  # CPU offload policy: weights fetched unit by unit, states on the host
+    optimizer_offload_fraction: float = 0.0  # share of a Megatron optimizer that lives on the host
+    distributed_optimizer: bool = True  # Megatron: optimizer states sharded over data parallelism
+    main_weight_bytes: int = (
+        4  # Megatron's main weight beside a parameter; 2 where it holds the lower half only
+    )
+    main_weights_offloaded: bool = True  # the fraction of a Megatron optimizer on the host takes them along
+    fused_weight_gradients: bool = False  # Megatron: added to the gradient buffer as they are computed
+    fused_rotary: bool = False  # Megatron: one kernel rotates queries and keys and keeps no tables per layer
+    frees_stage_outputs: bool = False  # Megatron: a stage frees what it has sent on
+    recompute_layers: int = 1  # layers recomputed at once under full checkpointing (Megatron)
+    recompute_first_layers: int | None = (
+        None  # of each stage, the others keep everything; None: all (Megatron)
+    )
+    reshard_after_forward: bool = True
+    keeps_root: bool = False  # FSDP2 before torch 2.8: the root unit stays gathered until the backward pass
+    frees_root: bool = False  # the release reshards the root unit itself after a forward-only pass
+    forward_prefetch: bool = False
+    prefetch_effective: bool = True  # False where this release ignores the switch
+    deferred_gradient_sync: bool = False
+    separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
+    fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
+    lora: Lora | None = None
+
+    @property
+    def trains_all_parameters(self) -> bool:
+        """False for LoRA, where only the adapters have gradients."""
+        return self.lora is None

@@ -1,0 +1,43 @@
+"""How log-probabilities come out of the last hidden states."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from tuner.dtypes import DType
+
+
+class HeadKind(Enum):
+    """How log-probabilities and entropy are computed from the last hidden states."""
+
+    LOGITS = "logits"  # the [tokens, vocab] tensor exists
+    FUSED_TORCH = "fused_torch"  # chunks of tokens, logits never whole
+    FUSED_TRITON = "fused_triton"  # kernel over vocabulary tiles
+    FUSED_LIGER = "fused_liger"
+    VALUE = "value"  # a critic's single output column
+
+
+class Scaling(Enum):
+    """What dividing the logits by the temperature does to memory."""
+
+    NONE = "none"
+    IN_PLACE = "in_place"
+    COPY = "copy"
+
+
+#: Tokens of a chunk where the entropy is computed in chunks: verl's default, fixed until it had a key.
+ENTROPY_CHUNK_TOKENS = 2048
+
+
+class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
+    """Everything between the last hidden states and log-probabilities."""
+
+    kind: HeadKind
+    compiled: bool = True  # entropy runs through torch.compile
+    chunk_tokens: int | None = None  # entropy in chunks of this many tokens
+    checkpointed: bool = False  # entropy recomputed in the backward pass
+    scaling: Scaling = Scaling.NONE
+    logits_dtype: DType = DType.BFLOAT16
+    fused_cross_entropy: bool = True  # flash-attn's Triton cross entropy
+    # fused kinds that are right for this model, engine and release; a rule proposes no other
+    fusable: tuple[HeadKind, ...] = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON)

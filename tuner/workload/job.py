@@ -1,0 +1,101 @@
+"""A whole reinforcement-learning job."""
+
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.hardware import Cluster
+from tuner.model_shape import ModelShape
+from tuner.workload.batch import Batch
+from tuner.workload.passes import StepPass, step_passes
+from tuner.workload.phases import Phase
+from tuner.workload.roles import Actor, Critic, Reference
+from tuner.workload.rollout import Rollout
+from tuner.workload.sync import WeightSync
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    """A trainer and its version, for messages only."""
+
+    trainer: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.trainer} {self.version}"
+
+
+class Quantity(Enum):
+    """A setting that decides what fits, whatever a trainer calls it."""
+
+    MAX_PROMPT_TOKENS = "max_prompt_tokens"
+    MAX_RESPONSE_TOKENS = "max_response_tokens"
+    TOKEN_BUDGET = "token_budget"
+    MICRO_BATCH_SEQUENCES = "micro_batch_sequences"
+    MEMORY_FRACTION = "memory_fraction"
+    PARAM_OFFLOAD = "param_offload"
+    OPTIMIZER_OFFLOAD = "optimizer_offload"
+    CHECKPOINTING = "checkpointing"
+    PACKED = "packed"
+
+
+class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
+    """One reinforcement-learning job, as far as memory and time depend on it."""
+
+    release: Release
+    model: ModelShape
+    cluster: Cluster
+    batch: Batch
+    actor: Actor
+    reference: Reference | None
+    critic: Critic | None
+    rollout: Rollout
+    sync: WeightSync
+
+    def passes(self) -> tuple[StepPass, ...]:
+        """Its passes over models, in the order of a step."""
+        return step_passes(self.model, self.actor, self.reference, self.critic)
+
+    @property
+    def actor_update(self) -> StepPass:
+        """The actor's training, which every step has and ends with."""
+        return self.passes()[-1]
+
+    def pass_of(self, phase: Phase) -> StepPass | None:
+        """The pass of a phase, None where the phase is none or the step lacks it."""
+        return next((step_pass for step_pass in self.passes() if step_pass.phase is phase), None)
+
+    def with_batch(self, **changes: Any) -> "Workload":
+        """A copy with other batch sizes."""
+        return replace(self, batch=replace(self.batch, **changes))
+
+    def with_rollout(self, **changes: Any) -> "Workload":
+        """A copy with another rollout."""
+        return replace(self, rollout=replace(self.rollout, **changes))
+
+    def with_actor(self, **changes: Any) -> "Workload":
+        """A copy with another actor."""
+        return replace(self, actor=replace(self.actor, **changes))
+
+    def with_actor_engine(self, **changes: Any) -> "Workload":
+        """A copy with another actor engine."""
+        engine = replace(self.actor.engine, **changes)
+        return self.with_actor(engine=engine)
+
+    def with_actor_head(self, **changes: Any) -> "Workload":
+        """A copy with another output head of the actor."""
+        head = replace(self.actor.head, **changes)
+        return self.with_actor(head=head)
+
+    def with_reference(self, **changes: Any) -> "Workload":
+        """A copy with another reference; the workload must have one."""
+        if self.reference is None:
+            raise ValueError("the workload has no reference")
+        return replace(self, reference=replace(self.reference, **changes))
+
+    def with_critic(self, **changes: Any) -> "Workload":
+        """A copy with another critic; the workload must have one."""
+        if self.critic is None:
+            raise ValueError("the workload has no critic")
+        return replace(self, critic=replace(self.critic, **changes))

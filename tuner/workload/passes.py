@@ -1,0 +1,101 @@
+"""The passes of a step over its models, enumerated once for all who price, judge or change them."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from tuner.model_shape import ModelShape
+from tuner.workload.batch import Batching, Pass
+from tuner.workload.engine import Engine
+from tuner.workload.head import HeadKind, OutputHead
+from tuner.workload.phases import Phase
+from tuner.workload.roles import Actor, Critic, Reference
+
+_VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
+
+
+class Role(Enum):
+    """What a model is for in a step."""
+
+    ACTOR = "actor"
+    REFERENCE = "reference"
+    CRITIC = "critic"
+
+
+class StepPass(Struct, frozen=True, kw_only=True, cache_hash=True):
+    """One pass of a step: the phase that it is, over which model, with which engine and settings."""
+
+    phase: Phase
+    role: Role
+    model: ModelShape
+    engine: Engine
+    head: OutputHead
+    settings: Pass
+    training: bool  # forward, backward and optimizer step; False: forward only
+
+    @property
+    def batching(self) -> Batching:
+        """How its micro-batches are cut."""
+        return self.settings.batching
+
+    @property
+    def entropy(self) -> bool:
+        """Whether it computes the entropy beside the log-probabilities."""
+        return self.settings.entropy
+
+
+def step_passes(
+    model: ModelShape, actor: Actor, reference: Reference | None, critic: Critic | None
+) -> tuple[StepPass, ...]:
+    """The passes that a step has, in the order in which it makes them.
+
+    Args:
+        model: the policy's; the reference has the same.
+        actor: the policy that is trained.
+        reference: the frozen policy, None without one.
+        critic: the value model, None without one.
+    """
+    passes = []
+    if actor.log_prob is not None:
+        passes.append(_of_actor(model, actor, Phase.OLD_LOG_PROB, actor.log_prob, training=False))
+    if reference is not None:
+        passes.append(
+            StepPass(
+                phase=Phase.REF_LOG_PROB,
+                role=Role.REFERENCE,
+                model=model,
+                engine=reference.engine,
+                head=reference.head,
+                settings=reference.log_prob,
+                training=False,
+            )
+        )
+    if critic is not None:
+        passes.append(_of_critic(critic, Phase.VALUES, critic.values, training=False))
+        passes.append(_of_critic(critic, Phase.UPDATE_CRITIC, critic.update, training=True))
+    passes.append(_of_actor(model, actor, Phase.UPDATE_ACTOR, actor.update, training=True))
+    return tuple(passes)
+
+
+def _of_actor(model: ModelShape, actor: Actor, phase: Phase, settings: Pass, *, training: bool) -> StepPass:
+    return StepPass(
+        phase=phase,
+        role=Role.ACTOR,
+        model=model,
+        engine=actor.engine,
+        head=actor.head,
+        settings=settings,
+        training=training,
+    )
+
+
+def _of_critic(critic: Critic, phase: Phase, settings: Pass, *, training: bool) -> StepPass:
+    return StepPass(
+        phase=phase,
+        role=Role.CRITIC,
+        model=critic.model,
+        engine=critic.engine,
+        head=_VALUE_HEAD,
+        settings=settings,
+        training=training,
+    )

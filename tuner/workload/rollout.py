@@ -1,0 +1,87 @@
+"""The engine that generates the responses, as far as memory and time depend on it."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from tuner.dtypes import DType
+
+
+class RolloutEngine(Enum):
+    """Inference engine that generates the responses."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TENSORRT_LLM = "trtllm"
+    TRANSFORMERS = "hf"
+
+
+class FractionOf(Enum):
+    """What the rollout engine multiplies its memory fraction by."""
+
+    TOTAL = "total"  # of the card; weights, KV cache and activations live within it
+    TOTAL_OF_ALL = "total_of_all"  # of the card; what the trainer holds at the start counts as well
+    OWN = "own"  # of the card, for all that the engine adds after its start, communicator and all
+    STATIC_POOL = "static_pool"  # of what was free when the engine started, for weights and KV cache only
+    FREE_AFTER_WEIGHTS = "free_after_weights"  # of what weights and activations leave, KV cache only
+
+
+class CacheSizing(Struct, frozen=True, kw_only=True):
+    """How a rollout engine comes to the size of its KV cache."""
+
+    fraction_of: FractionOf
+    max_sequences: int
+    sampler_bytes: int
+
+
+class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
+    """The generation engine, one replica per ``tensor * data * pipeline`` GPUs."""
+
+    engine: RolloutEngine
+    engine_version: str = ""  # for messages, and to read the same engine again
+    memory_fraction: float
+    fraction_of: FractionOf
+    checks_free: bool = True  # the engine stops where less than its share of the card is free at its start
+    older_core: CacheSizing | None = None  # how the core sizes the cache that its environment can ask for
+    tensor_parallel: int
+    data_parallel: int = 1
+    pipeline_parallel: int = 1
+    expert_parallel: int = 1
+    weight_dtype: DType = DType.BFLOAT16
+    kv_dtype: DType = DType.BFLOAT16
+    max_sequences: int
+    sequences_adjustable: bool = True  # False where the release leaves max_sequences to the engine
+    max_batched_tokens: int
+    max_model_tokens: int | None  # None: the model's own limit
+    cuda_graphs: bool
+    capture_sizes: tuple[int, ...] | None = None  # None: the engine's own list
+    chunked_prefill: bool = True
+    prefix_caching: bool = True
+    frees_memory: bool = True  # sleeps between generations
+    sleep_level: int = 2  # 1 keeps the weights on the host, 2 drops them
+    sleeps_with_weights: bool = False  # only the KV cache is freed, the weights stay on the card
+    sleeps_with_cache: bool = False  # only the weights are freed, the KV cache stays on the card
+    pins_copy: bool = True  # weights kept on the host lie in pinned memory
+    swap_bytes: int = 0  # pinned host memory of one GPU, for cache blocks of preempted sequences
+    staged_wake_up: bool = True  # the KV cache comes back after new weights, not together with the old ones
+    own_process: bool = True  # False: the engine runs in the trainer's process and shares its context
+    counts_graphs: bool = False  # CUDA graphs are estimated beforehand and taken from the KV cache
+    sampler_bytes: int = 10  # per logit of the sequences that are sampled at once, while the engine is sized
+    tunes_at_start: bool = False  # times kernels on a copy of the embedding while it compiles
+    block_tokens: int = 16  # tokens of one block of the KV cache
+    frees_windows: bool = True  # layers with a sliding window give blocks back that left the window
+    state_dtype: DType = DType.BFLOAT16  # of the states of linear attention
+    overlaps_scheduling: bool = True  # the host prepares a step while the GPU computes the one before
+    log_stats: bool = False
+    colocated: bool = True  # on the same GPUs as the trainer
+    gpus: int
+
+    @property
+    def replica_gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.tensor_parallel * self.data_parallel * self.pipeline_parallel
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model that generate side by side."""
+        return max(1, self.gpus // self.replica_gpus)
