@@ -13,7 +13,8 @@ from msgspec import structs
 from torch.profiler import ProfilerActivity, profile
 
 from tests.validate import test_search
-from tests.validate.parts import MACHINE, called
+from tests.validate.called import called
+from tests.validate.parts import MACHINE
 from tuner.advise import Advice, Price, Recommendation
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
@@ -26,7 +27,7 @@ from tuner.rules.kernels.eager_entropy import RULE
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure
 from tuner.validate.children.setup import Setup
-from tuner.validate.head import part as part
+from tuner.validate.head import part
 from tuner.validate.head.settings import (
     Figures,
     HeadFigures,
