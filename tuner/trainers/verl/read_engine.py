@@ -1,8 +1,8 @@
 """Reads the trainer engines: how verl shards, stores and offloads each model."""
 
+from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
-from tuner.models.fused_layers import has_fused_layers
 from tuner.trainers.verl.read_lora import fsdp_lora, lora_rank
 from tuner.trainers.verl.read_megatron import read_megatron
 from tuner.trainers.verl.source import EngineSource, Role, Source
@@ -77,7 +77,8 @@ def _fsdp(given: EngineSource, backend: Backend) -> Engine:
         separate_embedding_units=(
             backend is Backend.FSDP2 and not given.model.tied_embeddings and source.since("0.7.1")
         ),
-        fused_layers=source.flag(f"{section}.liger") and has_fused_layers(given.model.architecture),
+        fused_layers=source.flag(f"{section}.liger")
+        and find_architecture(given.model.architecture).liger_layers,
         lora=None if role == "ref" else fsdp_lora(given),
     )
 

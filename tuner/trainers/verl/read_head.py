@@ -1,12 +1,12 @@
 """Reads the output head: how a release computes log-probabilities and entropy."""
 
+from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.source import Source
 from tuner.workload import ENTROPY_CHUNK_TOKENS, Backend, Engine, HeadKind, OutputHead, Scaling
 
 _KINDS = {"torch": HeadKind.FUSED_TORCH, "triton": HeadKind.FUSED_TRITON, "liger": HeadKind.FUSED_LIGER}
-_TRANSFORMED_LOGITS = ("gemma2", "cohere", "cohere2", "granite", "granitemoe", "minicpm", "minicpm3")
 
 
 def read_head(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
@@ -48,7 +48,9 @@ def _fusable(source: Source, model: ModelShape, engine: Engine) -> tuple[HeadKin
     * Triton's kernel takes widths in multiples of 128; before 0.7.1 it counts columns beyond the
       vocabulary unless that is a multiple of 1024 (verl #5349).
     """
-    if not engine.packed or engine.separate_embedding_units or model.architecture in _TRANSFORMED_LOGITS:
+    if not engine.packed or engine.separate_embedding_units:
+        return ()
+    if find_architecture(model.architecture).transforms_logits:
         return ()
     if engine.fused_layers and not source.since("0.9.0"):
         return ()

@@ -1,9 +1,11 @@
 """Reads a Megatron engine: its grid, its dtypes and what it recomputes and offloads."""
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
+from tuner.architectures import Architecture, find_architecture
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.read_lora import megatron_lora
@@ -95,10 +97,10 @@ def _gradient_dtype(source: Source, role: Role, dtype: DType) -> DType:
     return DType.FLOAT32 if source.flag(override, default=not low) else dtype
 
 
-# Families whose converters in Megatron-Bridge 0.5 turn a fusion on.
-_BRIDGE_FUSES = {
-    "bias_activation_fusion": ("llama", "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "kimi_k2"),
-    "apply_rope_fusion": ("llama",),
+#: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
+_BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
+    "bias_activation_fusion": lambda architecture: architecture.bridge_fuses_activation,
+    "apply_rope_fusion": lambda architecture: architecture.bridge_fuses_rotary,
 }
 
 
@@ -109,7 +111,8 @@ def _fuses(given: EngineSource, switch: str, *, elsewhere: bool) -> bool:
     """
     source, model = given.source, given.model
     role = _configured_role(source, given.role)
-    default = model.architecture in _BRIDGE_FUSES[switch] if _through_bridge(source, role) else elsewhere
+    by_bridge = _BRIDGE_FUSES[switch](find_architecture(model.architecture))
+    default = by_bridge if _through_bridge(source, role) else elsewhere
     return source.flag(f"{role}.megatron.override_transformer_config.{switch}", default=default)
 
 
