@@ -27,8 +27,8 @@ from tests.trainers.launches import (
 )
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl import NotExpressible, Writer, read, write
-from tuner.trainers.verl.agreement import settled
 from tuner.trainers.verl.source import source_of
+from tuner.trainers.verl.write import settled
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
 
@@ -56,7 +56,7 @@ def check_round_trip(launch: Sequence[str], version: str, names: Sequence[str]) 
     except NotExpressible:
         return False
     read = workload_of((*launch, *overrides), version)
-    assert read == settled(before, after, read, source_of(original, version)), overrides
+    assert read == settled(source_of(original, version), before, after, read), overrides
     return True
 
 

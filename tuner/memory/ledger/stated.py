@@ -45,7 +45,7 @@ def stated(
     return Term(
         item=item,
         name=name,
-        bytes=_value(size, parameters, numbers),
+        bytes=ceil(size(**{parameter: numbers[parameter] for parameter in parameters})),
         evidence=evidence,
         formula=formula,
         symbols=tuple([(symbol, numbers[symbol]) for symbol in used]),
@@ -53,16 +53,6 @@ def stated(
         low_bytes=low,
         high_bytes=high,
     )
-
-
-def bytes_of(size: Size, numbers: Mapping[str, float]) -> int:
-    """What a function over symbols gives for these numbers, rounded up to whole bytes."""
-    return _value(size, symbols_of(size), numbers)
-
-
-def _value(size: Size, parameters: Sequence[str], numbers: Mapping[str, float]) -> int:
-    whole: int = ceil(size(**{parameter: numbers[parameter] for parameter in parameters}))
-    return whole
 
 
 def formula_of(size: Size) -> str:

@@ -2,17 +2,25 @@
 
 from msgspec.structs import replace
 
-from tuner.architectures import find_architecture
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.read_batching import BatchRole, read_batch, read_batching
-from tuner.trainers.verl.read_engine import read_engine
-from tuner.trainers.verl.read_head import read_head
-from tuner.trainers.verl.read_lora import lora_rank
-from tuner.trainers.verl.read_rollout import read_rollout, read_rollout_engine, read_sync
+from tuner.models import has_token_classification
+from tuner.trainers.verl.fields.adapters import lora_rank
+from tuner.trainers.verl.fields.batching import (
+    LOG_PROB,
+    UPDATE_ENTROPY,
+    BatchRole,
+    read_batch,
+    read_batching,
+)
+from tuner.trainers.verl.fields.engine import read_engine
+from tuner.trainers.verl.fields.field import Context
+from tuner.trainers.verl.fields.head import read_head
+from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
+from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.rollout_engine_versions import RolloutEngineChoice, choose_rollout_engine
-from tuner.trainers.verl.source import EngineSource, Role, Source, source_of
+from tuner.trainers.verl.source import Source, source_of
 from tuner.workload import (
     Actor,
     Backend,
@@ -85,8 +93,8 @@ def model_path(settings: Settings) -> str | None:
 
 def critic_model_path(settings: Settings) -> str | None:
     """Where the critic's model comes from; None without a critic, and when only verl's placeholder says."""
-    given = uses_critic(settings) and settings.is_set(CRITIC_MODEL_PATH)
-    return settings.text(CRITIC_MODEL_PATH) if given else None
+    is_set = uses_critic(settings) and settings.is_set(CRITIC_MODEL_PATH)
+    return settings.text(CRITIC_MODEL_PATH) if is_set else None
 
 
 def cluster_size(settings: Settings) -> tuple[int, int]:
@@ -108,14 +116,10 @@ def uses_reference(source: Source) -> bool:
     return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
 
 
-def _engine(source: Source, role: Role, model: ModelShape, gpus: int) -> Engine:
-    return read_engine(EngineSource(source=source, role=role, model=model, gpus=gpus))
-
-
 def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
-    engine = source.part("actor.engine", _engine, "actor", model, gpus)
-    coefficient = source.number("actor.entropy_coeff", default=0.0)
-    entropy = coefficient != 0 or source.flag("actor.calculate_entropy")
+    engine = source.part("actor.engine", read_engine, "actor", model, gpus)
+    context = Context(source=source)
+    entropy = UPDATE_ENTROPY.read(context)
     # the update first: a wrong value is named by its own key, not by one that follows it
     update = Pass(batching=read_batching(source, "actor", engine), entropy=entropy)
     log_prob = Pass(batching=read_batching(source, "log_prob", engine), entropy=True)
@@ -123,7 +127,7 @@ def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
         engine=engine,
         head=read_head(source, model, engine),
         update=update,
-        log_prob=None if source.flag("bypass_old_log_prob") else log_prob,
+        log_prob=log_prob if LOG_PROB.read(context) else None,
     )
 
 
@@ -132,7 +136,7 @@ def _reference(source: Source, model: ModelShape, actor: Actor) -> Reference | N
         return None
     if _is_adapter(source, actor.engine):
         return _own_reference(source, actor)
-    engine = source.part("reference.engine", _engine, "ref", model, actor.engine.parallel.gpus)
+    engine = source.part("reference.engine", read_engine, "ref", model, actor.engine.parallel.gpus)
     return Reference(
         engine=engine,
         head=read_head(source, model, engine),
@@ -168,7 +172,7 @@ def _is_adapter(source: Source, actor: Engine) -> bool:
 def _critic(source: Source, model: ModelShape, gpus: int) -> Critic | None:
     if not uses_critic(source.settings):
         return None
-    engine = source.part("critic.engine", _engine, "critic", model, gpus)
+    engine = source.part("critic.engine", read_engine, "critic", model, gpus)
     return Critic(
         model=_value_model(model, engine),
         engine=engine,
@@ -183,6 +187,6 @@ def _value_model(model: ModelShape, engine: Engine) -> ModelShape:
     Under FSDP every release builds transformers' model for token classification. Where an architecture
     has none, trl wraps the language model, which keeps its projection.
     """
-    if engine.backend is Backend.MEGATRON or find_architecture(model.architecture).token_classification:
+    if engine.backend is Backend.MEGATRON or has_token_classification(model.architecture):
         return replace(model, value_head=True)
     return model

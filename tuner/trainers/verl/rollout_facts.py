@@ -55,18 +55,14 @@ def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dic
     return facts | {"own_process": source.since("0.7.0")}  # before, its workers are the trainer's processes
 
 
-def sleep_facts(source: Source, rollout_engine: RolloutEngine, version: str) -> dict[str, Any]:
-    """Whether the rollout engine sleeps, and with what.
+def sleeps_with_cache(source: Source, rollout_engine: RolloutEngine, version: str) -> bool:
+    """Whether the KV cache stays on the card while the rollout engine sleeps.
 
     Up to 0.4 every engine sleeps, and the switch only decides whether the cache of vLLM 0.6.3 goes with
     its weights.
     """
     copied = rollout_engine is RolloutEngine.VLLM and not at_least(version, OLDEST_SERVED)
-    return {
-        "frees_memory": source.flag("rollout.free_cache", default=True)
-        and source.flag("rollout.sleep_mode", default=True),
-        "sleeps_with_cache": copied and not source.flag("rollout.unused_free_cache", default=True),
-    }
+    return copied and not source.flag("rollout.unused_free_cache", default=True)
 
 
 def sleep_level(source: Source, rollout_engine: RolloutEngine, version: str, actor: Engine) -> int:
@@ -111,20 +107,6 @@ def sync_facts(source: Source, rollout: Rollout, actor: Engine) -> dict[str, Any
         "resumes_first": source.engine_workers or (not vllm and not source.since("0.6.0")),
         "empties_cache_first": not source.engine_workers or source.since("0.9.0") or actor.param_offload,
     }
-
-
-def gathers_whole_model(source: Source, rollout: Rollout, actor: Engine) -> bool:
-    """Whether every full tensor exists at once.
-
-    FSDP1 summons the whole model for its adapters unless told to go layer by layer, and for
-    SGLang's ``dummy_hf`` format of the first sharding managers.
-    """
-    layered, text = source.flag("rollout.layered_summon"), source.text("rollout.load_format", default="dummy")
-    if actor.backend is not Backend.FSDP:
-        return False
-    if actor.lora is not None:
-        return actor.lora.merged_for_rollout or not layered
-    return rollout.engine is RolloutEngine.SGLANG and not source.since("0.6.0") and "hf" in text
 
 
 def _serves_adapters(actor: Engine) -> bool:

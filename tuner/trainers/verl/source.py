@@ -8,12 +8,12 @@ from msgspec import Struct
 from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.inputs.settings import Settings
-from tuner.model_shape import ModelShape
 from tuner.trainers.verl.keys import ENGINE_PREVIEW, key
 from tuner.versions import at_least
 
 _T = TypeVar("_T")
 Role = Literal["actor", "ref", "critic"]
+ROLES: tuple[Role, ...] = ("actor", "ref", "critic")
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -130,17 +130,3 @@ def source_of(settings: Settings, version: str) -> Source:
     return Source(
         settings=settings, version=version, v1_trainer=v1 is not None and settings.flag(v1, default=True)
     )
-
-
-class EngineSource(Struct, frozen=True, kw_only=True):
-    """What reading one engine takes."""
-
-    source: Source
-    role: Role
-    model: ModelShape
-    gpus: int
-
-    @property
-    def model_section(self) -> str:
-        """The critic has model switches of its own; the reference shares the actor's."""
-        return "critic" if self.role == "critic" else "model"

@@ -8,12 +8,14 @@ from msgspec.structs import replace
 
 from tuner.errors import TunerError
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.agreement import following, settled
+from tuner.trainers.verl.fields import head as heads
+from tuner.trainers.verl.fields.field import Assignments
+from tuner.trainers.verl.parts import parts
 from tuner.trainers.verl.read import read
 from tuner.trainers.verl.source import Source, source_of
-from tuner.trainers.verl.statements import Statement, statements
 from tuner.workload import Workload
 
+_HEAD = ("actor", "head")
 _ROUNDS = 2  # a later assignment can undo an earlier one through an interpolation; once is enough to mend it
 
 
@@ -42,18 +44,20 @@ class Writer:
         """The fewest overrides that make the release read ``after`` where it reads ``before``.
 
         A key that already follows another one is not written. ``+`` marks keys that the settings lack.
-        What a release does of its own accord need not agree, see :mod:`tuner.trainers.verl.agreement`.
+        What a release does of its own accord need not agree, see :func:`settled`.
 
         Raises:
             NotExpressible: the release has no key for the change, or reads something else from it.
         """
         draft = self._original
-        free = {f"head.{name}" for name in following(self._before, after)}
+        free = {".".join((*_HEAD, name)) for name in _following_packing(self._before, after)}
         for _ in range(_ROUNDS):
-            for statement in list(statements(draft.source, after)):
-                if statement.field not in free and draft.values.get(statement.field) != statement.value:
-                    draft = draft.stating(statement)
-            if draft.workload == settled(self._before, after, draft.workload, draft.source):
+            source = draft.source
+            for part in parts(source, after):
+                for field, (path, value) in zip(part.fields, part.values(after), strict=True):
+                    if path not in free and draft.values.get(path) != value:
+                        draft = draft.setting(path, field.assignments(part.context, part.of(after)))
+            if draft.workload == settled(source, self._before, after, draft.workload):
                 return self._finished(draft.with_dynamic_log_probs(), changes=self._before != after)
         raise NotExpressible(f"verl {self._version} cannot be set to {_differences(draft, after)}")
 
@@ -111,13 +115,17 @@ class _Draft:
         """What the workload says of each field that has a key."""
         return _values(self.source, self.workload)
 
-    def stating(self, statement: Statement) -> "_Draft":
-        """With what a statement asks for, where the settings do not say so already."""
+    def setting(self, path: str, assignments: Assignments) -> "_Draft":
+        """With what makes a field so, where the settings do not say it already.
+
+        Raises:
+            NotExpressible: the release has no key for it.
+        """
         draft = self
-        for meaning, value in statement.assignments:
+        for meaning, value in assignments:
             key = self.source.key(meaning)
             if key is None:
-                raise NotExpressible(f"verl {self._version} has no key for {statement.field}")
+                raise NotExpressible(f"verl {self._version} has no key for {path}")
             draft = draft._setting(key, value)
         return draft
 
@@ -139,8 +147,28 @@ class _Draft:
         return self._next[override]
 
 
+def settled(source: Source, before: Workload, after: Workload, read: Workload) -> Workload:
+    """The workload that was asked for, with the release's own facts taken from what was ``read``.
+
+    A proposal decides settings. What follows from them (which fused heads are right, the dtype of
+    moments) is for the release to say, and what a proposal leaves as it was it has not asked for.
+    """
+    for part in parts(source, after):
+        free = _following_packing(before, after) if part.path == _HEAD else ()
+        after = part.settled(after, read, free)
+    return after
+
+
+def _following_packing(before: Workload, after: Workload) -> tuple[str, ...]:
+    """Fields of the actor's head that may follow packing: it changes and the proposal leaves them alone."""
+    if before.actor.engine.packed == after.actor.engine.packed:
+        return ()
+    old, new = before.actor.head, after.actor.head
+    return tuple(name for name in heads.ENTROPY if getattr(old, name) == getattr(new, name))
+
+
 def _values(source: Source, workload: Workload) -> dict[str, Any]:
-    return {statement.field: statement.value for statement in statements(source, workload)}
+    return {path: value for part in parts(source, workload) for path, value in part.values(workload)}
 
 
 def _override(key: str, value: Any) -> str:

@@ -1,0 +1,68 @@
+"""Reads the low-rank adapters of an engine."""
+
+from tuner.models.adapters import ALL_LINEAR, adapter_parameters, megatron_adapter_parameters
+from tuner.trainers.verl.fields.role import EngineContext, switches_of
+from tuner.trainers.verl.source import Role, Source
+from tuner.workload import Backend, Lora
+
+_MEGATRON_LINEARS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
+
+
+def lora_rank(source: Source, role: Role, backend: Backend) -> int:
+    """Rank of the adapters, 0 without.
+
+    Raises:
+        InputError: an adapter is loaded from a path and nothing says its rank.
+    """
+    section = switches_of(role)
+    if backend is Backend.MEGATRON:
+        return source.integer(f"{section}.megatron_lora_rank", default=0, minimum=0)
+    rank = source.integer(f"{section}.lora_rank", default=0, minimum=0)
+    adapter = None if role == "critic" or source.engine_workers else source.value("model.lora_adapter")
+    if rank == 0 and adapter is not None:
+        raise source.error(
+            "model.lora_adapter",
+            "the rank of this adapter is not in the configuration",
+            hint=f"set {source.key('model.lora_rank')} to it",
+        )
+    return rank
+
+
+def fsdp_lora(context: EngineContext) -> Lora | None:
+    """Adapters of a model under FSDP, None without."""
+    source, section = context.source, context.switches
+    rank = lora_rank(source, context.role, Backend.FSDP)
+    if rank == 0:
+        return None
+    parameters = adapter_parameters(
+        context.model,
+        rank=rank,
+        target=_names(source, f"{section}.target_modules", default=ALL_LINEAR),
+        exclude=_names(source, f"{section}.exclude_modules", default=()),
+        experts=not source.since("0.9.0"),  # which needs transformers 5
+    )
+    merged = source.engine_workers and context.role == "actor" and source.flag("model.lora_merge")
+    return Lora(rank=rank, parameters=parameters, merged_for_rollout=merged)
+
+
+def megatron_lora(context: EngineContext) -> Lora | None:
+    """Adapters of a model under Megatron, None without."""
+    source, section = context.source, context.switches
+    rank = lora_rank(source, context.role, Backend.MEGATRON)
+    if rank == 0:
+        return None
+    target = _names(source, f"{section}.megatron_target_modules", default=_MEGATRON_LINEARS)
+    parameters = megatron_adapter_parameters(context.model, rank=rank, target=target)
+    merged = context.role == "actor" and source.flag("model.lora_merge")
+    return Lora(rank=rank, parameters=parameters, merged_for_rollout=merged)
+
+
+def _names(source: Source, meaning: str, *, default: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    raw = source.value(meaning)
+    if raw is None or raw == []:
+        return default
+    if isinstance(raw, str):
+        return raw
+    if isinstance(raw, list) and all(isinstance(name, str) for name in raw):
+        return tuple(raw)
+    raise source.error(meaning, f"expected names of modules, got {raw!r}")

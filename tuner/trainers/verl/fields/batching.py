@@ -1,0 +1,171 @@
+"""Sizes of a step, and how many tokens a micro-batch of each pass brings."""
+
+from typing import Literal
+
+from tuner.trainers.verl.fields.field import COUNT, Assignments, Context, Field, Plain, Ruled, read_fields
+from tuner.trainers.verl.source import Source
+from tuner.workload import Actor, Backend, Batch, Batching, Engine
+
+BatchRole = Literal["actor", "log_prob", "ref", "critic", "values"]
+
+_DEFAULT_BUDGET = {"actor": 16384, "log_prob": 16384, "ref": 16384, "critic": 32768, "values": 32768}
+
+
+class PassContext(Context, frozen=True, kw_only=True):
+    """What reading the batching of a pass takes."""
+
+    role: BatchRole  # whose keys count
+    engine: Engine  # that runs the pass
+
+
+def read_batch(source: Source) -> Batch:
+    """Sizes of one step."""
+    source.integer("batch.generated_prompts")  # prompts of one round of filtered generation: checked only
+    return Batch(**read_fields(BATCH, Context(source=source)))
+
+
+def read_batching(source: Source, role: BatchRole, engine: Engine) -> Batching:
+    """How the micro-batches of one pass are filled.
+
+    Args:
+        source: the settings.
+        role: whose keys count.
+        engine: the engine that runs the pass.
+    """
+    return Batching(
+        **read_fields(BATCHING, PassContext(source=source, role=role, engine=engine)),
+        hard_limit=source.since("0.9.1"),  # adds micro-batches until every one is within the budget
+    )
+
+
+# -- sizes of the step -----------------------------------------------------------------------
+
+
+def _prompts(context: Context) -> int:
+    """Prompts of one step; 0 where the asynchronous recipe streams them in mini-batches."""
+    source = context.source
+    if source.value("batch.prompts") == 0 and source.value("recipe.rollout_nodes") is not None:
+        rounds = source.integer("recipe.mini_batches", default=1)
+        return int(_MINI_BATCH.read(context)) * rounds
+    return source.integer("batch.prompts", default=1024)
+
+
+def _set_prompts(context: Context, batch: Batch) -> Assignments:
+    return (("batch.prompts", batch.prompts),)
+
+
+_MINI_BATCH: Plain[Context] = Plain("mini_batch_prompts", "batch.mini_batch_prompts", COUNT, 256)
+
+BATCH: tuple[Field[Context], ...] = (
+    Ruled("prompts", _prompts, _set_prompts),
+    Plain("responses_per_prompt", "batch.responses_per_prompt", COUNT, 1),
+    _MINI_BATCH,
+    Plain("epochs", "batch.epochs", COUNT, 1),
+    Plain("max_prompt_tokens", "batch.max_prompt_tokens", COUNT, 512),
+    Plain("max_response_tokens", "batch.max_response_tokens", COUNT, 512),
+)
+
+
+# -- which passes there are, and what they compute -------------------------------------------
+
+
+def _entropy(context: Context) -> bool:
+    coefficient = context.source.number("actor.entropy_coeff", default=0.0)
+    return coefficient != 0 or context.source.flag("actor.calculate_entropy")
+
+
+def _set_entropy(context: Context, actor: Actor) -> Assignments:
+    return (("actor.calculate_entropy", actor.update.entropy),)
+
+
+def _has_log_prob(context: Context) -> bool:
+    return not context.source.flag("bypass_old_log_prob")
+
+
+def _set_log_prob(context: Context, actor: Actor) -> Assignments:
+    return (("bypass_old_log_prob", actor.log_prob is None),)
+
+
+UPDATE_ENTROPY: Ruled[Context] = Ruled("update.entropy", _entropy, _set_entropy)
+#: Whether the actor computes log-probabilities of its own, instead of taking the rollout's.
+LOG_PROB: Ruled[Context] = Ruled(
+    "log_prob", _has_log_prob, _set_log_prob, of=lambda actor: actor.log_prob is not None
+)
+ACTOR: tuple[Field[Context], ...] = (UPDATE_ENTROPY, LOG_PROB)
+
+
+# -- batching of a pass ----------------------------------------------------------------------
+
+
+def _own_section(context: PassContext) -> str | None:
+    """The section of the engine that the critic's new workers take their sizes from."""
+    if context.role not in ("critic", "values") or not context.source.engine_workers:
+        return None
+    return "critic.megatron" if context.engine.backend is Backend.MEGATRON else "critic.fsdp"
+
+
+def _budget(context: PassContext) -> str:
+    # the V1 trainer gives the critic's inference budget to its training as well
+    inference = context.role == "critic" and context.source.v1_trainer
+    return f"{'values' if inference else context.role}.token_budget"
+
+
+def _switch(context: PassContext) -> str:
+    section = _own_section(context)
+    if section is not None:
+        return f"{section}.use_dynamic_bsz"
+    if not context.source.engine_workers:
+        return f"{'critic' if context.role == 'values' else context.role}.dynamic"
+    # the actor's flag holds for its log-probabilities too; verl asserts that the other key is equal
+    return "ref.dynamic" if context.role == "ref" else "actor.dynamic"
+
+
+def _dynamic(context: PassContext) -> bool:
+    # where the section of the engine counts, its default is the engine's own
+    return context.source.flag(_switch(context), default=_own_section(context) is not None)
+
+
+def _set_dynamic(context: PassContext, batching: Batching) -> Assignments:
+    sized = () if batching.dynamic else _set_micro_batch(context, batching)
+    return ((_switch(context), batching.dynamic), *sized)
+
+
+def _size(context: PassContext) -> str:
+    section = _own_section(context)
+    if section is not None:
+        prefix = "" if context.role == "critic" else "infer_"
+        return f"{section}.{prefix}micro_batch_size_per_gpu"
+    return f"{_sized_role(context)}.micro_batch"
+
+
+def _sized_role(context: PassContext) -> BatchRole:
+    # Megatron's critic has one size for both passes
+    both = context.role == "values" and context.engine.backend is Backend.MEGATRON
+    return "critic" if both else context.role
+
+
+def _micro_batch(context: PassContext) -> int:
+    """Sequences per micro-batch and data-parallel rank; 1 where nothing says.
+
+    The deprecated global size, divided over the data-parallel ranks, wins where a release reads it.
+    """
+    if _own_section(context) is None:
+        everywhere = context.source.integer(f"{_sized_role(context)}.global_micro_batch")
+        if everywhere is not None:
+            return max(1, everywhere // context.engine.parallel.data)
+    return context.source.integer(_size(context), default=1)
+
+
+def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
+    size = (_size(context), batching.micro_batch_sequences)
+    everywhere = f"{_sized_role(context)}.global_micro_batch"
+    if context.source.value(everywhere) is None:
+        return (size,)
+    return (size, (everywhere, None))  # it would win, and verl refuses both
+
+
+BATCHING: tuple[Field[PassContext], ...] = (
+    Plain("token_budget", _budget, COUNT, lambda context: _DEFAULT_BUDGET[context.role]),
+    Ruled("dynamic", _dynamic, _set_dynamic),
+    Ruled("micro_batch_sequences", _micro_batch, _set_micro_batch),
+)

@@ -1,0 +1,32 @@
+"""Reads the trainer engines: how verl shards, stores and offloads each model."""
+
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.fields.field import Field
+from tuner.trainers.verl.fields.fsdp import FSDP, read_fsdp, shares_prefetch
+from tuner.trainers.verl.fields.megatron import MEGATRON, read_megatron
+from tuner.trainers.verl.fields.role import EngineContext, read_backend
+from tuner.trainers.verl.source import Role, Source
+from tuner.workload import Backend, Engine
+
+
+def read_engine(source: Source, role: Role, model: ModelShape, gpus: int) -> Engine:
+    """The engine of one role.
+
+    Raises:
+        InputError: a value has the wrong type, or the parallel sizes exceed the GPUs.
+        UnsupportedError: the strategy is one that is not modelled.
+    """
+    backend = read_backend(source, role)
+    context = EngineContext(source=source, role=role, backend=backend, model=model, gpus=gpus)
+    return read_megatron(context) if backend is Backend.MEGATRON else read_fsdp(context)
+
+
+def engine_fields(role: Role, backend: Backend) -> tuple[Field[EngineContext], ...]:
+    """The table of a role's engine."""
+    return (MEGATRON if backend is Backend.MEGATRON else FSDP)[role]
+
+
+def following(context: EngineContext) -> tuple[str, ...]:
+    """What the release makes of other fields, so that a proposal need not say it."""
+    facts = ("separate_embedding_units", "prefetch_effective", "optimizer_dtype")
+    return (*facts, "forward_prefetch") if shares_prefetch(context) else facts

@@ -1,0 +1,234 @@
+"""Fields of an engine under FSDP1 or FSDP2."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.dtypes import DType
+from tuner.models.fused_layers import has_fused_layers
+from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
+from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
+from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
+from tuner.trainers.verl.source import ROLES, Role
+from tuner.workload import Backend, Checkpointing, Engine, Parallelism
+
+_FULL_CHECKPOINTING = Form(
+    decode=lambda source, meaning, default: (
+        Checkpointing.FULL
+        if source.flag(meaning, default=default is Checkpointing.FULL)
+        else Checkpointing.NONE
+    ),
+    encode=lambda checkpointing: checkpointing is Checkpointing.FULL,
+)
+
+
+def read_fsdp(context: EngineContext) -> Engine:
+    """An engine under FSDP.
+
+    Raises:
+        InputError: a value has the wrong type, or more ranks share a sequence than there are GPUs.
+    """
+    source, role, second = context.source, context.role, context.backend is Backend.FSDP2
+    fields = read_fields(FSDP[role], context)
+    parallel = _expect_ranks(context, Parallelism(gpus=context.gpus, **fields.pop("parallel")))
+    return Engine(
+        **fields,
+        parallel=parallel,
+        compute_dtype=_compute_dtype(context),
+        optimizer_dtype=_moment_dtype(context, fields["stored_dtype"]),
+        keeps_root=second and not source.since("0.6.0"),  # released for torch 2.6
+        frees_root=_frees_root(context),
+        prefetch_effective=not second or source.since("0.8.0"),
+        separate_embedding_units=second and not context.model.tied_embeddings and source.since("0.7.1"),
+        lora=None if role == "ref" else fsdp_lora(context),
+        **(_FROZEN if role == "ref" else {}),
+    )
+
+
+def _expect_ranks(context: EngineContext, parallel: Parallelism) -> Parallelism:
+    if parallel.ulysses > parallel.gpus:
+        raise context.source.error(
+            f"{context.role}.ulysses",
+            f"{parallel.ulysses} ranks share a sequence, but the job has {parallel.gpus} GPUs",
+        )
+    return parallel
+
+
+# -- what the release makes of other settings -------------------------------------------------
+
+
+def _compute_dtype(context: EngineContext) -> DType:
+    """The dtype of weights and activations inside a layer.
+
+    0.6.1 and 0.7.1 take ``fsdp_config.dtype`` where ``mixed_precision`` is absent, for actor and reference.
+    """
+    source, role = context.source, context.role
+    default = DType.BFLOAT16
+    if role != "critic":
+        default = source.dtype(f"{role}.fsdp.dtype", default=default)
+    return source.dtype(f"{role}.fsdp.mixed_precision.param_dtype", default=default)
+
+
+def _moment_dtype(context: EngineContext, stored: DType) -> DType:
+    """AdamW's moments have the dtype of what it trains: the sharded weights, or adapters.
+
+    peft makes adapters in float32; since 0.9.1 verl casts them to the dtype of the base.
+    """
+    source, role = context.source, context.role
+    if role == "ref":
+        return DType.FLOAT32  # it has no optimizer
+    adapters = lora_rank(source, role, Backend.FSDP) > 0
+    return DType.FLOAT32 if adapters and not source.since("0.9.1") else stored
+
+
+def _frees_root(context: EngineContext) -> bool:
+    """Whether verl reshards the root unit after a forward-only pass.
+
+    The engines do where ``fsdp_size`` is above 1, which its default of -1 is not. The legacy workers
+    do for FSDP1's actor and reference, and since 0.6 for FSDP2's reference.
+    """
+    source, role = context.source, context.role
+    if source.engine_workers:
+        return _fsdp_size(context) > 1
+    if context.backend is Backend.FSDP:
+        return role != "critic"
+    return role == "ref" and source.since("0.6.0")
+
+
+# -- ranks that share weights, and ranks that share a sequence ---------------------------------
+
+
+def _fsdp_size(context: EngineContext) -> int:
+    meaning = f"{context.configured_role}.fsdp.fsdp_size"
+    size = context.source.integer(meaning, default=-1, minimum=-1)
+    if size == 0:
+        raise context.source.error(meaning, "expected -1 or a whole number >= 1, got 0")
+    return size
+
+
+def _shard(context: EngineContext) -> int:
+    size = _fsdp_size(context)
+    return context.gpus if size < 0 else min(size, context.gpus)
+
+
+def _set_shard(context: EngineContext, engine: Engine) -> Assignments:
+    parallel = engine.parallel
+    size = -1 if parallel.shard == parallel.gpus else parallel.shard
+    return ((f"{context.configured_role}.fsdp.fsdp_size", size),)
+
+
+def _ulysses(context: EngineContext) -> int:
+    size = context.source.integer(f"{context.role}.ulysses", default=1)
+    if context.role == "critic":
+        return size
+    old = context.source.integer(_old_ulysses(context), default=1)
+    return old if old > 1 else size
+
+
+def _set_ulysses(context: EngineContext, engine: Engine) -> Assignments:
+    """The deprecated key of actor and reference wins above 1, and the reference's follows the actor's."""
+    source, role, ranks = context.source, context.role, engine.parallel.ulysses
+    old = role != "critic" and source.engine_workers
+    if old and max(ranks, source.integer(_old_ulysses(context), default=1)) > 1:
+        return ((_old_ulysses(context), ranks),)
+    return ((f"{role}.ulysses", ranks),)
+
+
+def _old_ulysses(context: EngineContext) -> str:
+    return f"{context.role}.old_ulysses"
+
+
+# -- the table ---------------------------------------------------------------------------------
+
+
+def _streams(context: EngineContext) -> bool:
+    second = context.backend is Backend.FSDP2
+    return second and context.source.flag(f"{context.role}.fsdp.offload_policy")
+
+
+def _set_streams(context: EngineContext, engine: Engine) -> Assignments:
+    return ((f"{context.role}.fsdp.offload_policy", engine.streamed_offload),)
+
+
+def _keeps_states(context: EngineContext) -> bool:
+    return not _streams(context)
+
+
+def _heeds_reshard(context: EngineContext) -> bool:
+    """FSDP1 heeds the switch since 0.7.1, there only for actor and reference."""
+    source = context.source
+    legacy_critic = context.role == "critic" and not source.engine_workers
+    return context.backend is Backend.FSDP2 or (source.since("0.7.1") and not legacy_critic)
+
+
+def shares_prefetch(context: EngineContext) -> bool:
+    """Whether the engine is built with the actor's switch, as the reference is up to 0.5."""
+    return context.role == "ref" and not context.source.since("0.6.0")
+
+
+def _prefetch(context: EngineContext) -> str:
+    return f"{'actor' if shares_prefetch(context) else context.role}.fsdp.forward_prefetch"
+
+
+def _defers(context: EngineContext) -> bool:
+    """Whether gradients may be synchronised late: 0.9.0 always does, 0.9.1 on request."""
+    return context.source.since("0.9.0")
+
+
+def _fuses_layers(context: EngineContext) -> bool:
+    return context.source.flag(f"{context.switches}.liger") and has_fused_layers(context.model.architecture)
+
+
+def _set_fused_layers(context: EngineContext, engine: Engine) -> Assignments:
+    return ((f"{context.switches}.liger", engine.fused_layers),)
+
+
+def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
+    switches, section = switches_of(role), f"{role}.fsdp"
+    stored = DType.BFLOAT16 if role == "ref" else DType.FLOAT32
+    deferred = f"{section}.use_no_sync_for_gradient_accumulation"
+    kept: dict[str, Any] = {"heeded": _keeps_states, "otherwise": False}
+    return (
+        BACKEND,
+        Plain("packed", f"{switches}.packed", FLAG, lambda context: context.source.engine_workers),
+        Ruled("fused_layers", _fuses_layers, _set_fused_layers),
+        Plain("param_offload", f"{section}.param_offload", FLAG, False, **kept),
+        Plain("optimizer_offload", f"{section}.optimizer_offload", FLAG, False, **kept),
+        Plain("activation_offload", f"{switches}.activation_offload", FLAG, False),
+        Ruled("parallel.shard", _shard, _set_shard),
+        Ruled("parallel.ulysses", _ulysses, _set_ulysses),
+        Plain(
+            "checkpointing",
+            f"{switches}.gradient_checkpointing",
+            _FULL_CHECKPOINTING,
+            Checkpointing.FULL,
+        ),
+        Plain("stored_dtype", f"{section}.model_dtype", DTYPE, stored),
+        Plain("reduce_dtype", f"{section}.mixed_precision.reduce_dtype", DTYPE, DType.FLOAT32),
+        Ruled("streamed_offload", _streams, _set_streams),
+        Plain(
+            "reshard_after_forward",
+            f"{section}.reshard_after_forward",
+            FLAG,
+            True,
+            heeded=_heeds_reshard,
+            otherwise=True,
+        ),
+        Plain("forward_prefetch", _prefetch, FLAG, False),
+        Plain("deferred_gradient_sync", deferred, FLAG, True, heeded=_defers, otherwise=False),
+    )
+
+
+#: A reference has neither a backward pass nor an optimizer, and is offloaded whatever its keys say.
+_FROZEN: Mapping[str, Any] = {
+    "param_offload": False,
+    "optimizer_offload": False,
+    "activation_offload": False,
+    "checkpointing": Checkpointing.NONE,
+    "streamed_offload": True,
+    "deferred_gradient_sync": False,
+}
+
+FSDP = {
+    role: tuple(field for field in _fields(role) if role != "ref" or field.path not in _FROZEN)
+    for role in ROLES
+}

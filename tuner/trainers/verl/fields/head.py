@@ -1,0 +1,165 @@
+"""Fields of the output head: how a release computes log-probabilities and entropy."""
+
+from tuner.dtypes import DType
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.fields.field import FLAG, Assignments, Context, Field, Plain, Ruled, read_fields
+from tuner.trainers.verl.source import Source
+from tuner.workload import ENTROPY_CHUNK_TOKENS, Backend, Engine, HeadKind, OutputHead, Scaling
+
+_BACKENDS = {
+    HeadKind.FUSED_TORCH: "torch",
+    HeadKind.FUSED_TRITON: "triton",
+    HeadKind.FUSED_LIGER: "liger",
+}
+_TRANSFORMED_LOGITS = ("gemma2", "cohere", "cohere2", "granite", "granitemoe", "minicpm", "minicpm3")
+
+#: What a release makes of the other fields; a proposal need not say it.
+FOLLOWING = ("scaling", "logits_dtype", "fused_cross_entropy", "fusable")
+#: What follows packing as well: without it verl calls the plain function, neither compiled nor in chunks.
+ENTROPY = ("compiled", "chunk_tokens", "checkpointed")
+
+
+class HeadContext(Context, frozen=True, kw_only=True):
+    """What reading an output head takes."""
+
+    model: ModelShape
+    engine: Engine
+
+    @property
+    def megatron(self) -> bool:
+        """Whether Megatron divides the vocabulary over its ranks."""
+        return self.engine.backend is Backend.MEGATRON
+
+
+def read_head(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
+    """The head of the actor, and of a reference that runs the same way.
+
+    The reference computes no entropy, so that its own entropy switches mean nothing. flash-attn's
+    cross entropy is taken to be installed, as verl's images have it; Megatron has its own, over float32
+    logits.
+    """
+    context = HeadContext(source=source, model=model, engine=engine)
+    dtype = engine.compute_dtype if source.since("0.6.0") else DType.BFLOAT16
+    return OutputHead(
+        **read_fields(HEAD, context),
+        scaling=_scaling(context),
+        logits_dtype=DType.FLOAT32 if context.megatron else dtype,
+        fused_cross_entropy=not context.megatron,
+        fusable=_fusable(context),
+    )
+
+
+# -- what the release makes of other settings -------------------------------------------------
+
+
+def _scaling(context: HeadContext) -> Scaling:
+    """Division of the logits by the temperature.
+
+    In place up to 0.8, a copy in 0.9.0, a copy in 0.9.1 unless the temperature is 1. Megatron's head
+    does it in place since 0.6.
+    """
+    source = context.source
+    temperature = source.number("rollout.temperature", default=1.0)
+    if context.megatron:
+        return Scaling.IN_PLACE if source.since("0.6.0") else Scaling.NONE
+    if not source.since("0.9.0"):
+        return Scaling.IN_PLACE
+    return Scaling.NONE if temperature == 1.0 and source.since("0.9.1") else Scaling.COPY
+
+
+def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
+    """Fused heads that compute the right thing here.
+
+    * The heads multiply by ``lm_head`` alone: models that cap or scale their logits afterwards lose that.
+    * They read ``lm_head.weight`` as it stands, which FSDP2 has sharded where it is a unit of its own
+      (verl #7520).
+    * Up to 0.8 Liger's patch drops their gradients (verl #6913).
+    * Triton's kernel takes widths in multiples of 128; before 0.7.1 it counts columns beyond the
+      vocabulary unless that is a multiple of 1024 (verl #5349).
+    """
+    source, model, engine = context.source, context.model, context.engine
+    if not engine.packed or engine.separate_embedding_units or model.architecture in _TRANSFORMED_LOGITS:
+        return ()
+    if engine.fused_layers and not source.since("0.9.0"):
+        return ()
+    triton = model.hidden % 128 == 0 and (source.since("0.7.1") or model.vocab % 1024 == 0)
+    kinds = (HeadKind.FUSED_TRITON,) if triton else ()
+    if context.megatron:
+        return kinds if source.since("0.5.0") else ()
+    return (HeadKind.FUSED_TORCH, *kinds)
+
+
+# -- which head -------------------------------------------------------------------------------
+
+
+def _kind(context: HeadContext) -> HeadKind:
+    """The kind of head; Megatron has one fused kind, and an unknown word means PyTorch's."""
+    source, fused = context.source, context.source.flag("model.fused_head")
+    if context.megatron:
+        fused = fused and source.since("0.5.0") and context.engine.packed
+        return HeadKind.FUSED_TRITON if fused else HeadKind.LOGITS
+    word = source.text("model.fused_backend", default="torch")
+    named = next((kind for kind, name in _BACKENDS.items() if name == word), HeadKind.FUSED_TORCH)
+    return named if fused else HeadKind.LOGITS
+
+
+def _set_kind(context: HeadContext, head: OutputHead) -> Assignments:
+    backend = None if context.megatron else _BACKENDS.get(head.kind)
+    named = () if backend is None else (("model.fused_backend", backend),)
+    return (("model.fused_head", head.kind in _BACKENDS), *named)
+
+
+# -- entropy ----------------------------------------------------------------------------------
+
+
+def _compiles(context: HeadContext) -> bool:
+    return not context.megatron and context.engine.packed
+
+
+def _checkpointed(context: HeadContext) -> bool:
+    if context.megatron:
+        return False
+    asked = context.source.flag("actor.entropy_checkpointing")
+    return asked and (context.engine.packed or context.source.since("0.5.0"))
+
+
+def _set_checkpointed(context: HeadContext, head: OutputHead) -> Assignments:
+    return (("actor.entropy_checkpointing", head.checkpointed),)
+
+
+def _chunk_meanings(context: HeadContext) -> tuple[str, str]:
+    """The switch of chunks, and their size."""
+    if context.megatron:
+        section = "actor.megatron"
+        return f"{section}.entropy_from_logits_with_chunking", f"{section}.entropy_from_logits_chunk_size"
+    return "actor.entropy_chunking", "actor.fsdp.entropy_from_logits_chunk_size"
+
+
+def _chunk(context: HeadContext) -> int | None:
+    """Tokens of a chunk; the size is not forwarded through the checkpoint."""
+    source, (switch, size) = context.source, _chunk_meanings(context)
+    if context.megatron:
+        chunk = source.integer(size, default=ENTROPY_CHUNK_TOKENS)
+        return chunk if source.flag(switch) else None
+    if not context.engine.packed or not source.flag(switch):
+        return None
+    if source.flag("actor.entropy_checkpointing"):
+        return ENTROPY_CHUNK_TOKENS
+    return source.integer(size, default=ENTROPY_CHUNK_TOKENS)
+
+
+def _set_chunk(context: HeadContext, head: OutputHead) -> Assignments:
+    switch, size = _chunk_meanings(context)
+    sized = head.chunk_tokens is not None and context.source.key(size) is not None
+    return (
+        (switch, head.chunk_tokens is not None),
+        *(((size, head.chunk_tokens),) if sized else ()),
+    )
+
+
+HEAD: tuple[Field[HeadContext], ...] = (
+    Ruled("kind", _kind, _set_kind),
+    Plain("compiled", "actor.torch_compile", FLAG, True, heeded=_compiles, otherwise=False),
+    Ruled("checkpointed", _checkpointed, _set_checkpointed),
+    Ruled("chunk_tokens", _chunk, _set_chunk),
+)

@@ -1,0 +1,194 @@
+"""Fields of an engine under Megatron: its dtypes, and what it recomputes and offloads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.dtypes import DType
+from tuner.trainers.verl.fields.adapters import megatron_lora
+from tuner.trainers.verl.fields.field import FLAG, Assignments, Field, Plain, Ruled, read_fields
+from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
+from tuner.trainers.verl.fields.role import BACKEND, EngineContext
+from tuner.trainers.verl.source import ROLES, Role, Source
+from tuner.workload import Checkpointing, Engine
+
+# Families whose converters in Megatron-Bridge 0.5 turn a fusion on.
+_BRIDGE_FUSES = {
+    "bias_activation_fusion": ("llama", "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "kimi_k2"),
+    "apply_rope_fusion": ("llama",),
+}
+
+
+def read_megatron(context: EngineContext) -> Engine:
+    """An engine under Megatron.
+
+    Raises:
+        InputError: a value has the wrong type, or the parallel sizes exceed the GPUs.
+    """
+    source, role = context.source, context.role
+    dtype = source.dtype(f"{context.configured_role}.megatron.dtype", default=DType.BFLOAT16)
+    fields = read_fields(MEGATRON[role], context)
+    fields["parallel"] = read_grid(context, fields["parallel"])
+    return Engine(
+        **fields,
+        stored_dtype=dtype,
+        compute_dtype=dtype,
+        fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
+        fused_rotary=_fuses(context, "apply_rope_fusion", elsewhere=False),
+        **(_FROZEN if role == "ref" else _trained(context, dtype, fields["checkpointing"])),
+    )
+
+
+# -- what the release makes of other settings -------------------------------------------------
+
+#: A reference has neither a backward pass nor an optimizer.
+_FROZEN: Mapping[str, Any] = {
+    "checkpointing": Checkpointing.NONE,
+    "reduce_dtype": DType.FLOAT32,
+    "optimizer_dtype": DType.FLOAT32,
+    "optimizer_offload": False,
+    "optimizer_offload_fraction": 0.0,
+    "distributed_optimizer": True,
+}
+
+
+def _trained(context: EngineContext, dtype: DType, checkpointing: Checkpointing) -> dict[str, Any]:
+    """What only an engine with an optimizer and a backward pass has."""
+    source, section = context.source, f"{context.role}.megatron.override_transformer_config"
+    bridge = _through_bridge(source, context.role)
+    return {
+        "reduce_dtype": _gradient_dtype(source, context.role, dtype),
+        "frees_stage_outputs": source.flag(f"{section}.deallocate_pipeline_outputs", default=bridge),
+        "fused_weight_gradients": source.flag(f"{section}.gradient_accumulation_fusion", default=bridge),
+        "lora": megatron_lora(context),
+        **_optimizer(source, context.role, dtype),
+        **_recomputed_layers(source, context.role, checkpointing),
+    }
+
+
+def _optimizer(source: Source, role: Role, dtype: DType) -> dict[str, Any]:
+    """What the optimizer keeps, in which dtypes.
+
+    A precision-aware optimizer keeps of a bfloat16 weight's main weight only the lower half; one that
+    lives in part on the host keeps whole main weights. float16 always has one, with whole weights.
+    """
+    chosen = source.flag(f"{role}.precision_aware")
+    precise = chosen or source.flag(f"{role}.override_precision_aware") or dtype is DType.FLOAT16
+    halves = precise and dtype is DType.BFLOAT16 and not source.flag(f"{role}.optimizer_cpu_offload")
+    moments = source.dtype(f"{role}.moment_dtype", default=DType.FLOAT32) if chosen else DType.FLOAT32
+    return {
+        "optimizer_dtype": moments,
+        "main_weight_bytes": (DType.BFLOAT16 if halves else DType.FLOAT32).bytes,
+        "main_weights_offloaded": precise,
+    }
+
+
+def _through_bridge(source: Source, role: Role) -> bool:
+    """Whether Megatron-Bridge builds the model: since 0.7.1 where it is chosen over mbridge."""
+    if source.key(f"{role}.megatron.vanilla_mbridge") is None:
+        return False
+    return source.flag(f"{role}.megatron.use_mbridge", default=True) and not source.flag(
+        f"{role}.megatron.vanilla_mbridge", default=not source.since("0.9.0")
+    )
+
+
+def _gradient_dtype(source: Source, role: Role, dtype: DType) -> DType:
+    """The gradient buffer: float32, but what Megatron-Bridge builds in 0.7.1 and 0.8 follows the weights.
+
+    Since 0.9 a precision-aware optimizer says it; an override wins everywhere.
+    """
+    override = f"{role}.megatron.override_ddp_config.grad_reduce_in_fp32"
+    low = _through_bridge(source, role) and not source.since("0.9.0")
+    if source.flag(f"{role}.precision_aware"):
+        low = source.dtype(f"{role}.main_grads_dtype", default=DType.FLOAT32) is not DType.FLOAT32
+    return DType.FLOAT32 if source.flag(override, default=not low) else dtype
+
+
+def _fuses(context: EngineContext, switch: str, *, elsewhere: bool) -> bool:
+    """Whether a fusion of the layers is on: by an override, by the bridge's converter, or ``elsewhere``.
+
+    verl's own converters and mbridge fuse SwiGLU for sparse models, and rotate in plain operations.
+    """
+    source, role = context.source, context.configured_role
+    bridged = context.model.architecture in _BRIDGE_FUSES[switch]
+    default = bridged if _through_bridge(source, role) else elsewhere
+    return source.flag(f"{role}.megatron.override_transformer_config.{switch}", default=default)
+
+
+# -- recomputation ----------------------------------------------------------------------------
+
+
+def _recompute(role: Role) -> str:
+    return f"{role}.megatron.override_transformer_config.recompute"
+
+
+def _recomputation(context: EngineContext) -> Checkpointing:
+    """What is recomputed; 0.4.1 has switches of its own that win when enabled."""
+    source, legacy = context.source, context.switches
+    meaning = f"{_recompute(context.role)}_granularity"
+    if not source.since("0.5.0") and source.flag(f"{legacy}.gradient_checkpointing"):
+        meaning = f"{legacy}.megatron_recompute"
+    return Checkpointing(source.choice(meaning, ("full", "selective"), default="none"))
+
+
+def _set_recomputation(context: EngineContext, engine: Engine) -> Assignments:
+    granularity = None if engine.checkpointing is Checkpointing.NONE else engine.checkpointing.value
+    recompute = _recompute(context.role)
+    whole = ((f"{recompute}_method", "uniform"), (f"{recompute}_num_layers", 1))  # full demands both
+    return (
+        (f"{recompute}_granularity", granularity),
+        *(whole if engine.checkpointing is Checkpointing.FULL else ()),
+    )
+
+
+def _recomputed_layers(source: Source, role: Role, checkpointing: Checkpointing) -> dict[str, int]:
+    """Which layers are recomputed: all of a stage in groups (uniform), or the first ones (block)."""
+    recompute = _recompute(role)
+    if checkpointing is not Checkpointing.FULL or source.key(f"{recompute}_method") is None:
+        return {}
+    method = source.choice(f"{recompute}_method", ("uniform", "block"), default="uniform")
+    count = source.integer(f"{recompute}_num_layers", default=1, minimum=0)
+    return {"recompute_first_layers": count} if method == "block" else {"recompute_layers": max(1, count)}
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def _packed(context: EngineContext) -> str:
+    """Megatron packs always up to 0.6, by its own switch in 0.7.1, by the model's later."""
+    if context.source.engine_workers:
+        return f"{context.switches}.packed"
+    return f"{'critic' if context.role == 'critic' else 'actor'}.megatron.use_remove_padding"
+
+
+def _host_share(context: EngineContext) -> float:
+    source, role = context.source, context.role
+    fraction = source.number(f"{role}.optimizer_offload_fraction", default=0.0, minimum=0.0, maximum=1.0)
+    return fraction if source.flag(f"{role}.optimizer_cpu_offload") else 0.0
+
+
+def _set_host_share(context: EngineContext, engine: Engine) -> Assignments:
+    fraction = engine.optimizer_offload_fraction
+    return (
+        (f"{context.role}.optimizer_cpu_offload", fraction > 0),
+        (f"{context.role}.optimizer_offload_fraction", fraction),
+    )
+
+
+def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
+    section = f"{role}.megatron"
+    return (
+        BACKEND,
+        Plain("packed", _packed, FLAG, True),
+        Plain("param_offload", f"{section}.param_offload", FLAG, False),
+        Plain("optimizer_offload", f"{section}.optimizer_offload", FLAG, False),
+        *GRID,
+        Plain("distributed_optimizer", f"{section}.use_distributed_optimizer", FLAG, True),
+        Ruled("optimizer_offload_fraction", _host_share, _set_host_share),
+        Ruled("checkpointing", _recomputation, _set_recomputation),
+    )
+
+
+MEGATRON = {
+    role: tuple(field for field in _fields(role) if role != "ref" or field.path not in _FROZEN)
+    for role in ROLES
+}

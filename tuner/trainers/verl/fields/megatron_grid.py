@@ -1,0 +1,74 @@
+"""The grid of GPUs that Megatron lays a model on: what divides it, and how many layers a stage has."""
+
+from tuner.trainers.verl.fields.field import COUNT, Field, Plain
+from tuner.trainers.verl.fields.role import EngineContext
+from tuner.workload import Parallelism
+
+
+def _size(path: str, key: str, *, default_of: str | None = None) -> Plain[EngineContext]:
+    """A size of the grid; the legacy workers put the reference on the actor's."""
+
+    def meaning(context: EngineContext, leaf: str = key) -> str:
+        return f"{context.configured_role}.megatron.{leaf}"
+
+    def default(context: EngineContext) -> int:
+        return 1 if default_of is None else context.source.integer(meaning(context, default_of), default=1)
+
+    return Plain(f"parallel.{path}", meaning, COUNT, default)
+
+
+_TENSOR = "tensor_model_parallel_size"
+
+GRID: tuple[Field[EngineContext], ...] = (
+    _size("tensor", _TENSOR),
+    _size("pipeline", "pipeline_model_parallel_size"),
+    _size("context", "context_parallel_size"),
+    _size("expert", "expert_model_parallel_size"),
+    _size("expert_tensor", "expert_tensor_parallel_size", default_of=_TENSOR),
+)
+
+
+def read_grid(context: EngineContext, sizes: dict[str, int]) -> Parallelism:
+    """The grid with sizes as :data:`GRID` reads them.
+
+    Raises:
+        InputError: they exceed the GPUs.
+    """
+    source, role = context.source, context.configured_role
+    tensor, pipeline, expert = sizes["tensor"], sizes["pipeline"], sizes["expert"]
+    dense, sparse = tensor * pipeline * sizes["context"], expert * sizes["expert_tensor"] * pipeline
+    if max(dense, sparse) > context.gpus:
+        raise source.error(
+            f"{role}.megatron.{_TENSOR}",
+            f"tensor {tensor} x pipeline {pipeline} x context {sizes['context']} "
+            f"(experts: {expert} x {sizes['expert_tensor']} x {pipeline}) need more than the {context.gpus} "
+            "GPUs of the job",
+            hint="lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes",
+        )
+    first, last = _end_stages(context, pipeline)
+    virtual = source.integer(f"{role}.megatron.virtual_pipeline_model_parallel_size", default=1)
+    return Parallelism(
+        gpus=context.gpus,
+        **sizes,
+        virtual_pipeline=virtual if pipeline > 1 else 1,
+        first_stage_layers=first,
+        last_stage_layers=last,
+    )
+
+
+def _end_stages(context: EngineContext, pipeline: int) -> tuple[int | None, int | None]:
+    """Layers of the first and of the last pipeline stage, None where they are dealt out like the others.
+
+    Embedding and loss can also be asked to count as a layer each.
+    """
+    if pipeline == 1:
+        return None, None
+    source = context.source
+    prefix = f"{context.configured_role}.megatron.override_transformer_config"
+    embedding = source.flag(f"{prefix}.account_for_embedding_in_pipeline_split")
+    loss = source.flag(f"{prefix}.account_for_loss_in_pipeline_split")
+    if embedding or loss:
+        layers = -(-(context.model.layers + embedding + loss) // pipeline)
+        return layers - embedding, layers - loss
+    first = source.integer(f"{prefix}.num_layers_in_first_pipeline_stage")
+    return first, source.integer(f"{prefix}.num_layers_in_last_pipeline_stage")

@@ -1,0 +1,70 @@
+"""Which engine runs the model of a role: actor, reference or critic."""
+
+from tuner.errors import UnsupportedError
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.fields.field import Assignments, Context, Ruled
+from tuner.trainers.verl.source import Role, Source
+from tuner.workload import Backend, Engine
+
+_BACKENDS = {
+    "fsdp": Backend.FSDP,
+    "fsdp2": Backend.FSDP2,
+    "fsdp_turbo": Backend.FSDP2,  # a planner that places fully_shard; policies are FSDP2's
+    "megatron": Backend.MEGATRON,
+}
+_UNMODELLED = ("veomni", "torchtitan", "automodel", "mindspeed", "mindspeed_megatron")
+
+
+class EngineContext(Context, frozen=True, kw_only=True):
+    """What reading the engine of one role takes."""
+
+    role: Role
+    backend: Backend
+    model: ModelShape
+    gpus: int
+
+    @property
+    def switches(self) -> str:
+        """Where the switches of the model stand: the reference shares the actor's."""
+        return switches_of(self.role)
+
+    @property
+    def configured_role(self) -> Role:
+        """The role whose keys configure the model; the legacy workers build the reference as the actor."""
+        return _configured_role(self.source, self.role)
+
+
+def switches_of(role: Role) -> str:
+    """The first word of the meanings of a role's model switches."""
+    return "critic" if role == "critic" else "model"
+
+
+def read_backend(source: Source, role: Role) -> Backend:
+    """How a role shards its model; the legacy workers build the reference with the actor's strategy.
+
+    Raises:
+        UnsupportedError: the strategy is one that is not modelled.
+    """
+    meaning = f"{_configured_role(source, role)}.strategy"
+    strategy = source.choice(meaning, (*_BACKENDS, *_UNMODELLED), default="fsdp")
+    if strategy in _UNMODELLED:
+        error = source.error(meaning, f"the {strategy} engine is not modelled")
+        raise UnsupportedError(
+            error.message, key=error.key, location=error.location, hint="fsdp, fsdp2 and megatron are"
+        )
+    return _BACKENDS[strategy]
+
+
+def _configured_role(source: Source, role: Role) -> Role:
+    return "actor" if role == "ref" and not source.engine_workers else role
+
+
+def _backend(context: EngineContext) -> Backend:
+    return context.backend  # known before anything else of the engine, by read_backend()
+
+
+def _set_backend(context: EngineContext, engine: Engine) -> Assignments:
+    return ((f"{context.configured_role}.strategy", engine.backend.value),)
+
+
+BACKEND: Ruled[EngineContext] = Ruled("backend", _backend, _set_backend)

@@ -1,0 +1,96 @@
+"""Reads the rollout engine: which one, and where it runs."""
+
+from collections.abc import Mapping
+
+from tuner.hardware import Gpu
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.fields.field import read_fields
+from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext, adjusts_sequences, serves
+from tuner.trainers.verl.rollout_engine_versions import newest_allowed
+from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
+from tuner.trainers.verl.source import Source
+from tuner.workload import Batch, Engine, Rollout, RolloutEngine
+
+_ENGINES = {
+    "vllm": RolloutEngine.VLLM,
+    "sglang": RolloutEngine.SGLANG,
+    "sglang_async": RolloutEngine.SGLANG,
+    "trtllm": RolloutEngine.TENSORRT_LLM,
+    "hf": RolloutEngine.TRANSFORMERS,
+}
+#: What a release makes of the other fields; a proposal need not say it.
+FOLLOWING = ("sleep_level", "sleeps_with_weights")
+
+
+def read_rollout(
+    source: Source,
+    model: ModelShape,
+    batch: Batch,
+    actor: Engine,
+    gpu: Gpu,
+    rollout_engine_version: str | None,
+) -> Rollout:
+    """The generation engine; ``rollout_engine_version`` None takes the newest that the release allows.
+
+    Raises:
+        InputError: an unknown engine is named, or one replica needs more GPUs than there are.
+        UnsupportedError: this version of the engine cannot serve the model or its adapters.
+    """
+    rollout_engine = read_rollout_engine(source)
+    version = rollout_engine_version or newest_allowed(rollout_engine, source.version)
+    colocated, gpus = _placement(source, actor.parallel.gpus)
+    context = RolloutContext(
+        source=source,
+        rollout_engine=rollout_engine,
+        version=version,
+        colocated=colocated,
+        batch=batch,
+        gpu=gpu,
+    )
+    fields = read_fields(ROLLOUT, context)
+    _expect_gpus(context, fields, gpus)
+    return Rollout(
+        engine=rollout_engine,
+        engine_version=version,
+        **fields,
+        sequences_adjustable=adjusts_sequences(context),
+        sleep_level=sleep_level(source, rollout_engine, version, actor),
+        sleeps_with_cache=sleeps_with_cache(source, rollout_engine, version),
+        colocated=colocated,
+        gpus=gpus,
+        **memory_facts(source, rollout_engine, version, model, actor),
+    )
+
+
+def read_rollout_engine(source: Source) -> RolloutEngine:
+    """The engine; vLLM where none is named, which a check reports."""
+    return _ENGINES[source.choice("rollout.engine", tuple(_ENGINES), default="vllm")]
+
+
+def _expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) -> None:
+    tensor, data, pipeline = (sizes[f"{name}_parallel"] for name in ("tensor", "data", "pipeline"))
+    if serves(context) and tensor * data * pipeline > gpus:
+        raise context.source.error(
+            "rollout.tensor_parallel",
+            f"a replica needs tensor {tensor} x data {data} x pipeline {pipeline} GPUs, there are {gpus}",
+            hint="lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes",
+        )
+
+
+# -- where it runs ----------------------------------------------------------------------------
+
+
+def _placement(source: Source, trainer_gpus: int) -> tuple[bool, int]:
+    """Whether generation shares the trainer's GPUs, and the GPUs it runs on.
+
+    The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those.
+    """
+    nodes = source.integer("recipe.rollout_nodes", default=0, minimum=0)
+    per_node = source.integer("recipe.rollout_gpus_per_node", default=0, minimum=0)
+    if source.v1_trainer and source.text("v1_mode", default="sync") == "separate_async":
+        nodes = source.integer("rollout.nodes", default=0, minimum=0)
+        per_node = source.integer("rollout.gpus_per_node", default=0, minimum=0)
+        if source.flag("hybrid_engine", default=True):
+            return True, trainer_gpus + nodes * per_node
+    own = nodes * per_node
+    return (False, own) if own else (True, trainer_gpus)

@@ -1,0 +1,222 @@
+"""Fields of the rollout engine: its sizes, formats and switches."""
+
+from tuner.dtypes import DType, parse_dtype
+from tuner.errors import InputError
+from tuner.hardware import Gpu
+from tuner.serving import sglang, tensorrt_llm, vllm
+from tuner.trainers.verl.fields.field import (
+    COUNT,
+    FLAG,
+    NEGATED_FLAG,
+    SIZES,
+    Assignments,
+    Context,
+    Field,
+    Plain,
+    Ruled,
+)
+from tuner.trainers.verl.source import Source
+from tuner.workload import Batch, Rollout, RolloutEngine
+
+_TOLD_FORMATS = (RolloutEngine.VLLM, RolloutEngine.SGLANG)  # by arguments of the engine's own
+_DEFAULT_SEQUENCES = {  # vLLM's depend on its version
+    RolloutEngine.SGLANG: sglang.DEFAULT_SEQUENCES,
+    RolloutEngine.TENSORRT_LLM: tensorrt_llm.DEFAULT_SEQUENCES,
+    RolloutEngine.TRANSFORMERS: 256,
+}
+
+
+class RolloutContext(Context, frozen=True, kw_only=True):
+    """What reading the rollout takes."""
+
+    rollout_engine: RolloutEngine
+    version: str  # of the rollout engine
+    colocated: bool
+    batch: Batch
+    gpu: Gpu
+
+
+def _fraction(context: RolloutContext) -> float:
+    source = context.source
+    shared = source.number("rollout.memory_fraction", default=0.5, minimum=0.0, maximum=1.0)
+    alone = source.number("rollout.standalone_fraction", default=shared, minimum=0.0, maximum=1.0)
+    return shared if context.colocated else alone
+
+
+def _set_fraction(context: RolloutContext, rollout: Rollout) -> Assignments:
+    alone = not context.colocated and context.source.value("rollout.standalone_fraction") is not None
+    meaning = "rollout.standalone_fraction" if alone else "rollout.memory_fraction"
+    return ((meaning, rollout.memory_fraction),)
+
+
+# -- sizes ------------------------------------------------------------------------------------
+
+
+def serves(context: RolloutContext) -> bool:
+    """Whether an engine of its own generates, not the trainer's own model."""
+    return context.rollout_engine is not RolloutEngine.TRANSFORMERS
+
+
+def _is_told(context: RolloutContext) -> bool:
+    """Whether verl passes the engine its sizes; SGLang takes its own."""
+    return context.rollout_engine is not RolloutEngine.SGLANG
+
+
+def adjusts_sequences(context: RolloutContext) -> bool:
+    """Whether a key limits the sequences that run at once; verl passes no limit before 0.6."""
+    return context.source.key("rollout.max_sequences") is not None
+
+
+def _default_sequences(context: RolloutContext) -> int:
+    if context.rollout_engine is RolloutEngine.VLLM:
+        return vllm.default_sequences(context.version, context.gpu)
+    return _DEFAULT_SEQUENCES[context.rollout_engine]
+
+
+def _default_capture_sizes(context: RolloutContext) -> tuple[int, ...] | None:
+    if context.rollout_engine is not RolloutEngine.VLLM:
+        return None
+    return vllm.default_capture_sizes(context.version)
+
+
+def _max_model_tokens(context: RolloutContext) -> int | None:
+    """The longest sequence the engine is built for.
+
+    Prompt and response up to 0.6 (0.6.1's server whatever the key says), the model's limit later.
+    """
+    source, batch = context.source, context.batch
+    limit = source.integer("rollout.max_model_tokens")
+    if source.since("0.7.0"):
+        return limit
+    both = source.integer("rollout.prompt_length", default=batch.max_prompt_tokens) + source.integer(
+        "rollout.response_length", default=batch.max_response_tokens
+    )
+    told = not _has_server(source)
+    return limit if told and limit is not None else both
+
+
+def _set_max_model_tokens(context: RolloutContext, rollout: Rollout) -> Assignments:
+    return (("rollout.max_model_tokens", rollout.max_model_tokens),)
+
+
+def _has_server(source: Source) -> bool:
+    """Whether requests reach the engine through a server."""
+    if not source.since("0.6.0"):
+        return False
+    return source.text("rollout.mode", default="async" if source.since("0.7.0") else "sync") != "sync"
+
+
+# -- formats ----------------------------------------------------------------------------------
+
+
+def _weight_dtype(context: RolloutContext) -> DType:
+    """The weights' dtype; fp8 when verl or the engine quantises them."""
+    source, rollout_engine = context.source, context.rollout_engine
+    stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
+    asked = {source.text("rollout.quantization", default="")}
+    if rollout_engine in _TOLD_FORMATS:
+        asked.add(source.text(f"rollout.{rollout_engine.value}_quantization", default=""))
+    return DType.FLOAT8 if any("fp8" in word for word in asked) else stored
+
+
+def _set_weight_dtype(context: RolloutContext, rollout: Rollout) -> Assignments:
+    return (("rollout.quantization", "fp8" if rollout.weight_dtype is DType.FLOAT8 else None),)
+
+
+def _kv_dtype(context: RolloutContext) -> DType:
+    """The cache's dtype: the weights' before quantisation unless the engine is told otherwise."""
+    source = context.source
+    stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
+    if context.rollout_engine not in _TOLD_FORMATS:
+        return stored
+    meaning = f"rollout.{context.rollout_engine.value}_kv_dtype"
+    word = source.text(meaning, default="auto")
+    if word == "auto":
+        return stored
+    if word.startswith("fp8"):  # fp8, fp8_e4m3, fp8_e5m2, fp8_inc
+        return DType.FLOAT8
+    try:
+        return parse_dtype(word)
+    except InputError as error:
+        raise source.error(meaning, error.message, hint=error.hint) from None
+
+
+def _set_kv_dtype(context: RolloutContext, rollout: Rollout) -> Assignments:
+    """The engine can be told fp8, and to do as with the weights."""
+    if context.rollout_engine not in _TOLD_FORMATS:
+        return ()
+    eight_bits = "fp8" if context.rollout_engine is RolloutEngine.VLLM else "fp8_e5m2"
+    word = eight_bits if rollout.kv_dtype is DType.FLOAT8 else "auto"
+    return ((f"rollout.{context.rollout_engine.value}_kv_dtype", word),)
+
+
+# -- switches ---------------------------------------------------------------------------------
+
+
+def _frees_memory(context: RolloutContext) -> bool:
+    return all(
+        context.source.flag(meaning, default=True) for meaning in ("rollout.free_cache", "rollout.sleep_mode")
+    )
+
+
+def _set_frees_memory(context: RolloutContext, rollout: Rollout) -> Assignments:
+    return (("rollout.free_cache", rollout.frees_memory),)
+
+
+def _cuda_graphs(context: RolloutContext) -> bool:
+    """SGLang captures graphs whatever the key says until its server came."""
+    eager = context.source.flag("rollout.enforce_eager")
+    if context.rollout_engine is RolloutEngine.SGLANG and not _has_server(context.source):
+        return True
+    return not eager
+
+
+def _set_cuda_graphs(context: RolloutContext, rollout: Rollout) -> Assignments:
+    unused = "rollout.unused_free_cache"  # 0.4 asserts that it is off together with enforce_eager
+    freed = rollout.cuda_graphs and context.source.key(unused) is not None
+    return (
+        ("rollout.enforce_eager", not rollout.cuda_graphs),
+        *(((unused, False),) if freed else ()),
+    )
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def _parallel(path: str, default: int) -> Plain[RolloutContext]:
+    return Plain(path, f"rollout.{path}", COUNT, default, heeded=serves, otherwise=1, checked=True)
+
+
+ROLLOUT: tuple[Field[RolloutContext], ...] = (
+    Ruled("memory_fraction", _fraction, _set_fraction),
+    _parallel("tensor_parallel", 2),
+    _parallel("data_parallel", 1),
+    _parallel("pipeline_parallel", 1),
+    Plain("expert_parallel", "rollout.expert_parallel", COUNT, 1),
+    Plain(
+        "max_sequences",
+        "rollout.max_sequences",
+        COUNT,
+        lambda context: 256 if context.source.since("0.9.0") else 1024,
+        heeded=adjusts_sequences,
+        otherwise=_default_sequences,
+    ),
+    Plain(
+        "max_batched_tokens",
+        "rollout.max_batched_tokens",
+        COUNT,
+        8192,
+        heeded=_is_told,
+        otherwise=sglang.PREFILL_TOKENS,
+        checked=True,
+    ),
+    Ruled("max_model_tokens", _max_model_tokens, _set_max_model_tokens),
+    Plain("chunked_prefill", "rollout.chunked_prefill", FLAG, True),
+    Plain("prefix_caching", "rollout.prefix_caching", FLAG, True),
+    Ruled("frees_memory", _frees_memory, _set_frees_memory),
+    Plain("capture_sizes", "rollout.capture_sizes", SIZES, _default_capture_sizes, heeded=_is_told),
+    Plain("log_stats", "rollout.disable_log_stats", NEGATED_FLAG, False),
+    Ruled("cuda_graphs", _cuda_graphs, _set_cuda_graphs),
+    Ruled("weight_dtype", _weight_dtype, _set_weight_dtype),
+    Ruled("kv_dtype", _kv_dtype, _set_kv_dtype),
+)

@@ -1,0 +1,89 @@
+"""Fields of the weight sync: how new weights reach the rollout engine."""
+
+from tuner.dtypes import DType
+from tuner.model_shape import ModelShape
+from tuner.trainers.verl.fields.field import MEBIBYTES, Assignments, Context, Field, Plain, Ruled, read_fields
+from tuner.trainers.verl.rollout_facts import sync_facts
+from tuner.trainers.verl.source import Source
+from tuner.units import MIB
+from tuner.workload import Backend, Engine, Rollout, RolloutEngine, WeightSync
+
+#: What a release makes of the other fields; a proposal need not say it.
+FOLLOWING = ("smallest_bucket_bytes", "empties_cache_first", "stages_weights")
+
+
+class SyncContext(Context, frozen=True, kw_only=True):
+    """What reading the weight sync takes."""
+
+    model: ModelShape
+    rollout: Rollout
+    actor: Engine
+
+
+def read_sync(source: Source, model: ModelShape, rollout: Rollout, actor: Engine) -> WeightSync:
+    """How new weights travel."""
+    context = SyncContext(source=source, model=model, rollout=rollout, actor=actor)
+    return WeightSync(
+        **read_fields(SYNC, context),
+        smallest_bucket_bytes=_largest_tensor(context) if _asserts_bucket(context) else 0,
+        **sync_facts(source, rollout, actor),
+    )
+
+
+# -- what the release makes of other settings -------------------------------------------------
+
+
+def _asserts_bucket(context: SyncContext) -> bool:
+    """0.7.1 refuses a tensor larger than vLLM's bucket; later releases send it on its own."""
+    source = context.source
+    vllm = context.rollout.engine is RolloutEngine.VLLM
+    return vllm and source.since("0.7.0") and not source.since("0.8.0")
+
+
+def _largest_tensor(context: SyncContext) -> int:
+    # the embedding, as stored; the model engines cast to bfloat16 before they send
+    dtype = DType.BFLOAT16 if context.source.engine_workers else context.actor.stored_dtype
+    return context.model.embedding_parameters * dtype.bytes
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def _travels_in_buckets(context: SyncContext) -> bool:
+    """Up to 0.6 only SGLang gets new weights in buckets, and 0.4 has no size for them."""
+    source, engine = context.source, context.rollout.engine
+    later = source.since("0.7.0") and engine is not RolloutEngine.TRANSFORMERS
+    return source.key("sync.bucket_megabytes") is not None and (engine is RolloutEngine.SGLANG or later)
+
+
+def _gathers_whole_model(context: SyncContext) -> bool:
+    """Whether every full tensor exists at once.
+
+    FSDP1 summons the whole model for its adapters unless told to go layer by layer, and for
+    SGLang's ``dummy_hf`` format of the first sharding managers.
+    """
+    source, lora = context.source, context.actor.lora
+    layered, text = source.flag("rollout.layered_summon"), source.text("rollout.load_format", default="dummy")
+    if context.actor.backend is not Backend.FSDP:
+        return False
+    if lora is not None:
+        return lora.merged_for_rollout or not layered
+    return context.rollout.engine is RolloutEngine.SGLANG and not source.since("0.6.0") and "hf" in text
+
+
+def _set_gathers_whole_model(context: SyncContext, sync: WeightSync) -> Assignments:
+    return (("rollout.layered_summon", not sync.gathers_whole_model),)
+
+
+SYNC: tuple[Field[SyncContext], ...] = (
+    Plain(
+        "bucket_bytes",
+        "sync.bucket_megabytes",
+        MEBIBYTES,
+        lambda context: (2048 if context.source.since("0.7.0") else 512) * MIB,
+        heeded=_travels_in_buckets,
+        otherwise=0,
+        checked=True,
+    ),
+    Ruled("gathers_whole_model", _gathers_whole_model, _set_gathers_whole_model),
+)

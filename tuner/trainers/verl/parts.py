@@ -1,0 +1,143 @@
+"""The parts of a workload that settings decide, each with the table of its fields."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.trainers.verl.fields import engine as engines
+from tuner.trainers.verl.fields import head as heads
+from tuner.trainers.verl.fields import rollout as rollouts
+from tuner.trainers.verl.fields import sync as syncs
+from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING, BatchRole, PassContext
+from tuner.trainers.verl.fields.engine import engine_fields
+from tuner.trainers.verl.fields.field import Context, Field
+from tuner.trainers.verl.fields.head import HEAD, HeadContext
+from tuner.trainers.verl.fields.role import EngineContext
+from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
+from tuner.trainers.verl.fields.sync import SYNC, SyncContext
+from tuner.trainers.verl.read import batches_by_reference_keys
+from tuner.trainers.verl.source import Role, Source
+from tuner.workload import Engine, Reference, Workload
+
+Path = tuple[str, ...]
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One struct of a workload: the fields that settings decide, and those that follow from them."""
+
+    path: Path
+    fields: tuple[Field[Any], ...] = ()
+    context: Context | None = None  # what reading and writing its fields takes
+    following: tuple[str, ...] = ()  # fields that are the release's to say, whatever a proposal says
+
+    def of(self, workload: Workload) -> Any:
+        """This part of a workload, None where it has none."""
+        part: Any = workload
+        for name in self.path:
+            part = None if part is None else getattr(part, name)
+        return part
+
+    def values(self, workload: Workload) -> Iterator[tuple[str, Any]]:
+        """The fields that settings decide, by path from the root of the workload."""
+        part, prefix = self.of(workload), ".".join(self.path)
+        return ((f"{prefix}.{field.path}", field.value(part)) for field in self.fields)
+
+    def settled(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
+        """What was ``asked``, with the fields that follow taken from what a release ``read``."""
+        part = self.of(read)
+        if part is None:
+            return asked
+        facts = {name: getattr(part, name) for name in (*self.following, *also)}
+        return cast(Workload, _with(asked, self.path, facts))
+
+
+def parts(source: Source, workload: Workload) -> Iterator[Part]:
+    """Every part. One whose keys others follow by interpolation comes before them."""
+    yield Part(path=("batch",), fields=BATCH, context=Context(source=source))
+    yield Part(path=("actor",), fields=ACTOR, context=Context(source=source))
+    yield from _passes(source, workload)
+    yield from _engines(source, workload)
+    yield from _heads(source, workload)
+    yield _rollout(source, workload)
+    context = SyncContext(
+        source=source, model=workload.model, rollout=workload.rollout, actor=workload.actor.engine
+    )
+    yield Part(path=("sync",), fields=SYNC, context=context, following=syncs.FOLLOWING)
+
+
+def _passes(source: Source, workload: Workload) -> Iterator[Part]:
+    actor, reference, critic = workload.actor, workload.reference, workload.critic
+    yield _pass(source, ("actor", "update"), "actor", actor.engine)
+    if actor.log_prob is not None:
+        yield _pass(source, ("actor", "log_prob"), "log_prob", actor.engine)
+    if reference is not None:
+        yield _pass(source, ("reference", "log_prob"), "ref", reference.engine)
+    if critic is not None:
+        yield _pass(source, ("critic", "update"), "critic", critic.engine)
+        yield _pass(source, ("critic", "values"), "values", critic.engine)
+
+
+def _pass(source: Source, path: Path, role: BatchRole, engine: Engine) -> Part:
+    context = PassContext(source=source, role=role, engine=engine)
+    return Part(path=(*path, "batching"), fields=BATCHING, context=context)
+
+
+def _engines(source: Source, workload: Workload) -> Iterator[Part]:
+    reference, critic = workload.reference, workload.critic
+    yield _engine(source, workload, "actor", workload.actor.engine)
+    if reference is not None and reference.separate:
+        yield _engine(source, workload, "ref", reference.engine)
+    if critic is not None:
+        yield _engine(source, workload, "critic", critic.engine)
+
+
+def _engine(source: Source, workload: Workload, role: Role, engine: Engine) -> Part:
+    context = EngineContext(
+        source=source, role=role, backend=engine.backend, model=workload.model, gpus=engine.parallel.gpus
+    )
+    following = engines.following(context)
+    return Part(
+        path=("reference" if role == "ref" else role, "engine"),
+        fields=tuple(field for field in engine_fields(role, engine.backend) if field.path not in following),
+        context=context,
+        following=following,
+    )
+
+
+def _heads(source: Source, workload: Workload) -> Iterator[Part]:
+    actor, reference = workload.actor, workload.reference
+    context = HeadContext(source=source, model=workload.model, engine=actor.engine)
+    yield Part(path=("actor", "head"), fields=HEAD, context=context, following=heads.FOLLOWING)
+    if reference is not None:
+        yield from _reference(source, reference)
+
+
+def _reference(source: Source, reference: Reference) -> Iterator[Part]:
+    """A reference of its own computes no entropy; one that is the actor has nothing of its own."""
+    if reference.separate:
+        yield Part(path=("reference", "head"), following=(*heads.FOLLOWING, *heads.ENTROPY))
+        return
+    log_prob = () if batches_by_reference_keys(source) else ("log_prob",)
+    yield Part(path=("reference",), following=("engine", "head", *log_prob))
+
+
+def _rollout(source: Source, workload: Workload) -> Part:
+    rollout = workload.rollout
+    context = RolloutContext(
+        source=source,
+        rollout_engine=rollout.engine,
+        version=rollout.engine_version,
+        colocated=rollout.colocated,
+        batch=workload.batch,
+        gpu=workload.cluster.gpu,
+    )
+    return Part(path=("rollout",), fields=ROLLOUT, context=context, following=rollouts.FOLLOWING)
+
+
+def _with(node: Any, path: Path, values: Mapping[str, Any]) -> Any:
+    """A struct with fields of the one at ``path`` changed."""
+    if not path:
+        return replace(node, **values)
+    return replace(node, **{path[0]: _with(getattr(node, path[0]), path[1:], values)})
