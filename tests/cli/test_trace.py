@@ -27,10 +27,21 @@ IMPORTED = re.compile(r"^import time:.*\|\s*(torch|transformers|tuner\.trace)$",
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder, so that a model is counted once by the tests that are not about the cache."""
+    return tmp_path_factory.mktemp("counted")
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _cached(counted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(counted))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """Where the processes of a test find no count of an earlier one."""
     return tmp_path / "cache"
 
 
@@ -120,6 +131,7 @@ def test_a_job_beyond_the_trace_is_refused(tmp_path: Path) -> None:
     assert "Liger's kernels replace the layers that were counted" in result.err
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["Qwen2.5-0.5B", "Qwen3-0.6B", "gemma-2-2b", "Qwen3-30B-A3B"])
 def test_a_known_job_is_estimated_alike(name: str) -> None:
     """The whole job, in which parameters, layers, norm and logits are counted instead of derived."""

@@ -20,7 +20,7 @@ Outputs = tuple[Tensor, Tensor]
 EAGER = OutputHead(kind=HeadKind.LOGITS, compiled=False)
 FUSED = OutputHead(kind=HeadKind.FUSED_TORCH)
 # What torch's compiler says of itself, and of the C++ compiler that it calls.
-COMPILES = (pytest.mark.slow, pytest.mark.filterwarnings("ignore"))
+COMPILES = (pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.sampled(4))
 NAMES = [
     pytest.param(name, marks=COMPILES if head.compiled and head.kind is HeadKind.LOGITS else ())
     for name, head in HEADS.items()

@@ -56,6 +56,7 @@ class Model(nn.Module):
         return log_probs.sum() + 0.1 * entropy.sum()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", [*Mode, None], ids=str)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_compiled_model_is_the_same_model(mode: Mode | None, dynamic: bool) -> None:

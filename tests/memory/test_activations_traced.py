@@ -190,6 +190,7 @@ def test_a_backward_pass_needs_what_is_counted(architecture: str, layer: int) ->
     assert slope(architecture, layer).backward == expected
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("architecture", RECOMPUTED)
 def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None:
     layer = COUNTED[architecture][-1]
@@ -199,6 +200,7 @@ def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None
 
 
 # In GLM-4.5's dense layers 96 heads need more than the MLP; the sparse ones need the most of all.
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("architecture", "layer"), [case for case in CASES if case != ("glm4_moe", 0)])
 def test_adapters_leave_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture, RANK)

@@ -1,15 +1,14 @@
 """Laws that hold for every workload, checked on generated ones."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from tests.rules.generate import workloads
+from tests.rules.generate import any_workload
 from tests.workloads import megatron_engine
 from tuner import memory
 from tuner.batching import micro_batches, overshoot
@@ -22,12 +21,8 @@ from tuner.workload import Backend, Batching, Checkpointing, Engine, Pass, Phase
 PASSES = (Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES, Phase.UPDATE_CRITIC, Phase.UPDATE_ACTOR)
 
 
-@cache
-def generated(seed: int) -> Workload:
-    return next(workloads(1, seed=seed))
-
-
-jobs = st.integers(0, 4_000).map(generated)
+jobs = any_workload()
+law = settings(max_examples=50)  # drawing a job takes longer than estimating it
 
 
 def allocated(workload: Workload, phase: Phase) -> int:
@@ -78,6 +73,7 @@ def with_model(workload: Workload, model: ModelShape) -> Workload:
 # -- tokens -----------------------------------------------------------------------------
 
 
+@law
 @given(job=jobs, more=st.integers(1, 40_000))
 def test_a_larger_token_budget_never_takes_less(job: Workload, more: int) -> None:
     """Unless it makes one micro-batch of several, which need not keep gradients for each other."""
@@ -87,6 +83,7 @@ def test_a_larger_token_budget_never_takes_less(job: Workload, more: int) -> Non
     grows(before, after)
 
 
+@law
 @given(job=jobs, more=st.integers(1, 8))
 def test_more_sequences_in_a_micro_batch_never_take_less(job: Workload, more: int) -> None:
     static = each_pass(job, lambda one: replace(one, dynamic=False))
@@ -103,6 +100,7 @@ def _accumulates(workload: Workload) -> tuple[bool, ...]:
     return tuple(micro_batches(workload.batch, update) > 1 for update in updates)
 
 
+@law
 @given(job=jobs, prompt=st.integers(0, 2_000), response=st.integers(0, 2_000))
 def test_longer_sequences_never_take_less(job: Workload, prompt: int, response: int) -> None:
     batch = job.batch
@@ -113,6 +111,7 @@ def test_longer_sequences_never_take_less(job: Workload, prompt: int, response: 
     grows(job, longer)
 
 
+@law
 @given(job=jobs, times=st.integers(2, 4))
 def test_more_micro_batches_never_take_less(job: Workload, times: int) -> None:
     """A larger mini-batch in micro-batches of the same size: gradients wait for the others."""
@@ -143,6 +142,7 @@ def test_the_overshoot_is_the_worst_of_all_counts(budget: int, longest: int, seq
 # -- parameters -------------------------------------------------------------------------
 
 
+@law
 @given(job=jobs, layers=st.integers(1, 8))
 def test_more_layers_never_take_less(job: Workload, layers: int) -> None:
     stages = job.actor.engine.parallel.pipeline
@@ -151,6 +151,7 @@ def test_more_layers_never_take_less(job: Workload, layers: int) -> None:
     grows(job, with_model(job, replace(model, layers=model.layers + layers * stages)))
 
 
+@law
 @given(job=jobs, entries=st.sampled_from((64, 128, 1024)))
 @pytest.mark.parametrize("name", ["hidden", "intermediate", "vocab"])
 def test_a_wider_model_never_takes_less(name: str, job: Workload, entries: int) -> None:
@@ -161,6 +162,7 @@ def test_a_wider_model_never_takes_less(name: str, job: Workload, entries: int) 
 # -- ranks ------------------------------------------------------------------------------
 
 
+@law
 @given(job=jobs, times=st.sampled_from((2, 4)))
 def test_more_ranks_that_share_the_states_never_take_more(job: Workload, times: int) -> None:
     """The batch grows with them, so that each rank works on as many tokens."""
@@ -179,6 +181,7 @@ def test_more_ranks_that_share_the_states_never_take_more(job: Workload, times: 
     grows(wider, job)
 
 
+@law
 @given(job=jobs)
 def test_the_shards_of_all_ranks_are_the_whole(job: Workload) -> None:
     """FSDP: parameters, gradients, moments; a rank's part is rounded up to whole elements."""
@@ -253,6 +256,7 @@ def _values(part: object) -> Iterator[object]:
         yield part
 
 
+@law
 @given(job=jobs)
 def test_every_amount_is_a_whole_number_of_bytes(job: Workload) -> None:
     estimate = memory.estimate(job)
@@ -267,6 +271,7 @@ def test_every_amount_is_a_whole_number_of_bytes(job: Workload) -> None:
     assert all(type(value) is int for value in _values(rollout))
 
 
+@law
 @given(job=jobs)
 def test_the_ends_of_every_interval_are_in_order(job: Workload) -> None:
     estimate = memory.estimate(job)
@@ -310,6 +315,7 @@ COSTLY: dict[str, Callable[[Workload], Workload]] = {
 }
 
 
+@law
 @given(job=jobs)
 @pytest.mark.parametrize("name", COSTLY)
 def test_switching_off_what_costs_memory_never_takes_more(name: str, job: Workload) -> None:
@@ -321,6 +327,7 @@ def test_switching_off_what_costs_memory_never_takes_more(name: str, job: Worklo
             assert found.peak_bytes <= was.peak_bytes, phase
 
 
+@law
 @given(job=jobs)
 @pytest.mark.parametrize("switch", ["param_offload", "optimizer_offload"])
 def test_offloading_leaves_no_more_on_the_card_between_passes(switch: str, job: Workload) -> None:

@@ -1,8 +1,15 @@
-"""Random valid workloads, the same for the same seed."""
+"""Valid workloads over models, GPUs, sizes and switches.
 
-from collections.abc import Iterator
+What they are made of is drawn by whoever makes them: ``workloads`` draws the same ones for the same seed,
+and ``any_workload`` has hypothesis draw, which looks for a small workload once it has found one that breaks a
+law. The first of the values that a choice is made from is the one that says least.
+"""
+
+from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Protocol, TypeVar
 
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
@@ -54,25 +61,70 @@ FRACTIONS = {
 }
 
 
+T = TypeVar("T")
+
+
+class Draw(Protocol):
+    """Where the values of a workload come from."""
+
+    def choice(self, values: Sequence[T]) -> T:
+        """One of the values; what is to come more often stands there more often."""
+
+    def chance(self, share: float) -> bool:
+        """True in about this share of all workloads."""
+
+
+class Seeded:
+    """The same values for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def choice(self, values: Sequence[T]) -> T:
+        return self._random.choice(values)
+
+    def chance(self, share: float) -> bool:
+        return self._random.random() < share
+
+
+class Drawn:
+    """Values that hypothesis draws, in ways that it can shrink."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def choice(self, values: Sequence[T]) -> T:
+        return self._draw(st.sampled_from(list(dict.fromkeys(values))))
+
+    def chance(self, share: float) -> bool:
+        return self._draw(st.booleans()) != (share > 0.5)  # what is usual says least
+
+
 def workloads(count: int, *, seed: int) -> Iterator[Workload]:
-    """``count`` workloads over models, GPUs, sizes and switches."""
-    random = Random(seed)
+    """``count`` workloads, the same for the same seed."""
+    values = Seeded(seed)
     for _ in range(count):
-        yield _workload(random)
+        yield _workload(values)
 
 
-def _workload(random: Random) -> Workload:
-    model = find_model(random.choice(MODELS))
+@st.composite
+def any_workload(draw: st.DrawFn) -> Workload:
+    """Any of the workloads."""
+    return _workload(Drawn(draw))
+
+
+def _workload(draw: Draw) -> Workload:
+    model = find_model(draw.choice(MODELS))
     cluster = Cluster(
-        gpu=find_gpu(random.choice(GPUS)),
-        gpus_per_node=random.choice((1, 2, 4, 8)),
-        nodes=random.choice((1, 1, 2, 4)),
-        network_bytes_per_s=random.choice((12.5, 50.0)) * GIGA,
+        gpu=find_gpu(draw.choice(GPUS)),
+        gpus_per_node=draw.choice((1, 2, 4, 8)),
+        nodes=draw.choice((1, 1, 2, 4)),
+        network_bytes_per_s=draw.choice((12.5, 50.0)) * GIGA,
     )
-    backend = random.choice((Backend.FSDP, Backend.FSDP2, Backend.FSDP2, Backend.MEGATRON))
-    engine = _engine(random, model, cluster, backend)
-    head = _head(random, backend)
-    batch = _batch(random, engine, model)
+    backend = draw.choice((Backend.FSDP, Backend.FSDP2, Backend.FSDP2, Backend.MEGATRON))
+    engine = _engine(draw, model, cluster, backend)
+    head = _head(draw, backend)
+    batch = _batch(draw, engine, model)
     separate = engine.lora is None
     frozen = replace(
         engine,
@@ -81,12 +133,12 @@ def _workload(random: Random) -> Workload:
         param_offload=separate and backend is Backend.MEGATRON,
         lora=None if separate else engine.lora,
     )
-    reference = Reference(engine=frozen, head=head, log_prob=_pass(random, batch), separate=separate)
+    reference = Reference(engine=frozen, head=head, log_prob=_pass(draw, batch), separate=separate)
     critic = Critic(
         model=model,
         engine=replace(engine, lora=None),
-        update=_pass(random, batch),
-        values=_pass(random, batch),
+        update=_pass(draw, batch),
+        values=_pass(draw, batch),
     )
     return Workload(
         release=Release(trainer="verl", version="0.9.1"),
@@ -96,106 +148,106 @@ def _workload(random: Random) -> Workload:
         actor=Actor(
             engine=engine,
             head=head,
-            update=_pass(random, batch, entropy=random.random() < 0.3),
-            log_prob=_pass(random, batch, entropy=True) if random.random() < 0.9 else None,
+            update=_pass(draw, batch, entropy=draw.chance(0.3)),
+            log_prob=_pass(draw, batch, entropy=True) if draw.chance(0.9) else None,
         ),
-        reference=reference if random.random() < 0.7 else None,
-        critic=critic if random.random() < 0.3 else None,
-        rollout=_rollout(random, model, cluster),
+        reference=reference if draw.chance(0.7) else None,
+        critic=critic if draw.chance(0.3) else None,
+        rollout=_rollout(draw, model, cluster),
         sync=WeightSync(
-            bucket_bytes=random.choice((512, 2048, 8192)) * MIB, gathers_whole_model=random.random() < 0.2
+            bucket_bytes=draw.choice((512, 2048, 8192)) * MIB, gathers_whole_model=draw.chance(0.2)
         ),
     )
 
 
-def _engine(random: Random, model: ModelShape, cluster: Cluster, backend: Backend) -> Engine:
+def _engine(draw: Draw, model: ModelShape, cluster: Cluster, backend: Backend) -> Engine:
     megatron = backend is Backend.MEGATRON
     sizes = [size for size in (1, 2, 4, 8) if cluster.gpus % size == 0 and size <= cluster.gpus_per_node]
     heads = [size for size in sizes if model.heads % size == 0 and model.kv_heads % size == 0]
-    lora = Lora(rank=64, parameters=model.parameters // 100) if random.random() < 0.15 else None
+    lora = Lora(rank=64, parameters=model.parameters // 100) if draw.chance(0.15) else None
     return Engine(
         backend=backend,
         parallel=Parallelism(
             gpus=cluster.gpus,
             shard=1 if megatron else cluster.gpus,
-            tensor=random.choice(heads) if megatron else 1,
-            ulysses=1 if megatron else random.choice((1, 1, 1, *heads)),
+            tensor=draw.choice(heads) if megatron else 1,
+            ulysses=1 if megatron else draw.choice((1, 1, 1, *heads)),
         ),
         stored_dtype=DType.BFLOAT16
         if megatron
-        else random.choice((DType.FLOAT32, DType.FLOAT32, DType.BFLOAT16)),
+        else draw.choice((DType.FLOAT32, DType.FLOAT32, DType.BFLOAT16)),
         compute_dtype=DType.BFLOAT16,
         reduce_dtype=DType.FLOAT32,
         optimizer_dtype=DType.FLOAT32,
-        checkpointing=random.choice((Checkpointing.FULL, Checkpointing.FULL, Checkpointing.NONE)),
-        packed=random.random() < 0.85,
-        activation_offload=not megatron and random.random() < 0.2,
-        param_offload=random.random() < 0.3,
-        optimizer_offload=random.random() < 0.3,
-        reshard_after_forward=random.random() < 0.8,
-        forward_prefetch=random.random() < 0.3,
-        deferred_gradient_sync=not megatron and random.random() < 0.2,
+        checkpointing=draw.choice((Checkpointing.FULL, Checkpointing.FULL, Checkpointing.NONE)),
+        packed=draw.chance(0.85),
+        activation_offload=not megatron and draw.chance(0.2),
+        param_offload=draw.chance(0.3),
+        optimizer_offload=draw.chance(0.3),
+        reshard_after_forward=draw.chance(0.8),
+        forward_prefetch=draw.chance(0.3),
+        deferred_gradient_sync=not megatron and draw.chance(0.2),
         separate_embedding_units=backend is Backend.FSDP2,
-        fused_layers=random.random() < 0.3,
+        fused_layers=draw.chance(0.3),
         lora=lora,
     )
 
 
-def _head(random: Random, backend: Backend) -> OutputHead:
+def _head(draw: Draw, backend: Backend) -> OutputHead:
     return OutputHead(
-        kind=random.choice((HeadKind.LOGITS, HeadKind.LOGITS, HeadKind.FUSED_TORCH)),
-        compiled=backend is not Backend.MEGATRON and random.random() < 0.8,
-        chunk_tokens=random.choice((None, None, None, 2048)),
-        checkpointed=random.random() < 0.2,
-        scaling=random.choice((Scaling.NONE, Scaling.COPY)),
-        fusable=random.choice(((), (HeadKind.FUSED_TORCH,), (HeadKind.FUSED_TRITON,))),
+        kind=draw.choice((HeadKind.LOGITS, HeadKind.LOGITS, HeadKind.FUSED_TORCH)),
+        compiled=backend is not Backend.MEGATRON and draw.chance(0.8),
+        chunk_tokens=draw.choice((None, None, None, 2048)),
+        checkpointed=draw.chance(0.2),
+        scaling=draw.choice((Scaling.NONE, Scaling.COPY)),
+        fusable=draw.choice(((), (HeadKind.FUSED_TORCH,), (HeadKind.FUSED_TRITON,))),
     )
 
 
-def _batch(random: Random, engine: Engine, model: ModelShape) -> Batch:
-    responses = random.choice((1, 4, 8, 16))
-    mini = engine.parallel.data * random.choice((1, 2, 8, 32))
-    total = min(random.choice((1024, 2048, 4096, 16384, 32768)), model.max_positions)
-    prompt = total // random.choice((2, 4, 8))
+def _batch(draw: Draw, engine: Engine, model: ModelShape) -> Batch:
+    responses = draw.choice((1, 4, 8, 16))
+    mini = engine.parallel.data * draw.choice((1, 2, 8, 32))
+    total = min(draw.choice((1024, 2048, 4096, 16384, 32768)), model.max_positions)
+    prompt = total // draw.choice((2, 4, 8))
     return Batch(
-        prompts=mini * random.choice((1, 1, 2, 4)) + random.choice((0, 0, 0, engine.parallel.data)),
+        prompts=mini * draw.choice((1, 1, 2, 4)) + draw.choice((0, 0, 0, engine.parallel.data)),
         responses_per_prompt=responses,
         mini_batch_prompts=mini,
-        epochs=random.choice((1, 1, 2)),
+        epochs=draw.choice((1, 1, 2)),
         max_prompt_tokens=prompt,
         max_response_tokens=total - prompt,
     )
 
 
-def _pass(random: Random, batch: Batch, *, entropy: bool = False) -> Pass:
+def _pass(draw: Draw, batch: Batch, *, entropy: bool = False) -> Pass:
     return Pass(
         batching=Batching(
-            dynamic=random.random() < 0.7,
-            token_budget=random.choice((1, 2, 3, 8)) * batch.sequence_tokens,
-            micro_batch_sequences=random.choice((1, 1, 2, 4)),
-            hard_limit=random.random() < 0.7,
+            dynamic=draw.chance(0.7),
+            token_budget=draw.choice((1, 2, 3, 8)) * batch.sequence_tokens,
+            micro_batch_sequences=draw.choice((1, 1, 2, 4)),
+            hard_limit=draw.chance(0.7),
         ),
         entropy=entropy,
     )
 
 
-def _rollout(random: Random, model: ModelShape, cluster: Cluster) -> Rollout:
-    engine = random.choice(list(FRACTIONS))
+def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
+    engine = draw.choice(list(FRACTIONS))
     sizes = [size for size in (1, 2, 4, 8) if size <= cluster.gpus_per_node and model.heads % size == 0]
     return Rollout(
         engine=engine,
-        memory_fraction=random.randrange(20, 95, 5) / 100,
+        memory_fraction=draw.choice(range(20, 95, 5)) / 100,
         fraction_of=FRACTIONS[engine],
-        tensor_parallel=random.choice(sizes),
-        max_sequences=random.choice((64, 256, 1024, 2048)),
-        max_batched_tokens=random.choice((1024, 8192)),
-        max_model_tokens=random.choice((None, 32768)),
-        cuda_graphs=random.random() < 0.8,
-        capture_sizes=random.choice((None, None, (1, 2, 4, 8))),
-        chunked_prefill=random.random() < 0.9,
-        prefix_caching=random.random() < 0.9,
-        frees_memory=random.random() < 0.9,
-        log_stats=random.random() < 0.5,
-        colocated=random.random() < 0.9,
+        tensor_parallel=draw.choice(sizes),
+        max_sequences=draw.choice((64, 256, 1024, 2048)),
+        max_batched_tokens=draw.choice((1024, 8192)),
+        max_model_tokens=draw.choice((None, 32768)),
+        cuda_graphs=draw.chance(0.8),
+        capture_sizes=draw.choice((None, None, (1, 2, 4, 8))),
+        chunked_prefill=draw.chance(0.9),
+        prefix_caching=draw.chance(0.9),
+        frees_memory=draw.chance(0.9),
+        log_stats=draw.chance(0.5),
+        colocated=draw.chance(0.9),
         gpus=cluster.gpus,
     )

@@ -21,7 +21,7 @@ from tuner.models import find_config, find_model, model_types  # noqa: E402
 from tuner.models.adapters import adapter_parameters  # noqa: E402
 from tuner.rules.case import Case  # noqa: E402
 from tuner.rules.kernels import fused_layers  # noqa: E402
-from tuner.trace import trace_model  # noqa: E402
+from tuner.trace import layers, trace_model  # noqa: E402
 from tuner.trace.count import LayerCount  # noqa: E402
 from tuner.trace.kv_cache import LayerCache  # noqa: E402
 from tuner.trace.limits import expect_counted  # noqa: E402
@@ -49,6 +49,20 @@ def trace(counted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tra
     return of
 
 
+@pytest.fixture
+def uncounted(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """As ``trace``, but activations are not counted, which takes nearly all of its time."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "uncounted"))
+    monkeypatch.setattr(layers, "count_layer", in_proportion)
+    return trace
+
+
+def in_proportion(*_: Any, tokens: int, **__: Any) -> LayerCount:
+    return LayerCount(
+        tokens=tokens, saved_bytes=tokens, forward_peak_bytes=tokens, backward_peak_bytes=tokens
+    )
+
+
 def counts(shape: ModelShape) -> TracedModel:
     assert shape.traced is not None
     return shape.traced
@@ -66,9 +80,11 @@ def built_parameters(model_type: str, **changes: Any) -> int:
 
 
 @pytest.mark.parametrize("model_type", UNKNOWN)
-def test_an_unknown_type_has_the_parameters_that_transformers_builds(model_type: str, trace: Trace) -> None:
+def test_an_unknown_type_has_the_parameters_that_transformers_builds(
+    model_type: str, uncounted: Trace
+) -> None:
     assert model_type not in model_types()
-    shape = trace(model_type)
+    shape = uncounted(model_type)
     assert shape.parameters == built_parameters(model_type)
     assert shape.architecture == model_type
     assert shape.source.endswith(
@@ -76,8 +92,15 @@ def test_an_unknown_type_has_the_parameters_that_transformers_builds(model_type:
     )
 
 
-def test_units_are_counted_apart(trace: Trace) -> None:
-    tied, untied = trace("starcoder2"), trace("starcoder2", tie_word_embeddings=False)
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("model_type", [*UNKNOWN, *KNOWN])
+def test_the_activations_of_every_type_are_counted(model_type: str, trace: Trace) -> None:
+    for kind in counts(trace(model_type)).kinds:
+        assert 0 < kind.trained.forward <= kind.trained.saved
+
+
+def test_units_are_counted_apart(uncounted: Trace) -> None:
+    tied, untied = uncounted("starcoder2"), uncounted("starcoder2", tie_word_embeddings=False)
     assert (tied.tied_embeddings, untied.tied_embeddings) == (True, False)
     assert tied.head_parameters == 0
     assert untied.head_parameters == untied.embedding_parameters == 4096 * 256
@@ -106,19 +129,19 @@ def test_layers_that_differ_are_counted_apart(trace: Trace) -> None:
     assert sliding.trained.forward > full.trained.forward  # only these have rotary embeddings
 
 
-def test_experts_rest(trace: Trace) -> None:
-    shape = trace("olmoe")
+def test_experts_rest(uncounted: Trace) -> None:
+    shape = uncounted("olmoe")
     assert shape.moe is not None
     assert (shape.moe.experts, shape.moe.experts_per_token) == (16, 4)
     assert shape.one_expert_parameters == 3 * 256 * 512
     idle = shape.parameters - shape.embedding_parameters - shape.active_parameters
     assert idle == 4 * 12 * shape.one_expert_parameters
-    assert trace("granitemoe").one_expert_parameters == 3 * 256 * 512  # under another name
+    assert uncounted("granitemoe").one_expert_parameters == 3 * 256 * 512  # under another name
 
 
-def test_the_kv_cache_is_what_the_layers_cache(trace: Trace) -> None:
-    assert trace("granite").kv_values_per_token == 2 * 2 * 32
-    assert trace("minicpm3").kv_values_per_token == 64 + 16  # compressed
+def test_the_kv_cache_is_what_the_layers_cache(uncounted: Trace) -> None:
+    assert uncounted("granite").kv_values_per_token == 2 * 2 * 32
+    assert uncounted("minicpm3").kv_values_per_token == 64 + 16  # compressed
 
 
 def test_what_the_model_makes_of_its_logits(trace: Trace) -> None:
@@ -131,9 +154,9 @@ def test_what_the_model_makes_of_its_logits(trace: Trace) -> None:
 
 @pytest.mark.parametrize("model_type", KNOWN)
 def test_a_known_type_has_the_parameters_of_the_formulas(
-    model_type: str, trace: Trace, tmp_path: Path
+    model_type: str, uncounted: Trace, tmp_path: Path
 ) -> None:
-    traced = trace(model_type)
+    traced = uncounted(model_type)
     derived = find_model(str(tmp_path / "model"))
     assert traced.traced is not None and derived.traced is None
     assert traced.parameters == derived.parameters
@@ -147,6 +170,7 @@ def test_a_known_type_has_the_parameters_of_the_formulas(
     assert traced.kv_values_per_token == derived.kv_values_per_token
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3", "gemma2"])
 def test_a_known_type_has_the_activations_of_the_formulas(
     model_type: str, trace: Trace, tmp_path: Path
@@ -258,8 +282,6 @@ def test_what_cannot_be_traced_is_refused(
 def test_a_count_off_the_line_is_refused(
     trace: Trace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from tuner.trace import layers
-
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
 
     def quadratic(*_: Any, tokens: int, **__: Any) -> LayerCount:
@@ -310,9 +332,9 @@ def test_own_code_is_refused_and_not_run(trace: Trace, tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_own_code_of_a_type_that_transformers_has_is_left_alone(trace: Trace, tmp_path: Path) -> None:
+def test_own_code_of_a_type_that_transformers_has_is_left_alone(uncounted: Trace, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
-    shape = trace("granite", **with_own_code(tmp_path / "model", marker))
+    shape = uncounted("granite", **with_own_code(tmp_path / "model", marker))
     assert "its auto_map is not used" in shape.source
     assert shape.parameters == built_parameters("granite")
     assert not marker.exists()

@@ -43,9 +43,9 @@ def heads_with_no_other_package(work: object, *, device: str) -> object:
     return import_module("tuner.validate.head.worker.measure").measure(work, device=device)
 
 
-def loaded(name: str, *, device: str) -> bool:
-    """Whether the server had a module before the call."""
-    return name in sys.modules
+def loaded(names: list[str], *, device: str) -> list[bool]:
+    """Whether the server had each of the modules before the call."""
+    return [name in sys.modules for name in names]
 
 
 def locks(*, device: str) -> int:

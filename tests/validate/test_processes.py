@@ -41,11 +41,11 @@ from tuner.validate import plans
 from tuner.validate.children import here, processes, servers
 from tuner.validate.children.servers import Server, Worker
 from tuner.validate.children.setup import Setup
-device, driver, server, name = sys.argv[1:]
+device, driver, server, *names = sys.argv[1:]
 servers._driver_is_here = lambda: driver == "driver"
 here.look(Setup(device=device), plans.workers())
 worker = Worker("tests.validate.calls", "loaded", Server[server])
-print(processes.run(worker, (name,), setup=Setup(device="cpu"), timeout_s=300))
+print(*processes.run(worker, (names,), setup=Setup(device="cpu"), timeout_s=300))
 """
 
 RUNNING = """
@@ -203,24 +203,25 @@ def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> Non
     wait_until(lambda: all(map(gone, pids)), 10)
 
 
+COMPILER = "torch._inductor.compile_fx"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "driver", "module", "name", "expected"),
+    ("device", "driver", "server", "modules"),
     [
-        ("cuda", "driver", "TORCH", "torch._inductor.compile_fx", True),
-        ("cuda", "driver", "TORCH", "transformers", False),
-        ("cuda", "driver", "MODELS", "transformers.models.auto.modeling_auto", True),
-        ("cuda", "none", "TORCH", "torch._inductor.compile_fx", False),
-        ("cpu", "driver", "MODELS", "triton", False),
-        ("cpu", "driver", "MODELS", "transformers", True),
+        ("cuda", "driver", "TORCH", {COMPILER: True, "transformers": False}),
+        ("cuda", "driver", "MODELS", {"transformers.models.auto.modeling_auto": True}),
+        ("cuda", "none", "TORCH", {COMPILER: False}),
+        ("cpu", "driver", "MODELS", {"triton": False, "transformers": True}),
     ],
 )
 def test_a_server_has_loaded_what_its_calls_import(
-    device: str, driver: str, module: str, name: str, expected: bool
+    device: str, driver: str, server: str, modules: dict[str, bool]
 ) -> None:
     """Decided by the first look, which itself starts nothing on a GPU."""
-    done = run_alone(LOADED, device, driver, module, name)
-    assert done.stdout.split()[-1] == str(expected)
+    done = run_alone(LOADED, device, driver, server, *modules)
+    assert done.stdout.splitlines()[-1] == " ".join(map(str, modules.values()))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""How tests are run: on how many processes, and which of the sampled ones today.
+
+A folder of tests is shared among as many processes as there are cores, a file or a test runs in this one;
+``-n`` says otherwise. Tests marked ``sampled(n)`` are many cases of one law: an n-th part of them runs, as
+``--slice`` chooses, so that n numbers in a row run all of them. The same number is hypothesis' seed.
+"""
+
+import hashlib
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+# Before any test imports torch: as many processes as cores have nothing to gain from further threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+MOST_PROCESSES = 8  # each imports torch and transformers
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slice",
+        default="0",
+        help="which part of the sampled tests runs: a number, such as that of the day of the year, or 'all'",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("hypothesispytest"):  # not where only the kernels are tested
+        from hypothesis import settings
+
+        settings.register_profile("tests", deadline=None)  # processes share cores
+        settings.load_profile("tests")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"sampled tests: --slice {config.getoption('--slice')}"
+
+
+@pytest.hookimpl(tryfirst=True)  # before the plugin that starts the processes
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    options = config.option
+    if options.slice != "all" and getattr(options, "hypothesis_seed", "") is None:
+        options.hypothesis_seed = options.slice
+    if hasattr(config, "workerinput") or getattr(options, "numprocesses", 0) is not None:
+        return  # one of the processes, no plugin to start them, or told how many
+    folders = [argument for argument in config.args if Path(argument.split("::")[0]).is_dir()]
+    if folders and not options.usepdb and not options.collectonly:
+        options.numprocesses = min(_cores(), MOST_PROCESSES)
+        if options.dist == "no":
+            options.dist = "worksteal"  # neighbours stay together: what a file computes once is computed once
+
+
+def _cores() -> int:
+    """Cores that this process may use, which can be fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    number = config.getoption("--slice")
+    if number == "all" or any("::" in argument for argument in config.args):
+        return
+    left_out = set(map(id, _left_out(items, int(number))))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+    items[:] = [item for item in items if id(item) not in left_out]
+
+
+def _left_out(items: list[pytest.Item], number: int) -> list[pytest.Item]:
+    """The sampled tests whose turn is another day, evenly over the cases of each test function."""
+    cases: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        if mark is not None:
+            cases[item.nodeid.split("[")[0], mark.args[0]].append(item)
+    return [
+        item
+        for (_, parts), mixed in cases.items()
+        for place, item in enumerate(sorted(mixed, key=_digest))
+        if place % parts != number % parts
+    ]
+
+
+def _digest(item: pytest.Item) -> bytes:
+    """An order that mixes the values of all parameters, alike for the functions that share them."""
+    return hashlib.sha256(item.nodeid.partition("[")[2].encode()).digest()
