@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tests.loading import load
 from tuner import rules
 from tuner.findings import Finding
 from tuner.gpus import find_gpu
@@ -20,7 +21,6 @@ from tuner.models import find_model
 from tuner.rules.case import Case
 from tuner.trainers import verl
 from tuner.trainers.verl import checks
-from tuner.trainers.verl.load import load
 from tuner.workload import Workload
 
 EXAMPLES = Path(verl.__file__).parent / "examples"

@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.loading import load  # noqa: E402
 from tests.memory.test_closed_form import QWEN, closed_form, plain  # noqa: E402
 from tests.rules.generate import workloads  # noqa: E402
 from tuner import memory  # noqa: E402
@@ -33,7 +34,6 @@ from tuner.hardware import Cluster  # noqa: E402
 from tuner.model_shape import ModelShape  # noqa: E402
 from tuner.models import find_model  # noqa: E402
 from tuner.trainers import verl  # noqa: E402
-from tuner.trainers.verl.load import load  # noqa: E402
 from tuner.workload import Phase, Workload  # noqa: E402
 
 CLAIM_S = 5e-3

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.loading import load
 from tests.tables import Row, bases, check_findings, names, scene, table
 from tuner.findings import Finding
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl import checks
-from tuner.trainers.verl.load import load
 from tuner.trainers.verl.releases import BUNDLED
 
 RULES = {rule.name: rule for rule, _ in checks.RULES}

@@ -11,7 +11,7 @@ from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, RolloutMemory, Term
 from tuner.render.answer import Answer
 from tuner.timing import PhaseTime, StepTime
-from tuner.trainers.verl.load import UnknownKey
+from tuner.trainers.protocol import UnknownKey
 from tuner.units import GIB
 from tuner.workload import Phase
 

@@ -11,6 +11,7 @@ from tuner.render.bars import PARTS, chart
 from tuner.render.recommendations import pasteable, price
 from tuner.render.terminal import Terminal, plain
 from tuner.render.text import advice_text, verdict
+from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine
 
@@ -171,7 +172,10 @@ def test_how_much_host_memory_there_may_be_is_said(limit: int | None, said: str)
 
 
 def test_the_engine_and_why_it_was_taken_are_said() -> None:
-    answer = replace(answers.answer(), engine="vLLM 0.8.5", engine_reason="the newest")
+    answer = replace(
+        answers.answer(),
+        rollout_engine=RolloutEngineChoice(name="vLLM", version="0.8.5", reason="the newest"),
+    )
     assert "\n  engine    vLLM 0.8.5 (the newest)\n" in advice_text(answer, Terminal(width=120))
     assert "\n  engine  " not in advice_text(answers.answer(), Terminal(width=120))
 

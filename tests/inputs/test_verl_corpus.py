@@ -5,9 +5,11 @@ from functools import cache
 from typing import Any
 
 from tests.corpus import launches
+from tests.loading import load
 from tuner.errors import TunerError, UnsupportedError
+from tuner.trainers import verl
+from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
-from tuner.trainers.verl.load import Loaded, load
 
 
 @cache
@@ -42,7 +44,8 @@ def test_every_launch_of_a_ppo_trainer_loads_on_its_engine() -> None:
     for launch, result in loaded:
         assert not is_other_entry_point(launch), launch["path"]
         megatron = "megatron" in (launch["config_name"] or "")
-        assert (result.backend_config == "ppo_megatron_trainer") == megatron, launch["path"]
+        config = verl.parse(None, arguments(launch)).trainer_config(result.version)
+        assert (config == "ppo_megatron_trainer") == megatron, launch["path"]
 
 
 def test_every_other_launch_ends_in_the_message_that_names_the_reason() -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.loading import load
 from tuner.errors import InputError, UnsupportedError
-from tuner.trainers.verl.load import Loaded, UnknownKey, load
+from tuner.trainers import verl
+from tuner.trainers.protocol import Loaded, UnknownKey
 from tuner.trainers.verl.releases import BUNDLED
 
 
@@ -22,6 +24,11 @@ def from_yaml(
     return load(folder / "config.yaml", overrides, version=version)
 
 
+def trainer_config(folder: Path, overrides: Sequence[str] = (), version: str = BUNDLED[-1]) -> str:
+    """Which of verl's configurations the file that was written rests on."""
+    return verl.parse(folder / "config.yaml", overrides).trainer_config(version)
+
+
 def unknown(loaded: Loaded) -> dict[str, str | None]:
     return {key.key: key.nearest for key in loaded.unknown}
 
@@ -31,7 +38,7 @@ def test_empty_file_is_the_release_itself(tmp_path: Path, version: str) -> None:
     loaded = from_yaml(tmp_path, "", version=version)
     assert loaded.settings.user_keys == ()
     assert loaded.unknown == ()
-    assert loaded.backend_config == "ppo_trainer"
+    assert trainer_config(tmp_path, version=version) == "ppo_trainer"
     assert loaded.settings.integer("data.train_batch_size") == 1024
     assert str(loaded.settings.origin("data.train_batch_size")) == f"default of verl {version}"
     prompt = loaded.settings.integer("actor_rollout_ref.rollout.prompt_length")
@@ -60,7 +67,7 @@ def test_partial_file_with_and_without_a_defaults_list(tmp_path: Path, header: s
     assert loaded.settings.integer("data.train_batch_size") == 128
     assert str(loaded.settings.origin("data.train_batch_size")) == "data.train_batch_size=128"
     assert loaded.unknown == ()
-    assert loaded.backend_config == "ppo_trainer"
+    assert trainer_config(tmp_path, ["data.train_batch_size=128"]) == "ppo_trainer"
 
 
 def test_user_files_in_the_defaults_list(tmp_path: Path) -> None:
@@ -74,7 +81,7 @@ def test_user_files_in_the_defaults_list(tmp_path: Path) -> None:
         last="data: {max_prompt_length: 9}\n",
     )
     settings = loaded.settings
-    assert loaded.backend_config == "ppo_megatron_trainer"
+    assert trainer_config(tmp_path) == "ppo_megatron_trainer"
     assert settings.integer("data.max_prompt_length") == 9
     assert str(settings.origin("data.max_prompt_length")) == f"{tmp_path}/last.yaml:1:8"
     assert settings.integer("data.max_response_length") == 2
@@ -130,7 +137,7 @@ MEGATRON = "ppo_megatron_trainer"
 )
 def test_engine(tmp_path: Path, text: str, overrides: list[str], version: str, config: str) -> None:
     loaded = from_yaml(tmp_path, text, overrides, version)
-    assert loaded.backend_config == config
+    assert trainer_config(tmp_path, overrides, version) == config
     strategy = loaded.settings.text("actor_rollout_ref.actor.strategy")
     assert (strategy == "megatron") == (config == MEGATRON)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tuner import versions
 from tuner.errors import InputError
-from tuner.trainers.verl.releases import BUNDLED, choose
+from tuner.trainers.verl.releases import BUNDLED, choose_release
 from tuner.versions import at_least
 
 
@@ -26,7 +26,7 @@ from tuner.versions import at_least
     ],
 )
 def test_requested(requested: str, version: str, reason: str) -> None:
-    choice = choose(requested)
+    choice = choose_release(requested)
     assert (choice.version, choice.reason) == (version, reason)
     assert choice.unbundled == (requested if "bundled" in reason else None)
 
@@ -34,21 +34,21 @@ def test_requested(requested: str, version: str, reason: str) -> None:
 @pytest.mark.parametrize("requested", ["main", "", "latest", "0.9.1,0.8.0"])
 def test_nonsense(requested: str) -> None:
     with pytest.raises(InputError, match=r"not a verl release; bundled releases: 0\.4\.1"):
-        choose(requested)
+        choose_release(requested)
 
 
 def test_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
     monkeypatch.setattr(importlib.metadata, "version", {"verl": "0.7.1.post2"}.__getitem__)
-    assert choose(None).version == "0.7.1"
-    assert choose(None).reason == "verl 0.7.1.post2 is installed"
+    assert choose_release(None).version == "0.7.1"
+    assert choose_release(None).reason == "verl 0.7.1.post2 is installed"
 
 
 def test_no_module_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "find_spec", {"verl": None}.__getitem__)
     monkeypatch.setattr(importlib.metadata, "version", {"verl": "0.7.1.post2"}.__getitem__)
-    assert choose(None).version == BUNDLED[-1]
-    assert "newest bundled release" in choose(None).reason
+    assert choose_release(None).version == BUNDLED[-1]
+    assert "newest bundled release" in choose_release(None).reason
 
 
 def test_a_folder_of_its_name_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +57,8 @@ def test_a_folder_of_its_name_is_not_installed(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    assert choose(None).version == BUNDLED[-1]
-    assert "newest bundled release" in choose(None).reason
+    assert choose_release(None).version == BUNDLED[-1]
+    assert "newest bundled release" in choose_release(None).reason
 
 
 @pytest.mark.parametrize(

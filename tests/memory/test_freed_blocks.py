@@ -4,12 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tests.loading import load
 from tests.trainers.launches import GRPO
 from tuner import memory
 from tuner.hardware import Cluster
 from tuner.models import find_model
 from tuner.trainers import verl
-from tuner.trainers.verl.load import load
 from tuner.workload import Phase, Workload
 
 

@@ -365,7 +365,7 @@ def test_overrides_of_the_combination_settle_a_real_configuration() -> None:
     result = advise(
         it.workload,
         findings=check_findings(it) + rule_findings(it),
-        write_overrides=verl.Writer(it.workload, it.settings, version=it.version).overrides,
+        write_overrides=verl.override_writer(it.workload, it.settings, version=it.version),
         headroom=HEADROOM,
     )
     assert result.combination is not None

@@ -29,7 +29,7 @@ def bad(name: str) -> tuple[Scene, Finding]:
 
 def overrides(it: Scene, finding: Finding) -> tuple[str, ...]:
     assert finding.proposal is not None
-    return verl.Writer(it.workload, it.settings, version=it.version).overrides(finding.proposal)
+    return verl.override_writer(it.workload, it.settings, version=it.version)(finding.proposal)
 
 
 @pytest.mark.parametrize("name", SILENT)

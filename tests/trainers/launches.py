@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from tests.loading import load
 from tests.workloads import QWEN25_7B, cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl import read
-from tuner.trainers.verl.load import load
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.workload import Workload
 

@@ -19,7 +19,8 @@ from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.serving.vllm import default_sequences
 from tuner.trainers import verl
-from tuner.trainers.verl.rollout_engine_versions import RolloutEngineChoice, choose_rollout_engine
+from tuner.trainers.protocol import RolloutEngineChoice
+from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.units import GIB
 from tuner.versions import at_least
 from tuner.workload import FractionOf, Phase, RolloutEngine, Workload
@@ -60,21 +61,21 @@ def trainer(workload: Workload) -> int:
     list(zip(VERSIONS, ("0.8.5", "0.8.5", "0.11.0", "0.12.0", "0.12.0", "0.24.0"), strict=True)),
 )
 def test_without_a_version_the_newest_allowed_one_is_taken(release: str, version: str) -> None:
-    found = choose_rollout_engine(RolloutEngine.VLLM, release)
+    found = choose_version(RolloutEngine.VLLM, release)
     assert found is not None
-    assert (found.engine, found.version) == ("vLLM", version)
+    assert (found.name, found.version) == ("vLLM", version)
     assert f"verl {release} allows" in found.reason
     assert workload_of("", release).rollout.engine_version == version
 
 
 def test_a_version_that_is_named_is_taken_and_a_strange_one_is_noted() -> None:
-    assert choose_rollout_engine(RolloutEngine.VLLM, "0.4.1", requested="0.6.3") == RolloutEngineChoice(
-        engine="vLLM", version="0.6.3", reason="--engine-version"
+    assert choose_version(RolloutEngine.VLLM, "0.4.1", requested="0.6.3") == RolloutEngineChoice(
+        name="vLLM", version="0.6.3", reason="--engine-version"
     )
-    newer = choose_rollout_engine(RolloutEngine.VLLM, "0.4.1", requested="0.10.2")
+    newer = choose_version(RolloutEngine.VLLM, "0.4.1", requested="0.10.2")
     assert newer is not None
     assert newer.reason == "--engine-version; verl 0.4.1 asks for 0.5.4 to 0.8.5"
-    other = choose_rollout_engine(RolloutEngine.SGLANG, "0.9.1", requested="0.5.9")
+    other = choose_version(RolloutEngine.SGLANG, "0.9.1", requested="0.5.9")
     assert other is not None
     assert other.reason == "--engine-version; verl 0.9.1 asks for 0.5.12"
 
@@ -90,28 +91,28 @@ def test_a_version_that_is_named_is_taken_and_a_strange_one_is_noted() -> None:
 )
 def test_a_version_that_a_release_refuses_is_an_error(release: str, version: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        choose_rollout_engine(RolloutEngine.VLLM, release, requested=version)
+        choose_version(RolloutEngine.VLLM, release, requested=version)
 
 
 @pytest.mark.parametrize("version", ["0.6.3", "0.6.3.post1", "0.6.3+rocm614", "0.5.4"])
 def test_the_copied_workers_of_verl_0_4_serve_their_versions(version: str) -> None:
-    assert choose_rollout_engine(RolloutEngine.VLLM, "0.4.1", requested=version) is not None
+    assert choose_version(RolloutEngine.VLLM, "0.4.1", requested=version) is not None
 
 
 def test_an_installed_engine_counts_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
     monkeypatch.setattr(importlib.metadata, "version", {"vllm": "0.10.2", "sglang": "0.5.5"}.__getitem__)
-    found = choose_rollout_engine(RolloutEngine.VLLM, "0.8.0", look=True)
-    assert found == RolloutEngineChoice(engine="vLLM", version="0.10.2", reason="installed")
-    unfit = choose_rollout_engine(RolloutEngine.VLLM, "0.9.1", look=True)
+    found = choose_version(RolloutEngine.VLLM, "0.8.0", look=True)
+    assert found == RolloutEngineChoice(name="vLLM", version="0.10.2", reason="installed")
+    unfit = choose_version(RolloutEngine.VLLM, "0.9.1", look=True)
     assert unfit is not None and unfit.version == "0.24.0"
     assert "the installed 0.10.2 does not run with it" in unfit.reason
-    unasked = choose_rollout_engine(RolloutEngine.VLLM, "0.8.0")
+    unasked = choose_version(RolloutEngine.VLLM, "0.8.0")
     assert unasked is not None and unasked.version == "0.12.0"
 
 
 def test_transformers_has_no_version() -> None:
-    assert choose_rollout_engine(RolloutEngine.TRANSFORMERS, "0.9.1", requested="4.57") is None
+    assert choose_version(RolloutEngine.TRANSFORMERS, "0.9.1", requested="4.57") is None
     assert workload_of("", "0.9.1", f"{ROLLOUT}.name=hf").rollout.engine_version == ""
 
 
@@ -119,7 +120,7 @@ def test_overrides_are_read_with_the_same_engine() -> None:
     before = workload_of("0.7.3")
     after = before.with_rollout(memory_fraction=0.4)
     settings = settings_of((*DYNAMIC, ALONE), "0.4.1")
-    assert verl.Writer(before, settings, version="0.4.1").overrides(after) == (
+    assert verl.override_writer(before, settings, version="0.4.1")(after) == (
         f"{ROLLOUT}.gpu_memory_utilization=0.4",
     )
 

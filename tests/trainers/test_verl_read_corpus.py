@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from tests.corpus import launches
+from tests.loading import load
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
-from tuner.trainers.verl import Writer, cluster_size, read
+from tuner.trainers.protocol import Loaded
+from tuner.trainers.verl import cluster_size, read
 from tuner.trainers.verl.defaults import CONFIGS
-from tuner.trainers.verl.load import Loaded, load
+from tuner.trainers.verl.write import Writer
 from tuner.workload import Backend, RolloutEngine, Workload
 
 

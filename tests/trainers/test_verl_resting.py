@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from tests.loading import load
 from tests.trainers.launches import ACTOR, GRPO, ROLLOUT
 from tuner.trainers.verl import resting_on_defaults
-from tuner.trainers.verl.load import load
 
 
 def resting(*overrides: str, dynamic: bool = False, path: Path | None = None) -> dict[str, object]:

@@ -26,9 +26,9 @@ from tests.trainers.launches import (
     workload_of,
 )
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl import NotExpressible, Writer, read, write
+from tuner.trainers.verl import read, write
 from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.write import settled
+from tuner.trainers.verl.write import NotExpressible, Writer, settled
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
 

@@ -20,11 +20,8 @@ from tuner.model_shape import ModelShape
 from tuner.models import find_config
 from tuner.render.answer import Answer
 from tuner.rules.case import Case
-from tuner.trainers import verl
-from tuner.trainers.verl import checks
-from tuner.trainers.verl.load import Given, Loaded, compose, parse
-from tuner.trainers.verl.releases import Choice, choose
-from tuner.trainers.verl.rollout_engine_versions import RolloutEngineChoice
+from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.units import GIB, GIGA
 from tuner.workload import Workload
 
@@ -52,40 +49,39 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    choice = choose(premises.verl_version)
-    given = parse(Path(source), overrides)
-    loaded = compose(given, version=choice.version)
+    release = TRAINER.choose_release(premises.verl_version)
+    configuration = TRAINER.parse(Path(source), overrides)
+    loaded = configuration.on(release.version)
     settings = loaded.settings
     model, model_reason = _model(settings, premises)
     cluster, gpus_reason = _cluster(settings, premises)
     job = _Job(premises=premises, model=model, cluster=cluster)
-    engine = job.engine(loaded)
-    workload = job.workload(loaded, engine)
+    rollout_engine = job.rollout_engine(loaded)
+    workload = job.workload(loaded, rollout_engine)
     if premises.trace:
         from tuner.trace.limits import expect_counted
 
         expect_counted(workload)
-    findings = checks.run(settings, workload, version=loaded.version)
+    findings = TRAINER.check(settings, workload, version=loaded.version)
     findings += rules.run(Case.of(workload, headroom=premises.headroom))
     advice = advise(
         workload,
         findings=findings,
-        write_overrides=verl.Writer(workload, settings, version=loaded.version).overrides,
+        write_overrides=TRAINER.override_writer(workload, settings, version=loaded.version),
         headroom=premises.headroom,
-        releases=job.releases(given, choice, workload),
+        releases=job.releases(configuration, release, workload),
     )
     assumed = cluster.gpu.evidence is Evidence.HEURISTIC
-    resting = verl.resting_on_defaults(
+    resting = TRAINER.resting_on_defaults(
         settings, version=loaded.version, dynamic=workload.actor.update.batching.dynamic
     )
-    asked = verl.quantities((name for name, _ in resting), version=loaded.version)
+    asked = TRAINER.quantities((name for name, _ in resting), version=loaded.version)
     return Answer(
         source=source,
         settings=settings,
         unknown=loaded.unknown,
-        release_reason=choice.reason,
-        engine=None if engine is None else f"{engine.engine} {engine.version}",
-        engine_reason=None if engine is None else engine.reason,
+        release_reason=release.reason,
+        rollout_engine=rollout_engine,
         model_reason=model_reason,
         gpu_reason=_gpu_reason(premises, assumed=assumed),
         gpu_assumed=assumed,
@@ -103,38 +99,40 @@ class _Job(Struct, frozen=True, kw_only=True):
     model: ModelShape
     cluster: Cluster
 
-    def engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
+    def rollout_engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
         """The version of the rollout engine: the one asked for, else the given one, else the release's."""
         named = self.premises.engine_version
-        return verl.rollout_engine_choice(
+        return TRAINER.choose_rollout_engine(
             loaded.settings,
             version=loaded.version,
             requested=version if named is None else named,
             look=self.premises.verl_version is None,  # a release that was named need not be this machine's
         )
 
-    def workload(self, loaded: Loaded, engine: RolloutEngineChoice | None) -> Workload:
-        return verl.read(
+    def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
+        return TRAINER.read(
             loaded.settings,
             version=loaded.version,
             model=self.model,
             critic_model=_critic_model(loaded.settings, self.premises),
             cluster=self.cluster,
-            rollout_engine_version=None if engine is None else engine.version,
+            rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
         )
 
-    def releases(self, given: Given, choice: Choice, workload: Workload) -> ReleaseRange | None:
+    def releases(
+        self, configuration: Configuration, release: ReleaseChoice, workload: Workload
+    ) -> ReleaseRange | None:
         """What the job may take under a release that is not bundled; None of one that is."""
-        if choice.unbundled is None:
+        if release.unbundled is None:
             return None
 
-        def read(version: str, engine_version: str | None) -> Workload:
-            loaded = compose(given, version=version)
-            return self.workload(loaded, self.engine(loaded, engine_version))
+        def read(version: str, rollout_engine_version: str | None) -> Workload:
+            loaded = configuration.on(version)
+            return self.workload(loaded, self.rollout_engine(loaded, rollout_engine_version))
 
-        behaviours = verl.behaviours(choice.unbundled, workload, read)
+        behaviours = TRAINER.behaviours(release.unbundled, workload, read)
         return release_range(
-            f"{workload.release.trainer} {choice.unbundled}",
+            f"{workload.release.trainer} {release.unbundled}",
             [(one.name, one.workload) for one in behaviours],
         )
 
@@ -159,7 +157,7 @@ def expect_a_file(config: str, *, command: str) -> None:
 
 def model_config(settings: Settings, premises: Premises) -> dict[str, Any]:
     """The ``config.json`` of the model that :func:`consult` took."""
-    path = premises.model if premises.model is not None else verl.model_path(settings)
+    path = premises.model if premises.model is not None else TRAINER.model_path(settings)
     assert path is not None  # consult has refused it
     return dict(find_config(path).values)
 
@@ -168,20 +166,20 @@ def _model(settings: Settings, premises: Premises) -> tuple[ModelShape, str]:
     if premises.model is not None:
         shape = model_shape(premises.model, trace=premises.trace)
         return shape, f"--model; {shape.source}"
-    path = verl.model_path(settings)
+    path = TRAINER.model_path(settings)
     if path is None:
-        raise InputError("no model is named", key=verl.MODEL_PATH, hint="set this key or give --model NAME")
-    shape = _named(path, settings, verl.MODEL_PATH, trace=premises.trace)
+        raise InputError("no model is named", key=TRAINER.model_key, hint="set this key or give --model NAME")
+    shape = _named(path, settings, TRAINER.model_key, trace=premises.trace)
     return shape, shape.source
 
 
 def _critic_model(settings: Settings, premises: Premises) -> ModelShape | None:
     if premises.critic_model is not None:
         return model_shape(premises.critic_model, trace=premises.trace)
-    path = verl.critic_model_path(settings)
+    path = TRAINER.critic_model_path(settings)
     if path is None:
         return None
-    return _named(path, settings, verl.CRITIC_MODEL_PATH, trace=premises.trace)
+    return _named(path, settings, TRAINER.critic_model_key, trace=premises.trace)
 
 
 def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShape:
@@ -196,7 +194,7 @@ def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShap
 
 
 def _cluster(settings: Settings, premises: Premises) -> tuple[Cluster, str]:
-    gpus_per_node, nodes = verl.cluster_size(settings)
+    gpus_per_node, nodes = TRAINER.cluster_size(settings)
     given = [
         option
         for option, value in (("--gpus-per-node", premises.gpus_per_node), ("--nodes", premises.nodes))

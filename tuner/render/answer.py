@@ -7,7 +7,7 @@ from msgspec import Struct
 from tuner.advise import Advice
 from tuner.inputs.settings import Settings
 from tuner.memory.limits import Fitting
-from tuner.trainers.verl.load import UnknownKey
+from tuner.trainers.protocol import RolloutEngineChoice, UnknownKey
 
 if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
@@ -20,8 +20,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     settings: Settings
     unknown: tuple[UnknownKey, ...]
     release_reason: str  # why this release's defaults and rules were used
-    engine: str | None = None  # the rollout engine with its version; None for transformers
-    engine_reason: str | None = None  # why this version
+    rollout_engine: RolloutEngineChoice | None = None  # None where the trainer generates by itself
     model_reason: str  # which option or key named the model
     gpu_reason: str  # which option named the card, or how it was found
     gpu_assumed: bool  # True when nothing named the card

@@ -127,14 +127,14 @@ def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanatio
 
 def _premises(answer: Answer) -> Premises:
     workload = answer.advice.workload
-    critic = workload.critic
+    critic, rollout_engine = workload.critic, answer.rollout_engine
     return Premises(
         source=answer.source,
         trainer=workload.release.trainer,
         release=workload.release.version,
         release_reason=answer.release_reason,
-        engine=answer.engine,
-        engine_reason=answer.engine_reason,
+        engine=None if rollout_engine is None else f"{rollout_engine.name} {rollout_engine.version}",
+        engine_reason=None if rollout_engine is None else rollout_engine.reason,
         model_reason=answer.model_reason,
         parameters=workload.model.parameters,
         active_parameters=workload.model.active_parameters,

@@ -19,9 +19,7 @@ from tuner.render import does_not_fit, unknown_key
 from tuner.render.recommendations import NUMERICS, SEVERITY_COLOURS, pasteable
 from tuner.render.rst import parse_docstring, plain_text, reflow
 from tuner.render.terminal import Terminal
-from tuner.trainers.verl import checks
-
-EXAMPLES = Path(checks.__file__).parents[1] / "examples"
+from tuner.trainers.chosen import TRAINER
 
 
 class Example(Struct, frozen=True, kw_only=True):
@@ -54,12 +52,10 @@ class RulePage(Struct, frozen=True, kw_only=True):
 
 def pages() -> tuple[RulePage, ...]:
     """The pages of all rules and checks, by code."""
-    found = [(module.RULE, module) for module in (does_not_fit, unknown_key, *rules.modules())] + list(
-        checks.RULES
-    )
+    own = ((module.RULE, module) for module in (does_not_fit, unknown_key, *rules.modules()))
     return tuple(
-        page(rule, module, EXAMPLES / f"{rule.name}.yaml")
-        for rule, module in sorted(found, key=lambda pair: str(pair[0].code))
+        page(rule, module, TRAINER.examples / f"{rule.name}.yaml")
+        for rule, module in sorted((*own, *TRAINER.rules), key=lambda pair: str(pair[0].code))
     )
 
 
@@ -98,7 +94,7 @@ def _strings(values: Any) -> tuple[str, ...]:
 
 def _premise(base: dict[str, Any]) -> str:
     gpus = int(base.get("gpus_per_node", 1)) * int(base.get("nodes", 1))
-    return f"{base['model']} on {gpus} x {base['gpu']}, verl {base['version']}"
+    return f"{base['model']} on {gpus} x {base['gpu']}, {TRAINER.name} {base['version']}"
 
 
 def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:

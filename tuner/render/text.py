@@ -1,5 +1,7 @@
 """The advice as a person reads it: verdict, premises, bars, advice by gain, everything together."""
 
+from collections.abc import Iterator
+
 from tuner.advise import Advice, Verdict
 from tuner.hardware import MeasuredGpu
 from tuner.memory import Estimate
@@ -143,7 +145,7 @@ def _premises(answer: Answer, terminal: Terminal) -> str:
     rows = [
         ("trainer", f"{workload.release}, {workload.actor.engine.backend.value} ({answer.release_reason})"),
         *((("not known", not_known(advice)),) if advice.releases is not None else ()),
-        *((("engine", f"{answer.engine} ({answer.engine_reason})"),) if answer.engine else ()),
+        *_rollout_engine(answer),
         ("model", f"{model.name}, {parameters(model.parameters)} parameters ({answer.model_reason})"),
     ]
     if workload.critic is not None:
@@ -167,6 +169,12 @@ def _premises(answer: Answer, terminal: Terminal) -> str:
         )
         lines.insert(0, text.replace("ASSUMED", terminal.style("ASSUMED", "bold", "yellow"), 1))
     return "\n".join(lines)
+
+
+def _rollout_engine(answer: Answer) -> Iterator[tuple[str, str]]:
+    chosen = answer.rollout_engine
+    if chosen is not None:
+        yield "engine", f"{chosen.name} {chosen.version} ({chosen.reason})"
 
 
 _MEASURED = {
@@ -210,10 +218,10 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
                 f"{rollout.preempted_sequences:,} are preempted and computed again."
             )
         lines.append(terminal.prose(cache, indent="    ", first="  "))
-    engine = advice.workload.rollout
-    if engine.engine is not RolloutEngine.TRANSFORMERS:
-        means = FRACTION_MEANS[engine.fraction_of]
-        fraction = f"The engine's memory fraction of {engine.memory_fraction:.2f} is {means}."
+    rollout_engine = advice.workload.rollout
+    if rollout_engine.engine is not RolloutEngine.TRANSFORMERS:
+        means = FRACTION_MEANS[rollout_engine.fraction_of]
+        fraction = f"The engine's memory fraction of {rollout_engine.memory_fraction:.2f} is {means}."
         lines.append(terminal.prose(fraction, indent="    ", first="  "))
     if advice.time.seconds > 0:
         ranked = sorted(advice.time.phases, key=lambda time: time.seconds, reverse=True)
@@ -252,7 +260,8 @@ def _host(estimate: Estimate) -> str:
 def _unknown(answer: Answer, terminal: Terminal) -> str:
     if not answer.unknown:
         return ""
-    head = f"Unknown to {answer.advice.workload.release}, not taken into account"
+    release = answer.advice.workload.release
+    head = f"Unknown to {release}, not taken into account"
     lines = [_title(head, terminal)]
     for unknown in answer.unknown:
         lines.append(f"  {plain(unknown.key)} ({plain(place(unknown.location))})")
@@ -261,5 +270,5 @@ def _unknown(answer: Answer, terminal: Terminal) -> str:
         elif unknown.nearest is not None:
             lines.append(f"    nearest known key: {plain(unknown.nearest)}")
         if unknown.known_in:
-            lines.append(f"    known to verl {', '.join(unknown.known_in)}")
+            lines.append(f"    known to {release.trainer} {', '.join(unknown.known_in)}")
     return "\n".join(lines)

@@ -1,29 +1,44 @@
-"""verl: the only place where its configuration keys are spelled."""
+"""verl, as :class:`~tuner.trainers.protocol.Trainer` asks for it: the only place that spells its keys."""
 
+from pathlib import Path
+
+from tuner.trainers.verl import checks
+from tuner.trainers.verl.checks import run as check
+from tuner.trainers.verl.load import parse
 from tuner.trainers.verl.read import (
-    CRITIC_MODEL_PATH,
-    MODEL_PATH,
+    choose_rollout_engine,
     cluster_size,
+    critic_model_key,
     critic_model_path,
+    model_key,
     model_path,
     read,
-    rollout_engine_choice,
 )
+from tuner.trainers.verl.releases import choose_release
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
 from tuner.trainers.verl.unbundled import behaviours
-from tuner.trainers.verl.write import NotExpressible, Writer
+from tuner.trainers.verl.write import override_writer
 
 __all__ = [
-    "CRITIC_MODEL_PATH",
-    "MODEL_PATH",
-    "NotExpressible",
-    "Writer",
     "behaviours",
+    "check",
+    "choose_release",
+    "choose_rollout_engine",
     "cluster_size",
+    "critic_model_key",
     "critic_model_path",
+    "examples",
+    "model_key",
     "model_path",
+    "name",
+    "override_writer",
+    "parse",
     "quantities",
     "read",
     "resting_on_defaults",
-    "rollout_engine_choice",
+    "rules",
 ]
+
+name = "verl"
+examples = Path(__file__).parent / "examples"
+rules = checks.RULES

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
-
 from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.overrides import Kind, Override
@@ -23,17 +21,9 @@ from tuner.inputs.tree import (
     without,
 )
 from tuner.inputs.yaml_file import Document
+from tuner.trainers.protocol import UnknownKey
 from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.schema import Schema, releases_with
-
-
-class UnknownKey(Struct, frozen=True, kw_only=True):
-    """A key that the release's configuration does not have. Its value is kept all the same."""
-
-    key: str
-    nearest: str | None  # a key of this release; with a leading '+' where Hydra wants one for it
-    location: Location
-    known_in: tuple[str, ...] = ()  # bundled releases that have the key
 
 
 class Layers:

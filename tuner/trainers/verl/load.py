@@ -10,50 +10,58 @@ from tuner.inputs.overrides import Arguments, Override, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
+from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.defaults import read_defaults
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import refuse_other_entry_points
-from tuner.trainers.verl.layers import Layers, UnknownKey
+from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.schema import Schema
 
-__all__ = ["Given", "Loaded", "UnknownKey", "compose", "load", "parse"]
 
-
-class Given(Struct, frozen=True, kw_only=True):
+class UserConfiguration(Struct, frozen=True, kw_only=True):
     """What the user gives, before it is laid on the defaults of a release."""
 
     composition: Composition
     arguments: Arguments
     keys: dict[Path, Location]
 
+    def trainer_config(self, version: str) -> str:
+        """Which of verl's trainer configurations it rests on.
 
-class Loaded(Struct, frozen=True, kw_only=True):
-    """A user's configuration on the defaults that it rests on."""
+        Raises:
+            UnsupportedError: the configuration is for another engine of verl.
+        """
+        return choose_config(self.composition, self.arguments, self.keys, version)
 
-    settings: Settings
-    unknown: tuple[UnknownKey, ...]
-    backend_config: str  # "ppo_trainer" or "ppo_megatron_trainer"
-    version: str
+    def on(self, version: str) -> Loaded:
+        """Lay what the user gives on the defaults of a bundled release.
+
+        Raises:
+            InputError: a section is given a plain value.
+            UnsupportedError: the configuration is for another engine of verl.
+        """
+        defaults = read_defaults(version, self.trainer_config(version))
+        layers = Layers(dict(defaults.tree), Schema(defaults))
+        for document in self.composition.documents:
+            layers.add_document(document)
+        for override in self.arguments.overrides:
+            layers.add_override(override)
+        settings = Settings(
+            tree=layers.tree,
+            defaults=dict(defaults.tree),
+            origins=layers.origins,
+            default_origin=Origin(layer=Layer.DEFAULT, text=f"default of verl {version}"),
+        )
+        return Loaded(settings=settings, unknown=tuple(layers.unknown()), version=version)
 
 
-def load(path: FilePath | None, overrides: Sequence[str], *, version: str) -> Loaded:
-    """Load a configuration file, overrides, or both, on the defaults of a bundled release.
+def parse(path: FilePath | None, overrides: Sequence[str]) -> UserConfiguration:
+    """Read a configuration file, overrides, or both; standard input can be read only once.
 
     Args:
         path: a composed or partial YAML file; None for overrides alone.
         overrides: arguments as Hydra would get them.
-        version: one of :data:`~tuner.trainers.verl.releases.BUNDLED`.
-
-    Raises:
-        InputError: a file or an override is malformed, or a section is given a plain value.
-        UnsupportedError: the configuration is for another entry point or engine of verl.
-    """
-    return compose(parse(path, overrides), version=version)
-
-
-def parse(path: FilePath | None, overrides: Sequence[str]) -> Given:
-    """Read what the user gives, as :func:`load` does; standard input can be read only once.
 
     Raises:
         InputError: a file or an override is malformed.
@@ -63,30 +71,7 @@ def parse(path: FilePath | None, overrides: Sequence[str]) -> Given:
     composition = follow(path) if path is not None else Composition()
     keys = _user_locations(composition.documents, arguments.overrides)
     refuse_other_entry_points(keys)
-    return Given(composition=composition, arguments=arguments, keys=keys)
-
-
-def compose(given: Given, *, version: str) -> Loaded:
-    """Lay what the user gives on the defaults of a bundled release.
-
-    Raises:
-        InputError: a section is given a plain value.
-        UnsupportedError: the configuration is for another engine of verl.
-    """
-    config = choose_config(given.composition, given.arguments, given.keys, version)
-    defaults = read_defaults(version, config)
-    layers = Layers(dict(defaults.tree), Schema(defaults))
-    for document in given.composition.documents:
-        layers.add_document(document)
-    for override in given.arguments.overrides:
-        layers.add_override(override)
-    settings = Settings(
-        tree=layers.tree,
-        defaults=dict(defaults.tree),
-        origins=layers.origins,
-        default_origin=Origin(layer=Layer.DEFAULT, text=f"default of verl {version}"),
-    )
-    return Loaded(settings=settings, unknown=tuple(layers.unknown()), backend_config=config, version=version)
+    return UserConfiguration(composition=composition, arguments=arguments, keys=keys)
 
 
 def _user_locations(documents: Sequence[Document], overrides: Sequence[Override]) -> dict[Path, Location]:

@@ -6,6 +6,7 @@ from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.models import has_token_classification
+from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.trainers.verl.fields.adapters import lora_rank
 from tuner.trainers.verl.fields.batching import (
     LOG_PROB,
@@ -19,7 +20,7 @@ from tuner.trainers.verl.fields.field import Context
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
 from tuner.trainers.verl.fields.sync import read_sync
-from tuner.trainers.verl.rollout_engine_versions import RolloutEngineChoice, choose_rollout_engine
+from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.source import Source, source_of
 from tuner.workload import (
     Actor,
@@ -32,8 +33,8 @@ from tuner.workload import (
     Workload,
 )
 
-MODEL_PATH = "actor_rollout_ref.model.path"
-CRITIC_MODEL_PATH = "critic.model.path"
+model_key = "actor_rollout_ref.model.path"
+critic_model_key = "critic.model.path"
 
 
 def read(
@@ -78,23 +79,23 @@ def read(
     )
 
 
-def rollout_engine_choice(
+def choose_rollout_engine(
     settings: Settings, *, version: str, requested: str | None, look: bool
 ) -> RolloutEngineChoice | None:
-    """The version of the settings' rollout engine, see :func:`choose_rollout_engine`."""
+    """The version of the settings' rollout engine, see :func:`choose_version`."""
     source = source_of(settings, version)
-    return choose_rollout_engine(read_rollout_engine(source), version, requested=requested, look=look)
+    return choose_version(read_rollout_engine(source), version, requested=requested, look=look)
 
 
 def model_path(settings: Settings) -> str | None:
     """Where the actor's model comes from; None when only verl's placeholder says."""
-    return settings.text(MODEL_PATH) if settings.is_set(MODEL_PATH) else None
+    return settings.text(model_key) if settings.is_set(model_key) else None
 
 
 def critic_model_path(settings: Settings) -> str | None:
     """Where the critic's model comes from; None without a critic, and when only verl's placeholder says."""
-    is_set = uses_critic(settings) and settings.is_set(CRITIC_MODEL_PATH)
-    return settings.text(CRITIC_MODEL_PATH) if is_set else None
+    is_set = uses_critic(settings) and settings.is_set(critic_model_key)
+    return settings.text(critic_model_key) if is_set else None
 
 
 def cluster_size(settings: Settings) -> tuple[int, int]:

@@ -1,22 +1,13 @@
 """The verl releases whose defaults travel with this package."""
 
-from msgspec import Struct
-
 from tuner.errors import InputError
+from tuner.trainers.protocol import ReleaseChoice
 from tuner.versions import at_least, installed_version, is_version, numbers
 
 BUNDLED: tuple[str, ...] = ("0.4.1", "0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.1")
 
 
-class Choice(Struct, frozen=True, kw_only=True):
-    """A bundled release and why it was taken."""
-
-    version: str
-    reason: str
-    unbundled: str | None = None  # the release that was meant, where that one is not bundled
-
-
-def choose(requested: str | None) -> Choice:
+def choose_release(requested: str | None) -> ReleaseChoice:
     """The release to rest on: the requested one, else the installed one, else the newest bundled one.
 
     A release that is not bundled is served by the nearest older one that is.
@@ -29,21 +20,21 @@ def choose(requested: str | None) -> Choice:
     installed = installed_version("verl")
     if installed is not None:
         return _nearest(installed, f"verl {installed} is installed")
-    return Choice(version=BUNDLED[-1], reason="newest bundled release; no verl is installed here")
+    return ReleaseChoice(version=BUNDLED[-1], reason="newest bundled release; no verl is installed here")
 
 
-def _nearest(version: str, reason: str) -> Choice:
+def _nearest(version: str, reason: str) -> ReleaseChoice:
     family = [bundled for bundled in BUNDLED if bundled.startswith(version.strip().lstrip("v") + ".")]
     if family:  # "0.9" names no release: its newest bundled one is meant
-        return Choice(version=family[-1], reason=reason)
+        return ReleaseChoice(version=family[-1], reason=reason)
     if not is_version(version.strip()):
         hint = f"bundled releases: {', '.join(BUNDLED)}"
         raise InputError(f"{version!r} is not a verl release", hint=hint)
     older = [bundled for bundled in BUNDLED if at_least(version, bundled)]
     taken = older[-1] if older else BUNDLED[0]
     if numbers(taken) == numbers(version):
-        return Choice(version=taken, reason=reason)
+        return ReleaseChoice(version=taken, reason=reason)
     kind = "nearest older bundled release" if older else "oldest bundled release"
-    return Choice(
+    return ReleaseChoice(
         version=taken, reason=f"{reason}; {taken} is the {kind}", unbundled=version.strip().lstrip("v")
     )

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.serving.names import NAMES, PACKAGES
+from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.versions import at_least, installed_version, is_version
 from tuner.workload import RolloutEngine
 
@@ -46,15 +47,7 @@ _REQUIRED = {
 }
 
 
-class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
-    """A version of the rollout engine and why it was taken."""
-
-    engine: str  # its name, for messages
-    version: str
-    reason: str
-
-
-def choose_rollout_engine(
+def choose_version(
     rollout_engine: RolloutEngine, release: str, *, requested: str | None = None, look: bool = False
 ) -> RolloutEngineChoice | None:
     """The version to rest on; None with transformers, which generates in the trainer.
@@ -75,11 +68,11 @@ def choose_rollout_engine(
         return _requested(rollout_engine, release, requested.strip())
     installed = installed_version(PACKAGES[rollout_engine]) if look else None
     if installed is not None and _refusal(rollout_engine, release, installed) is None:
-        return RolloutEngineChoice(engine=name, version=installed, reason="installed")
+        return RolloutEngineChoice(name=name, version=installed, reason="installed")
     reason = f"the {allowed.word} that verl {release} allows"
     if installed is not None:
         reason += f"; the installed {installed} does not run with it"
-    return RolloutEngineChoice(engine=name, version=allowed.newest, reason=reason)
+    return RolloutEngineChoice(name=name, version=allowed.newest, reason=reason)
 
 
 def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:
@@ -109,7 +102,7 @@ def _requested(rollout_engine: RolloutEngine, release: str, version: str) -> Rol
         asks = allowed.oldest if allowed.word == "one" else f"{allowed.oldest} to {allowed.newest}"
         asks = f"{allowed.oldest} or newer" if allowed.word == "oldest" else asks
         reason += f"; verl {release} asks for {asks}"
-    return RolloutEngineChoice(engine=name, version=version, reason=reason)
+    return RolloutEngineChoice(name=name, version=version, reason=reason)
 
 
 def _refusal(rollout_engine: RolloutEngine, release: str, version: str) -> str | None:

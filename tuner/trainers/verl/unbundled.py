@@ -4,30 +4,20 @@ Its defaults and its code are not here. What decides memory in it is a fact that
 looked at under every behaviour that there is a reason to expect.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.errors import TunerError
+from tuner.trainers.protocol import Behaviour, Reader
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.versions import at_least
 from tuner.workload import Backend, RolloutEngine, Workload
 
-Reader = Callable[[str, str | None], Workload]
-"""The workload as a bundled release reads it, with a version of the rollout engine or with its own choice."""
-
 _ENTROPY_ON_DEMAND = "0.4.0"  # before: computed in every update, also where its coefficient is 0
 _NEWER_VLLM = "0.3.0"  # before: setup.py asks for vllm<=0.6.3
 _OLD_VLLM = "0.6.3"
-
-
-class Behaviour(Struct, frozen=True, kw_only=True):
-    """One way in which the job may run."""
-
-    name: str  # completes "it peaks at 70 GiB ..."
-    workload: Workload
 
 
 def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:

@@ -1,6 +1,6 @@
 """Writes the change of a workload as overrides in a release's own spelling."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,13 @@ _ROUNDS = 2  # a later assignment can undo an earlier one through an interpolati
 
 class NotExpressible(ValueError):  # noqa: N818 - the name says what the proposal is
     """No overrides of this release turn the settings into the proposed workload."""
+
+
+def override_writer(
+    before: Workload, settings: Settings, *, version: str
+) -> Callable[[Workload], tuple[str, ...]]:
+    """A function that writes a proposal as overrides of the settings, see :meth:`Writer.overrides`."""
+    return Writer(before, settings, version=version).overrides
 
 
 class Writer:

@@ -1,0 +1,178 @@
+"""What a trainer has to provide: everything that the program asks of one, and no more.
+
+A trainer is a package below ``tuner/trainers/`` whose names fulfil :class:`Trainer`. Its configuration
+keys, its releases and its bugs are known there and nowhere else.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+from msgspec import Struct
+
+from tuner.errors import Location
+from tuner.findings import Finding, Rule
+from tuner.hardware import Cluster
+from tuner.inputs.settings import Settings
+from tuner.model_shape import ModelShape
+from tuner.workload import Quantity, Workload
+
+
+class ReleaseChoice(Struct, frozen=True, kw_only=True):
+    """A release of the trainer whose defaults travel with the program, and why it was taken."""
+
+    version: str
+    reason: str
+    unbundled: str | None = None  # the release that was meant, where that one does not travel with it
+
+
+class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
+    """A version of the rollout engine and why it was taken."""
+
+    name: str  # of the engine, for messages
+    version: str
+    reason: str
+
+
+class UnknownKey(Struct, frozen=True, kw_only=True):
+    """A key that the release's configuration does not have. Its value is kept all the same."""
+
+    key: str
+    nearest: str | None  # a key of this release; with a leading '+' where Hydra wants one for it
+    location: Location
+    known_in: tuple[str, ...] = ()  # bundled releases that have the key
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """A user's configuration on the defaults of the release that it rests on."""
+
+    settings: Settings
+    unknown: tuple[UnknownKey, ...]
+    version: str
+
+
+class Behaviour(Struct, frozen=True, kw_only=True):
+    """One way in which a job may run under a release that is not bundled."""
+
+    name: str  # completes "it peaks at 70 GiB ..."
+    workload: Workload
+
+
+Reader = Callable[[str, str | None], Workload]
+"""The workload as a bundled release reads it, with a version of the rollout engine or with its own choice."""
+
+
+class Configuration(Protocol):
+    """What the user gave, read once and not yet laid on the defaults of a release."""
+
+    def on(self, version: str) -> Loaded:
+        """The whole configuration, as a bundled release has it.
+
+        Raises:
+            InputError: a section is given a plain value.
+            UnsupportedError: the configuration is for a part of the trainer that is not modelled.
+        """
+
+
+class Trainer(Protocol):
+    """A trainer, as the commands, the renderings and the documentation see it."""
+
+    @property
+    def name(self) -> str:
+        """What the trainer is called in messages."""
+
+    @property
+    def model_key(self) -> str:
+        """The key that names the actor's model."""
+
+    @property
+    def critic_model_key(self) -> str:
+        """The key that names the critic's model."""
+
+    @property
+    def rules(self) -> tuple[tuple[Rule, ModuleType], ...]:
+        """The checks of raw settings, each with the module whose docstring is its page."""
+
+    @property
+    def examples(self) -> Path:
+        """The folder with a table of cases for each rule and check, written in the trainer's keys."""
+
+    def choose_release(self, requested: str | None) -> ReleaseChoice:
+        """The release to rest on: the requested one, else the installed one, else the newest bundled one.
+
+        Raises:
+            InputError: ``requested`` is not a version number.
+        """
+
+    def parse(self, path: Path | None, overrides: Sequence[str]) -> Configuration:
+        """Read a configuration file, overrides, or both; standard input can be read only once.
+
+        Raises:
+            InputError: a file or an override is malformed.
+            UnsupportedError: the configuration is for another program of the trainer.
+        """
+
+    def model_path(self, settings: Settings) -> str | None:
+        """Where the actor's model comes from; None where nobody says."""
+
+    def critic_model_path(self, settings: Settings) -> str | None:
+        """Where the critic's model comes from; None without a critic, and where nobody says."""
+
+    def cluster_size(self, settings: Settings) -> tuple[int, int]:
+        """The trainer's GPUs per node, and nodes."""
+
+    def choose_rollout_engine(
+        self, settings: Settings, *, version: str, requested: str | None, look: bool
+    ) -> RolloutEngineChoice | None:
+        """The version of the rollout engine; None where the trainer generates by itself.
+
+        The one that is ``requested``, else the installed one if that is to be looked for, else the newest
+        that the release allows.
+
+        Raises:
+            InputError: ``requested`` is no version number, or the release refuses it when it starts.
+        """
+
+    def read(
+        self,
+        settings: Settings,
+        *,
+        version: str,
+        model: ModelShape,
+        critic_model: ModelShape | None,
+        cluster: Cluster,
+        rollout_engine_version: str | None = None,
+    ) -> Workload:
+        """The workload that a release makes of its settings; its own behaviour becomes plain facts in it.
+
+        Raises:
+            InputError: a value has the wrong type or makes no workload.
+            UnsupportedError: the settings ask for what is not modelled.
+        """
+
+    def check(self, settings: Settings, workload: Workload, *, version: str) -> list[Finding]:
+        """What the checks of raw settings find: dead and renamed keys, what the release itself rejects."""
+
+    def override_writer(
+        self, before: Workload, settings: Settings, *, version: str
+    ) -> Callable[[Workload], tuple[str, ...]]:
+        """A function that writes a proposal as overrides, to be added to the settings of ``before``.
+
+        The function raises ValueError where the release has no keys for the change. What it writes,
+        :meth:`read` reads as the proposal.
+        """
+
+    def resting_on_defaults(
+        self, settings: Settings, *, version: str, dynamic: bool
+    ) -> tuple[tuple[str, object], ...]:
+        """Keys that decide what fits and that nobody set, with the defaults that are used.
+
+        ``dynamic`` says whether the update's micro-batches are packed by tokens.
+        """
+
+    def quantities(self, keys: Iterable[str], *, version: str) -> dict[str, Quantity]:
+        """The quantity behind each of these keys, where the memory model can vary it."""
+
+    def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
+        """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
