@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?)|([A-Za-z]\w*)|([-+*/(),]))")
+_NAME = re.compile(r"[A-Za-z]\w*")
 _FUNCTIONS: dict[str, Callable[..., Fraction | int]] = {
     "max": max,
     "min": min,
@@ -39,8 +40,7 @@ def evaluate(formula: str, symbols: Iterable[tuple[str, float]]) -> Fraction:
 @lru_cache(maxsize=1024)
 def names(formula: str) -> tuple[str, ...]:
     """The symbols of a formula, each once, in the order of their first appearance."""
-    found = (word for word in tokens(formula) if word[0].isalpha() and word not in _FUNCTIONS)
-    return tuple(dict.fromkeys(found))
+    return tuple([word for word in dict.fromkeys(_NAME.findall(formula)) if word not in _FUNCTIONS])
 
 
 @lru_cache(maxsize=1024)

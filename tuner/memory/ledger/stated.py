@@ -8,7 +8,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import ceil
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 from tuner.evidence import Evidence
 from tuner.memory.ledger.expression import Expression
@@ -93,6 +94,13 @@ def _key(size: Size) -> tuple[Size, tuple[tuple[str, Any], ...]]:
 def _statement(size: Size, bound: Sequence[tuple[str, Any]]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """The parameters of a function, its formula, and the symbols that are left in it."""
     conditions = dict(bound)
-    parameters = tuple(name for name in inspect.signature(size).parameters if name not in conditions)
+    parameters = tuple(name for name in _keywords(size) if name not in conditions)
     written = size(**{name: Expression.symbol(name) for name in parameters}, **conditions)
     return parameters, str(written), names(str(written))
+
+
+def _keywords(size: Size) -> tuple[str, ...]:
+    """The keyword parameters of a function, read off its code: a signature would take longer than the rest."""
+    code = cast(FunctionType, size).__code__
+    first = code.co_argcount
+    return code.co_varnames[first : first + code.co_kwonlyargcount]
