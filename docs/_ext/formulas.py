@@ -20,18 +20,11 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
-from tuner.memory.ledger.formula import tokens
+from formula_latex import latex
 from tuner.memory.ledger.stated import formula_of, is_stated
 from tuner.memory.process.overhead import Constant
 from tuner.units import KIB, MIB
 
-_FUNCTIONS = {
-    "ceil": (r"\lceil", r"\rceil"),
-    "floor": (r"\lfloor", r"\rfloor"),
-    "max": (r"\max(", ")"),
-    "min": (r"\min(", ")"),
-}
-_WORDS = {"*": r"\,", "/": "/", "+": "+", "-": "-", ",": ","}
 _SECTION = re.compile(r"^(?:Args|Returns|Raises|Yields):$")
 
 
@@ -82,35 +75,6 @@ def text(function: Callable[..., Any]) -> str:
         return said
     first, _, rest = said.partition("\n\n")
     return f"{first}\n\n.. math:: {latex(formula_of(function))}\n\n{rest}"
-
-
-def latex(formula: str) -> str:
-    """A formula of :mod:`tuner.memory.ledger.formula` in LaTeX.
-
-    A quotient that is rounded stands between brackets, a name of several letters is upright.
-    """
-    words: list[str] = []
-    closing: list[str] = []
-    before = ""
-    for word in tokens(formula):
-        if word in _FUNCTIONS or (word == "(" and before not in _FUNCTIONS):
-            opening, end = _FUNCTIONS.get(word, ("(", ")"))
-            words.append(opening)
-            closing.append(end)
-        elif word == ")":
-            words.append(closing.pop())
-        elif word != "(":
-            words.append(_WORDS.get(word) or _symbol(word))
-        before = word
-    return " ".join(words)
-
-
-def _symbol(word: str) -> str:
-    """A number or a name: a letter with an index, or a word."""
-    base, _, index = word.partition("_")
-    if len(base) > 1 and not base.isdigit():
-        return rf"\mathrm{{{word.replace('_', ' ')}}}".replace(" ", r"\ ")
-    return f"{base}_{{{index}}}" if len(index) > 1 else word
 
 
 class _ModuleText(SphinxDirective):
