@@ -6,12 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.memory.measured import RECORDED
-from tuner.dtypes import DType
-from tuner.render.head_table import heads
 from tuner.units import MIB
 from tuner.validate.head.settings import HeadShape, Way
+from tuner.workload.head_names import COMPARED_HEADS
 
-WAYS = dict(heads(DType.BFLOAT16))
+WAYS = COMPARED_HEADS
 
 
 def peaks() -> Iterator[tuple[str, HeadShape, bool, float]]:

@@ -3,6 +3,7 @@
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.memory.head.logits import head_peak_bytes, published_rule_bytes
@@ -15,11 +16,10 @@ from tuner.workload import (
     Backend,
     Checkpointing,
     Engine,
-    HeadKind,
     OutputHead,
     Parallelism,
-    Scaling,
 )
+from tuner.workload.head_names import COMPARED_HEADS
 
 _COLUMN = 11
 _gib = partial(gib, decimals=2)  # the leanest ways take some 10 MiB
@@ -52,46 +52,12 @@ class TokenRow(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-def heads(dtype: DType) -> tuple[tuple[str, OutputHead], ...]:
-    """The ways, from the plainest to the leanest."""
-
-    def logits(
-        *,
-        compiled: bool = False,
-        chunk: int | None = None,
-        checkpointed: bool = False,
-        scaling: Scaling = Scaling.NONE,
-    ) -> OutputHead:
-        return OutputHead(
-            kind=HeadKind.LOGITS,
-            compiled=compiled,
-            chunk_tokens=chunk,
-            checkpointed=checkpointed,
-            scaling=scaling,
-            logits_dtype=dtype,
-        )
-
-    return (
-        ("eager", logits()),
-        ("eager, checkpointed", logits(checkpointed=True)),
-        ("eager, chunked", logits(chunk=ENTROPY_CHUNK_TOKENS)),
-        ("eager, chunked, checkpointed", logits(chunk=ENTROPY_CHUNK_TOKENS, checkpointed=True)),
-        ("compiled", logits(compiled=True)),
-        ("compiled, chunked", logits(compiled=True, chunk=ENTROPY_CHUNK_TOKENS)),
-        ("compiled, temperature copies", logits(compiled=True, scaling=Scaling.COPY)),
-        ("compiled, temperature in place", logits(compiled=True, scaling=Scaling.IN_PLACE)),
-        ("fused, torch", OutputHead(kind=HeadKind.FUSED_TORCH, logits_dtype=dtype)),
-        ("fused, Triton", OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=dtype)),
-        ("fused, Liger", OutputHead(kind=HeadKind.FUSED_LIGER, logits_dtype=dtype)),
-    )
-
-
 def head_rows(sizes: HeadSizes) -> tuple[HeadRow, ...]:
     """The peak of every way."""
 
     def peak(head: OutputHead, *, entropy: bool, training: bool) -> int:
         return head_peak_bytes(
-            head,
+            replace(head, logits_dtype=sizes.dtype),
             tokens=sizes.tokens,
             vocab=sizes.vocab,
             hidden=sizes.hidden,
@@ -107,7 +73,7 @@ def head_rows(sizes: HeadSizes) -> tuple[HeadRow, ...]:
             training_bytes=peak(head, entropy=False, training=True),
             training_entropy_bytes=peak(head, entropy=True, training=True),
         )
-        for name, head in heads(sizes.dtype)
+        for name, head in COMPARED_HEADS.items()
     )
 
 

@@ -10,16 +10,13 @@ from tuner.kernels.benchmark.problem import Problem
 from tuner.kernels.benchmark.report import Family, Task
 from tuner.kernels.comparison import HEADS, IMPLEMENTATIONS
 from tuner.kernels.comparison.fused import CHUNK_TOKENS
-from tuner.workload import HeadKind, OutputHead
+from tuner.workload import HeadKind, OutputHead, Scaling
 
 #: Those that a run measures if none is named: the others are near one of them.
-DEFAULT_COMPARISON = (
-    "eager",
-    "compiled",
-    "eager, chunked",
-    "eager, checkpointed",
-    "eager, chunked, checkpointed",
-    "fused, torch",
+DEFAULT_COMPARISON = tuple(
+    name
+    for name, head in HEADS.items()
+    if head.scaling is Scaling.NONE and not (head.compiled and head.chunk_tokens)
 )
 # The gradients of the logits that autograd adds up in 16 bits: of the log-probability, and of the entropy's
 # log-sum, softmax and product.

@@ -15,7 +15,8 @@ from torch.nn import functional
 from tuner.kernels.comparison.entropies import entropy_function
 from tuner.kernels.comparison.fused import fused_in_torch
 from tuner.kernels.comparison.log_probs import by_kernel, row_by_row
-from tuner.workload import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
+from tuner.workload import HeadKind, OutputHead, Scaling
+from tuner.workload.head_names import COMPARED_HEADS
 
 __all__ = ["HEADS", "IMPLEMENTATIONS", "Implementation", "verl_log_prob_and_entropy"]
 
@@ -115,22 +116,12 @@ def verl_log_prob_and_entropy(
     return log_probs.reshape(labels.shape), entropy.reshape(labels.shape)
 
 
-def _eager(*, chunk: int | None = None, checkpointed: bool = False) -> OutputHead:
-    return OutputHead(kind=HeadKind.LOGITS, compiled=False, chunk_tokens=chunk, checkpointed=checkpointed)
-
-
-# By the names that ``tuner`` shows their memory with.
+#: The ways that are computed in torch, by the names that ``tuner`` shows their memory with.
 HEADS = MappingProxyType(
     {
-        "eager": _eager(),
-        "eager, checkpointed": _eager(checkpointed=True),
-        "eager, chunked": _eager(chunk=ENTROPY_CHUNK_TOKENS),
-        "eager, chunked, checkpointed": _eager(chunk=ENTROPY_CHUNK_TOKENS, checkpointed=True),
-        "compiled": OutputHead(kind=HeadKind.LOGITS),
-        "compiled, chunked": OutputHead(kind=HeadKind.LOGITS, chunk_tokens=ENTROPY_CHUNK_TOKENS),
-        "compiled, temperature copies": OutputHead(kind=HeadKind.LOGITS, scaling=Scaling.COPY),
-        "compiled, temperature in place": OutputHead(kind=HeadKind.LOGITS, scaling=Scaling.IN_PLACE),
-        "fused, torch": OutputHead(kind=HeadKind.FUSED_TORCH),
+        name: head
+        for name, head in COMPARED_HEADS.items()
+        if head.kind in (HeadKind.LOGITS, HeadKind.FUSED_TORCH)
     }
 )
 IMPLEMENTATIONS: MappingProxyType[str, Implementation] = MappingProxyType(

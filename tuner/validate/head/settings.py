@@ -11,14 +11,9 @@ from msgspec.structs import fields, replace
 
 from tuner.dtypes import DType
 from tuner.memory.head.logits import head_peak_bytes
-from tuner.workload import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead
+from tuner.workload import HeadKind, OutputHead
+from tuner.workload.head_names import head_name
 
-_FUSED = {
-    HeadKind.FUSED_TORCH: "fused, torch",
-    HeadKind.FUSED_TRITON: "fused, Triton",
-    HeadKind.FUSED_LIGER: "fused, Liger",
-}
-_SCALING = {"none": "", "copy": ", temperature copies", "in_place": ", temperature in place"}
 _DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(OutputHead)}
 
 
@@ -52,22 +47,7 @@ class Way:
     @property
     def name(self) -> str:
         """As the tables of ``tuner estimate-memory --logits`` name it."""
-        head = self.head
-        if head.kind in _FUSED:
-            return _FUSED[head.kind]
-        if not self.entropy:
-            text = "log-probability only"
-        else:
-            text = "compiled" if head.compiled else "eager"
-            if head.chunk_tokens is not None:
-                text += (
-                    ", chunked"
-                    if head.chunk_tokens == ENTROPY_CHUNK_TOKENS
-                    else f", chunks of {head.chunk_tokens} tokens"
-                )
-            text += ", checkpointed" if head.checkpointed else ""
-        text += _SCALING[head.scaling.value]
-        return text if head.fused_cross_entropy else f"{text}, row by row"
+        return head_name(self.head, entropy=self.entropy)
 
     def peak_bytes(self, shape: HeadShape, *, training: bool) -> int:
         r"""Peak beyond the inputs, results included: in training both gradients, :math:`b H (T + V)`.

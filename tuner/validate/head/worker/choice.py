@@ -23,6 +23,7 @@ from tuner.kernels.comparison import HEADS
 from tuner.validate.head.settings import HeadWork, Way
 from tuner.validate.head.worker.heads import from_logits
 from tuner.workload import HeadKind, OutputHead
+from tuner.workload.head_names import head_name
 
 _READY_S, _COMPILED_S, _IMPORTED_S = 1.0, 5.0, 10.0
 _OF_TORCH = (HeadKind.LOGITS, HeadKind.FUSED_TORCH)
@@ -49,7 +50,9 @@ def choices(work: HeadWork, device: str) -> Iterator[Choice]:
     for head in _OWN:
         yield Choice(name=head.name, way=None, head=head)
     # The quickest to be ready first, the chunked ones, of which one number of chunks says little, after them.
-    usual = sorted(DEFAULT_COMPARISON, key=lambda name: (HEADS[name].compiled, "chunked" in name))
+    usual = sorted(
+        DEFAULT_COMPARISON, key=lambda name: (HEADS[name].compiled, HEADS[name].chunk_tokens is not None)
+    )
     for name in (*usual, *(name for name in _COMPARED if name not in DEFAULT_COMPARISON)):
         way = Way.of(structs.replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
         if not (device == "cpu" and compiles(way)):
@@ -109,7 +112,7 @@ def _wanted(way: Way, device: str) -> Choice:
 
 def _from_logits(way: Way) -> Head:
     """A way with logits that the comparison does not name, as verl's engine computes it."""
-    like = _COMPARED["compiled" if way.head.compiled else "eager"]
+    like = _COMPARED[head_name(OutputHead(kind=HeadKind.LOGITS, compiled=way.head.compiled))]
 
     def run(problem: Problem) -> tuple[Tensor, ...]:
         temperature = torch.ones_like(problem.labels_T, dtype=torch.float32)
