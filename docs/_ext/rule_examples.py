@@ -11,7 +11,8 @@ from sphinx.util.typing import ExtensionMetadata
 
 from tests.tables import Base, table
 from tuner.advise import Recommendation
-from tuner.cli.pipeline import Premises, consult
+from tuner.cli.pipeline import consult
+from tuner.cli.premises import Premises
 from tuner.render.answer import Answer
 from tuner.render.recommendations import recommendation
 from tuner.render.terminal import Terminal

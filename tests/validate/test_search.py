@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.validate.parts import CONFIG, MACHINE
 from tuner.advise import Recommendation
-from tuner.cli.pipeline import Premises, consult, model_config
+from tuner.cli.pipeline import consult, model_config
+from tuner.cli.premises import Premises
 from tuner.units import GIB
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure

@@ -7,6 +7,7 @@ import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
+from tuner.cli.premises import Premises, with_premises
 
 EXAMPLES = options.examples(
     "tuner advise config.yaml --gpu h100-sxm",
@@ -18,22 +19,14 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="advise", epilog=EXAMPLES)(advise)
+    app.command(name="advise", epilog=EXAMPLES)(with_premises(advise))
 
 
 def advise(
     config: options.Config,
     overrides: options.Overrides = None,
-    verl_version: options.VerlVersion = None,
-    engine_version: options.EngineVersion = None,
-    model: options.Model = None,
-    critic_model: options.CriticModel = None,
-    trace: options.Trace = False,
-    gpu: options.Gpu = None,
-    gpus_per_node: options.GpusPerNode = None,
-    nodes: options.Nodes = None,
-    host_memory: options.HostMemory = None,
-    headroom: options.Headroom = options.HEADROOM,
+    *,
+    premises: Premises,
     output_format: options.TextOrJson = "text",
     fail_on: Annotated[
         Literal[options.SeverityName, "never"],
@@ -54,7 +47,7 @@ def advise(
 
     Says where memory is tight, phase by phase, and gives advice with its price and the override to paste.
     """
-    from tuner.cli.pipeline import Premises, consult, expect_a_file
+    from tuner.cli.pipeline import consult, expect_a_file
     from tuner.render.terminal import Terminal, write
 
     expect_a_file(config, command="advise")
@@ -66,18 +59,7 @@ def advise(
     answer = consult(
         config,
         overrides or (),
-        Premises(
-            verl_version=verl_version,
-            engine_version=engine_version,
-            model=model,
-            critic_model=critic_model,
-            trace=trace,
-            gpu=gpu,
-            gpus_per_node=gpus_per_node,
-            nodes=nodes,
-            host_memory_gib=host_memory,
-            headroom=headroom,
-        ),
+        premises,
     )
     if failed is not None:
         from msgspec.structs import replace

@@ -8,9 +8,9 @@ import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
+from tuner.cli.premises import Premises, with_premises
 
 if TYPE_CHECKING:
-    from tuner.cli.pipeline import Premises
     from tuner.render.concise import Line
 
 EXAMPLES = options.examples(
@@ -22,21 +22,13 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="check", epilog=EXAMPLES)(check)
+    app.command(name="check", epilog=EXAMPLES)(with_premises(check))
 
 
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="verl configurations in YAML.")],
-    verl_version: options.VerlVersion = None,
-    engine_version: options.EngineVersion = None,
-    model: options.Model = None,
-    critic_model: options.CriticModel = None,
-    trace: options.Trace = False,
-    gpu: options.Gpu = None,
-    gpus_per_node: options.GpusPerNode = None,
-    nodes: options.Nodes = None,
-    host_memory: options.HostMemory = None,
-    headroom: options.Headroom = options.HEADROOM,
+    *,
+    premises: Premises,
     output_format: Annotated[
         Literal["concise", "json"],
         typer.Option("--output-format", "-f", help="One line per finding, or JSON."),
@@ -52,23 +44,10 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
-    from tuner.cli.pipeline import Premises
     from tuner.findings import Severity
     from tuner.render.concise import concise
     from tuner.render.terminal import Terminal, plain, write
 
-    premises = Premises(
-        verl_version=verl_version,
-        engine_version=engine_version,
-        model=model,
-        critic_model=critic_model,
-        trace=trace,
-        gpu=gpu,
-        gpus_per_node=gpus_per_node,
-        nodes=nodes,
-        host_memory_gib=host_memory,
-        headroom=headroom,
-    )
     found: list[Line] = []
     unreadable: list[str] = []
     for file in files:
@@ -92,7 +71,7 @@ def check(
         raise typer.Exit(FINDINGS)
 
 
-def _outcome(file: str, premises: "Premises") -> "list[Line] | str":
+def _outcome(file: str, premises: Premises) -> "list[Line] | str":
     """The findings of one file, or the message why it cannot be used; the other files are still checked."""
     from tuner.cli.pipeline import consult
     from tuner.errors import TunerError

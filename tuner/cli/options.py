@@ -7,7 +7,6 @@ import typer
 from tuner.validate.parts import Part
 
 SeverityName = Literal["error", "warning", "advice"]
-HEADROOM = 0.1
 
 Config = Annotated[
     str, typer.Argument(metavar="CONFIG", help="A verl configuration in YAML; - reads standard input.")

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tuner import rules
 from tuner.advise import ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
-from tuner.cli.options import HEADROOM
+from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
@@ -26,21 +26,6 @@ from tuner.units import GIB, GIGA
 from tuner.workload import Workload
 
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
-
-
-class Premises(Struct, frozen=True, kw_only=True):
-    """What the options say; None leaves it to the configuration and the machine."""
-
-    verl_version: str | None = None
-    engine_version: str | None = None
-    model: str | None = None
-    critic_model: str | None = None
-    trace: bool = False
-    gpu: str | None = None
-    gpus_per_node: int | None = None
-    nodes: int | None = None
-    host_memory_gib: float | None = None
-    headroom: float = HEADROOM
 
 
 def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer:

@@ -8,6 +8,7 @@ import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
+from tuner.cli.premises import Premises, with_premises
 from tuner.validate.parts import Part
 
 if TYPE_CHECKING:
@@ -26,22 +27,14 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="validate", epilog=EXAMPLES)(validate)
+    app.command(name="validate", epilog=EXAMPLES)(with_premises(validate))
 
 
 def validate(
     config: options.Config,
     overrides: options.Overrides = None,
-    verl_version: options.VerlVersion = None,
-    engine_version: options.EngineVersion = None,
-    model: options.Model = None,
-    critic_model: options.CriticModel = None,
-    trace: options.Trace = False,
-    gpu: options.Gpu = None,
-    gpus_per_node: options.GpusPerNode = None,
-    nodes: options.Nodes = None,
-    host_memory: options.HostMemory = None,
-    headroom: options.Headroom = options.HEADROOM,
+    *,
+    premises: Premises,
     budget: options.Budget = "120s",
     parts: options.Parts = None,
     nproc: options.Processes = None,
@@ -67,7 +60,7 @@ def validate(
     Runs the pieces that decide memory and speed, compares them with the prediction, and says which
     recommendations hold here. Ends with 1 where something that was claimed does not.
     """
-    from tuner.cli.pipeline import Premises, expect_a_file
+    from tuner.cli.pipeline import expect_a_file
     from tuner.cli.validation import CannotRunError, Request, on_all_nodes
     from tuner.units import parse_bytes, parse_seconds
 
@@ -75,18 +68,7 @@ def validate(
     request = Request(
         config=config,
         overrides=tuple(overrides or ()),
-        premises=Premises(
-            verl_version=verl_version,
-            engine_version=engine_version,
-            model=model,
-            critic_model=critic_model,
-            trace=trace,
-            gpu=gpu,
-            gpus_per_node=gpus_per_node,
-            nodes=nodes,
-            host_memory_gib=host_memory,
-            headroom=headroom,
-        ),
+        premises=premises,
         budget_s=parse_seconds(budget),
         parts=_parts(parts),
         processes=nproc,
@@ -110,7 +92,7 @@ def validate(
     for path in written:
         _say_written(path)
     if write_profile is not None:
-        _write_profiles(files, write_profile, gpu)
+        _write_profiles(files, write_profile, premises.gpu)
     code = _exit_code(files)
     if code:
         raise typer.Exit(code)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from tuner.cli.pipeline import Premises, consult, model_config
+from tuner.cli.pipeline import consult, model_config
+from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.inputs.yaml_file import read_text
 from tuner.render.progress import progress_on
