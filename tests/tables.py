@@ -1,6 +1,7 @@
 """The tables of examples beside the verl trainer: what they say, and what the real path makes of it.
 
-A table is ``tuner/trainers/verl/examples/<rule>.yaml``; bases are in ``bases.yaml`` there.
+A table is ``tuner/trainers/verl/examples/<rule>.yaml``; bases are in ``bases.yaml`` there. A table is
+about the rule it names, and only that rule is judged on it.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import yaml
 
 from tests.loading import load
 from tuner import rules
+from tuner.advise import advise
 from tuner.findings import Finding
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
@@ -30,7 +32,7 @@ _BASE_FIELDS = ("model", "gpu", "gpus_per_node", "nodes", "version")
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """A configuration that no rule or check has anything to say about."""
+    """A configuration that examples start from."""
 
     name: str
     model: str
@@ -54,12 +56,20 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The examples of one rule or check."""
+    """The examples of one rule or check.
+
+    ``judged_by`` says what shows that a rule's proposal serves its goal, where it is not the goal's usual
+    figure; ``settings`` are the assignments that do, where no figure does; ``remedy`` stands for the
+    proposal of a rule that makes none.
+    """
 
     rule: str
     base: Base
     bad: tuple[str, ...]
     rows: tuple[Row, ...]
+    judged_by: str | None
+    settings: tuple[str, ...]
+    remedy: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +100,16 @@ def table(rule: str) -> Table:
     """The table of a rule."""
     raw = _read(EXAMPLES / f"{rule}.yaml")
     base = _base(bases()[raw["base"]], raw)
-    unknown = set(raw) - {"rule", "base", "bad", "cases", *_BASE_FIELDS}
+    unknown = set(raw) - {"rule", "base", "bad", "cases", "judged_by", "settings", "remedy", *_BASE_FIELDS}
     assert not unknown, f"{rule}.yaml: {unknown}"
     return Table(
         rule=raw["rule"],
         base=base,
         bad=tuple(raw["bad"]),
         rows=tuple(_row(case, base) for case in raw["cases"]),
+        judged_by=raw.get("judged_by"),
+        settings=tuple(raw.get("settings", ())),
+        remedy=tuple(raw.get("remedy", ())),
     )
 
 
@@ -126,6 +139,19 @@ def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
         ),
     )
     return Scene(settings=settings, workload=workload, version=base.version)
+
+
+def combined(base: Base) -> Scene:
+    """A base with the advised combination followed."""
+    it = scene(base)
+    combination = advise(
+        it.workload,
+        findings=check_findings(it) + rule_findings(it),
+        write_overrides=verl.override_writer(it.workload, it.settings, version=it.version),
+        headroom=HEADROOM,
+    ).combination
+    assert combination is not None
+    return scene(base, combination.overrides)
 
 
 def check_findings(it: Scene) -> list[Finding]:

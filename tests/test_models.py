@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tuner import resources
+from tuner.architectures import model_types
 from tuner.errors import InputError, TunerError, UnsupportedError
 from tuner.model_shape import QueryKeyNorm
-from tuner.models import find_model, model_names, model_types, shape_from_config
-from tuner.models.architectures import read_config
+from tuner.models import find_model, model_names, shape_from_config
 from tuner.models.profile import read_profile
+from tuner.models.shape import read_config
 
 FILES = sorted((resources.profiles() / "models").glob("*.yaml"))
 

@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from tuner import resources
+from tuner.architectures import find_architecture, model_types
 from tuner.errors import InputError
-from tuner.models import has_token_classification, model_types, shape_from_config
+from tuner.models import shape_from_config
 from tuner.models.profile import read_profile
 
 torch = pytest.importorskip("torch")
@@ -138,7 +139,9 @@ def test_value_heads_are_there_where_transformers_has_token_classification() -> 
     from transformers.models.auto import modeling_auto
 
     known = set(modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES)
-    assert {kind for kind in model_types() if has_token_classification(kind)} == known & set(model_types())
+    assert {kind for kind in model_types() if find_architecture(kind).token_classification} == known & set(
+        model_types()
+    )
 
 
 def test_a_value_head_has_the_parameters_that_transformers_builds() -> None:

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner import resources
+from tuner.architectures import model_types
 from tuner.memory.layer import activations
 from tuner.model_shape import ModelShape
-from tuner.models import model_types, shape_from_config
+from tuner.models import shape_from_config
 from tuner.models.profile import read_profile
 from tuner.workload import Checkpointing, Engine, Lora
 

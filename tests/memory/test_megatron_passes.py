@@ -10,11 +10,12 @@ from tests import workloads
 from tests.memory.test_megatron import DEEPSEEK_V3
 from tuner.dtypes import DType
 from tuner.memory.estimate import estimate
+from tuner.memory.head.tensors import entropy_chunk, tensor_bytes
 from tuner.memory.ledger.formula import evaluate
 from tuner.memory.ledger.symbols import meaning
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.megatron import layers
-from tuner.memory.megatron.head import head_bytes
+from tuner.memory.megatron.head import head_tensors
 from tuner.memory.megatron.passes import forward_moments, training_moments
 from tuner.memory.megatron.stages import candidates, in_flight
 from tuner.memory.megatron.terms import kept_per_token
@@ -195,7 +196,8 @@ def test_the_head_takes_what_the_released_functions_take(
     scaling: Scaling, entropy: bool, chunk: int | None, training: bool, per_logit: int
 ) -> None:
     head = replace(HEAD, scaling=scaling, chunk_tokens=chunk)
-    size = head_bytes(head, tokens=512, columns=4096, entropy=entropy, training=training)
+    tensors = head_tensors(head, entropy=entropy, training=training)
+    size = tensor_bytes(tensors, tokens=512, chunk=entropy_chunk(head, 512), columns=4096)
     assert size == per_logit * 512 * 4096
 
 

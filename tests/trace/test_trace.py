@@ -13,11 +13,12 @@ transformers = pytest.importorskip("transformers")
 
 from tests import workloads  # noqa: E402
 from tests.trace.configs import KNOWN, UNKNOWN, write  # noqa: E402
+from tuner.architectures import model_types  # noqa: E402
 from tuner.dtypes import DType  # noqa: E402
 from tuner.errors import InputError, TunerError, UnsupportedError  # noqa: E402
 from tuner.memory.layer import activations  # noqa: E402
 from tuner.model_shape import LogitCopies, ModelShape  # noqa: E402
-from tuner.models import find_config, find_model, model_types  # noqa: E402
+from tuner.models import find_config, find_model  # noqa: E402
 from tuner.models.adapters import adapter_parameters  # noqa: E402
 from tuner.rules.case import Case  # noqa: E402
 from tuner.rules.kernels import fused_layers  # noqa: E402

@@ -22,7 +22,7 @@ from tuner.findings import Finding, Severity
 from tuner.kernels.benchmark.problem import Shape, random_problem
 from tuner.kernels.benchmark.timing import LEAST_ROUNDS
 from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
-from tuner.memory.head.logits import head_peak_bytes
+from tuner.memory.head.peak import head_peak_bytes
 from tuner.rules.kernels.eager_entropy import RULE
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure

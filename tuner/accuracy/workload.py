@@ -3,11 +3,12 @@
 from msgspec.structs import replace
 
 from tuner.accuracy.measured import MeasuredCase
+from tuner.architectures import find_architecture
 from tuner.dtypes import DType, parse_dtype
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
-from tuner.models import find_model, has_token_classification
+from tuner.models import find_model
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters
 from tuner.units import GIB
 from tuner.workload import (
@@ -70,7 +71,7 @@ def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload
 
 def _model(case: MeasuredCase) -> ModelShape:
     model = find_model(case.model)
-    if case.critic and has_token_classification(model.architecture):
+    if case.critic and find_architecture(model.architecture).token_classification:
         return replace(model, value_head=True)
     return model
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tuner import resources
 from tuner.errors import InputError, Location
 from tuner.model_shape import ModelShape
-from tuner.models.architectures import shape_from_config
+from tuner.models.shape import shape_from_config
 
 _CACHE_PREFIX = "models--"  # Hugging Face cache: models--<organisation>--<name>/snapshots/<hash>
 

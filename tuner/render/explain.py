@@ -26,6 +26,7 @@ PAGES = {
     "memory.fsdp.fsdp2_units": "model/fsdp-units",
     "memory.fsdp.units": "model/fsdp-units",
     "memory.head.fused": "model/output-head",
+    "memory.head.value": "model/output-head",
     "memory.host": "model/host",
     "memory.head.logits": "model/output-head",
     "memory.megatron.head": "model/megatron",

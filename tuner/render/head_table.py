@@ -6,7 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
-from tuner.memory.head.logits import head_peak_bytes, published_rule_bytes
+from tuner.memory.head.logits import published_rule_bytes
+from tuner.memory.head.peak import head_peak_bytes
 from tuner.memory.layer.activations import all_layers_saved_bytes, layer_input_bytes
 from tuner.model_shape import ModelShape
 from tuner.render.numbers import gib

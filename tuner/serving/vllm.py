@@ -11,6 +11,7 @@ A version in between is taken as the nearest older one of these.
 
 from typing import Any
 
+from tuner.architectures import find_architecture
 from tuner.errors import UnsupportedError
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
@@ -30,13 +31,6 @@ _FEW, _MANY = 256, 1024  # sequences
 _LARGE_CARD = 70 * GIB
 _SWAP = 4 * GIB  # LLM(swap_space=4) of the V0 core
 _GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
-
-# DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES; of what verl passes, router replay (R3) alone rules it out
-_SECOND_RUNNER = (
-    ("0.24.0", frozenset({"deepseek_v2", "granitemoe", "llama", "mistral", "qwen2_moe", "qwen3"})),
-    ("0.23.0", frozenset({"llama", "mistral", "qwen3"})),
-    ("0.22.0", frozenset({"qwen3"})),
-)
 
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
 
@@ -111,7 +105,9 @@ def _fraction_of(version: str) -> FractionOf:
 
 def _second_runner(version: str, architecture: str) -> bool:
     """Whether vLLM takes its second model runner, whose ``profile_cudagraph_memory`` returns 0."""
-    return next((architecture in known for since, known in _SECOND_RUNNER if at_least(version, since)), False)
+    since = find_architecture(architecture).vllm_second_runner_since
+    # of what a trainer passes, router replay (R3) alone rules it out
+    return since is not None and at_least(version, since)
 
 
 def _sampler_bytes(version: str) -> int:

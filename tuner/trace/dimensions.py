@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
+from tuner.architectures.config import Config
+from tuner.architectures.parts import base_shape, with_moe
 from tuner.errors import UnsupportedError
 from tuner.model_shape import LatentAttention, ModelShape
-from tuner.models.config import Config
-from tuner.models.parts import base_shape, with_moe
 from tuner.trace.kv_cache import LayerCache
 from tuner.trace.structure import Structure, routed_experts, routed_parameters, shared_parameters
 

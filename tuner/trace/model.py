@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
+from tuner.architectures import find_architecture
+from tuner.architectures.config import Config
 from tuner.model_shape import ModelShape
-from tuner.models import FoundConfig, model_types, shape_from_config
-from tuner.models.config import Config
+from tuner.models import FoundConfig, shape_from_config
 from tuner.trace.build import language_model, model_config, versions
 from tuner.trace.count import decoder_layers
 from tuner.trace.dimensions import dimensions
@@ -38,7 +39,7 @@ def count_model(found: FoundConfig) -> ModelShape:
     short = _with_layers(config, model, max(built.first_of_kind) + 1)
     caches = layer_caches(short, built.first_of_kind)
     model_type = found.values["model_type"]
-    if model_type in model_types():
+    if find_architecture(model_type).read is not None:
         shape = shape_from_config(found.values, name=found.name, source=found.source)
     else:
         shape = replace(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tuner.dtypes import DType
 from tuner.memory.failed_allocation.tensor import Factor, Tensor
 from tuner.memory.head import fused, logits
-from tuner.memory.head.logits import LogitTensor, Span
+from tuner.memory.head.tensors import LogitTensor, Span, entropy_chunk
 from tuner.memory.ledger.terms import Item
 from tuner.memory.megatron.head import head_tensors as megatron_head_tensors
 from tuner.model_shape import ModelShape
@@ -97,7 +97,7 @@ def _logits(
     for (dtype_bytes, pieces), same in sizes.items():
         kinds = tuple(dict.fromkeys(one.name.replace("_", " ") for one in same))
         if pieces:
-            chunk = logits.entropy_chunk(head, tokens)
+            chunk = entropy_chunk(head, tokens)
             found.append(_chunk(vocab, chunk, dtype_bytes, kinds, "the entropy, chunk by chunk"))
         else:
             found.append(

@@ -12,12 +12,12 @@ from msgspec import Struct
 from tuner.evidence import Evidence
 from tuner.memory import model_states
 from tuner.memory.fsdp import units
-from tuner.memory.head import logits
+from tuner.memory.head.terms import copies_term, head_term, logits_term
 from tuner.memory.layer import activations, checkpointing
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.pass_terms import PassInput, head_term, logits_term, term
+from tuner.memory.pass_terms import PassInput, term
 from tuner.model_shape import ModelShape
-from tuner.workload import Backend, Checkpointing, Engine, HeadKind
+from tuner.workload import Backend, Checkpointing, Engine
 
 _UNITS = "memory.fsdp.units"
 _STATES = "memory.model_states"
@@ -246,19 +246,7 @@ class FsdpTerms(Struct, frozen=True, dict=True):
 
     def _copies(self, name: str, copies: int) -> Term | None:
         """What the model makes of its logits; None where they never exist."""
-        given, each = self.given, self.given.head.logits_dtype.bytes
-        if given.head.kind is not HeadKind.LOGITS:
-            return None
-        size = logits.copies_bytes(given.head, copies=copies, tokens=given.tokens, vocab=given.model.vocab)
-        numbers = {"n_c": copies, "logits": each, "T": given.tokens, "V": given.model.vocab}
-        return term(
-            Item.LOGITS,
-            name,
-            size,
-            "n_c T V logits",
-            symbols=numbers,
-            source="memory.head.logits.copies_bytes",
-        )
+        return None if self.given.fused_head else copies_term(self.given, name, copies)
 
     @property
     def logits_made(self) -> Term | None:

@@ -6,6 +6,7 @@ of a layer, attention and MLP, follow below.
 
 from functools import lru_cache
 
+from tuner.architectures import layer_traits
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.memory.batch_fields import batch_token_bytes
@@ -17,7 +18,6 @@ from tuner.memory.layer.attention import (
     redistribution_saved_bytes,
 )
 from tuner.memory.layer.mlp import mlp_backward_bytes, mlp_forward_bytes, mlp_saved_bytes
-from tuner.memory.layer.traits import layer_traits
 from tuner.model_shape import ModelShape
 from tuner.workload import Checkpointing, Engine
 

@@ -6,8 +6,8 @@ dtype, :math:`r` the rank of adapters. Attention is flash attention on packed se
 quadratic in the sequence.
 """
 
+from tuner.architectures import layer_traits
 from tuner.dtypes import DType
-from tuner.memory.layer.traits import layer_traits
 from tuner.model_shape import LatentAttention, ModelShape, QueryKeyNorm
 from tuner.workload import Engine
 

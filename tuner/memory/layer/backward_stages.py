@@ -8,6 +8,7 @@ activations above.
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.architectures import LayerTraits, layer_traits
 from tuner.dtypes import DType
 from tuner.memory.layer import activations
 from tuner.memory.layer.attention import attention_saved_bytes, linear_attention_saved_bytes
@@ -20,7 +21,6 @@ from tuner.memory.layer.mlp import (
     fused_mlp_backward_bytes,
     mlp_backward_bytes,
 )
-from tuner.memory.layer.traits import LayerTraits, layer_traits
 from tuner.model_shape import LatentAttention, MixtureOfExperts, ModelShape
 from tuner.workload import Checkpointing, Engine
 

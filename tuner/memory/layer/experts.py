@@ -4,7 +4,7 @@ One kernel of Liger takes the tokens to their experts and another puts them back
 token and no output of an expert are kept. Symbols as of other experts.
 """
 
-from tuner.memory.layer.traits import layer_traits
+from tuner.architectures import layer_traits
 from tuner.model_shape import MixtureOfExperts, ModelShape
 from tuner.workload import Engine
 

@@ -6,6 +6,7 @@ compute dtype, :math:`r` the rank of adapters, :math:`b_w` bytes of the dtype th
 outputs are weighted in (4 for Mixtral and DeepSeek-V2, else :math:`b`).
 """
 
+from tuner.architectures import layer_traits
 from tuner.dtypes import DType
 from tuner.memory.layer.attention import adapter_bytes
 from tuner.memory.layer.experts import (
@@ -14,7 +15,6 @@ from tuner.memory.layer.experts import (
     routed_forward_bytes,
     routed_saved_bytes,
 )
-from tuner.memory.layer.traits import layer_traits
 from tuner.model_shape import MixtureOfExperts, ModelShape
 from tuner.workload import Checkpointing, Engine
 

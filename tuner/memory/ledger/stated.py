@@ -46,7 +46,7 @@ def stated(
     return Term(
         item=item,
         name=name,
-        bytes=ceil(size(**{parameter: numbers[parameter] for parameter in parameters})),
+        bytes=_value(size, parameters, numbers),
         evidence=evidence,
         formula=formula,
         symbols=tuple([(symbol, numbers[symbol]) for symbol in used]),
@@ -54,6 +54,16 @@ def stated(
         low_bytes=low,
         high_bytes=high,
     )
+
+
+def bytes_of(size: Size, numbers: Mapping[str, float]) -> int:
+    """What a function over symbols gives for these numbers, rounded up to whole bytes."""
+    return _value(size, symbols_of(size), numbers)
+
+
+def _value(size: Size, parameters: Sequence[str], numbers: Mapping[str, float]) -> int:
+    whole: int = ceil(size(**{parameter: numbers[parameter] for parameter in parameters}))
+    return whole
 
 
 def formula_of(size: Size) -> str:

@@ -194,6 +194,12 @@ OF_MODULE: dict[str, dict[str, str]] = {
         "n_e": "buckets on the engine's side",
         "n_t": "buckets on the trainer's side",
     },
+    "memory.head.fused": {
+        "b": "bytes of a number in the dtype of the logits",
+    },
+    "memory.head.value": {
+        "b": "bytes of a number in the dtype of the logits",
+    },
     "memory.megatron.head": {
         "compute_logits": "the logits in the compute dtype, bytes per logit",
     },

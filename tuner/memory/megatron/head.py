@@ -3,17 +3,16 @@
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
-from tuner.memory import pass_terms
-from tuner.memory.head.logits import LogitTensor, Span, Tensors, bytes_per_column, entropy_chunk
+from tuner.evidence import Evidence
+from tuner.memory.head.tensors import LogitTensor, Span, Tensors, logit_sized
+from tuner.memory.head.terms import peak_name, tensors_term, term_without_logits
+from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.pass_terms import PassInput
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 _COMPUTE, _FLOAT32 = DType.BFLOAT16.bytes, DType.FLOAT32.bytes
-
-
-def _float32(*names: str, span: Span = Span.ALL) -> Tensors:
-    return tuple(LogitTensor(name=name, bytes_per_logit=_FLOAT32, span=span) for name in names)
 
 
 def head_tensors(head: OutputHead, *, entropy: bool, training: bool) -> Tensors:
@@ -49,63 +48,58 @@ def head_tensors(head: OutputHead, *, entropy: bool, training: bool) -> Tensors:
     in_place = head.scaling is Scaling.IN_PLACE  # the releases that divide the logits also clone them
     if not entropy:
         if training and in_place:
-            return _float32("logits", "scaled_gradient")
-        return (LogitTensor(name="compute_logits", bytes_per_logit=_COMPUTE), *_float32("logits"))
+            return logit_sized(_FLOAT32, "logits", "scaled_gradient")
+        return (
+            LogitTensor(name="compute_logits", bytes_per_logit=_COMPUTE),
+            *logit_sized(_FLOAT32, "logits"),
+        )
     span = Span.ALL if training or head.chunk_tokens is None else Span.CHUNK
     clone = ("cloned_logits",) if in_place else ()
-    return (*_float32("logits", *clone), *_float32("softmax", span=span))
+    return (*logit_sized(_FLOAT32, "logits", *clone), *logit_sized(_FLOAT32, "softmax", span=span))
 
 
-def head_bytes(head: OutputHead, *, tokens: int, columns: int, entropy: bool, training: bool) -> int:
-    """Bytes of :func:`head_tensors` for ``columns`` entries of the vocabulary."""
-    tensors = head_tensors(head, entropy=entropy, training=training)
-    return columns * bytes_per_column(tensors, tokens, entropy_chunk(head, tokens))
-
-
-def head_term(given: PassInput, *, training: bool) -> Term:
+def head_term(micro_batch: PassInput, *, training: bool) -> Term:
     r"""The head on the last stage at its peak, over :math:`V_p = V / T_p` columns.
 
     A fused head works on the same slice, and in the compute dtype; a critic has one column.
     """
-    columns, tokens = vocabulary_slice(given), given.tokens
-    if given.head.kind is not HeadKind.LOGITS:
-        head = replace(given.head, logits_dtype=given.engine.compute_dtype)
-        slice_ = replace(given, head=head, model=replace(given.model, vocab=columns))
-        return pass_terms.head_term(slice_, training=training)
-    return pass_terms.tensors_term(
-        "head_backward" if training else "head_forward",
-        head_tensors(given.head, entropy=given.entropy, training=training),
-        tokens=tokens,
-        chunk=entropy_chunk(given.head, tokens),
+    columns, head = vocabulary_slice(micro_batch), micro_batch.head
+    if head.kind is not HeadKind.LOGITS:
+        head = replace(head, logits_dtype=micro_batch.engine.compute_dtype)
+        # As a plain number: its symbol is that of the whole vocabulary.
+        return term_without_logits(replace(micro_batch, head=head), columns=int(columns), training=training)
+    return tensors_term(
+        peak_name(training=training),
+        head_tensors(head, entropy=micro_batch.entropy, training=training),
+        head,
+        tokens=micro_batch.tokens,
         columns=("V_p", columns),
-        source="memory.megatron.head.head_tensors",
+        source=head_tensors,
     )
 
 
-def gathered_hidden(given: PassInput) -> Term | None:
-    r"""The head's input, gathered from the tensor-parallel ranks; none on one rank.
-
-    .. math:: T b_c H
+def gathered_hidden_bytes(*, T: int, b_c: int, H: int) -> int:
+    """The head's input, gathered from the tensor-parallel ranks.
 
     It lies in a buffer that Megatron keeps for the next time.
 
     Source: Megatron-Core ``tensor_parallel/layers.py`` (``get_global_memory_buffer``).
     """
-    if given.engine.parallel.tensor == 1:
+    return T * b_c * H
+
+
+def gathered_hidden(micro_batch: PassInput) -> Term | None:
+    """The head's input as a whole; None on one rank, where it is whole already."""
+    if micro_batch.engine.parallel.tensor == 1:
         return None
-    compute, hidden = given.engine.compute_dtype.bytes, given.model.hidden
-    size = given.tokens * compute * hidden
-    numbers = {"T": given.tokens, "b_c": compute, "H": hidden}
-    source = "memory.megatron.head.gathered_hidden"
-    return pass_terms.term(
-        Item.ACTIVATIONS, "gathered_hidden", size, "T b_c H", symbols=numbers, source=source
+    numbers = _numbers(micro_batch)
+    return stated(
+        Item.ACTIVATIONS, "gathered_hidden", gathered_hidden_bytes, numbers, evidence=Evidence.MODELLED
     )
 
 
-def projection_backward(given: PassInput) -> Term:
-    r"""The head's projection differentiated.
-
-    .. math:: T b_c (V_p + H) + b_w V_p H
+def projection_backward_bytes(*, T: int, b_c: int, V_p: int, H: int, b_w: int) -> int:
+    """The head's projection differentiated.
 
     The gradient of the logits in the compute dtype, that of the hidden states before it is
     scattered, and the weight's own gradient (:math:`b_w` is 0 where it is added to the buffer at
@@ -114,51 +108,50 @@ def projection_backward(given: PassInput) -> Term:
     Source: Megatron-Core ``tensor_parallel/layers.py``
     (``LinearWithGradAccumulationAndAsyncCommunication``).
     """
-    engine, hidden = given.engine, given.model.hidden
-    compute, columns = engine.compute_dtype.bytes, vocabulary_slice(given)
-    weight = 0 if engine.fused_weight_gradients or engine.lora is not None else compute
-    return _own_term(
-        "projection_backward",
-        given.tokens * compute * (columns + hidden) + weight * columns * hidden,
-        "T b_c (V_p + H) + b_w V_p H",
-        T=given.tokens,
-        b_c=compute,
-        V_p=columns,
-        H=hidden,
-        b_w=weight,
-    )
+    return T * b_c * (V_p + H) + b_w * V_p * H
 
 
-def embedding_backward(given: PassInput) -> Term | None:
-    r"""The embedding differentiated, on the first stage; none where it is frozen.
+def projection_backward(micro_batch: PassInput) -> Term:
+    """Gradients while the projection is differentiated."""
+    engine = micro_batch.engine
+    own_gradient = not engine.fused_weight_gradients and engine.lora is None
+    weight = engine.compute_dtype.bytes if own_gradient else 0
+    return _own_term("projection_backward", projection_backward_bytes, micro_batch, weight)
 
-    .. math:: T b_c H + b_w V_p H
+
+def embedding_backward_bytes(*, T: int, b_c: int, H: int, b_w: int, V_p: int) -> int:
+    """The embedding differentiated, on the first stage.
 
     The gathered gradient of its output and the gradient of the rank's whole slice of the matrix,
     however few of its rows the tokens touch. No fusion adds that one to the buffer at once.
 
     Source: Megatron-Core ``tensor_parallel/layers.py`` (``VocabParallelEmbedding``).
     """
-    if given.engine.lora is not None:
+    return T * b_c * H + b_w * V_p * H
+
+
+def embedding_backward(micro_batch: PassInput) -> Term | None:
+    """Gradients while the embedding is differentiated; None where it is frozen."""
+    if micro_batch.engine.lora is not None:
         return None
-    compute, hidden, columns = given.engine.compute_dtype.bytes, given.model.hidden, vocabulary_slice(given)
-    return _own_term(
-        "embedding_backward",
-        given.tokens * compute * hidden + compute * columns * hidden,
-        "T b_c H + b_w V_p H",
-        T=given.tokens,
-        b_c=compute,
-        V_p=columns,
-        H=hidden,
-        b_w=compute,
-    )
+    weight = micro_batch.engine.compute_dtype.bytes
+    return _own_term("embedding_backward", embedding_backward_bytes, micro_batch, weight)
 
 
-def _own_term(name: str, size: int, formula: str, **symbols: int) -> Term:
-    source = f"memory.megatron.head.{name}"
-    return pass_terms.term(Item.LOGITS, name, size, formula, symbols=symbols, source=source)
+def _own_term(name: str, size: Size, micro_batch: PassInput, weight_gradient: int) -> Term:
+    numbers = {**_numbers(micro_batch), "b_w": weight_gradient}
+    return stated(Item.LOGITS, name, size, numbers, evidence=Evidence.MODELLED)
 
 
-def vocabulary_slice(given: PassInput) -> int:
+def _numbers(micro_batch: PassInput) -> dict[str, int]:
+    return {
+        "T": micro_batch.tokens,
+        "b_c": micro_batch.engine.compute_dtype.bytes,
+        "H": micro_batch.model.hidden,
+        "V_p": vocabulary_slice(micro_batch),
+    }
+
+
+def vocabulary_slice(micro_batch: PassInput) -> int:
     """Vocabulary entries of this rank."""
-    return -(-given.model.vocab // given.engine.parallel.tensor)
+    return ceil_div(micro_batch.model.vocab, micro_batch.engine.parallel.tensor)

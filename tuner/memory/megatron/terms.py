@@ -4,10 +4,14 @@ Symbols: :math:`T` tokens of the rank before sequence parallelism divides them, 
 tensor parallel size, :math:`b` bytes of the compute dtype, :math:`H` hidden, :math:`V` vocabulary.
 """
 
+from collections.abc import Mapping
 from math import ceil
 
+from tuner.evidence import Evidence
 from tuner.memory import model_states
 from tuner.memory.layer import activations
+from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron.layers import backward_sizes, forward_bytes, layer_bytes
 from tuner.memory.megatron.stages import in_flight, stage_layers
@@ -25,7 +29,7 @@ def is_last(engine: Engine) -> bool:
     return stage_of(engine) == engine.parallel.pipeline - 1
 
 
-def kept_per_token(given: PassInput) -> int:
+def kept_per_token(micro_batch: PassInput) -> int:
     r"""Bytes per token that a stage keeps from forward to backward, before tensor parallelism.
 
     .. math:: \lceil l_c / n_r \rceil \, b H + \sum_{\text{other layers}} a_m + b H
@@ -39,7 +43,7 @@ def kept_per_token(given: PassInput) -> int:
     Source: Megatron-Core ``transformer/transformer_block.py`` (``_checkpointed_forward``),
     ``pipeline_parallel/schedules.py`` (``deallocate_output_tensor``).
     """
-    model, engine = given.model, given.engine
+    model, engine = micro_batch.model, micro_batch.engine
     layers = stage_layers(model, engine.parallel, stage_of(engine))
     covered = 0
     if engine.checkpointing is Checkpointing.FULL:
@@ -50,89 +54,80 @@ def kept_per_token(given: PassInput) -> int:
     kinds: dict[tuple[bool, bool], list[int]] = {}
     for layer in layers[covered:]:
         kinds.setdefault((model.is_linear(layer), model.is_sparse(layer)), []).append(layer)
-    return states + sum(len(same) * layer_bytes(model, engine, same[0]) for same in kinds.values())
+    return states + sum(len(alike) * layer_bytes(model, engine, alike[0]) for alike in kinds.values())
 
 
-def _term(item: Item, name: str, size: int, formula: str, **symbols: float) -> Term:
-    """A term of this module, whose deriving function has the term's name."""
-    source = f"memory.megatron.terms.{name}"
-    return term(item, name, size, formula, symbols=symbols, source=source)
+def tokens_in_flight(micro_batch: PassInput) -> int:
+    r"""Tokens of the micro-batches in flight on a stage, counted in pieces of it.
+
+    .. math:: T_f = \min(v_p f \, T, \; v_p T_m)
+
+    Those of :math:`f` micro-batches (:func:`~tuner.memory.megatron.stages.in_flight`), which are never
+    more than the :math:`T_m` tokens of the optimizer step; in the :math:`v_p` pieces of a stage.
+    """
+    parallel, pieces = micro_batch.engine.parallel, micro_batch.engine.parallel.virtual_pipeline
+    flight = round(in_flight(parallel, stage_of(micro_batch.engine), micro_batch.micro_batches) * pieces)
+    of_step = (
+        flight * micro_batch.tokens if micro_batch.step_tokens is None else pieces * micro_batch.step_tokens
+    )
+    return min(flight * micro_batch.tokens, of_step)
 
 
-def _divided(size: int, by: int) -> int:
-    return -(-size // by)
+def _activations(name: str, size: Size, numbers: Mapping[str, float]) -> Term:
+    return stated(Item.ACTIVATIONS, name, size, numbers, evidence=Evidence.MODELLED)
 
 
-def tokens_in_flight(given: PassInput) -> int:
-    """Tokens of the micro-batches in flight on a stage, in pieces of it; no more than a step has."""
-    parallel, pieces = given.engine.parallel, given.engine.parallel.virtual_pipeline
-    flight = round(in_flight(parallel, stage_of(given.engine), given.micro_batches) * pieces)
-    of_step = flight * given.tokens if given.step_tokens is None else pieces * given.step_tokens
-    return min(flight * given.tokens, of_step)
+def saved_activation_bytes(*, T_f: int, a_k: int, v_p: int, T_p: int) -> int:
+    """Activations of all micro-batches in flight.
 
-
-def saved_activations(given: PassInput, *, others_only: bool = False) -> Term:
-    r"""Activations of all micro-batches in flight.
-
-    .. math:: T_f \, a_k / (v_p \, T_p), \qquad T_f = \min(v_p f \, T, \; v_p T_m)
-
-    :math:`a_k` bytes per token (:func:`~tuner.memory.megatron.terms.kept_per_token`) of :math:`f`
-    micro-batches (:func:`~tuner.memory.megatron.stages.in_flight`), which are never more than the
-    :math:`T_m` tokens of the optimizer step; counted in the :math:`v_p` pieces of a stage. At the end
-    of a micro-batch's backward pass its own are gone.
+    :math:`a_k` bytes per token (:func:`~tuner.memory.megatron.terms.kept_per_token`) of the
+    :math:`T_f` tokens (:func:`~tuner.memory.megatron.terms.tokens_in_flight`) in :math:`v_p` pieces of
+    a stage. At the end of a micro-batch's backward pass its own are gone.
 
     Source: Megatron-Core ``pipeline_parallel/schedules.py``, ``transformer/transformer_block.py``.
-
-    Args:
-        given: the pass.
-        others_only: True for those of all micro-batches but one.
     """
-    parallel, tokens, kept = given.engine.parallel, tokens_in_flight(given), kept_per_token(given)
-    if others_only:
-        tokens -= given.tokens
-    return _term(
-        Item.ACTIVATIONS,
-        "saved_activations",
-        _divided(tokens * kept, parallel.virtual_pipeline * parallel.tensor),
-        "T_f a_k / (v_p T_p)",
-        T_f=tokens,
-        a_k=kept,
-        v_p=parallel.virtual_pipeline,
-        T_p=parallel.tensor,
-    )
+    return ceil_div(T_f * a_k, v_p * T_p)
 
 
-def recomputed_layers(given: PassInput, layer: int) -> Term | None:
-    r"""The layers that the backward pass has computed again.
+def saved_activations(micro_batch: PassInput, *, others_only: bool = False) -> Term:
+    """What a stage holds for the backward passes to come; ``others_only``: of all micro-batches but one."""
+    parallel = micro_batch.engine.parallel
+    numbers = {
+        "T_f": tokens_in_flight(micro_batch) - (micro_batch.tokens if others_only else 0),
+        "a_k": kept_per_token(micro_batch),
+        "v_p": parallel.virtual_pipeline,
+        "T_p": parallel.tensor,
+    }
+    return _activations("saved_activations", saved_activation_bytes, numbers)
 
-    .. math:: n_r \, T a_m / T_p
 
-    One, or as many as are recomputed at once; None where nothing is.
+def recomputed_layer_bytes(*, n_r: int, T: int, a_m: int, T_p: int) -> int:
+    """The layers that the backward pass has computed again: one, or as many as are recomputed at once.
 
     Source: Megatron-Core ``transformer/transformer_block.py`` (``_checkpointed_forward``).
     """
-    engine = given.engine
+    return ceil_div(n_r * T * a_m, T_p)
+
+
+def recomputed_layers(micro_batch: PassInput, layer: int) -> Term | None:
+    """Layers like this one, computed again; None where nothing is."""
+    engine = micro_batch.engine
     if engine.checkpointing is not Checkpointing.FULL or engine.recompute_first_layers == 0:
         return None
-    count = min(engine.recompute_layers, len(stage_layers(given.model, engine.parallel, stage_of(engine))))
-    kept = layer_bytes(given.model, engine, layer)
-    return _term(
-        Item.ACTIVATIONS,
-        "recomputed_layers",
-        _divided(count * given.tokens * kept, engine.parallel.tensor),
-        "n_r T a_m / T_p",
-        n_r=count,
-        T=given.tokens,
-        a_m=kept,
-        T_p=engine.parallel.tensor,
-    )
+    layers = stage_layers(micro_batch.model, engine.parallel, stage_of(engine))
+    numbers = {
+        "n_r": min(engine.recompute_layers, len(layers)),
+        "T": micro_batch.tokens,
+        "a_m": layer_bytes(micro_batch.model, engine, layer),
+        "T_p": engine.parallel.tensor,
+    }
+    return _activations("recomputed_layers", recomputed_layer_bytes, numbers)
 
 
-def layer_backward(given: PassInput, layer: int) -> Term:
+def layer_backward_bytes(
+    *, T: int, a_i: int, a_p: int, g_1: int, g_2: int, w_1: int, w_2: int, u: int, T_p: int
+) -> int:
     r"""Gradients in flight in the backward pass of one layer.
-
-    .. math:: \frac{1}{T_p} \Bigl(T a_i + \max\bigl(2 T a_p, \;
-              T a_p + T g_2 + T_p w_2, \; T g_1 + T_p w_1 - u T a_p\bigr)\Bigr)
 
     The gradient of the residual stream, and the largest of three moments: the activation, the
     second projection before it, the first after it, when :math:`u \, a_p` of what the layer kept is
@@ -140,81 +135,76 @@ def layer_backward(given: PassInput, layer: int) -> Term:
 
     Source: Transformer Engine ``pytorch/module/linear.py``, ``layernorm_linear.py`` (``backward``).
     """
-    model, engine, tokens = given.model, given.engine, given.tokens
-    sizes, ranks = backward_sizes(model, engine, layer), engine.parallel.tensor
-    freed = 1 if engine.fused_layers else 2
-    residual = engine.compute_dtype.bytes * model.hidden
-    largest = max(
-        2 * tokens * sizes.activated,
-        tokens * (sizes.activated + sizes.gathered_output) + ranks * sizes.second,
-        tokens * (sizes.gathered_input - freed * sizes.activated) + ranks * sizes.first,
+    gradients = largest(
+        2 * T * a_p,
+        T * a_p + T * g_2 + T_p * w_2,
+        T * g_1 + T_p * w_1 - u * T * a_p,
     )
-    return _term(
-        Item.ACTIVATIONS,
-        "layer_backward",
-        _divided(tokens * residual + largest, ranks),
-        "(T a_i + max(2 T a_p, T a_p + T g_2 + T_p w_2, T g_1 + T_p w_1 - u T a_p)) / T_p",
-        T=tokens,
-        a_i=residual,
-        a_p=sizes.activated,
-        g_1=sizes.gathered_input,
-        g_2=sizes.gathered_output,
-        w_1=sizes.first,
-        w_2=sizes.second,
-        u=freed,
-        T_p=ranks,
-    )
+    return ceil_div(T * a_i + gradients, T_p)
 
 
-def layer_forward(given: PassInput) -> Term:
-    r"""The largest layer of a pass without gradients.
+def layer_backward(micro_batch: PassInput, layer: int) -> Term:
+    """Gradients in flight while a layer works backward."""
+    model, engine = micro_batch.model, micro_batch.engine
+    sizes = backward_sizes(model, engine, layer)
+    numbers = {
+        "T": micro_batch.tokens,
+        "a_i": engine.compute_dtype.bytes * model.hidden,
+        "a_p": sizes.activated,
+        "g_1": sizes.gathered_input,
+        "g_2": sizes.gathered_output,
+        "w_1": sizes.first,
+        "w_2": sizes.second,
+        "u": 1 if engine.fused_layers else 2,
+        "T_p": engine.parallel.tensor,
+    }
+    return _activations("layer_backward", layer_backward_bytes, numbers)
 
-    .. math:: T a_f / T_p
+
+def layer_forward_bytes(*, T: int, a_f: int, T_p: int) -> int:
+    """The largest layer of a pass without gradients.
 
     :math:`a_f` is :func:`~tuner.memory.megatron.layers.forward_bytes`.
 
     Source: Transformer Engine ``pytorch/module/layernorm_linear.py``, ``linear.py`` (``forward``).
     """
-    model, engine = given.model, given.engine
-    size = max(forward_bytes(model, engine, layer) for layer in layer_kinds(given))
-    return _term(
-        Item.ACTIVATIONS,
-        "layer_forward",
-        _divided(given.tokens * size, engine.parallel.tensor),
-        "T a_f / T_p",
-        T=given.tokens,
-        a_f=size,
-        T_p=engine.parallel.tensor,
-    )
+    return ceil_div(T * a_f, T_p)
 
 
-def final_norm(given: PassInput) -> Term:
-    r"""The final norm on the last stage: its input, and its output for the head.
+def layer_forward(micro_batch: PassInput) -> Term:
+    """The largest layer of the stage."""
+    model, engine = micro_batch.model, micro_batch.engine
+    numbers = {
+        "T": micro_batch.tokens,
+        "a_f": max(forward_bytes(model, engine, layer) for layer in layer_kinds(micro_batch)),
+        "T_p": engine.parallel.tensor,
+    }
+    return _activations("layer_forward", layer_forward_bytes, numbers)
 
-    .. math:: 2 \, T b_c H / T_p
+
+def final_norm_bytes(*, T: int, b_c: int, H: int, T_p: int) -> int:
+    """The final norm on the last stage: its input, and its output for the head.
 
     Source: Megatron-Core ``transformer/transformer_block.py`` (``final_layernorm``).
     """
-    hidden, ranks, compute = (
-        given.model.hidden,
-        given.engine.parallel.tensor,
-        given.engine.compute_dtype.bytes,
-    )
-    return _term(
-        Item.ACTIVATIONS,
-        "final_norm",
-        _divided(2 * given.tokens * compute * hidden, ranks),
-        "2 T b_c H / T_p",
-        T=given.tokens,
-        b_c=compute,
-        H=hidden,
-        T_p=ranks,
-    )
+    return ceil_div(2 * T * b_c * H, T_p)
 
 
-def optimizer_step(given: PassInput) -> Term:
+def final_norm(micro_batch: PassInput) -> Term:
+    """What the final norm keeps."""
+    engine = micro_batch.engine
+    numbers = {
+        "T": micro_batch.tokens,
+        "b_c": engine.compute_dtype.bytes,
+        "H": micro_batch.model.hidden,
+        "T_p": engine.parallel.tensor,
+    }
+    return _activations("final_norm", final_norm_bytes, numbers)
+
+
+def optimizer_step(micro_batch: PassInput) -> Term:
     """What a step allocates, see :func:`~tuner.memory.model_states.optimizer_step_bytes`."""
-    model, engine = given.model, given.engine
+    model, engine = micro_batch.model, micro_batch.engine
     return term(
         Item.OPTIMIZER,
         "optimizer_step",
@@ -228,22 +218,28 @@ def optimizer_step(given: PassInput) -> Term:
     )
 
 
-def batch(given: PassInput) -> Term:
-    r"""Ids, positions, masks and losses of a micro-batch, and the rotary tables.
-
-    .. math:: T a_b
+def batch_bytes(*, T: int, a_b: int) -> int:
+    """Ids, positions, masks and losses of a micro-batch, and the rotary tables.
 
     :math:`a_b` is :func:`~tuner.memory.layer.activations.shared_token_bytes`; pipeline and tensor
     parallelism divide none of it.
 
     Source: verl ``models/mcore/model_forward.py``.
     """
-    per_token = activations.shared_token_bytes(given.model, given.engine)
-    return _term(Item.ACTIVATIONS, "batch", given.tokens * per_token, "T a_b", T=given.tokens, a_b=per_token)
+    return T * a_b
 
 
-def layer_kinds(given: PassInput) -> tuple[int, ...]:
+def batch(micro_batch: PassInput) -> Term:
+    """What a stage holds of the batch itself."""
+    numbers = {
+        "T": micro_batch.tokens,
+        "a_b": activations.shared_token_bytes(micro_batch.model, micro_batch.engine),
+    }
+    return _activations("batch", batch_bytes, numbers)
+
+
+def layer_kinds(micro_batch: PassInput) -> tuple[int, ...]:
     """One layer of each kind that this stage has."""
-    model, parallel = given.model, given.engine.parallel
-    layers = stage_layers(model, parallel, stage_of(given.engine))
+    model, parallel = micro_batch.model, micro_batch.engine.parallel
+    layers = stage_layers(model, parallel, stage_of(micro_batch.engine))
     return tuple({(model.is_linear(layer), model.is_sparse(layer)): layer for layer in layers}.values())

@@ -29,9 +29,9 @@ verl #6913.
 
 from msgspec.structs import replace
 
+from tuner.architectures import find_architecture
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.models.fused_layers import has_fused_layers
 from tuner.rules.case import Case
 from tuner.workload import Backend, HeadKind, Phase, Workload
 
@@ -52,7 +52,7 @@ def check(case: Case) -> Finding | None:
     if actor.engine.fused_layers or actor.engine.backend is Backend.MEGATRON or not unfused_head:
         return None
     model = case.workload.model
-    if model.traced is not None or not has_fused_layers(model.architecture):
+    if model.traced is not None or not find_architecture(model.architecture).liger_layers:
         return None
     proposal = _fused(case.workload)
     if not case.pays(proposal):

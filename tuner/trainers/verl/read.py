@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
+from tuner.architectures import find_architecture
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
-from tuner.models import has_token_classification
 from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.trainers.verl.fields.adapters import lora_rank
 from tuner.trainers.verl.fields.batching import (
@@ -188,6 +188,6 @@ def _value_model(model: ModelShape, engine: Engine) -> ModelShape:
     Under FSDP every release builds transformers' model for token classification. Where an architecture
     has none, trl wraps the language model, which keeps its projection.
     """
-    if engine.backend is Backend.MEGATRON or has_token_classification(model.architecture):
+    if engine.backend is Backend.MEGATRON or find_architecture(model.architecture).token_classification:
         return replace(model, value_head=True)
     return model

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import fields, replace
 
 from tuner.dtypes import DType
-from tuner.memory.head.logits import head_peak_bytes
+from tuner.memory.head.peak import head_peak_bytes
 from tuner.workload import HeadKind, OutputHead
 from tuner.workload.head_names import head_name
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tuner.architectures import find_architecture
 from tuner.dtypes import DType
-from tuner.models.fused_layers import has_fused_layers
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
@@ -175,7 +175,8 @@ def _defers(context: EngineContext) -> bool:
 
 
 def _fuses_layers(context: EngineContext) -> bool:
-    return context.source.flag(f"{context.switches}.liger") and has_fused_layers(context.model.architecture)
+    architecture = find_architecture(context.model.architecture)
+    return context.source.flag(f"{context.switches}.liger") and architecture.liger_layers
 
 
 def _set_fused_layers(context: EngineContext, engine: Engine) -> Assignments:

@@ -1,5 +1,6 @@
 """Fields of the output head: how a release computes log-probabilities and entropy."""
 
+from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import FLAG, Assignments, Context, Field, Plain, Ruled, read_fields
@@ -11,7 +12,6 @@ _BACKENDS = {
     HeadKind.FUSED_TRITON: "triton",
     HeadKind.FUSED_LIGER: "liger",
 }
-_TRANSFORMED_LOGITS = ("gemma2", "cohere", "cohere2", "granite", "granitemoe", "minicpm", "minicpm3")
 
 #: What a release makes of the other fields; a proposal need not say it.
 FOLLOWING = ("scaling", "logits_dtype", "fused_cross_entropy", "fusable")
@@ -78,7 +78,9 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
       vocabulary unless that is a multiple of 1024 (verl #5349).
     """
     source, model, engine = context.source, context.model, context.engine
-    if not engine.packed or engine.separate_embedding_units or model.architecture in _TRANSFORMED_LOGITS:
+    if not engine.packed or engine.separate_embedding_units:
+        return ()
+    if find_architecture(model.architecture).transforms_logits:
         return ()
     if engine.fused_layers and not source.since("0.9.0"):
         return ()

@@ -1,8 +1,9 @@
 """Fields of an engine under Megatron: its dtypes, and what it recomputes and offloads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from tuner.architectures import Architecture, find_architecture
 from tuner.dtypes import DType
 from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.field import FLAG, Assignments, Field, Plain, Ruled, read_fields
@@ -11,10 +12,10 @@ from tuner.trainers.verl.fields.role import BACKEND, EngineContext
 from tuner.trainers.verl.source import ROLES, Role, Source
 from tuner.workload import Checkpointing, Engine
 
-# Families whose converters in Megatron-Bridge 0.5 turn a fusion on.
-_BRIDGE_FUSES = {
-    "bias_activation_fusion": ("llama", "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "kimi_k2"),
-    "apply_rope_fusion": ("llama",),
+#: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
+_BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
+    "bias_activation_fusion": lambda architecture: architecture.bridge_fuses_activation,
+    "apply_rope_fusion": lambda architecture: architecture.bridge_fuses_rotary,
 }
 
 
@@ -109,7 +110,7 @@ def _fuses(context: EngineContext, switch: str, *, elsewhere: bool) -> bool:
     verl's own converters and mbridge fuse SwiGLU for sparse models, and rotate in plain operations.
     """
     source, role = context.source, context.configured_role
-    bridged = context.model.architecture in _BRIDGE_FUSES[switch]
+    bridged = _BRIDGE_FUSES[switch](find_architecture(context.model.architecture))
     default = bridged if _through_bridge(source, role) else elsewhere
     return source.flag(f"{role}.megatron.override_transformer_config.{switch}", default=default)
 

@@ -24,6 +24,7 @@ verl #5516, #5633, #5920, #7427, #7520.
 
 from collections.abc import Iterator
 
+from tuner.architectures import find_architecture
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
@@ -41,7 +42,6 @@ RULE = Rule(
 )
 
 _SEPARATE = Releases(since="0.7.1")
-_GATHERS = {"qwen3_5": Releases(since="0.8.0"), "qwen3_vl": Releases(since="0.9.1")}
 _FUSED = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER)
 _KEY = f"{MODEL}.use_fused_kernels"
 _STRATEGY = f"{ACTOR}.strategy"
@@ -65,4 +65,5 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 
 
 def _gathers(architecture: str, version: str) -> bool:
-    return any(architecture.startswith(name) and version in releases for name, releases in _GATHERS.items())
+    since = find_architecture(architecture).verl_gathers_head_since
+    return since is not None and version in Releases(since=since)

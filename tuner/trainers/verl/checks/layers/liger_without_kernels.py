@@ -22,9 +22,9 @@ Liger-Kernel 0.8.5 ``transformers/monkey_patch.py`` (``MODEL_TYPE_TO_APPLY_LIGER
 
 from collections.abc import Iterator
 
+from tuner.architectures import find_architecture
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
-from tuner.models.fused_layers import has_fused_layers
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
 from tuner.workload import Workload
@@ -44,7 +44,11 @@ _KEY = f"{MODEL}.use_liger"
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where the switch is on and changes nothing."""
     model = workload.model
-    if not settings.flag(_KEY) or not shards_with_fsdp(workload) or has_fused_layers(model.architecture):
+    if (
+        not settings.flag(_KEY)
+        or not shards_with_fsdp(workload)
+        or find_architecture(model.architecture).liger_layers
+    ):
         return
     yield report(
         RULE,

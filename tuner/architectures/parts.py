@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from tuner.architectures.config import Config
 from tuner.errors import UnsupportedError
 from tuner.model_shape import MixtureOfExperts, ModelShape
-from tuner.models.config import Config
 
 _KINDS = ("full_attention", "sliding_attention", "linear_attention")
 

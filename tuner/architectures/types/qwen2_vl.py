@@ -1,0 +1,26 @@
+"""Qwen2-VL."""
+
+from tuner.architectures.architecture import Architecture
+from tuner.architectures.config import Config
+from tuner.architectures.towers import (
+    attention_parameters,
+    linear_parameters,
+    merger_parameters,
+    patch_parameters,
+)
+from tuner.architectures.types.qwen2 import read
+from tuner.model_shape import ModelShape
+
+
+def tower(vision: Config, text: ModelShape) -> int:
+    """Qwen2-VL: LayerNorm blocks of width ``embed_dim``; ``hidden_size`` is the language model's."""
+    width = vision.size("embed_dim")
+    mlp = linear_parameters(width, ratio := width * vision.size("mlp_ratio")) + linear_parameters(
+        ratio, width
+    )
+    blocks = vision.size("depth") * (attention_parameters(width) + mlp + 4 * width)
+    merger = 2 * width + merger_parameters(vision, width, vision.size("hidden_size"))
+    return patch_parameters(vision, width, frames=True) + blocks + merger
+
+
+ARCHITECTURE = Architecture(read=read, tower=tower)

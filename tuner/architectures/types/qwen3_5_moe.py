@@ -1,0 +1,7 @@
+"""Sparse Qwen3.5."""
+
+from tuner.architectures.architecture import Architecture
+from tuner.architectures.types.qwen3_5_moe_text import ARCHITECTURE as TEXT
+from tuner.architectures.types.qwen3_vl import tower
+
+ARCHITECTURE = Architecture(read=TEXT.read, tower=tower, layer=TEXT.layer, verl_gathers_head_since="0.8.0")

@@ -1,0 +1,30 @@
+"""Qwen3-VL."""
+
+from tuner.architectures.architecture import Architecture
+from tuner.architectures.config import Config
+from tuner.architectures.towers import (
+    attention_parameters,
+    linear_parameters,
+    merger_parameters,
+    patch_parameters,
+)
+from tuner.architectures.types.qwen3 import read
+from tuner.model_shape import ModelShape
+
+
+def tower(vision: Config, text: ModelShape) -> int:
+    """Qwen3-VL and Qwen3.5: learned positions, and one further merger per deep-stack layer."""
+    width = vision.size("hidden_size")
+    inner = vision.size("intermediate_size")
+    mlp = linear_parameters(width, inner) + linear_parameters(inner, width)
+    depth = vision.size("depth")
+    blocks = depth * (attention_parameters(width) + mlp + 4 * width)
+    positions = vision.size("num_position_embeddings") * width
+    merger = merger_parameters(vision, width, vision.size("out_hidden_size"))
+    merged = width * vision.size("spatial_merge_size") ** 2
+    deep_stack = len(vision.indices("deepstack_visual_indexes", below=depth)) * (2 * merged + merger)
+    patches = patch_parameters(vision, width, frames=True) + width
+    return patches + positions + blocks + 2 * width + merger + deep_stack
+
+
+ARCHITECTURE = Architecture(read=read, tower=tower, verl_gathers_head_since="0.9.1")

@@ -1,0 +1,114 @@
+"""Tensors of an output head whose logits exist, and the sum of their bytes.
+
+A tensor has a row for some of the tokens and a column for each vocabulary entry. The same sum is taken
+over numbers, for the bytes, and over symbols, for the formula; a tensor's name is a symbol of it.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from tuner.memory.ledger.expression import Expression
+from tuner.workload import OutputHead
+
+
+class Span(Enum):
+    """Which tokens a tensor of the head has a row for."""
+
+    ALL = "all"
+    CHUNK = "chunk"
+    LAST = "last chunk"  # of as many tokens as are left
+    BEFORE_LAST = "before the last chunk"
+    BEFORE_LAST_TWO = "before the last two chunks"
+
+    def rows(self, *, T: int, T_c: int, T_l: int) -> int:
+        """How many of :math:`T` tokens these are, in chunks of :math:`T_c`, the last one of :math:`T_l`."""
+        match self:
+            case Span.ALL:
+                return T
+            case Span.CHUNK:
+                return T_c
+            case Span.LAST:
+                return T_l
+            case Span.BEFORE_LAST:
+                return T - T_l
+            case Span.BEFORE_LAST_TWO:
+                return T - T_l - T_c
+
+
+class LogitTensor(Struct, frozen=True, kw_only=True):
+    """One tensor with a row for each token of its span and a column for each vocabulary entry."""
+
+    name: str  # stable identifier
+    bytes_per_logit: int
+    span: Span = Span.ALL
+
+
+Tensors = tuple[LogitTensor, ...]
+
+
+def logit_sized(bytes_per_logit: int, *names: str, span: Span = Span.ALL) -> Tensors:
+    """Tensors of these names that are alike."""
+    return tuple(LogitTensor(name=name, bytes_per_logit=bytes_per_logit, span=span) for name in names)
+
+
+def entropy_chunk(head: OutputHead, tokens: int) -> int:
+    """Tokens of one chunk of the entropy, :math:`T_c`; all of them where it is not computed in chunks."""
+    return tokens if head.chunk_tokens is None else min(head.chunk_tokens, tokens)
+
+
+def last_chunk(tokens: int, chunk: int) -> int:
+    """Tokens of the last chunk, :math:`T_l`."""
+    return tokens - chunk * ((tokens - 1) // chunk)
+
+
+def total(
+    tensors: Tensors,
+    bytes_per_logit: Callable[[LogitTensor], Any],
+    *,
+    columns: Any,
+    T: Any,
+    T_c: Any,
+    T_l: Any,
+) -> Any:
+    """The sum of some tensors, in numbers or in symbols: rows of each span times bytes per logit."""
+    by_span: dict[Span, list[Any]] = {}
+    for tensor in tensors:
+        by_span.setdefault(tensor.span, []).append(bytes_per_logit(tensor))
+    return columns * sum(span.rows(T=T, T_c=T_c, T_l=T_l) * sum(sizes) for span, sizes in by_span.items())
+
+
+def tensor_bytes(tensors: Tensors, *, tokens: int, chunk: int, columns: int = 1) -> int:
+    """Bytes of some tensors; of one column, unless said otherwise."""
+    size: int = total(
+        tensors,
+        lambda tensor: tensor.bytes_per_logit,
+        columns=columns,
+        T=tokens,
+        T_c=chunk,
+        T_l=last_chunk(tokens, chunk),
+    )
+    return size
+
+
+@lru_cache(maxsize=256)
+def tensor_formula(tensors: Tensors, columns: str) -> str:
+    """The same sum in symbols; ``columns`` is that of the vocabulary entries."""
+    symbol = Expression.symbol
+    formula = total(
+        tensors,
+        lambda tensor: symbol(tensor.name),
+        columns=symbol(columns),
+        T=symbol("T"),
+        T_c=symbol("T_c"),
+        T_l=symbol("T_l"),
+    )
+    return str(formula)
+
+
+def largest_set(*sets: Tensors, tokens: int, chunk: int) -> Tensors:
+    """The tensors that take the most; the first of equals."""
+    return max(sets, key=lambda tensors: tensor_bytes(tensors, tokens=tokens, chunk=chunk))

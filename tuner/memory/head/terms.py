@@ -1,0 +1,98 @@
+"""Terms of the output head in a pass: the logits, what the model makes of them, and the head at its peak."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tuner.evidence import Evidence
+from tuner.memory.head.logits import copies_bytes, logit_tensors, logits_bytes
+from tuner.memory.head.peak import size_without_logits
+from tuner.memory.head.tensors import Tensors, entropy_chunk, last_chunk, tensor_bytes, tensor_formula
+from tuner.memory.ledger.formula import names
+from tuner.memory.ledger.stated import path_of, stated
+from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.pass_terms import PassInput
+from tuner.workload import HeadKind, OutputHead
+
+
+def logits_term(micro_batch: PassInput) -> Term:
+    """The logits alone, while the projection runs."""
+    numbers = _logit_numbers(micro_batch)
+    return stated(Item.LOGITS, "logits", logits_bytes, numbers, evidence=Evidence.MODELLED)
+
+
+def copies_term(micro_batch: PassInput, name: str, copies: int) -> Term:
+    """So many tensors that the model makes of its logits."""
+    numbers = {"n_c": copies, **_logit_numbers(micro_batch)}
+    return stated(Item.LOGITS, name, copies_bytes, numbers, evidence=Evidence.MODELLED)
+
+
+def _logit_numbers(micro_batch: PassInput) -> dict[str, int]:
+    return {
+        "T": micro_batch.tokens,
+        "V": micro_batch.model.vocab,
+        "logits": micro_batch.head.logits_dtype.bytes,
+    }
+
+
+def peak_name(*, training: bool) -> str:
+    """The name of the term of a head at its peak."""
+    return "head_backward" if training else "head_forward"
+
+
+def head_term(micro_batch: PassInput, *, training: bool) -> Term:
+    """The output head at its peak, every tensor by name; of one GPU that has the whole vocabulary."""
+    head, tokens, vocab = micro_batch.head, micro_batch.tokens, micro_batch.model.vocab
+    if head.kind is not HeadKind.LOGITS:
+        return term_without_logits(micro_batch, columns=vocab, training=training)
+    tensors = logit_tensors(head, tokens=tokens, entropy=micro_batch.entropy, training=training)
+    return tensors_term(
+        peak_name(training=training), tensors, head, tokens=tokens, columns=("V", vocab), source=logit_tensors
+    )
+
+
+def term_without_logits(micro_batch: PassInput, *, columns: int, training: bool) -> Term:
+    """A head at its peak whose logits never exist; ``columns`` are the vocabulary entries of this GPU."""
+    model, head = micro_batch.model, micro_batch.head
+    size = size_without_logits(
+        head,
+        tokens=micro_batch.tokens,
+        wraps_language_model=not model.value_head,
+        training=training,
+    )
+    numbers = {"T": micro_batch.tokens, "V": columns, "H": model.hidden, "b": head.logits_dtype.bytes}
+    return stated(Item.LOGITS, peak_name(training=training), size, numbers, evidence=Evidence.MODELLED)
+
+
+def tensors_term(
+    name: str,
+    tensors: Tensors,
+    head: OutputHead,
+    *,
+    tokens: int,
+    columns: tuple[str, int],
+    source: Callable[..., Any],
+) -> Term:
+    """A head whose logits exist, as the sum of its tensors.
+
+    Args:
+        name: the term's name.
+        tensors: what exists at the peak; their names are symbols of the formula.
+        head: how it is computed.
+        tokens: rows of the logits.
+        columns: vocabulary entries of this GPU, and their symbol.
+        source: the function that lists the tensors.
+    """
+    symbol, count = columns
+    chunk = entropy_chunk(head, tokens)
+    numbers = {"T": tokens, "T_c": chunk, "T_l": last_chunk(tokens, chunk), symbol: count}
+    numbers.update((tensor.name, tensor.bytes_per_logit) for tensor in tensors)
+    formula = tensor_formula(tensors, symbol)
+    return Term(
+        item=Item.LOGITS,
+        name=name,
+        bytes=tensor_bytes(tensors, tokens=tokens, chunk=chunk, columns=count),
+        evidence=Evidence.MODELLED,
+        formula=formula,
+        symbols=tuple([(name, numbers[name]) for name in names(formula)]),
+        source=path_of(source),
+    )
