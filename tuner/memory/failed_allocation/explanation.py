@@ -6,32 +6,22 @@ has two decimals and PyTorch rounds up to 2 MiB what it asks the driver for, so 
 interval, and so are the tokens.
 """
 
-import re
 from collections.abc import Iterable
 from enum import Enum
-from fractions import Fraction
 from math import ceil, floor, isqrt
 
 from msgspec import Struct
 
 from tuner.errors import InputError
+from tuner.memory.failed_allocation.message import read_message, read_size
 from tuner.memory.failed_allocation.tensor import Tensor
-from tuner.units import GIB, KIB, MIB
+from tuner.units import MIB
 
 # c10/cuda/CUDACachingAllocator.cpp: kSmallSize, kSmallBuffer, kLargeBuffer, kRoundLarge
 _SMALL = MIB
 _SMALL_BUFFER = 2 * MIB
 _LARGE_BUFFER = 20 * MIB
 _ROUND = 2 * MIB
-
-_UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "bytes": 1}
-_SIZE = r"(\d+(?:\.\d+)?) ?(GiB|MiB|KiB|bytes)"
-# Compiled when a message is read.
-_TRIED = rf"Tried to allocate {_SIZE}"
-_FREE = rf"{_SIZE} (?:is )?free"
-_UNUSED = rf"{_SIZE} is reserved by PyTorch but unallocated"
-_RESERVED = rf"{_SIZE} reserved in total"
-_ALLOCATED = rf"{_SIZE} already allocated"
 
 
 class Confidence(Enum):
@@ -78,30 +68,20 @@ def parse_failed_allocation(text: str) -> FailedAllocation:
     Raises:
         InputError: there is no size in it.
     """
-    found = re.search(_TRIED, text) or re.fullmatch(rf"\s*{_SIZE}\s*", text)
-    if found is None:
+    message = read_message(text)
+    size = message.requested or read_size(text)
+    if size is None:
         hint = "give a size such as '18.54 GiB', or the line with 'Tried to allocate 18.54 GiB'"
         raise InputError(f"there is no failed allocation in {text!r}", hint=hint)
-    number, unit = found.groups()
-    decimals = len(number.partition(".")[2])
-    size, half = Fraction(number) * _UNITS[unit], Fraction(_UNITS[unit], 2 * 10**decimals)
-    low, high = requested_bytes(ceil(size - half), floor(size + half))
-    unused, reserved, allocated = (_amount(p, text) for p in (_UNUSED, _RESERVED, _ALLOCATED))
-    if unused is None and reserved is not None and allocated is not None:
-        unused = max(0, reserved - allocated)
+    low, high = requested_bytes(ceil(size.bytes - size.half_step), floor(size.bytes + size.half_step))
     return FailedAllocation(
-        text=f"{number} {unit}",
-        bytes=round(size),
+        text=size.text,
+        bytes=round(size.bytes),
         low_bytes=low,
         high_bytes=high,
-        free_bytes=_amount(_FREE, text),
-        unused_bytes=unused,
+        free_bytes=message.free_bytes,
+        unused_bytes=message.unused_bytes,
     )
-
-
-def _amount(pattern: str, text: str) -> int | None:
-    found = re.search(pattern, text)
-    return None if found is None else round(Fraction(found[1]) * _UNITS[found[2]])
 
 
 def requested_bytes(low: int, high: int) -> tuple[int, int]:

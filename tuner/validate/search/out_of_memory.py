@@ -1,29 +1,18 @@
-"""What PyTorch's allocator says when it runs out of memory."""
+"""The figures of an allocator's message, by the names that a measurement has for them."""
 
-import re
-
-from tuner.units import GIB, KIB, MIB
-
-_UNITS = {"bytes": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
-_AMOUNT = r"(?P<number>\d+(?:\.\d+)?) (?P<unit>bytes|KiB|MiB|GiB)"
-_FIGURES = {
-    "failed_request_bytes": rf"Tried to allocate {_AMOUNT}",
-    "failed_free_bytes": rf"of which {_AMOUNT} is free",
-    "failed_allocated_bytes": rf"{_AMOUNT} is allocated by PyTorch",
-    "failed_unallocated_bytes": rf"{_AMOUNT} is reserved by PyTorch but unallocated",
-}
+from tuner.memory.failed_allocation.message import read_message
 
 
-def told_by_allocator(message: str) -> dict[str, int]:
-    """The figures of its message: what was asked for, free, allocated, and reserved but unallocated.
+def told_by_allocator(text: str) -> dict[str, int]:
+    """What was asked for, free, allocated, and reserved but unallocated, as far as the message says.
 
     The last is what fragments hold back: a prediction of allocated bytes does not count it.
-
-    Source: torch ``c10/cuda/CUDACachingAllocator.cpp`` (``malloc``).
     """
-    found = {name: re.search(pattern, message) for name, pattern in _FIGURES.items()}
-    return {
-        name: round(float(match["number"]) * _UNITS[match["unit"]])
-        for name, match in found.items()
-        if match is not None
+    message = read_message(text)
+    figures = {
+        "failed_request_bytes": None if message.requested is None else round(message.requested.bytes),
+        "failed_free_bytes": message.free_bytes,
+        "failed_allocated_bytes": message.allocated_bytes,
+        "failed_unallocated_bytes": message.unused_bytes,
     }
+    return {name: figure for name, figure in figures.items() if figure is not None}
