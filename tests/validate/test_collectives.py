@@ -11,7 +11,7 @@ from tests.memory.measured import RECORDED
 from tests.validate.recorder import Recorder, machine, options, subject
 from tests.workloads import H200, QWEN25_7B, grpo_7b
 from tuner.hardware import MeasuredGpu
-from tuner.memory.fsdp.fsdp2_units import Units
+from tuner.memory.fsdp.order import UnitOrder
 from tuner.models import shape_from_config
 from tuner.units import GIB, GIGA, MIB
 from tuner.validate.children import processes
@@ -129,7 +129,7 @@ def test_sizes_are_this_models() -> None:
     workload = grpo_7b(gpu=H200, gpus_per_node=2)
     session = run([FAILED, FAILED])
     worker, (units, heads), settings = session.calls[0]
-    known = Units(workload.model, workload.actor.engine)
+    known = UnitOrder(workload.model, workload.actor.engine)
     assert worker == part.WORKER
     assert settings == {"world": 2}
     assert units == {"layer": QWEN25_7B.layer_parameters(0), "root": known.head}

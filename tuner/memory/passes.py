@@ -2,7 +2,8 @@
 
 from functools import lru_cache
 
-from tuner.memory.fsdp import fsdp1_passes, fsdp2_passes
+from tuner.memory.fsdp.fsdp1 import passes as fsdp1_passes
+from tuner.memory.fsdp.fsdp2 import passes as fsdp2_passes
 from tuner.memory.ledger.terms import Moment
 from tuner.memory.megatron import passes
 from tuner.memory.pass_terms import PassInput

@@ -135,7 +135,7 @@ def all_layers_saved_bytes(model: ModelShape, engine: Engine) -> int:
     return sum(len(layers) * layer_saved_bytes(model, engine, layers[0]) for layers in alike)
 
 
-def layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
+def layer_forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     r"""What one layer needs at once in a forward pass without gradients.
 
     .. math:: 2 \, b H + \max(\text{attention},\; \text{MLP},\; b H + 8 H + 8)
@@ -146,8 +146,17 @@ def layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
 
     Source: transformers ``LlamaModel.forward`` (``inputs_embeds``).
     """
-    inside = max(layer_inside_bytes(model, engine, layers[0]) for layers in _alike(model))
-    return 2 * layer_input_bytes(model, engine) + inside
+    return 2 * layer_input_bytes(model, engine) + layer_inside_bytes(model, engine, layer)
+
+
+def largest_layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""What the layer needs at once in a forward pass without gradients that needs the most.
+
+    .. math:: \max_l \text{forward}_l
+
+    Source: :func:`layer_forward_bytes`.
+    """
+    return max(layer_forward_bytes(model, engine, layers[0]) for layers in _alike(model))
 
 
 def layer_inside_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
@@ -160,22 +169,17 @@ def layer_inside_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     return max(mixer, mlp_forward_bytes(model, engine, layer), norm)
 
 
-def layer_backward_bytes(model: ModelShape, engine: Engine) -> int:
+def gradients_in_flight_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     r"""Gradients in flight in one layer's backward pass, on top of what the layer saved.
 
     .. math:: \max(\text{MLP},\; \text{norm behind the MLP})
 
-    Of the layer that needs the most. Where a norm follows the MLP, what that norm saved is no longer
-    there in the MLP. Gradients of weights are not counted. A layer that is computed again needs no
-    more than this and what it saves, since the computation stops at the last tensor that was saved.
+    Where a norm follows the MLP, what that norm saved is no longer there in the MLP. Gradients of
+    weights are not counted. A layer that is computed again needs no more than this and what it saves,
+    since the computation stops at the last tensor that was saved.
 
     Source: torch ``utils/checkpoint.py`` (``set_checkpoint_early_stop``).
     """
-    return gradients_in_flight_bytes(model, engine, _widest_layer(model, engine))
-
-
-def gradients_in_flight_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
-    """Gradients in flight in the backward pass of one layer, see :func:`layer_backward_bytes`."""
     counted = traced.layer_bytes(model, engine, layer)
     if counted is not None:
         return counted.backward if engine.checkpointing is Checkpointing.NONE else counted.recomputed

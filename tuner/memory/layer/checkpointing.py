@@ -1,10 +1,9 @@
 """What gradient checkpointing and activation offload leave of a forward pass.
 
-Symbols: :math:`L` layers, :math:`a_i` bytes of a layer's input per token, :math:`a_l` what a layer saves
-per token, :math:`a_L` what all of them save.
+Symbols: :math:`T` tokens of a micro-batch, :math:`a_i` bytes of a layer's input per token, :math:`a_L`
+what layers save per token whose backward pass is still to come.
 """
 
-from tuner.memory.layer import activations
 from tuner.model_shape import ModelShape
 from tuner.workload import Checkpointing, Engine
 
@@ -45,19 +44,22 @@ def _leaf_inputs(engine: Engine) -> int:
     return 1 if engine.lora is not None and engine.checkpointing is Checkpointing.FULL else 0
 
 
-def saved_token_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""What the forward pass saves for the backward pass, per token.
+def layer_inputs_bytes(*, n_i: int, T: int, a_i: int) -> int:
+    """Inputs of layers, all that full checkpointing keeps of a forward pass.
 
-    .. math:: L \, a_i \;\text{(full checkpointing)} \qquad a_L \;\text{(none)}
-
-    With activation offload :math:`a_i`, :math:`2 a_i` under LoRA, or :math:`a_l` of the layer that
-    saves the most. While a layer's backward pass runs, as many of these as
-    :func:`layers_held_in_backward` says.
+    :math:`n_i` of them: as many as :func:`layers_held` says when the forward pass ends, and
+    :func:`layers_held_in_backward` while a layer's backward pass runs.
 
     Source: torch ``utils/checkpoint.py`` (``CheckpointFunction``); verl ``utils/activation_offload.py``.
     """
-    if engine.checkpointing is Checkpointing.FULL:
-        return layers_held(model, engine) * activations.layer_input_bytes(model, engine)
-    if engine.activation_offload:
-        return layers_held(model, engine) * activations.largest_layer_saved_bytes(model, engine)
-    return activations.all_layers_saved_bytes(model, engine)
+    return n_i * T * a_i
+
+
+def saved_layers_bytes(*, T: int, a_L: int) -> int:
+    """What layers keep of a forward pass without checkpointing: all that each of them saves.
+
+    With activation offload :math:`a_L` has the layers alone that are held on the card.
+
+    Source: torch ``autograd/engine.cpp``; verl ``utils/activation_offload.py``.
+    """
+    return T * a_L

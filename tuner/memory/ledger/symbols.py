@@ -104,7 +104,8 @@ MEANINGS = {
     "context": "CUDA contexts with their loaded kernels",
 }
 
-#: Symbols that the formulas of one module use in a sense of their own, by the module of a term's source.
+#: Symbols that formulas use in a sense of their own, by the module of a term's source, or its package: a
+#: module stands before its package.
 OF_MODULE: dict[str, dict[str, str]] = {
     "memory.process.communicators": {
         "k": "code and kernels that NCCL loads",
@@ -115,11 +116,14 @@ OF_MODULE: dict[str, dict[str, str]] = {
         "p": "GPUs that the process sends to and receives from, over all communicators",
         "c_p": "bytes for each of those",
     },
-    "memory.fsdp.fsdp1_units": {
-        "U_g": "parameters of the layer whose gradient is reduced",
-        "U_k": "parameters whose gradients are not reduced yet",
+    "memory.fsdp.fsdp1": {
+        "U_l": MEANINGS["U_l"],
+        "b_g": "bytes of a gradient's cast before it is reduced, 0 where there is none",
+        "b_t": "bytes of a gradient's cast after it is reduced, 0 where there is none",
+        "n_j": "tensors of a unit's size while its gradients are joined",
     },
-    "memory.fsdp.fsdp2_units": {
+    "memory.fsdp": {
+        "U": "parameters of the unit whose gradient is reduced",
         "U_a": "parameters of the unit that worked before",
         "U_b": "parameters of the unit below, which is gathered ahead",
         "U_e": "parameters of the FSDP unit with the embedding",
@@ -211,5 +215,5 @@ OF_MODULE: dict[str, dict[str, str]] = {
 
 def meaning(symbol: str, source: str) -> str:
     """What a symbol stands for in the formulas of a deriving function; empty where nobody said."""
-    local = next((names for module, names in OF_MODULE.items() if source.startswith(f"{module}.")), {})
-    return local.get(symbol) or MEANINGS.get(symbol, "")
+    local = (names for module, names in OF_MODULE.items() if source.startswith(f"{module}."))
+    return next((names[symbol] for names in local if symbol in names), MEANINGS.get(symbol, ""))

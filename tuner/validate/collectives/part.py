@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tuner import batching
 from tuner.hardware import Gpu
-from tuner.memory.fsdp.fsdp2_units import Units
+from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.process import overhead
 from tuner.memory.process.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL, Constant
 from tuner.timing import assumptions as assume
@@ -65,7 +65,7 @@ def _units(session: Session) -> dict[str, int]:
     options, workload = session.options, session.subject.workload
     if options.device == "cpu":
         return _TINY_UNITS
-    units = Units(workload.model, workload.actor.engine)
+    units = UnitOrder(workload.model, workload.actor.engine)
     wanted = {"layer": max(units.layers), "root": units.head}
     most = (options.memory_limit_bytes or session.machine.free_bytes) // _BYTES_AT_ONCE
     for name, parameters in wanted.items():

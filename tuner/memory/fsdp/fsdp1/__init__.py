@@ -1,0 +1,1 @@
+"""What FSDP1, torch's ``FullyShardedDataParallel``, does differently from FSDP2."""
