@@ -63,7 +63,7 @@ class _Reader:
             self.words.pop()
             parts.append(self.sum())
         self.words.pop()
-        return _bracketed(function, ", ".join(parts))
+        return _bracketed(function, r", \; ".join(parts))
 
 
 def _bracketed(function: str, inside: str) -> str:

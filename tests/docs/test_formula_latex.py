@@ -14,10 +14,10 @@ from docs._ext.formula_latex import latex
         ("(a + b) / c / d", r"\frac{a + b}{c \, d}"),
         ("(a + b / c) / d", r"\frac{a + \frac{b}{c}}{d}"),
         ("b N (1 - f_o)", r"b \, N \, ( 1 - f_o )"),
-        ("2 max(a, b c) - 4", r"2 \, \max( a, b \, c ) - 4"),
+        ("2 max(a, b c) - 4", r"2 \, \max( a, \; b \, c ) - 4"),
         (
             "floor(a / 2) min(1, m / m_0)",
-            r"\left\lfloor \frac{a}{2} \right\rfloor \, \min\left( 1, \frac{m}{m_0} \right)",
+            r"\left\lfloor \frac{a}{2} \right\rfloor \, \min\left( 1, \; \frac{m}{m_0} \right)",
         ),
         ("3 * 4 T_max", r"3 \cdot 4 \, T_{max}"),
         ("0 - a + b", "- a + b"),
