@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.memory import test_activations_traced as traced
 from tests.memory import test_backward_stages as staged
-from tuner.memory.layer import activations
+from tuner.memory.layer import activations, norms
 from tuner.memory.layer.backward_stages import backward_stages
 from tuner.model_shape import ModelShape
 from tuner.workload import Checkpointing, Engine
@@ -121,7 +121,7 @@ def test_a_layer_needs_what_is_counted(architecture: str, layer: int) -> None:
         traced.routing_numbers(shape, layer) if architecture == "gpt_oss" else _numbers(shape, layer)
     )
     again = replace(engine, checkpointing=Checkpointing.FULL)
-    beside = activations.input_kept_twice_bytes(shape, again)
+    beside = norms.input_kept_twice_bytes(shape, again)
     assert beside == (0 if architecture.startswith("olmo") else 2 * shape.hidden)
     saved = activations.layer_saved_bytes(shape, engine, layer) - beside
     assert least <= found.saved - saved <= most

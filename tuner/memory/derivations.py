@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from tuner.memory.estimate import estimate
-from tuner.memory.layer import activations
 from tuner.memory.layer.attention import attention_saved_bytes, linear_attention_saved_bytes
 from tuner.memory.layer.mlp import mlp_saved_bytes
+from tuner.memory.layer.norms import norms_saved_bytes
 from tuner.memory.ledger.recorded import Derivation, Recorded, derivation, recorded_model, recorded_workload
 from tuner.memory.ledger.stated import path_of
 from tuner.memory.ledger.symbols import MEANINGS, meaning
@@ -98,9 +98,9 @@ def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Part, ...]]:
 
 def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:
     mixer = linear_attention_saved_bytes if model.is_linear(layer) else attention_saved_bytes
-    norms = activations.norms_saved_bytes(model, engine)
+    norms = norms_saved_bytes(model, engine)
     return (
-        Part(name="norms", derivation=derivation(norms), source=path_of(activations.norms_saved_bytes)),
+        Part(name="norms", derivation=derivation(norms), source=path_of(norms_saved_bytes)),
         Part(
             name="attention",
             derivation=derivation(mixer(model, engine)),

@@ -34,6 +34,7 @@ PAGES = {
     "memory.megatron.layers": "model/megatron",
     "memory.megatron.terms": "model/megatron",
     "memory.layer.mlp": "model/activations",
+    "memory.layer.norms": "model/activations",
     "memory.model_states": "model/model-states",
     "memory.process.overhead": "model/overhead",
     "memory.rollout.profile_run": "model/rollout",

@@ -12,14 +12,19 @@ from tuner.architectures import LayerTraits, layer_traits
 from tuner.dtypes import DType
 from tuner.memory.layer import activations
 from tuner.memory.layer.attention import attention_saved_bytes, linear_attention_saved_bytes
-from tuner.memory.layer.experts import fuses_experts
-from tuner.memory.layer.mlp import (
+from tuner.memory.layer.experts import (
     beside_routed_bytes,
     experts_inside_bytes,
     experts_ordering_bytes,
     fused_experts_inside_bytes,
-    fused_mlp_backward_bytes,
-    mlp_backward_bytes,
+)
+from tuner.memory.layer.fused_experts import fuses_experts
+from tuner.memory.layer.mlp import fused_mlp_backward_bytes, mlp_backward_bytes
+from tuner.memory.layer.norms import (
+    input_kept_twice_bytes,
+    norm_backward_bytes,
+    norm_gradient_bytes,
+    norm_saved_bytes,
 )
 from tuner.model_shape import LatentAttention, MixtureOfExperts, ModelShape
 from tuner.workload import Checkpointing, Engine
@@ -49,7 +54,7 @@ def backward_stages(model: ModelShape, engine: Engine, layer: int) -> tuple[Back
     do. In the order in which they come:
 
     a norm behind the MLP
-        no gradient; :math:`s` and :func:`~tuner.memory.layer.activations.norm_backward_bytes`
+        no gradient; :math:`s` and :func:`~tuner.memory.layer.norms.norm_backward_bytes`
     the MLP's activation
         that of the down projection; :math:`s` and what is added by
         :func:`~tuner.memory.layer.mlp.mlp_backward_bytes`
@@ -64,11 +69,11 @@ def backward_stages(model: ModelShape, engine: Engine, layer: int) -> tuple[Back
         all; what it saved, and :math:`20 H - 4`
 
     In a sparse layer the MLP's stages are the shared experts, then the routed copies put back in
-    order (:math:`s + O`), both of :func:`~tuner.memory.layer.mlp.experts_backward_bytes`; the
+    order (:math:`s + O`), both of :func:`~tuner.memory.layer.experts.experts_backward_bytes`; the
     experts' down projections, :math:`s + b H - F + e \max(b I_e - b_w - 1,\; b \, (2 I_e - H) - 8)`;
     and their gate and up projections, :math:`s + b H - F - e \, (2 b I_e + b_w + 1)`. Liger's kernels
     differentiate the routed experts in one: all their gradients, :math:`s + b H - F` and
-    :func:`~tuner.memory.layer.experts.routed_backward_bytes`.
+    :func:`~tuner.memory.layer.fused_experts.routed_backward_bytes`.
 
     Liger's norms need so little that other stages come to light. In an MLP: gate and up together as
     the up projection alone; the gate projection, :math:`s + b \, (3 H - 2 I)`; and, where halves of
@@ -87,13 +92,13 @@ def backward_stages(model: ModelShape, engine: Engine, layer: int) -> tuple[Back
         most = saved + activations.gradients_in_flight_bytes(model, engine, layer)
         return (BackwardStage(gradients=trained_parameters(model, engine, layer), activations=most),)
     traits = layer_traits(model.architecture)
-    behind = activations.norm_saved_bytes(model, engine) if traits.norms_after else 0
+    behind = norm_saved_bytes(model, engine) if traits.norms_after else 0
     stages = [
         *_mlp_stages(model, engine, layer, saved - behind),
         *_later_stages(model, engine, layer, traits),
     ]
     if traits.norms_after:
-        norm = activations.norm_backward_bytes(model, engine)
+        norm = norm_backward_bytes(model, engine)
         stages.insert(0, BackwardStage(gradients=0, activations=saved + norm))
     return tuple(stages)
 
@@ -181,12 +186,12 @@ def _routed_stages(
 
 def _later_stages(model: ModelShape, engine: Engine, layer: int, traits: LayerTraits) -> list[BackwardStage]:
     """The stages below the MLP."""
-    norm = activations.norm_saved_bytes(model, engine)
+    norm = norm_saved_bytes(model, engine)
     linear = model.is_linear(layer)
     mixer = linear_attention_saved_bytes(model, engine) if linear else attention_saved_bytes(model, engine)
     norms = model.norms_per_layer - (1 if traits.norms_after else 0)
-    through = norm_gradient_bytes(model, engine, traits)
-    twice = activations.input_kept_twice_bytes(model, engine)
+    through = norm_gradient_bytes(model, engine)
+    twice = input_kept_twice_bytes(model, engine)
     done = model.mlp_parameters(layer)
     stages = [
         BackwardStage(gradients=done, activations=norms * norm + mixer + through - twice),
@@ -224,15 +229,3 @@ def _latent_stage(
     sliced = 0 if latent.v_head_dim == model.head_dim else value
     more = engine.compute_dtype.bytes * (model.hidden + 4 * query - sliced)
     return BackwardStage(gradients=done + value * model.hidden, activations=saved + more)
-
-
-def norm_gradient_bytes(model: ModelShape, engine: Engine, traits: LayerTraits) -> int:
-    """The gradient through a norm beyond what it saved, as in ``norm_backward_bytes``.
-
-    Liger's kernel has the gradients of its output and of its input alone.
-    """
-    compute = engine.compute_dtype.bytes
-    if engine.fused_layers:
-        return 2 * compute * model.hidden
-    normalised = _FLOAT32 if traits.float32_norms else compute
-    return (compute + 5 * _FLOAT32 - normalised) * model.hidden - _FLOAT32
