@@ -7,20 +7,13 @@ from types import ModuleType
 
 import pytest
 
+from tests.rules.next_code import FOLDERS, RETIRED, in_use, next_code, numbers
 from tuner import rules
 from tuner.findings import Rule
 from tuner.render import does_not_fit
 from tuner.trainers.verl import checks
 
 HEADINGS = ["What it checks", "Why it matters", "When it does not apply", "Sources"]
-FOLDERS = {
-    "MEM": "memory",
-    "BAT": "batching",
-    "ROL": "rollout",
-    "SEQ": "sequence",
-    "KRN": "kernels",
-    "SYN": "sync",
-}
 MODULES = pytest.mark.parametrize("module", rules.modules(), ids=lambda module: module.RULE.name)
 
 
@@ -35,6 +28,19 @@ def test_codes_and_names_are_unique_among_rules_and_checks() -> None:
     known.append(does_not_fit.RULE)
     assert len({rule.code for rule in known}) == len(known)
     assert len({rule.name for rule in known}) == len(known)
+
+
+@pytest.mark.parametrize("letters", [*FOLDERS, "CFG"])
+def test_every_code_is_in_use_or_retired_and_the_next_one_is_free(letters: str) -> None:
+    """A code that is missing between others was taken out and could be given out again."""
+    taken = numbers(letters)
+    assert taken == list(range(taken[0], taken[0] + len(taken)))
+    assert next_code(letters) == f"{letters}{taken[-1] + 1:03}"
+
+
+def test_what_is_retired_is_not_in_use() -> None:
+    assert not RETIRED.keys() & in_use().keys()
+    assert not set(RETIRED.values()) & set(in_use().values())
 
 
 @MODULES
