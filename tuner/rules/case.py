@@ -60,12 +60,12 @@ class Case(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, workload: Workload, *, headroom: float) -> "Case":
         """Estimate a workload."""
-        found = figures(workload)
+        of_workload = figures(workload)
         return cls(
             workload=workload,
-            estimate=found.estimate,
-            time=found.time,
-            rollout=found.rollout,
+            estimate=of_workload.estimate,
+            time=of_workload.time,
+            rollout=of_workload.rollout,
             headroom=headroom,
         )
 
@@ -82,22 +82,22 @@ class Case(Struct, frozen=True, kw_only=True):
 
     def peak_bytes(self, phase: Phase) -> int:
         """Peak of a phase, 0 when the step does not have it."""
-        found = self.estimate.phase(phase)
-        return 0 if found is None else found.peak_bytes
+        in_phase = self.estimate.phase(phase)
+        return 0 if in_phase is None else in_phase.peak_bytes
 
     def short(self, *phases: Phase) -> PhaseEstimate | None:
         """The worst of these phases (of all, when none is named) if it is over the limit."""
-        candidates = [found for found in self.estimate.phases if not phases or found.phase in phases]
-        worst = max(candidates, key=lambda found: found.peak_bytes, default=None)
+        candidates = [in_phase for in_phase in self.estimate.phases if not phases or in_phase.phase in phases]
+        worst = max(candidates, key=lambda in_phase: in_phase.peak_bytes, default=None)
         return worst if worst is not None and worst.peak_bytes > self.limit_bytes else None
 
     def eases(self, workload: Workload, *phases: Phase) -> bool:
         """Whether a proposal brings all of these phases under the limit."""
         proposed = (figures(workload).memory.phase(phase) for phase in phases)
-        return all(found is None or found.peak_bytes <= self.limit_bytes for found in proposed)
+        return all(in_phase is None or in_phase.peak_bytes <= self.limit_bytes for in_phase in proposed)
 
     def severity(self, phase: Phase) -> Severity:
-        """Of a memory finding: a warning when the phase exceeds the card, advice when it is tight."""
+        """How bad a phase over the limit is: a warning when it exceeds the card, advice when it is tight."""
         over = self.peak_bytes(phase) > self.estimate.capacity_bytes
         return Severity.WARNING if over else Severity.ADVICE
 
@@ -112,8 +112,8 @@ class Case(Struct, frozen=True, kw_only=True):
         """
         proposed = figures(workload).memory
         return len(proposed.problems) <= len(self.estimate.problems) and all(
-            found.peak_bytes <= max(self.limit_bytes, self.peak_bytes(found.phase))
-            for found in proposed.phases()
+            in_phase.peak_bytes <= max(self.limit_bytes, self.peak_bytes(in_phase.phase))
+            for in_phase in proposed.phases()
         )
 
     def lowers(self, workload: Workload, phase: Phase) -> bool:

@@ -42,20 +42,20 @@ def least(candidates: range, accept: Callable[[int], bool]) -> int | None:
 
 def least_fraction(workload: Workload) -> Workload | None:
     """The smallest memory fraction with which the engine starts, None where none does."""
-    found = least(HUNDREDTHS, lambda value: starts(with_fraction(workload, value)))
-    return None if found is None else with_fraction(workload, found)
+    fraction = least(HUNDREDTHS, lambda value: starts(with_fraction(workload, value)))
+    return None if fraction is None else with_fraction(workload, fraction)
 
 
 def largest_fraction(case: Case) -> Workload | None:
     """The largest memory fraction with which rollout and wake-up fit and the engine starts."""
-    found = case.largest(
+    fraction = case.largest(
         HUNDREDTHS,
         lambda value: with_fraction(case.workload, value),
         accept=lambda other: case.eases(other, *AWAKE),
     )
-    if found is None or not starts(with_fraction(case.workload, found)):
+    if fraction is None or not starts(with_fraction(case.workload, fraction)):
         return None
-    return with_fraction(case.workload, found)
+    return with_fraction(case.workload, fraction)
 
 
 def sequences_per_replica(workload: Workload) -> int:

@@ -44,10 +44,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Chunk the entropy of a head that nothing compiles."""
-    found = cured(case, entropy_in_chunks)
-    if found is None:
+    cure = cured(case, entropy_in_chunks)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)}, with a clone and a softmax as large as the logits for the entropy",

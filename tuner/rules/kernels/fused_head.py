@@ -45,10 +45,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Fuse the head where smaller micro-batches are not enough."""
-    found = cured(case, head_fused)
-    if found is None:
+    cure = cured(case, head_fused)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)}, more than smaller micro-batches can help;"

@@ -45,10 +45,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Offload activations where cheaper cures are not enough."""
-    found = cured(case, activations_offloaded)
-    if found is None:
+    cure = cured(case, activations_offloaded)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)}, more than smaller micro-batches can help;"

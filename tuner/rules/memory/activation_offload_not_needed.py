@@ -43,19 +43,19 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Keep activations on the card in every training pass that has the room."""
-    proposal, found = case.workload, list[Phase]()
+    proposal, phases = case.workload, list[Phase]()
     for phase in (Phase.UPDATE_ACTOR, *([Phase.UPDATE_CRITIC] if case.workload.critic else [])):
         kept = replace(engine_of(case.workload, phase), activation_offload=False)
         if case.pays(with_engine(case.workload, phase, kept)):
             proposal = with_engine(proposal, phase, kept)
-            found.append(phase)
-    if not found:
+            phases.append(phase)
+    if not phases:
         return None
     return Finding(
         rule=RULE,
-        message=f"{found[0].value} sends its activations to the host and back although they fit on the card",
+        message=f"{phases[0].value} sends its activations to the host and back although they fit on the card",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=found[0],
+        phase=phases[0],
         proposal=proposal,
     )

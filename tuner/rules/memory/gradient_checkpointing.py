@@ -44,10 +44,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Recompute layers from their inputs."""
-    found = cured(case, checkpointed)
-    if found is None:
+    cure = cured(case, checkpointed)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)} and keeps the activations of all layers",

@@ -46,10 +46,10 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Say what optimizer offload does not do, where no cure of the update is left."""
     phase, engine = Phase.UPDATE_ACTOR, case.workload.actor.engine
-    found = case.short(phase)
-    if found is None or not engine.optimizer_offload or _cured(case, phase):
+    short = case.short(phase)
+    if short is None or not engine.optimizer_offload or _cured(case, phase):
         return None
-    states = found.bytes_of(Item.OPTIMIZER)
+    states = short.bytes_of(Item.OPTIMIZER)
     if states == 0:
         return None
     return Finding(

@@ -42,10 +42,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Offload weights where they are idle and in the way."""
-    found = cured(case, parameters_offloaded)
-    if found is None:
+    cure = cured(case, parameters_offloaded)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)} while weights that it does not use lie on the card",

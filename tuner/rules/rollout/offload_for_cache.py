@@ -80,5 +80,5 @@ def _proposals(case: Case) -> list[Workload]:
     without = with_more_cache(case, workload, than=limited) or limited
     moments = optimizer_offloaded(workload, Phase.ROLLOUT)
     everything = parameters_offloaded(moments, Phase.ROLLOUT)
-    found = (with_more_cache(case, offloaded, than=without) for offloaded in (moments, everything))
-    return [proposal for proposal in found if proposal is not None]
+    proposals = (with_more_cache(case, offloaded, than=without) for offloaded in (moments, everything))
+    return [proposal for proposal in proposals if proposal is not None]

@@ -43,10 +43,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Put the engine to sleep where a training phase is short of memory."""
-    found = cured(case, engine_asleep)
-    if found is None:
+    cure = cured(case, engine_asleep)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)}; the idle rollout engine keeps {gib(case.rollout.asleep_bytes)} of it",

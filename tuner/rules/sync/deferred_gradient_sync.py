@@ -44,10 +44,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Synchronise gradients after every micro-batch."""
-    found = cured(case, gradients_synchronised)
-    if found is None:
+    cure = cured(case, gradients_synchronised)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,

@@ -43,10 +43,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Gather layer by layer."""
-    found = cured(case, synced_by_tensor)
-    if found is None:
+    cure = cured(case, synced_by_tensor)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     return Finding(
         rule=RULE,
         message=f"{over(case, phase)}, because the whole model is gathered at once",

@@ -43,10 +43,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Reshard after the forward pass."""
-    found = cured(case, resharded)
-    if found is None:
+    cure = cured(case, resharded)
+    if cure is None:
         return None
-    phase, proposal = found
+    phase, proposal = cure
     whole = case.workload.model.parameters * engine_of(case.workload, phase).compute_dtype.bytes
     return Finding(
         rule=RULE,
