@@ -11,7 +11,7 @@ from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
 from tuner.trainers.verl.source import ROLES, Role
 from tuner.workload import Backend, Checkpointing, Engine, Parallelism
 
-_FULL_CHECKPOINTING = Form(
+FULL_CHECKPOINTING = Form(
     decode=lambda source, meaning, default: (
         Checkpointing.FULL
         if source.flag(meaning, default=default is Checkpointing.FULL)
@@ -200,7 +200,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         Plain(
             "checkpointing",
             f"{switches}.gradient_checkpointing",
-            _FULL_CHECKPOINTING,
+            FULL_CHECKPOINTING,
             Checkpointing.FULL,
         ),
         Plain("stored_dtype", f"{section}.model_dtype", DTYPE, stored),
