@@ -1,8 +1,8 @@
 import pytest
 
 from tests.trainers.schemas import unknown_keys
-from tuner.trainers.verl.keys import ENGINE_PREVIEW, KEYS, Spelling, key
-from tuner.trainers.verl.releases import BUNDLED
+from tuner.trainers.verl.keys import KEYS, Spelling, key
+from tuner.trainers.verl.releases import BUNDLED, ENGINE_PREVIEW
 
 
 @pytest.mark.parametrize("version", BUNDLED)

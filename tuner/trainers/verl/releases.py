@@ -6,6 +6,10 @@ from tuner.versions import at_least, installed_version, is_version, numbers
 
 BUNDLED: tuple[str, ...] = ("0.4.1", "0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.1")
 
+# 0.7.1 carries both generations of workers; trainer.use_legacy_worker_impl=disable picks the new
+# one, which reads the keys of the releases after it. It counts as a release between 0.7.1 and 0.8.0.
+ENGINE_PREVIEW = "0.7.1.1"
+
 
 def choose_release(requested: str | None) -> ReleaseChoice:
     """The release to rest on: the requested one, else the installed one, else the newest bundled one.

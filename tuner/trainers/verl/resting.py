@@ -47,15 +47,15 @@ def resting_on_defaults(settings: Settings, *, version: str, dynamic: bool) -> t
         dynamic: whether the update's micro-batches are packed by tokens, which decides whether the
             budget or the micro-batch size matters.
     """
-    found = []
+    resting = []
     for meaning in (*_DECISIVE, _BATCHING[dynamic]):
         name = key(meaning, version) if meaning in KEYS else None
         origin = None if name is None else settings.origin(name)
         if name is None or origin is None or origin.layer is not Layer.DEFAULT:
             continue
         if (value := settings.get(name)) is not None:  # a missing one is a check's business
-            found.append((name, value))
-    return tuple(found)
+            resting.append((name, value))
+    return tuple(resting)
 
 
 def quantities(keys: Iterable[str], *, version: str) -> dict[str, Quantity]:

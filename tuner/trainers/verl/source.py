@@ -8,7 +8,8 @@ from msgspec import Struct
 from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.keys import ENGINE_PREVIEW, key
+from tuner.trainers.verl.keys import key
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.versions import at_least
 
 _T = TypeVar("_T")

@@ -29,7 +29,8 @@ from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.keys import ENGINE_PREVIEW, key
+from tuner.trainers.verl.keys import key
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Phase, Workload
 
 RULE = Rule(

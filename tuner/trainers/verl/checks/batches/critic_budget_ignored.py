@@ -29,7 +29,7 @@ from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import CRITIC, changed
-from tuner.trainers.verl.keys import ENGINE_PREVIEW
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Critic, Phase, Workload
 
 RULE = Rule(

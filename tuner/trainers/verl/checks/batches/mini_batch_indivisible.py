@@ -30,7 +30,7 @@ from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
-from tuner.trainers.verl.keys import ENGINE_PREVIEW
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Engine, Phase, Workload
 
 RULE = Rule(

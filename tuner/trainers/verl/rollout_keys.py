@@ -1,0 +1,59 @@
+"""Keys of the rollout by meaning, and of recipes that generate on GPUs of their own.
+
+How the releases behind a key are written says :mod:`tuner.trainers.verl.keys`.
+"""
+
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
+
+#: Within ``actor_rollout_ref.rollout``.
+ROLLOUT = {
+    "rollout.engine": "name",
+    "rollout.mode": "mode",
+    "batch.responses_per_prompt": "n",
+    "log_prob.dynamic": "log_prob_use_dynamic_bsz",
+    "log_prob.token_budget": "log_prob_max_token_len_per_gpu",
+    "log_prob.micro_batch": "log_prob_micro_batch_size_per_gpu",
+    "log_prob.global_micro_batch": f"log_prob_micro_batch_size <{ENGINE_PREVIEW}",
+    "rollout.gpus_per_node": "n_gpus_per_node >=0.7.1",
+    "rollout.nodes": "nnodes >=0.7.1",
+    "rollout.temperature": "temperature",
+    "rollout.memory_fraction": "gpu_memory_utilization",
+    "rollout.standalone_fraction": "standalone_gpu_memory_utilization >=0.9.0",
+    "rollout.tensor_parallel": "tensor_model_parallel_size",
+    "rollout.data_parallel": "data_parallel_size >=0.6.1",
+    "rollout.pipeline_parallel": "pipeline_model_parallel_size >=0.6.1",
+    "rollout.expert_parallel": "expert_parallel_size >=0.6.1",
+    "rollout.dtype": "dtype",
+    "rollout.quantization": "quantization >=0.7.1",
+    "rollout.vllm_kv_dtype": "engine_kwargs.vllm.kv_cache_dtype",
+    "rollout.sglang_kv_dtype": "engine_kwargs.sglang.kv_cache_dtype",
+    "rollout.vllm_quantization": "engine_kwargs.vllm.quantization",
+    "rollout.sglang_quantization": "engine_kwargs.sglang.quantization",
+    "rollout.max_sequences": "max_num_seqs >=0.6.1",
+    "rollout.max_batched_tokens": "max_num_batched_tokens",
+    "rollout.prompt_length": "prompt_length",
+    "rollout.response_length": "response_length",
+    "rollout.max_model_tokens": "max_model_len",
+    "rollout.enforce_eager": "enforce_eager",
+    "rollout.capture_sizes": "cudagraph_capture_sizes >=0.6.1",
+    "rollout.chunked_prefill": "enable_chunked_prefill",
+    "rollout.prefix_caching": "enable_prefix_caching >=0.6.1",
+    "rollout.disable_log_stats": "disable_log_stats",
+    "rollout.load_format": "load_format",
+    "rollout.layered_summon": "layered_summon",
+    "rollout.free_cache": "free_cache_engine >=0.5.0",
+    # 0.4.1 only asserts that it is off together with enforce_eager; vLLM sleeps all the same
+    "rollout.unused_free_cache": "free_cache_engine <0.5.0",
+    "rollout.multi_stage_wake_up": "multi_stage_wake_up <0.6.0",
+    "rollout.sleep_mode": "enable_sleep_mode >=0.7.1",
+    "sync.bucket_megabytes": (
+        "update_weights_bucket_megabytes >=0.5.0 <0.7.0",
+        "checkpoint_engine.update_weights_bucket_megabytes >=0.7.0",
+    ),
+}
+#: At the root: one step off-policy, fully asynchronous.
+RECIPES = {
+    "recipe.rollout_gpus_per_node": "rollout.n_gpus_per_node",
+    "recipe.rollout_nodes": "rollout.nnodes",
+    "recipe.mini_batches": "async_training.require_batches",
+}
