@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from tests.trainers.launches import ALL, DYNAMIC, MEGATRON, VERSIONS, settings_of, workload_of
 from tests.trainers.schemas import unknown_keys
 from tuner.dtypes import DType
-from tuner.trainers.verl import NotExpressible, Writer
 from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING
 from tuner.trainers.verl.fields.field import (
     COUNT,
@@ -37,7 +36,7 @@ from tuner.trainers.verl.fields.rollout_fields import ROLLOUT
 from tuner.trainers.verl.fields.sync import SYNC
 from tuner.trainers.verl.parts import Part, parts
 from tuner.trainers.verl.source import ROLES, Source, source_of
-from tuner.trainers.verl.write import settled
+from tuner.trainers.verl.write import NotExpressible, Writer, settled
 from tuner.units import MIB
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 

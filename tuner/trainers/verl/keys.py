@@ -44,10 +44,11 @@ def _spelling(text: str) -> Spelling:
     return Spelling(key=key, since=since, until=until)
 
 
+Names = Mapping[str, str | tuple[str, ...]]
 Keys = Mapping[str, tuple[Spelling, ...]]
 
 
-def _keys(names: Mapping[str, str | tuple[str, ...]]) -> Keys:
+def _keys(names: Names) -> Keys:
     """Keys by meaning; those that moved between releases are several."""
     return {
         meaning: tuple(map(_spelling, (keys,) if isinstance(keys, str) else keys))
@@ -55,7 +56,7 @@ def _keys(names: Mapping[str, str | tuple[str, ...]]) -> Keys:
     }
 
 
-def _within(section: str, names: Mapping[str, str | tuple[str, ...]]) -> Keys:
+def _within(section: str, names: Names) -> Keys:
     """Keys of one section, by meaning."""
     above = Spelling(key=section)
     return {meaning: tuple(own.below(above) for own in keys) for meaning, keys in _keys(names).items()}
@@ -118,7 +119,7 @@ _MODEL = {
     "model.megatron_recompute": "gradient_checkpointing_kwargs.activations_checkpoint_granularity <0.5.0",
     "model.mtp_rollout": "mtp.enable_rollout >=0.9.0",
 }
-_ACTOR: dict[str, str | tuple[str, ...]] = {
+_ACTOR: Names = {
     "actor.strategy": "strategy",
     "batch.mini_batch_prompts": "ppo_mini_batch_size",
     "batch.epochs": "ppo_epochs",
@@ -155,7 +156,7 @@ _REFERENCE_ULYSSES = (
     f"actor_rollout_ref.actor.ulysses_sequence_parallel_size <{ENGINE_PREVIEW}",
     f"actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size >={ENGINE_PREVIEW}",
 )
-_CRITIC = {
+_CRITIC: Names = {
     "critic.enable": "enable >=0.6.1",
     "critic.strategy": "strategy",
     "critic.path": "model.path",

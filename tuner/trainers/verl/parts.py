@@ -39,10 +39,10 @@ class Part(Struct, frozen=True, kw_only=True):
             part = None if part is None else getattr(part, name)
         return part
 
-    def values(self, workload: Workload) -> Iterator[tuple[str, Any]]:
-        """The fields that settings decide, by path from the root of the workload."""
-        part, prefix = self.of(workload), ".".join(self.path)
-        return ((f"{prefix}.{field.path}", field.value(part)) for field in self.fields)
+    def differs(self, field: Field[Any], wanted: Workload, read: Workload) -> bool:
+        """Whether a field of this part was ``read`` otherwise than it is ``wanted``."""
+        theirs = self.of(read)
+        return theirs is None or bool(field.value(self.of(wanted)) != field.value(theirs))
 
     def settled(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
         """What was ``asked``, with the fields that follow taken from what a release ``read``."""

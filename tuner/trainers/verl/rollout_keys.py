@@ -3,10 +3,12 @@
 How the releases behind a key are written says :mod:`tuner.trainers.verl.keys`.
 """
 
+from collections.abc import Mapping
+
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
 
 #: Within ``actor_rollout_ref.rollout``.
-ROLLOUT = {
+ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
     "rollout.engine": "name",
     "rollout.mode": "mode",
     "batch.responses_per_prompt": "n",

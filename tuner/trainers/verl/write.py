@@ -1,6 +1,6 @@
 """Writes the change of a workload as overrides in a release's own spelling."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from tuner.errors import TunerError
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.fields import head as heads
-from tuner.trainers.verl.fields.field import Assignments
-from tuner.trainers.verl.parts import parts
+from tuner.trainers.verl.parts import Part, parts
 from tuner.trainers.verl.read import read
 from tuner.trainers.verl.source import Source, source_of
 from tuner.workload import Workload
@@ -57,13 +56,11 @@ class Writer:
             NotExpressible: the release has no key for the change, or reads something else from it.
         """
         draft = self._original
-        free = {".".join((*_HEAD, name)) for name in _following_packing(self._before, after)}
+        free = _following_packing(self._before, after)
         for _ in range(_ROUNDS):
             source = draft.source
             for part in parts(source, after):
-                for field, (path, value) in zip(part.fields, part.values(after), strict=True):
-                    if path not in free and draft.values.get(path) != value:
-                        draft = draft.setting(path, field.assignments(part.context, part.of(after)))
+                draft = draft.agreeing(part, after, free if part.path == _HEAD else ())
             if draft.workload == settled(source, self._before, after, draft.workload):
                 return self._finished(draft.with_dynamic_log_probs(), changes=self._before != after)
         raise NotExpressible(f"verl {self._version} cannot be set to {_differences(draft, after)}")
@@ -117,24 +114,26 @@ class _Draft:
         except TunerError as error:
             raise NotExpressible(str(error)) from error
 
-    @cached_property
-    def values(self) -> Mapping[str, Any]:
-        """What the workload says of each field that has a key."""
-        return _values(self.source, self.workload)
-
-    def setting(self, path: str, assignments: Assignments) -> "_Draft":
-        """With what makes a field so, where the settings do not say it already.
+    def agreeing(self, part: Part, after: Workload, free: Collection[str]) -> "_Draft":
+        """With what makes a part read as in ``after``, all but the fields that are ``free``.
 
         Raises:
-            NotExpressible: the release has no key for it.
+            NotExpressible: the release has no key for a field.
         """
-        draft = self
-        for meaning, value in assignments:
-            key = self.source.key(meaning)
-            if key is None:
-                raise NotExpressible(f"verl {self._version} has no key for {path}")
-            draft = draft._setting(key, value)
+        wanted, draft = part.of(after), self
+        if wanted == part.of(self.workload):
+            return self
+        for field in part.fields:
+            if field.path not in free and part.differs(field, after, draft.workload):
+                for meaning, value in field.assignments(part.context, wanted):
+                    draft = draft._stating(meaning, value)
         return draft
+
+    def _stating(self, meaning: str, value: Any) -> "_Draft":
+        key = self.source.key(meaning)
+        if key is None:
+            raise NotExpressible(f"verl {self._version} has no key for {meaning}")
+        return self._setting(key, value)
 
     def with_dynamic_log_probs(self) -> "_Draft":
         """Since 0.8 the actor's flag holds for both, and verl asserts that the other one is equal."""
@@ -174,10 +173,6 @@ def _following_packing(before: Workload, after: Workload) -> tuple[str, ...]:
     return tuple(name for name in heads.ENTROPY if getattr(old, name) == getattr(new, name))
 
 
-def _values(source: Source, workload: Workload) -> dict[str, Any]:
-    return {path: value for part in parts(source, workload) for path, value in part.values(workload)}
-
-
 def _override(key: str, value: Any) -> str:
     return f"{key}={_spelled(value)}"
 
@@ -191,7 +186,10 @@ def _spelled(value: Any) -> str:
 
 
 def _differences(draft: _Draft, after: Workload) -> str:
-    wanted = _values(draft.source, after)
-    return ", ".join(field for field, value in wanted.items() if draft.values.get(field) != value) or (
-        "a field that has no key"
+    fields = (
+        f"{'.'.join(part.path)}.{field.path}"
+        for part in parts(draft.source, after)
+        for field in part.fields
+        if part.differs(field, after, draft.workload)
     )
+    return ", ".join(fields) or "a field that has no key"
