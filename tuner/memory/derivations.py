@@ -40,12 +40,12 @@ class Symbol(Struct, frozen=True, kw_only=True):
 def symbols(workload: Workload, terms: Iterable[Term]) -> tuple[Symbol, ...]:
     """The symbols of some terms of an estimate, and those that they were computed from, in a fixed order."""
     derived, parts = derivations(workload), layer_parts(workload)
-    found: dict[tuple[str, float, str], Symbol] = {}
+    by_meaning: dict[tuple[str, float, str], Symbol] = {}
 
     def add(entry: Entry, source: str) -> None:
         name, number = entry
         says = meaning(name, source)
-        found[name, number, says] = Symbol(
+        by_meaning[name, number, says] = Symbol(
             name=name,
             number=number,
             meaning=says,
@@ -60,7 +60,7 @@ def symbols(workload: Workload, terms: Iterable[Term]) -> tuple[Symbol, ...]:
                 for dimension in derived[entry].symbols:
                     add(dimension, "")
     ranks = {name: rank for rank, name in enumerate(MEANINGS)}
-    return tuple(sorted(found.values(), key=lambda symbol: ranks.get(symbol.name, len(ranks))))
+    return tuple(sorted(by_meaning.values(), key=lambda symbol: ranks.get(symbol.name, len(ranks))))
 
 
 def derivations(workload: Workload) -> Mapping[Entry, Derivation]:
@@ -69,21 +69,21 @@ def derivations(workload: Workload) -> Mapping[Entry, Derivation]:
     The estimate is made once more, of models whose dimensions record what is done with them.
     Symbols that come straight from the job, such as tokens, have no entry.
     """
-    found: dict[Entry, Derivation] = {}
+    formulas: dict[Entry, Derivation] = {}
     recorded = estimate(recorded_workload(workload))
     terms = [term for phase in recorded.phases for moment in phase.moments for term in moment.terms]
     for term in (*terms, *recorded.host_terms):
         for name, number in term.symbols:
-            if isinstance(number, Recorded) and (name, int(number)) not in found:
+            if isinstance(number, Recorded) and (name, int(number)) not in formulas:
                 derived = number.derivation()
                 if derived.symbols and derived.formula != name:
-                    found[name, int(number)] = derived
-    return found
+                    formulas[name, int(number)] = derived
+    return formulas
 
 
 def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Part, ...]]:
     """What a layer's saved bytes per token, ``a_l``, add up from: norms, attention, MLP."""
-    found: dict[Entry, tuple[Part, ...]] = {}
+    parts_of: dict[Entry, tuple[Part, ...]] = {}
     models = [(workload.model, workload.actor.engine)]
     if workload.critic is not None:
         models.append((workload.critic.model, workload.critic.engine))
@@ -92,8 +92,8 @@ def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Part, ...]]:
             continue
         for layer in {(model.is_linear(i), model.is_sparse(i)): i for i in range(model.layers)}.values():
             parts = _parts(recorded_model(model), engine, layer)
-            found["a_l", sum(part.derivation.value for part in parts)] = parts
-    return found
+            parts_of["a_l", sum(part.derivation.value for part in parts)] = parts
+    return parts_of
 
 
 def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:

@@ -90,12 +90,12 @@ def query_key_norm_saved_bytes(model: ModelShape, engine: Engine) -> int:
     width = (model.heads + model.kv_heads) * model.head_dim
     scales = 2 if model.qk_norm is QueryKeyNorm.FULL else model.heads + model.kv_heads
     if engine.fused_layers and model.qk_norm is not QueryKeyNorm.FULL:
-        each = compute
+        per_entry = compute
     elif engine.lora is not None:
-        each = _FLOAT32
+        per_entry = _FLOAT32
     else:
-        each = 2 * _FLOAT32 if traits.float32_norms else _FLOAT32 + compute
-    return each * width + _FLOAT32 * scales
+        per_entry = 2 * _FLOAT32 if traits.float32_norms else _FLOAT32 + compute
+    return per_entry * width + _FLOAT32 * scales
 
 
 def redistribution_saved_bytes(model: ModelShape, engine: Engine) -> int:

@@ -46,7 +46,7 @@ def names(formula: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def tokens(formula: str) -> tuple[str, ...]:
     """Numbers, names, operators and parentheses, with the unwritten products as ``*``."""
-    found: list[str] = []
+    words: list[str] = []
     position = 0
     text = formula.rstrip()
     while position < len(text):
@@ -54,11 +54,11 @@ def tokens(formula: str) -> tuple[str, ...]:
         if match is None:
             raise FormulaError(f"{formula!r}: {text[position:].strip()[:1]!r} is no part of a formula")
         word = match[match.lastindex or 0]
-        if found and _ends_factor(found[-1]) and _begins_factor(word):
-            found.append("*")
-        found.append(word)
+        if words and _ends_factor(words[-1]) and _begins_factor(word):
+            words.append("*")
+        words.append(word)
         position = match.end()
-    return tuple(found)
+    return tuple(words)
 
 
 def _begins_factor(word: str) -> bool:
@@ -80,10 +80,10 @@ class _Reader:
 
     def value(self) -> Fraction:
         """The whole text."""
-        found = self._sum()
+        total = self._sum()
         if self._next:
             raise self._error(f"{self._next!r} is not expected")
-        return found
+        return total
 
     @property
     def _next(self) -> str:
@@ -141,11 +141,11 @@ class _Reader:
     def _arguments(self) -> list[Fraction]:
         if not self._take("("):
             raise self._error("a function without parentheses")
-        found = [self._sum()]
+        arguments = [self._sum()]
         while self._take(","):
-            found.append(self._sum())
+            arguments.append(self._sum())
         self._close()
-        return found
+        return arguments
 
     def _close(self) -> None:
         if not self._take(")"):

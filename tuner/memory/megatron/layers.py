@@ -196,18 +196,22 @@ def backward_sizes(model: ModelShape, engine: Engine, layer: int) -> BackwardSiz
     if moe is not None and model.is_sparse(layer):
         copies = compute * moe.experts_per_token * parallel.expert_tensor * model.hidden
         matrices = moe.experts * model.hidden * moe.expert_intermediate
-        one = -(-weights * matrices // (parallel.expert * parallel.expert_tensor))
+        matrix = -(-weights * matrices // (parallel.expert * parallel.expert_tensor))
         return BackwardSizes(
-            activated=activated, gathered_output=copies, gathered_input=copies, second=one, first=joint * one
+            activated=activated,
+            gathered_output=copies,
+            gathered_input=copies,
+            second=matrix,
+            first=joint * matrix,
         )
     gathered = compute * model.hidden * parallel.tensor if parallel.tensor > 1 else 0
-    one = -(-weights * model.hidden * model.intermediate // parallel.tensor)
+    matrix = -(-weights * model.hidden * model.intermediate // parallel.tensor)
     return BackwardSizes(
         activated=activated,
         gathered_output=gathered,
         gathered_input=2 * gathered or compute * model.hidden,
-        second=one,
-        first=joint * one,
+        second=matrix,
+        first=joint * matrix,
     )
 
 

@@ -22,10 +22,10 @@ def stage_sizes(layers: int, parallel: Parallelism) -> tuple[int, ...]:
     """
     stages = parallel.pipeline
     fixed = {0: parallel.first_stage_layers, stages - 1: parallel.last_stage_layers} if stages > 1 else {}
-    given = {stage: size for stage, size in fixed.items() if size is not None}
-    open_stages = [stage for stage in range(stages) if stage not in given]
-    rest = max(0, layers - sum(given.values()))
-    sizes = dict(given)
+    fixed_sizes = {stage: size for stage, size in fixed.items() if size is not None}
+    open_stages = [stage for stage in range(stages) if stage not in fixed_sizes]
+    rest = max(0, layers - sum(fixed_sizes.values()))
+    sizes = dict(fixed_sizes)
     for position, stage in enumerate(open_stages):
         sizes[stage] = rest // len(open_stages) + (position < rest % len(open_stages))
     return tuple(sizes[stage] for stage in range(stages))
@@ -40,9 +40,9 @@ def stage_layers(model: ModelShape, parallel: Parallelism, stage: int) -> tuple[
     sizes = stage_sizes(int(model.layers), parallel)
     pieces = parallel.virtual_pipeline
     if pieces > 1 and len(set(sizes)) == 1 and sizes[0] % pieces == 0:
-        each = sizes[0] // pieces
-        starts = [(piece * parallel.pipeline + stage) * each for piece in range(pieces)]
-        return tuple(start + i for start in starts for i in range(each))
+        size = sizes[0] // pieces
+        starts = [(piece * parallel.pipeline + stage) * size for piece in range(pieces)]
+        return tuple(start + i for start in starts for i in range(size))
     begin = sum(sizes[:stage])
     return tuple(range(begin, min(model.layers, begin + sizes[stage])))
 
