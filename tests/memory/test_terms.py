@@ -19,7 +19,7 @@ from tuner.memory.ledger.formula import evaluate, names
 from tuner.memory.ledger.stated import is_stated
 from tuner.memory.ledger.symbols import meaning
 from tuner.memory.process.overhead import Constant
-from tuner.render.explain import PAGES
+from tuner.render.pages import PAGES, page_of
 from tuner.workload import Backend, HeadKind, RolloutEngine, Scaling, Workload
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -125,10 +125,16 @@ def test_every_source_derives_its_formula() -> None:
 
 
 def test_every_source_is_on_the_page_that_is_named() -> None:
-    for module in {source.rpartition(".")[0] for source in sources()}:
-        page = (DOCS / f"{PAGES[module]}.rst").read_text(encoding="utf-8")
+    for source in sources():
+        module, name = source.rpartition(".")[0], page_of(source)
+        page = (DOCS / f"{name}.rst").read_text(encoding="utf-8")
         shown = re.findall(r"^\.\. (?:formulas|constants):: tuner\.(\S+)$", page, re.MULTILINE)
-        assert module in shown, f"{PAGES[module]} does not show {module}"
+        assert module in shown, f"{name} does not show {module}"
+
+
+def test_every_room_with_a_page_exists() -> None:
+    for room in PAGES:
+        importlib.import_module(f"tuner.{room}")
 
 
 @pytest.mark.parametrize("job", ALL, ids=lambda job: job.__name__)

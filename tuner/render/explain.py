@@ -9,40 +9,9 @@ from tuner.memory.derivations import Entry, Symbol, symbols
 from tuner.memory.ledger.formula import tokens
 from tuner.memory.ledger.recorded import Derivation
 from tuner.render.numbers import exact, gib
+from tuner.render.pages import page_of
 from tuner.render.terminal import Terminal
 from tuner.workload import Workload
-
-#: The page of the documentation that derives a module's sizes.
-PAGES = {
-    "memory.layer.activations": "model/activations",
-    "memory.layer.attention": "model/activations",
-    "memory.layer.backward_stages": "model/activations",
-    "memory.batch_fields": "model/activations",
-    "memory.layer.checkpointing": "model/activations",
-    "memory.process.communicators": "model/overhead",
-    "memory.rollout.graphs": "model/rollout",
-    "memory.process.freed_blocks": "model/weight-sync",
-    "memory.fsdp.fsdp1.sizes": "model/fsdp-units",
-    "memory.fsdp.fsdp2.sizes": "model/fsdp-units",
-    "memory.fsdp.gathered": "model/fsdp-units",
-    "memory.fsdp.gradients": "model/fsdp-units",
-    "memory.head.fused": "model/output-head",
-    "memory.head.value": "model/output-head",
-    "memory.host": "model/host",
-    "memory.head.logits": "model/output-head",
-    "memory.megatron.head": "model/megatron",
-    "memory.megatron.layers": "model/megatron",
-    "memory.megatron.terms": "model/megatron",
-    "memory.layer.mlp": "model/activations",
-    "memory.layer.norms": "model/activations",
-    "memory.model_states": "model/model-states",
-    "memory.process.overhead": "model/overhead",
-    "memory.rollout.profile_run": "model/rollout",
-    "memory.residents": "model/model-states",
-    "memory.rollout.share": "model/rollout",
-    "memory.layer.traced": "model/trace",
-    "memory.weight_sync": "model/weight-sync",
-}
 
 _BYTES = len("999,999,999,999")
 _INDENT = " " * (2 + _BYTES + 2)
@@ -169,9 +138,8 @@ class _Writer(Struct, kw_only=True):
         return [self._text(plain), self._text(numbers)]
 
     def _source(self, source: str) -> str:
-        module = source.rpartition(".")[0]
-        page = f" ({PAGES[module]})" if module in PAGES else ""
-        return self.terminal.style(self._text(f"{source}{page}"), "dim")
+        page = page_of(source)
+        return self.terminal.style(self._text(f"{source} ({page})" if page else source), "dim")
 
     def _text(self, text: str, *, first: str = _INDENT) -> str:
         wrapped = self.terminal.prose(text, indent=_DEEPER, first=first)

@@ -5,7 +5,7 @@ with formulas it gives its text. A condition is no symbol: it is bound beforehan
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from math import ceil
 from types import FunctionType
@@ -77,6 +77,13 @@ def path_of(source: Callable[..., Any]) -> str:
     if isinstance(source, partial):
         source = source.func
     return f"{source.__module__.removeprefix('tuner.')}.{source.__qualname__}"
+
+
+def rooms_of(path: str) -> Iterator[str]:
+    """The module of a function, then the packages that hold it, the nearest first."""
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
 
 
 def symbols_of(size: Size) -> tuple[str, ...]:

@@ -1,0 +1,25 @@
+"""Where the documentation derives the sizes of the memory model."""
+
+from tuner.memory.ledger.stated import rooms_of
+
+#: The page of a module's formulas, or of all modules of a package that have none of their own.
+PAGES = {
+    "memory.batch_fields": "model/activations",
+    "memory.fsdp": "model/fsdp-units",
+    "memory.head": "model/output-head",
+    "memory.host": "model/host",
+    "memory.layer": "model/activations",
+    "memory.layer.traced": "model/trace",
+    "memory.megatron": "model/megatron",
+    "memory.model_states": "model/model-states",
+    "memory.process": "model/overhead",
+    "memory.process.freed_blocks": "model/weight-sync",
+    "memory.residents": "model/model-states",
+    "memory.rollout": "model/rollout",
+    "memory.weight_sync": "model/weight-sync",
+}
+
+
+def page_of(source: str) -> str | None:
+    """The page of a deriving function, ``"memory.host.weights_on_host"``; None where nothing shows it."""
+    return next((PAGES[room] for room in rooms_of(source) if room in PAGES), None)
