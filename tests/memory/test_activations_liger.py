@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tests.memory import test_activations_traced as traced
 from tests.memory import test_backward_stages as staged
+from tuner.architectures import find_architecture
 from tuner.memory.layer import activations, norms
 from tuner.memory.layer.backward_stages import backward_stages
 from tuner.model_shape import ModelShape
@@ -29,29 +30,13 @@ from tuner.validate.training.worker import liger  # noqa: E402
 # Messages of transformers and of Liger about what they do not find are not about the counts.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+#: Multimodal architectures whose layers are those of a counted one.
+LIKE_ANOTHER = {"gemma3", "qwen2_5_vl", "qwen2_vl", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"}
 #: Layers of each architecture that Liger has layers for.
 COUNTED = [
-    ("deepseek_v2", 0),
-    ("deepseek_v2", 1),
-    ("deepseek_v3", 0),
-    ("deepseek_v3", 1),
-    ("gemma", 0),
-    ("gemma2", 0),
-    ("gemma3_text", 0),
-    ("glm4", 0),
-    ("gpt_oss", 0),
-    ("llama", 0),
-    ("mistral", 0),
-    ("mixtral", 0),
-    ("olmo2", 0),
-    ("olmo3", 0),
-    ("phi3", 0),
-    ("qwen2", 0),
-    ("qwen3", 0),
-    ("qwen3_5", 3),
-    ("qwen3_moe", 0),
-    ("qwen3_next", 3),
-    ("smollm3", 0),
+    (architecture, layer)
+    for architecture, layer in traced.CASES
+    if find_architecture(architecture).liger_layers and architecture not in LIKE_ANOTHER
 ]
 # gpt-oss' experts stay transformers' own; what their weights need for none of the tokens is in the counts.
 RECOMPUTED = [case for case in COUNTED if case[0] != "gpt_oss"]

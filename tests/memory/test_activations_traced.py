@@ -40,36 +40,7 @@ RANK = 16
 # Later releases have the flag only where experts are spread over ranks.
 KEEPS_FLAG = "sentinel_mask = None" not in inspect.getsource(experts_code.grouped_mm_experts_forward)
 
-#: Layers of each architecture: dense and sparse ones, and the one with full attention.
-COUNTED = {
-    "deepseek_v2": (0, 1),
-    "deepseek_v3": (0, 1),
-    "gemma": (0,),
-    "gemma2": (0,),
-    "gemma3": (0,),
-    "gemma3_text": (0,),
-    "glm4": (0,),
-    "glm4_moe": (0, 3),
-    "gpt_oss": (0,),
-    "llama": (0,),
-    "mistral": (0,),
-    "mixtral": (0,),
-    "olmo2": (0,),
-    "olmo3": (0,),
-    "phi3": (0,),
-    "qwen2": (0,),
-    "qwen2_5_vl": (0,),
-    "qwen2_moe": (0,),
-    "qwen2_vl": (0,),
-    "qwen3": (0,),
-    "qwen3_5": (3,),
-    "qwen3_5_moe": (3,),
-    "qwen3_moe": (0,),
-    "qwen3_next": (3,),
-    "qwen3_vl": (0,),
-    "qwen3_vl_moe": (0,),
-    "smollm3": (0,),
-}
+#: Why the layers of an architecture are not counted.
 NOT_COUNTED = {
     "glm4v": "the profile leaves out what transformers needs to rotate",
     "gpt2": "GELU written out, in float32 under CUDA's autocast alone",
@@ -80,7 +51,6 @@ NOT_COUNTED = {
     "qwen3_5_text": "the text part of qwen3_5",
     "seed_oss": "drops out behind both blocks, which is not modelled",
 }
-CASES = [(architecture, layer) for architecture, layers in COUNTED.items() for layer in layers]
 RECOMPUTED = (
     "llama",
     "qwen2",
@@ -165,6 +135,18 @@ def routing_numbers(shape: ModelShape, layer: int) -> tuple[int, int]:
     flags = 0 if KEEPS_FLAG else -shape.moe.experts_per_token
     normalisation = 4 + 4 * shape.moe.experts_per_token  # their sum, and the weights before the division
     return flags, flags + normalisation
+
+
+def kinds_of_layers(architecture: str) -> tuple[int, ...]:
+    """The first layer with a dense MLP and the first with experts, of those with full attention."""
+    shape, _ = shape_and_engine(architecture)
+    linear = () if shape.linear is None else shape.linear.layers
+    full = [layer for layer in range(shape.layers) if layer not in linear]
+    return tuple(sorted({shape.is_sparse(layer): layer for layer in reversed(full)}.values()))
+
+
+COUNTED = {name: kinds_of_layers(name) for name in sorted(configs().keys() - NOT_COUNTED.keys())}
+CASES = [(architecture, layer) for architecture, layers in COUNTED.items() for layer in layers]
 
 
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
