@@ -3,6 +3,7 @@
 The tables are made by running the passes of one model, so page and program cannot differ.
 """
 
+import pkgutil
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -14,8 +15,9 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from tables import table
+from tuner import memory
 from tuner.dtypes import DType
-from tuner.memory.ledger.symbols import MEANINGS, OF_MODULE
+from tuner.memory.ledger.symbols import MEANINGS, OF_MODULE, symbols_of_room
 from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.models import find_model
@@ -117,11 +119,17 @@ class Symbols(SphinxDirective):
         everywhere = [[f"``{name}``", "", meaning] for name, meaning in MEANINGS.items()]
         local = [
             [f"``{name}``", f"``{module}``", meaning]
-            for module, meanings in OF_MODULE.items()
-            for name, meaning in meanings.items()
+            for module in _rooms()
+            for name, meaning in (OF_MODULE.get(module) or symbols_of_room(module)).items()
         ]
         header = ["Symbol", "Only in", "Meaning"]
         return table(self, header, [*everywhere, *local], prose=["Meaning"], widths=[20, 25, 55])
+
+
+def _rooms() -> Iterator[str]:
+    """The packages and modules of the memory model, a package before its modules."""
+    for room in pkgutil.walk_packages(memory.__path__, "memory."):
+        yield room.name
 
 
 def _reference(source: str) -> str:

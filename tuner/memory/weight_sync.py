@@ -16,6 +16,15 @@ from tuner.memory.rollout.terms import waking_terms
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, WeightSync, Workload
 
+SYMBOLS = {
+    "B": "bytes of one bucket",
+    "E": "elements of the largest tensor",
+    "E_l": "elements of the largest tensor of a layer",
+    "E_v": "elements of the embedding",
+    "n_e": "buckets on the engine's side",
+    "n_t": "buckets on the trainer's side",
+}
+
 
 def largest_tensor_parameters(model: ModelShape) -> int:
     r"""The largest tensor of a model, :math:`E`.

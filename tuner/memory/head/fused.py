@@ -8,6 +8,10 @@ from tuner.memory.ledger.expression import ceil_div, largest, smallest
 from tuner.memory.ledger.stated import Size
 from tuner.workload import HeadKind
 
+SYMBOLS = {
+    "b": "bytes of a number in the dtype of the logits",
+}
+
 FUSED_TORCH_CHUNK = 512  # tokens; fixed in verl's utils/experimental/torch_functional.py
 TRITON_FORWARD_SPLIT = 1024  # vocabulary entries per program; utils/kernel/linear_cross_entropy.py
 TRITON_BACKWARD_SPLIT = 9504  # vocabulary entries per slice of d_logits; the same file

@@ -2,6 +2,10 @@
 
 from tuner.memory.ledger.stated import Size
 
+SYMBOLS = {
+    "b": "bytes of a number in the dtype of the logits",
+}
+
 
 def column_bytes(*, T: int) -> int:
     """The values of a forward pass in float32.

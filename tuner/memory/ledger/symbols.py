@@ -1,5 +1,11 @@
 """What the symbols of the terms' formulas stand for."""
 
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+
+from tuner.memory.ledger.stated import rooms_of
+
 #: What a symbol stands for wherever no module says otherwise.
 MEANINGS = {
     # the job
@@ -116,24 +122,6 @@ OF_MODULE: dict[str, dict[str, str]] = {
         "p": "GPUs that the process sends to and receives from, over all communicators",
         "c_p": "bytes for each of those",
     },
-    "memory.fsdp.fsdp1": {
-        "U_l": MEANINGS["U_l"],
-        "b_g": "bytes of a gradient's cast before it is reduced, 0 where there is none",
-        "b_t": "bytes of a gradient's cast after it is reduced, 0 where there is none",
-        "n_j": "tensors of a unit's size while its gradients are joined",
-    },
-    "memory.fsdp": {
-        "U": "parameters of the unit whose gradient is reduced",
-        "U_a": "parameters of the unit that worked before",
-        "U_b": "parameters of the unit below, which is gathered ahead",
-        "U_e": "parameters of the FSDP unit with the embedding",
-        "U_g": "parameters of a layer that have their gradient",
-        "U_k": "parameters whose gradients are not reduced yet",
-        "U_l": "parameters of the unit that works",
-        "U_v": "parameters of the embedding",
-        "U_w": "parameters that are whole where the forward pass frees nothing",
-        "n_g": "gradients of the embedding at once",
-    },
     "memory.layer.checkpointing": {
         "n_i": "layers whose inputs are still held",
     },
@@ -190,30 +178,24 @@ OF_MODULE: dict[str, dict[str, str]] = {
         "M_u": "peak of the trainer's allocator in the update",
         "M_k": "what of that is still allocated after the update",
     },
-    "memory.weight_sync": {
-        "B": "bytes of one bucket",
-        "E": "elements of the largest tensor",
-        "E_l": "elements of the largest tensor of a layer",
-        "E_v": "elements of the embedding",
-        "n_e": "buckets on the engine's side",
-        "n_t": "buckets on the trainer's side",
-    },
-    "memory.head.fused": {
-        "b": "bytes of a number in the dtype of the logits",
-    },
-    "memory.head.value": {
-        "b": "bytes of a number in the dtype of the logits",
-    },
-    "memory.megatron.head": {
-        "compute_logits": "the logits in the compute dtype, bytes per logit",
-    },
-    "memory.megatron.terms": {
-        "u": "how many times a_p a layer has freed when its first projection comes",
-    },
 }
 
 
 def meaning(symbol: str, source: str) -> str:
-    """What a symbol stands for in the formulas of a deriving function; empty where nobody said."""
-    local = (names for module, names in OF_MODULE.items() if source.startswith(f"{module}."))
-    return next((names[symbol] for names in local if symbol in names), MEANINGS.get(symbol, ""))
+    """What a symbol stands for in the formulas of a deriving function; empty where nobody said.
+
+    A module whose formulas use a symbol in a sense of its own says so in its ``SYMBOLS``, a package for all
+    of its modules; what stands nearest to the function holds.
+    """
+    for room in rooms_of(source):
+        own = symbols_of_room(room).get(symbol) or OF_MODULE.get(room, {}).get(symbol)
+        if own:
+            return own
+    return MEANINGS.get(symbol, "")
+
+
+@lru_cache
+def symbols_of_room(room: str) -> Mapping[str, str]:
+    """The symbols that a module or a package explains itself, ``"memory.host"``."""
+    symbols: Mapping[str, str] = getattr(import_module(f"tuner.{room}"), "SYMBOLS", {})
+    return symbols

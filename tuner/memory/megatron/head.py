@@ -12,6 +12,10 @@ from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.pass_terms import PassInput
 from tuner.workload import HeadKind, OutputHead, Scaling
 
+SYMBOLS = {
+    "compute_logits": "the logits in the compute dtype, bytes per logit",
+}
+
 _COMPUTE, _FLOAT32 = DType.BFLOAT16.bytes, DType.FLOAT32.bytes
 
 

@@ -18,6 +18,10 @@ from tuner.memory.megatron.stages import in_flight, stage_layers
 from tuner.memory.pass_terms import PassInput, term
 from tuner.workload import Checkpointing, Engine
 
+SYMBOLS = {
+    "u": "how many times a_p a layer has freed when its first projection comes",
+}
+
 
 def stage_of(engine: Engine) -> int:
     """The pipeline stage that is asked about, the first where none is."""
