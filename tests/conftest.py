@@ -1,4 +1,4 @@
-"""How tests are run: on how many processes, and which of the sampled ones today.
+"""How tests are run: on how many processes, which of the sampled ones today, and who has the GPU.
 
 A folder of tests is shared among as many processes as there are cores, a file or a test runs in this one;
 ``-n`` says otherwise. Tests marked ``sampled(n)`` are many cases of one law: an n-th part of them runs, as
@@ -8,9 +8,12 @@ A folder of tests is shared among as many processes as there are cores, a file o
 import hashlib
 import os
 from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+from tests import card
 
 # Before any test imports torch: as many processes as cores have nothing to gain from further threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -58,12 +61,21 @@ def _cores() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _skip_without_a_gpu([item for item in items if item.get_closest_marker("gpu")])
     number = config.getoption("--slice")
     if number == "all" or any("::" in argument for argument in config.args):
         return
     left_out = set(map(id, _left_out(items, int(number))))
     config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
     items[:] = [item for item in items if id(item) not in left_out]
+
+
+def _skip_without_a_gpu(items: list[pytest.Item]) -> None:
+    if items:
+        import torch
+
+        for item in () if torch.cuda.is_available() else items:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 def _left_out(items: list[pytest.Item], number: int) -> list[pytest.Item]:
@@ -84,3 +96,11 @@ def _left_out(items: list[pytest.Item], number: int) -> list[pytest.Item]:
 def _digest(item: pytest.Item) -> bytes:
     """An order that mixes the values of all parameters, alike for the functions that share them."""
     return hashlib.sha256(item.nodeid.partition("[")[2].encode()).digest()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if not item.get_closest_marker("gpu") or item.get_closest_marker("skip"):
+        return (yield)
+    with card.held(alone=True):
+        return (yield)

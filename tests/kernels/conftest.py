@@ -1,46 +1,57 @@
-"""Where there is no GPU the kernels run in Triton's interpreter, which is chosen when they are defined.
+"""The kernels are imported here, before any test runs: whether Triton interprets them is chosen by then.
 
-So they are imported here, with the variable set, which is gone again before any test runs: other tests, and
-the processes that tests start, see nothing of it.
+Where there is a GPU they are compiled for it. Where there is none they run in Triton's interpreter, for which
+the variable is set while they are imported, and gone again before any test runs: other tests, and the
+processes that tests start, see nothing of it. A test that sets it does not change them either.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests import card
+
+FOLDER = Path(__file__).parent
 TRITON = find_spec("triton") is not None
 CUDA = torch.cuda.is_available()
+
 
 if CUDA:
     # What torch asks for before it fills new tensors, see ``poisoned``.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-elif TRITON:
-    before = os.environ.get("TRITON_INTERPRET")
-    os.environ["TRITON_INTERPRET"] = "1"
-    from tuner.kernels import linear_cross_entropy
+if TRITON:
+    with pytest.MonkeyPatch.context() as patch:
+        if CUDA:
+            patch.delenv("TRITON_INTERPRET", raising=False)
+        else:
+            patch.setenv("TRITON_INTERPRET", "1")
+        import_module("tuner.kernels.dlogits")
+        import_module("tuner.kernels.scale")
+        if not CUDA:
+            from tuner.kernels import linear_cross_entropy
 
-    import_module("tuner.kernels.dlogits")
-    import_module("tuner.kernels.scale")
-    # The first launch has Triton import more of itself.
-    row = torch.ones(1, 1)
-    linear_cross_entropy(row, row, torch.zeros(1, dtype=torch.int64))
-
-    if before is None:
-        del os.environ["TRITON_INTERPRET"]
-    else:
-        os.environ["TRITON_INTERPRET"] = before
+            # The first launch has Triton import more of itself.
+            row = torch.ones(1, 1)
+            linear_cross_entropy(row, row, torch.zeros(1, dtype=torch.int64))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("gpu") and not CUDA:
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
         if item.get_closest_marker("triton") and not TRITON:
             item.add_marker(pytest.mark.skip(reason="needs Triton, which has no build for this system"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if not CUDA or FOLDER not in item.path.parents or item.get_closest_marker("gpu"):
+        return (yield)
+    with card.held(alone=False):  # cases are on the GPU where there is one
+        return (yield)
 
 
 @pytest.fixture
