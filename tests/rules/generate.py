@@ -87,17 +87,30 @@ class Seeded:
         return self._random.random() < share
 
 
+PARTS = 20  # in which a share is drawn
+
+
 class Drawn:
-    """Values that hypothesis draws, in ways that it can shrink."""
+    """Values that hypothesis draws, in ways that it can shrink.
+
+    Each value is drawn from places of its own. From equal places hypothesis would copy values to one another,
+    and most workloads would be near copies of others.
+    """
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
+        self._count = 0
 
     def choice(self, values: Sequence[T]) -> T:
-        return self._draw(st.sampled_from(list(dict.fromkeys(values))))
+        self._count += 1
+        _, place = self._draw(st.sampled_from([(self._count, place) for place in range(len(values))]))
+        return values[place]
 
     def chance(self, share: float) -> bool:
-        return self._draw(st.booleans()) != (share > 0.5)  # what is usual says least
+        times = round(share * PARTS)
+        usual, unusual = (True, False) if share > 0.5 else (False, True)  # what is usual says least
+        most = max(times, PARTS - times)
+        return self.choice([usual] * most + [unusual] * (PARTS - most))
 
 
 def workloads(count: int, *, seed: int) -> Iterator[Workload]:
