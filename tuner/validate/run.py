@@ -130,9 +130,9 @@ class Run:
         self._records += 1
         self._judged[key] = judged if earlier is None else joined(earlier, judged)
 
-    def is_measured(self, found: Recommendation) -> bool:
+    def is_measured(self, recommendation: Recommendation) -> bool:
         """Whether a part has figures on a recommendation, see :class:`tuner.validate.session.Session`."""
-        judged = self._judged.get((found.finding.rule.code, found.overrides))
+        judged = self._judged.get((recommendation.finding.rule.code, recommendation.overrides))
         return judged is not None and bool(judged.measurements)
 
     def note(self, text: str) -> None:
@@ -234,12 +234,12 @@ class Run:
     def _recommendations(self) -> Iterator[JudgedRecommendation]:
         """All of the advice, in its order, then what was judged beside."""
         left = {
-            (found.code, found.overrides): found
-            for found in unjudged(self.subject.advice, self._judged, self._reports)
+            (judged.code, judged.overrides): judged
+            for judged in unjudged(self.subject.advice, self._judged, self._reports)
         }
-        found = self._judged | left
+        verdicts = self._judged | left
         for recommendation in self.subject.advice.recommendations:
             key = (recommendation.finding.rule.code, recommendation.overrides)
-            if key in found:
-                yield found.pop(key)
-        yield from found.values()
+            if key in verdicts:
+                yield verdicts.pop(key)
+        yield from verdicts.values()

@@ -105,7 +105,7 @@ class Session(Protocol):
     def judge(self, judged: JudgedRecommendation) -> None:
         """Record the verdict on a recommendation; it is joined with what other parts say of it."""
 
-    def is_measured(self, found: Recommendation) -> bool:
+    def is_measured(self, recommendation: Recommendation) -> bool:
         """Whether another part has figures on a recommendation already."""
 
     def note(self, text: str) -> None:

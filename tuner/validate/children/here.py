@@ -97,17 +97,17 @@ def machine(here: Here, *, count: int, profile: str | None) -> Machine:
     )
 
 
-def disturbances(here: Here, found: Machine) -> Iterator[str]:
+def disturbances(here: Here, machine_now: Machine) -> Iterator[str]:
     """What makes figures of this machine doubtful, one sentence each."""
     if not here.devices:
         return
-    names = {device.name for device in here.devices[: found.devices]}
+    names = {device.name for device in here.devices[: machine_now.devices]}
     if len(names) > 1:
         listed = ", ".join(sorted(names))
         yield f"The GPUs of this node differ ({listed}); the first one's name stands for all."
-    taken = found.total_bytes - found.free_bytes
-    if found.others:
-        pids = ", ".join(str(process.pid) for process in found.others)
+    taken = machine_now.total_bytes - machine_now.free_bytes
+    if machine_now.others:
+        pids = ", ".join(str(process.pid) for process in machine_now.others)
         yield (
             f"The GPU is in use by others (process {pids}), {taken / GIB:.1f} GiB of it: "
             "times are not those of an idle GPU, and less memory is free."

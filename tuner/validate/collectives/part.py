@@ -44,7 +44,7 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
 def run(session: Session) -> None:
     """Measure, and compare with the constants of the memory model and of the time model."""
     processes = session.options.processes
-    found = session.call(
+    readings = session.call(
         WORKER,
         _units(session),
         _heads(session),
@@ -52,10 +52,10 @@ def run(session: Session) -> None:
         expected_s=_PLANNED.seconds,
         world=processes,
     )
-    if isinstance(found, Failed):
-        session.note(f"The figures of the collectives are missing: {found.message}.")
+    if isinstance(readings, Failed):
+        session.note(f"The figures of the collectives are missing: {readings.message}.")
     else:
-        for measurement in measurements(found, session.subject.workload.cluster.gpu, processes):
+        for measurement in measurements(readings, session.subject.workload.cluster.gpu, processes):
             session.add(measurement)
     switches.run(session)
 
@@ -90,49 +90,49 @@ def _heads(session: Session) -> tuple[int, int, int] | None:
     return _TINY_TOKENS if options.device == "cpu" else tokens, model.heads, model.head_dim
 
 
-def measurements(found: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
+def measurements(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
     """What was read beside what the models go by.
 
     Args:
-        found: by the worker.
+        readings: by the worker.
         gpu: what the predictions are made for.
         ranks: GPUs that took part.
     """
-    if found.held is not None:
-        yield from _held(found.held, gpu, ranks)
-    if found.latency_s is not None:
+    if readings.held is not None:
+        yield from _held(readings.held, gpu, ranks)
+    if readings.latency_s is not None:
         yield Measurement(
             name="collective.start",
             what="a collective of next to no bytes",
             unit="seconds",
-            measured=found.latency_s,
+            measured=readings.latency_s,
             details={"assumed_s": assume.COLLECTIVE_S},
         )
-    named = [(f"all_gather.{name}", one) for name, one in found.gathers.items()]
-    named += [(f"reduce_scatter.{name}", one) for name, one in found.scatters.items()]
-    named += [(_EXCHANGE, found.exchange)] if found.exchange is not None else []
+    named = [(f"all_gather.{name}", one) for name, one in readings.gathers.items()]
+    named += [(f"reduce_scatter.{name}", one) for name, one in readings.scatters.items()]
+    named += [(_EXCHANGE, readings.exchange)] if readings.exchange is not None else []
     for name, one in named:
         yield from _bandwidth(name, one, gpu, ranks)
-    yield from _link(found, gpu, ranks)
+    yield from _link(readings, gpu, ranks)
     yield _wrong("collectives.wrong", "values that a collective left wrong", [one for _, one in named])
 
 
-def _held(found: CommunicatorBytes, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
-    each, peer = overhead.communicator(gpu), overhead.peer(gpu)
+def _held(held: CommunicatorBytes, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
+    communicator, peer = overhead.communicator(gpu), overhead.peer(gpu)
     for name, what, measured, parts in (
         (
             "nccl.first",
             "NCCL's code, its first kernel and the first communicator",
-            found.first,
-            ((NCCL_CODE, 1), (NCCL_KERNEL, 1), (each, 1)),
+            held.first,
+            ((NCCL_CODE, 1), (NCCL_KERNEL, 1), (communicator, 1)),
         ),
         (
             "nccl.exchange",
             "what sending to and receiving from all the others adds",
-            found.exchange,
+            held.exchange,
             ((NCCL_EXCHANGE, 1), (peer, ranks - 1)),
         ),
-        ("nccl.further", "a further communicator of all the GPUs", found.further, ((each, 1),)),
+        ("nccl.further", "a further communicator of all the GPUs", held.further, ((communicator, 1),)),
     ):
         low, typical, high = _sum(parts)
         yield Measurement(
@@ -180,15 +180,15 @@ def _bandwidth(name: str, one: Exchanged, gpu: Gpu, ranks: int) -> Iterator[Meas
     )
 
 
-def _link(found: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
+def _link(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
     """The rate of a layer's gather without its start, which is what the time model multiplies with."""
-    layer = found.gathers["layer"]
-    if layer.seconds is None or found.latency_s is None or layer.seconds <= found.latency_s:
+    layer = readings.gathers["layer"]
+    if layer.seconds is None or readings.latency_s is None or layer.seconds <= readings.latency_s:
         return
     yield rate(
         "link_bytes_per_s",
         "bandwidth between GPUs when a decoder layer is gathered, the start of the collective taken off",
-        _moved(layer, ranks) / (layer.seconds - found.latency_s),
+        _moved(layer, ranks) / (layer.seconds - readings.latency_s),
         before=None if gpu.measured is None else gpu.measured.link_bytes_per_s,
         peak=gpu.link_bytes_per_s,
         assumed=assume.LINK_SHARE,

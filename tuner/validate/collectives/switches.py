@@ -36,41 +36,41 @@ class Switch:
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     """One process per GPU, unless no update of this job can be run here."""
-    found = switches(subject, options)
-    return (_planned(found),) if found else ()
+    wanted = switches(subject, options)
+    return (_planned(wanted),) if wanted else ()
 
 
 def run(session: Session) -> None:
     """Seconds of an update with and without, and both peaks beside their predictions."""
     subject, options = session.subject, session.options
-    found = switches(subject, options)
-    if not found:
+    wanted = switches(subject, options)
+    if not wanted:
         session.note("Prefetching and Ulysses were not measured: no update that they change can be run here.")
         return
-    engines = list(dict.fromkeys(each.settings for switch in found for each in (switch.off, switch.on)))
-    planned = _planned(found)
+    engines = list(dict.fromkeys(update.settings for switch in wanted for update in (switch.off, switch.on)))
+    planned = _planned(wanted)
     results = session.call(
         WORKER,
-        ModelSettings(config=cut_config(subject.model_config, found[0].off.model.layers)),
+        ModelSettings(config=cut_config(subject.model_config, wanted[0].off.model.layers)),
         [[settings] for settings in engines],
         title=planned.title,
         expected_s=planned.seconds,
         world=options.processes,
     )
     if isinstance(results, Failed):
-        session.note(f"What {_names(found)} gain is missing: {results.message}.")
+        session.note(f"What {_names(wanted)} gain is missing: {results.message}.")
         return
     figures = dict(zip(engines, (result for (result,) in results), strict=True))
-    for measurement in measurements(found, figures, timed=options.device != "cpu"):
+    for measurement in measurements(wanted, figures, timed=options.device != "cpu"):
         session.add(measurement)
-    for switch in found:
+    for switch in wanted:
         for one in (switch.off, switch.on):
             if isinstance(failed := figures[one.settings], PassFailed):
                 session.note(f"What {switch.what} gains is missing: {failed.message}.")
 
 
 def switches(subject: Subject, options: Options) -> tuple[Switch, ...]:
-    """Of the actor's update, as far as they do something in it; none if it cannot be run here."""
+    """What can be switched in the actor's update and changes it; nothing if it cannot be run here."""
     planned = planned_passes(subject.workload, processes=options.processes)
     update = next((one for one in planned if one.phase is Phase.UPDATE_ACTOR), None)
     if update is None:
@@ -80,7 +80,7 @@ def switches(subject: Subject, options: Options) -> tuple[Switch, ...]:
     model = update.model
     layers = min((depth for depth in usable_depths(model) if depth >= _LAYERS), default=model.layers)
     update = update.with_model(cut_shape(model, subject.model_config, layers))
-    return tuple(found for found in (_prefetching(update), _ulysses(update)) if found is not None)
+    return tuple(switch for switch in (_prefetching(update), _ulysses(update)) if switch is not None)
 
 
 def _prefetching(update: PlannedPass) -> Switch | None:
@@ -112,25 +112,25 @@ def _ulysses(update: PlannedPass) -> Switch | None:
     return Switch(name="ulysses", what=f"Ulysses over {ranks} GPUs", off=off, on=on)
 
 
-def _names(found: tuple[Switch, ...]) -> str:
-    return " and ".join(each.what for each in found)
+def _names(wanted: tuple[Switch, ...]) -> str:
+    return " and ".join(switch.what for switch in wanted)
 
 
-def _planned(found: tuple[Switch, ...]) -> Planned:
-    engines = {each.settings for switch in found for each in (switch.off, switch.on)}
-    return Planned(title=f"the update with and without {_names(found)}", seconds=_ENGINE_S * len(engines))
+def _planned(wanted: tuple[Switch, ...]) -> Planned:
+    engines = {update.settings for switch in wanted for update in (switch.off, switch.on)}
+    return Planned(title=f"the update with and without {_names(wanted)}", seconds=_ENGINE_S * len(engines))
 
 
-def measurements(found: tuple[Switch, ...], figures: Results, *, timed: bool) -> Iterator[Measurement]:
-    """Of updates without and with each switch, but for those that failed; one without is told once.
+def measurements(wanted: tuple[Switch, ...], figures: Results, *, timed: bool) -> Iterator[Measurement]:
+    """Figures of the updates without and with each switch, failed ones left out; one without is told once.
 
     Args:
-        found: what was switched.
+        wanted: what was switched.
         figures: what came of each update.
         timed: whether seconds mean anything, as they do not on a CPU.
     """
     told: set[PassSettings] = set()
-    for switch in found:
+    for switch in wanted:
         for name, one in (("off", switch.off), ("on", switch.on)):
             seen = figures[one.settings]
             if isinstance(seen, PassFigures) and (name == "on" or one.settings not in told):

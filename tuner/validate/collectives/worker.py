@@ -48,11 +48,11 @@ def _held(device: torch.device) -> CommunicatorBytes:
     exchange = non_torch_bytes()
     group = dist.new_group()
     dist.all_reduce(one, group=group)
-    found = CommunicatorBytes(
+    held = CommunicatorBytes(
         first=first - before, exchange=exchange - first, further=non_torch_bytes() - exchange
     )
     dist.destroy_process_group(group)
-    return found
+    return held
 
 
 def _seconds(work: Work, device: torch.device) -> float | None:
@@ -60,10 +60,10 @@ def _seconds(work: Work, device: torch.device) -> float | None:
     work()
     if device.type != "cuda":
         return None
-    each = torch.tensor([median(repeated(work, seconds=0.0))], device=device)
-    dist.all_reduce(each, dist.ReduceOp.MAX)
-    repetitions = max(1, round(_TIMED_S / each.item()))
-    for _ in range(max(1, round(_WARM_UP_S / each.item()))):
+    seconds = torch.tensor([median(repeated(work, seconds=0.0))], device=device)
+    dist.all_reduce(seconds, dist.ReduceOp.MAX)
+    repetitions = max(1, round(_TIMED_S / seconds.item()))
+    for _ in range(max(1, round(_WARM_UP_S / seconds.item()))):
         work()
     return median(repeated(work, seconds=0.0, least=repetitions))
 
@@ -119,13 +119,13 @@ def _exchanged(tokens: int, heads: int, width: int, device: torch.device) -> Exc
     ranks = Sharing(ranks=world, rank=rank)
     own = _values(rank, tokens, heads, width, device)
     seconds = _seconds(lambda: ranks.whole_sequence(own), device)
-    found = ranks.whole_sequence(own)
+    exchanged = ranks.whole_sequence(own)
     share = slice(rank * heads // world, (rank + 1) * heads // world)
     wrong = [
         _mean(part != _values(other, tokens, heads, width, device)[:, share])
-        for other, part in enumerate(found.chunk(world))
+        for other, part in enumerate(exchanged.chunk(world))
     ]
-    wrong.append(_mean(ranks.all_heads(found) != own))
+    wrong.append(_mean(ranks.all_heads(exchanged) != own))
     return Exchanged(whole_bytes=own.nbytes * world, seconds=seconds, wrong_share=sum(wrong) / len(wrong))
 
 

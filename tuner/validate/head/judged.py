@@ -25,24 +25,24 @@ class _Seen:
     extrapolated: str | None
 
 
-def judge_heads(subject: Subject, found: HeadFigures, work: HeadWork) -> Iterator[JudgedRecommendation]:
+def judge_heads(subject: Subject, figures: HeadFigures, work: HeadWork) -> Iterator[JudgedRecommendation]:
     """One verdict for each recommendation that sets another head, beside whatever else it changes."""
     now = subject.workload.actor.head
     for recommendation in subject.advice.recommendations:
         proposal = recommendation.finding.proposal
         if proposal is not None and proposal.actor.head != now:
-            yield _judge(recommendation, subject.workload, proposal, found, work)
+            yield _judge(recommendation, subject.workload, proposal, figures, work)
 
 
 def _judge(
     recommendation: Recommendation,
     workload: Workload,
     proposal: Workload,
-    found: HeadFigures,
+    figures: HeadFigures,
     work: HeadWork,
 ) -> JudgedRecommendation:
     phase = recommendation.finding.phase or (recommendation.price.phase if recommendation.price else None)
-    pair, reason = _pair(phase, workload, proposal, found, work)
+    pair, reason = _pair(phase, workload, proposal, figures, work)
     if pair is None:
         return verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
     before, after = pair
@@ -58,7 +58,7 @@ def _judge(
 
 
 def _pair(
-    phase: Phase | None, workload: Workload, proposal: Workload, found: HeadFigures, work: HeadWork
+    phase: Phase | None, workload: Workload, proposal: Workload, figures: HeadFigures, work: HeadWork
 ) -> tuple[tuple[_Seen, _Seen] | None, str]:
     """Both heads as measured, or why there are no figures of them."""
     if workload.actor.engine.backend is Backend.MEGATRON:
@@ -70,7 +70,7 @@ def _pair(
     seen = []
     for head in (workload.actor.head, proposal.actor.head):
         way = Way.of(head, entropy=one_pass.entropy)
-        each = next((each for each in found.found if each.way == way), None)
+        each = next((implementation for implementation in figures.found if implementation.way == way), None)
         if each is None:
             return None, f"the budget had no room for {way.name}"
         measured = _seen(each, way, work, training=training)
@@ -80,10 +80,10 @@ def _pair(
     return (seen[0], seen[1]), ""
 
 
-def _seen(each: Implementation, way: Way, work: HeadWork, *, training: bool) -> _Seen | None:
+def _seen(implementation: Implementation, way: Way, work: HeadWork, *, training: bool) -> _Seen | None:
     tokens = work.shape.tokens if training else work.forward_tokens
     one_pass = HeadPass.BOTH if training else HeadPass.FORWARD
-    sizes = each.sizes if tokens == work.shape.tokens else each.forward
+    sizes = implementation.sizes if tokens == work.shape.tokens else implementation.forward
     peak = at_size(tokens, [(one.tokens, one.peak_bytes[one_pass]) for one in sizes if one.peak_bytes])
     taken = at_size(tokens, [(one.tokens, one.seconds[one_pass]) for one in sizes if one_pass in one.seconds])
     if peak is None:

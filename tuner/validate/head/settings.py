@@ -66,10 +66,10 @@ class Way:
         )
         if not training:
             return peak
-        each = self.head.logits_dtype.bytes
-        gradients = each * shape.hidden * (shape.tokens + shape.vocab)
+        element_bytes = self.head.logits_dtype.bytes
+        gradients = element_bytes * shape.hidden * (shape.tokens + shape.vocab)
         if self.head.kind is HeadKind.LOGITS:
-            return max(peak, each * shape.tokens * shape.vocab + gradients)
+            return max(peak, element_bytes * shape.tokens * shape.vocab + gradients)
         return peak + gradients
 
 

@@ -29,35 +29,39 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
 
 def run(session: Session) -> None:
     """Measure and compare with what the estimates go by."""
-    found = session.call(WORKER, title=_PLANNED.title, expected_s=_PLANNED.seconds)
-    if isinstance(found, Failed):
-        session.note(f"The machine's figures are missing: {found.message}.")
+    readings = session.call(WORKER, title=_PLANNED.title, expected_s=_PLANNED.seconds)
+    if isinstance(readings, Failed):
+        session.note(f"The machine's figures are missing: {readings.message}.")
         return
     gpu = session.subject.workload.cluster.gpu
     others = session.machine.total_bytes - session.machine.free_bytes
-    for measurement in (*_memory(found, gpu), *_process(found.held, gpu, others), *_rates(found, gpu)):
+    for measurement in (
+        *_memory(readings, gpu),
+        *_process(readings.held, gpu, others),
+        *_rates(readings, gpu),
+    ):
         session.add(measurement)
 
 
-def _memory(found: MachineReadings, gpu: Gpu) -> list[Measurement]:
+def _memory(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
     usable = None if gpu.measured is None else gpu.measured.usable_bytes
     measured = [
         Measurement(
             name=PROFILE_FIGURES["usable_bytes"],
             what="memory of the card that CUDA hands out",
             unit="bytes",
-            measured=found.usable_bytes,
+            measured=readings.usable_bytes,
             predicted=usable,
             tolerance=None if usable is None else MEMORY_TOLERANCE,
             details={"counted_on_bytes": gpu.capacity_bytes},
         )
     ]
-    if found.driver_total_bytes is not None:
+    if readings.driver_total_bytes is not None:
         total = Measurement(
             name=TOTAL,
             what=f"memory of the card, and what the profile {gpu.name} says",
             unit="bytes",
-            measured=found.driver_total_bytes,
+            measured=readings.driver_total_bytes,
             predicted=gpu.memory_bytes,
             tolerance=MEMORY_TOLERANCE,
         )
@@ -98,27 +102,27 @@ def _process(held: Held, gpu: Gpu, others: int) -> list[Measurement]:
     ]
 
 
-def _rates(found: MachineReadings, gpu: Gpu) -> list[Measurement]:
+def _rates(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
     before = gpu.measured
-    slower = min(found.to_device, found.to_host, key=lambda rate: rate.per_s)
+    slower = min(readings.to_device, readings.to_host, key=lambda rate: rate.per_s)
     return [
         rate(
             "dense_bf16_flop_per_s",
-            f"products of bf16 matrices of {found.product.size:,} rows, for a second on end",
-            found.product.per_s,
+            f"products of bf16 matrices of {readings.product.size:,} rows, for a second on end",
+            readings.product.per_s,
             before=None if before is None else before.dense_bf16_flop_per_s,
             peak=gpu.dense_bf16_flop_per_s,
             assumed=assume.LARGE_PRODUCT_SHARE,
-            details=_spread(found.product),
+            details=_spread(readings.product),
         ),
         rate(
             "memory_bytes_per_s",
             "copies on the card, bytes read and written",
-            found.memory.per_s,
+            readings.memory.per_s,
             before=None if before is None else before.memory_bytes_per_s,
             peak=gpu.memory_bytes_per_s,
             assumed=assume.MEMORY_SHARE,
-            details=_spread(found.memory),
+            details=_spread(readings.memory),
         ),
         rate(
             "host_bytes_per_s",
@@ -128,16 +132,16 @@ def _rates(found: MachineReadings, gpu: Gpu) -> list[Measurement]:
             peak=gpu.host_bytes_per_s,
             assumed=assume.PINNED_SHARE,
             details={
-                "to_device_per_s": found.to_device.per_s,
-                "to_host_per_s": found.to_host.per_s,
+                "to_device_per_s": readings.to_device.per_s,
+                "to_host_per_s": readings.to_host.per_s,
                 **_spread(slower),
             },
         ),
     ]
 
 
-def _spread(found: Rate) -> dict[str, float | int | str | bool]:
-    return {"slowest_per_s": found.slowest_per_s, "repetitions": found.repetitions}
+def _spread(reached: Rate) -> dict[str, float | int | str | bool]:
+    return {"slowest_per_s": reached.slowest_per_s, "repetitions": reached.repetitions}
 
 
 def rate(

@@ -48,9 +48,9 @@ def _held(device: torch.device) -> Held:
     first_tensor = non_torch_bytes()
     weight = torch.ones_like(left, requires_grad=True)
     weight.grad = torch.zeros_like(weight)
-    found = torch.empty_like(left)
+    product = torch.empty_like(left)
     before = torch.cuda.memory_allocated()
-    torch.mm(left, weight.detach(), out=found)
+    torch.mm(left, weight.detach(), out=product)
     forward = torch.cuda.memory_allocated() - before
     matrix_product = non_torch_bytes()
     before = torch.cuda.memory_allocated()

@@ -118,7 +118,7 @@ def profile(report: ValidationFile, *, base: Gpu) -> dict[str, Any]:
 
 
 def _figures(report: ValidationFile) -> dict[str, float]:
-    return {found.name: found.measured for part in report.validation.parts for found in part.measurements}
+    return {figure.name: figure.measured for part in report.validation.parts for figure in part.measurements}
 
 
 def _measured(report: ValidationFile) -> dict[str, float]:
@@ -128,13 +128,13 @@ def _measured(report: ValidationFile) -> dict[str, float]:
 
 def _scaled(values: Mapping[str, float | None]) -> dict[str, float]:
     """By the keys of a profile, in their units; whole numbers where they are."""
-    found = {}
+    content = {}
     for field, (key, unit) in _MEASURED.items():
         value = values.get(field)
         if value is not None:
             scaled = round(value / unit, _DIGITS)
-            found[key] = int(scaled) if scaled == int(scaled) else scaled
-    return found
+            content[key] = int(scaled) if scaled == int(scaled) else scaled
+    return content
 
 
 def _expect_own(file: Path) -> None:

@@ -54,7 +54,7 @@ class Measurement(_Model):
 
     @property
     def error(self) -> float | None:
-        """Of the prediction, as a share of what was measured; above 0: predicted too high."""
+        """How far the prediction is off, as a share of what was measured; above 0: predicted too high."""
         if self.predicted is None or not self.measured:
             return None
         return self.predicted / self.measured - 1
@@ -140,8 +140,8 @@ class Validation(_Model):
     @property
     def refuted(self) -> bool:
         """Whether anything that was claimed is not so here."""
-        outcomes = [found.outcome for part in self.parts for found in part.measurements]
-        outcomes += [found.outcome for found in self.recommendations]
+        outcomes = [figure.outcome for part in self.parts for figure in part.measurements]
+        outcomes += [judged.outcome for judged in self.recommendations]
         return Outcome.REFUTED in outcomes
 
 

@@ -24,15 +24,15 @@ def unjudged(
     """A verdict on each recommendation that has none: not measurable, and why."""
     done = set(judged)
     reports = {report.part: report for report in parts}
-    for found in advice.recommendations:
-        rule = found.finding.rule
-        if (rule.code, found.overrides) not in done:
-            yield verdict(found, Outcome.NOT_MEASURABLE, _reason(found, reports))
+    for recommendation in advice.recommendations:
+        rule = recommendation.finding.rule
+        if (rule.code, recommendation.overrides) not in done:
+            yield verdict(recommendation, Outcome.NOT_MEASURABLE, _reason(recommendation, reports))
 
 
-def _reason(found: Recommendation, reports: dict[Part, PartReport]) -> str:
-    cost = found.price
-    if cost is None or not claims_something(found):
+def _reason(recommendation: Recommendation, reports: dict[Part, PartReport]) -> str:
+    cost = recommendation.price
+    if cost is None or not claims_something(recommendation):
         return CLAIMS_NOTHING
     part = _RUN_BY.get(cost.phase)
     if part is None:

@@ -15,15 +15,15 @@ CLAIMS_NOTHING = "claims no bytes and no seconds"
 
 
 def verdict(
-    found: Recommendation, outcome: Outcome, reason: str, measurements: tuple[Measurement, ...] = ()
+    recommendation: Recommendation, outcome: Outcome, reason: str, measurements: tuple[Measurement, ...] = ()
 ) -> JudgedRecommendation:
     """One part's verdict, with the figures without and with the change."""
-    rule = found.finding.rule
+    rule = recommendation.finding.rule
     return JudgedRecommendation(
         code=rule.code,
         name=rule.name,
-        overrides=found.overrides,
-        claim=claim(found),
+        overrides=recommendation.overrides,
+        claim=claim(recommendation),
         outcome=outcome,
         reason=reason,
         measurements=measurements,
@@ -62,7 +62,7 @@ def takes_longer(claimed: float | None, before: Sequence[float], after: Sequence
     if claimed is None or claimed > LEAST_GAIN:
         return ""
     first, second = median(before), median(after)
-    spread = max(max(each) - min(each) for each in (before, after))
+    spread = max(max(repetitions) - min(repetitions) for repetitions in (before, after))
     if second - first <= max(spread, LEAST_GAIN * first):
         return ""
     return f"{claimed:+.1%}" if claimed < -LEAST_GAIN else "no longer one"
@@ -76,10 +76,10 @@ def peaks(before: float, after: float, predicted_change: int) -> str:
     )
 
 
-def claim(found: Recommendation) -> str:
+def claim(recommendation: Recommendation) -> str:
     """What the advice says that a recommendation changes."""
-    cost = found.price
-    if cost is None or not claims_something(found):
+    cost = recommendation.price
+    if cost is None or not claims_something(recommendation):
         return "no change of memory or time"
     parts = []
     if cost.before_bytes != cost.after_bytes:
@@ -102,9 +102,9 @@ def _changes_time(cost: Price) -> bool:
     return abs(cost.seconds_after - cost.seconds_before) >= LEAST_GAIN * cost.seconds_before > 0
 
 
-def claims_something(found: Recommendation) -> bool:
+def claims_something(recommendation: Recommendation) -> bool:
     """Whether the advice promises other bytes or another time."""
-    cost = found.price
+    cost = recommendation.price
     if cost is None:
         return False
     before, after = (cost.before_bytes, cost.worst_before_bytes), (cost.after_bytes, cost.worst_after_bytes)

@@ -43,7 +43,7 @@ ONLY_LENGTH = frozenset({"max_model_tokens"})
 
 
 def _changed(now: Workload, proposal: Workload) -> set[str]:
-    names = (each.name for each in fields(now.rollout))
+    names = (field.name for field in fields(now.rollout))
     return {name for name in names if getattr(now.rollout, name) != getattr(proposal.rollout, name)}
 
 
@@ -59,7 +59,11 @@ def changing(subject: Subject) -> Iterator[tuple[Recommendation, Workload, set[s
 
 def runnable(subject: Subject) -> list[tuple[Recommendation, Workload]]:
     """Recommendations that change what is allocated during the rollout."""
-    return [(found, proposal) for found, proposal, changed in changing(subject) if changed & _ALLOCATED]
+    return [
+        (recommendation, proposal)
+        for recommendation, proposal, changed in changing(subject)
+        if changed & _ALLOCATED
+    ]
 
 
 def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
@@ -75,16 +79,16 @@ def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
 
 
 def judge_rollouts(
-    session: Session, found: Sequence[tuple[Recommendation, Workload]], seen: Sequence[SeenRollout]
+    session: Session, proposals: Sequence[tuple[Recommendation, Workload]], seen: Sequence[SeenRollout]
 ) -> Iterator[JudgedRecommendation]:
     """One verdict for each recommendation that was run.
 
     Args:
         session: what is validated, and on which device.
-        found: what :func:`runnable` gave.
+        proposals: what :func:`runnable` gave.
         seen: the configured rollout, then those with the recommendations, as far as there was time.
     """
-    for index, (recommendation, _) in enumerate(found, start=1):
+    for index, (recommendation, _) in enumerate(proposals, start=1):
         if session.options.device == "cpu":
             reason = "no bytes are counted on a CPU"
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)

@@ -43,11 +43,11 @@ def _claim(now: Workload, proposal: Workload) -> str:
 def _judge(
     recommendation: Recommendation, now: Workload, proposal: Workload, configured: SeenRollout
 ) -> JudgedRecommendation:
-    found = [_room(job, configured) for job in (now, proposal)]
-    outcome = Outcome.CONFIRMED if all(agrees for agrees, _ in found) else Outcome.REFUTED
+    rooms = [_room(job, configured) for job in (now, proposal)]
+    outcome = Outcome.CONFIRMED if all(agrees for agrees, _ in rooms) else Outcome.REFUTED
     reason = (
         f"the cache that is allocated has {configured.cache_bytes / GIB:.1f} GiB: "
-        f"{', '.join(text for _, text in found)}; time is not measured"
+        f"{', '.join(text for _, text in rooms)}; time is not measured"
     )
     shown = (_shown(now, configured, "without"), _shown(proposal, configured, "with"))
     return verdict(recommendation, outcome, reason, shown)
@@ -56,11 +56,11 @@ def _judge(
 def _room(job: Workload, configured: SeenRollout) -> tuple[bool, str]:
     """Whether one sequence fits, or does not, as predicted, and the figures that decide."""
     needed = built_sequence_bytes(job)
-    predicted, found = (size >= needed for size in (rollout_memory(job).kv_bytes, configured.cache_bytes))
-    text = f"one sequence of {_tokens(job):,} tokens takes {needed / GIB:.1f} GiB and {_said(found)}"
-    if found is not predicted:
+    predicted, measured = (size >= needed for size in (rollout_memory(job).kv_bytes, configured.cache_bytes))
+    text = f"one sequence of {_tokens(job):,} tokens takes {needed / GIB:.1f} GiB and {_said(measured)}"
+    if measured is not predicted:
         text += f" where it was predicted that it {_said(predicted)}"
-    return found is predicted, text
+    return measured is predicted, text
 
 
 def _said(fits: bool) -> str:

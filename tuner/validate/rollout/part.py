@@ -40,11 +40,11 @@ def run(session: Session) -> None:
     (planned,) = plan(subject, options)
     for verdict in judge_unseen(session):
         session.judge(verdict)
-    found = runnable(subject)
-    jobs = [subject.workload, *(proposal for _, proposal in found)]
+    proposals = runnable(subject)
+    jobs = [subject.workload, *(proposal for _, proposal in proposals)]
     rollouts = [planned_rollout(job, session.machine, options) for job in jobs]
     on_cpu = options.device == "cpu"
-    works = tuple(tiny(each.work()) if on_cpu else each.work() for each in rollouts)
+    works = tuple(tiny(rollout.work()) if on_cpu else rollout.work() for rollout in rollouts)
     expected = min(planned.seconds, session.left_s)  # it ends by itself, with fewer recommendations
     figures = session.call(
         WORKER, works, CALL_SHARE * session.left_s, title=planned.title, expected_s=expected
@@ -54,13 +54,13 @@ def run(session: Session) -> None:
         return
     others = session.machine.total_bytes - session.machine.free_bytes
     seen = [
-        SeenRollout(planned=each, figures=one, others_bytes=others)
-        for each, one in zip(rollouts, figures, strict=False)
+        SeenRollout(planned=rollout, figures=one, others_bytes=others)
+        for rollout, one in zip(rollouts, figures, strict=False)
     ]
     _note(session, seen[0])
     for measurement in _of_a_cpu(seen[0]) if on_cpu else measurements(seen[0]):
         session.add(measurement)
-    for verdict in (*judge_rollouts(session, found, seen), *judge_lengths(session, seen[0])):
+    for verdict in (*judge_rollouts(session, proposals, seen), *judge_lengths(session, seen[0])):
         session.judge(verdict)
     vllm.run_engine(session, rollouts[0])
 
@@ -185,38 +185,38 @@ def _peak(seen: SeenRollout, measured: float) -> Measurement:
     )
 
 
-def _attention(found: DecodeFigures) -> Measurement:
+def _attention(decoded: DecodeFigures) -> Measurement:
     return Measurement(
         name="rollout.attention",
         what="error of attention over the cache's blocks, as a share of the largest result",
         unit="share",
-        measured=found.attention_error,
+        measured=decoded.attention_error,
         low=0.0,
-        high=found.attention_limit,
+        high=decoded.attention_limit,
     )
 
 
-def _decoded(seen: SeenRollout, found: DecodeFigures) -> Iterator[Measurement]:
+def _decoded(seen: SeenRollout, decoded: DecodeFigures) -> Iterator[Measurement]:
     work = seen.planned.work()
     details: dict[str, float | int | str | bool] = {
         "sequences": work.sequences,
         "context_tokens": work.context_tokens,
     }
-    if found.workspace_bytes is not None:
+    if decoded.workspace_bytes is not None:
         yield Measurement(
             name="rollout.decode_workspace",
             what="what a decoding step takes beside the cache, within what the engine keeps for its steps",
             unit="bytes",
-            measured=found.workspace_bytes,
+            measured=decoded.workspace_bytes,
             low=0,
             high=seen.planned.predicted.activation_bytes,
-            details={**details, "gathered_bytes": found.gathered_bytes or 0},
+            details={**details, "gathered_bytes": decoded.gathered_bytes or 0},
         )
-    if found.seconds:
+    if decoded.seconds:
         yield Measurement(
             name="rollout.decode",
             what="torch's own decoding on one GPU, with blocks gathered: not the engine's speed",
             unit="tokens/s",
-            measured=work.sequences / median(found.seconds),
-            details={**details, "steps": len(found.seconds), "slowest_s": max(found.seconds)},
+            measured=work.sequences / median(decoded.seconds),
+            details={**details, "steps": len(decoded.seconds), "slowest_s": max(decoded.seconds)},
         )

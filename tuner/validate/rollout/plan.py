@@ -67,11 +67,11 @@ class PlannedRollout:
     def residents(self) -> tuple[tuple[str, int], ...]:
         """Stand-ins for what the worker has neither as weights nor as cache nor as its own context."""
         own: Constant = context(self.workload.cluster.gpu)
-        found = {term.name: term.bytes for term in self.terms if term.name not in _ALLOCATED_OTHERWISE}
-        holder = next((name for name in _WITH_A_CONTEXT if name in found), None)
+        sizes = {term.name: term.bytes for term in self.terms if term.name not in _ALLOCATED_OTHERWISE}
+        holder = next((name for name in _WITH_A_CONTEXT if name in sizes), None)
         if holder is not None:
-            found[holder] = max(0, found[holder] - own.typical)
-        return tuple((name, size) for name, size in found.items() if size)
+            sizes[holder] = max(0, sizes[holder] - own.typical)
+        return tuple((name, size) for name, size in sizes.items() if size)
 
     @cached_property
     def wanted(self) -> CacheShape:
@@ -174,7 +174,7 @@ def not_decoded(workload: Workload) -> str | None:
     model, rollout = workload.model, workload.rollout
     heads, kv_heads = _heads(workload)
     windows = bool(model.windowed_layers and model.sliding_window)
-    found = (
+    reasons = (
         (model.latent is not None, "its attention is latent, and the cache not one of keys and values"),
         (model.linear is not None, "some of its layers keep a state in the place of keys and values"),
         (windows, "some of its layers see a window of the sequence alone"),
@@ -183,7 +183,7 @@ def not_decoded(workload: Workload) -> str | None:
         (rollout.pipeline_parallel > 1, "each GPU has a part of the layers"),
         (heads % kv_heads != 0, "query heads of one GPU do not share its key heads evenly"),
     )
-    return next((reason for holds, reason in found if holds), None)
+    return next((reason for holds, reason in reasons if holds), None)
 
 
 def decoder_shape(workload: Workload) -> DecoderShape:

@@ -21,7 +21,7 @@ class SeenRollout:
 
     @property
     def allocated_share(self) -> float:
-        """Of all that is predicted at the peak, its context left out, what could be allocated at once."""
+        """The share of all that is predicted at the peak, without the context, that could be allocated."""
         planned, figures = self.planned, self.figures
         cache = replace(planned.wanted, blocks=planned.run_blocks)
         sizes = {
@@ -48,7 +48,7 @@ class SeenRollout:
 
     @property
     def sequences(self) -> int:
-        """Of full length, that one replica runs at once."""
+        """How many sequences of full length one replica runs at once."""
         return self.planned.sequences(self.blocks)
 
     @property

@@ -115,7 +115,7 @@ class EngineFigures:
 
     @property
     def token_seconds(self) -> tuple[float, ...]:
-        """Of one token, while all sequences are decoded together."""
+        """Seconds that one token takes while all sequences are decoded together, by repetition."""
         return tuple(seconds / self.sequences for seconds in self.step_seconds)
 
 

@@ -32,8 +32,8 @@ def run_engine(session: Session, configured: PlannedRollout) -> None:
     """
     if not _is_ours(session, configured):
         return
-    found = [_started(session, configured, "as configured")]
-    if found[0] is None:
+    starts = [_started(session, configured, "as configured")]
+    if starts[0] is None:
         return
     changed: list[tuple[Recommendation, PlannedRollout, EngineFigures]] = []
     try:
@@ -43,22 +43,22 @@ def run_engine(session: Session, configured: PlannedRollout) -> None:
             if after is not None:
                 changed.append((recommendation, planned, after))
         if changed:
-            found.append(_started(session, configured, "as configured, once more"))
+            starts.append(_started(session, configured, "as configured, once more"))
     finally:  # interrupted, what there is by then counts
-        before = _of_all([each for each in found if each is not None])
+        before = _of_all([start for start in starts if start is not None])
         for measurement in engine_measurements(configured, before):
             session.add(measurement)
         for recommendation, planned, after in changed:
             session.judge(judge_engine(recommendation, (configured, before), (planned, after)))
 
 
-def _of_all(found: Sequence[EngineFigures]) -> EngineFigures:
+def _of_all(starts: Sequence[EngineFigures]) -> EngineFigures:
     """The first start, with the steps of all; of the bytes the most."""
     return replace(
-        found[0],
-        used_bytes=max(each.used_bytes for each in found),
-        step_seconds=tuple(seconds for each in found for seconds in each.step_seconds),
-        starts=len(found),
+        starts[0],
+        used_bytes=max(start.used_bytes for start in starts),
+        step_seconds=tuple(seconds for start in starts for seconds in start.step_seconds),
+        starts=len(starts),
     )
 
 
@@ -83,15 +83,15 @@ def _started(session: Session, planned: PlannedRollout, how: str) -> EngineFigur
     """What vLLM says of itself; None where there was no time or it failed, which is said."""
     work = engine_work(session, planned)
     try:
-        found = session.call(WORKER, work, title=f"rollout: vLLM's own engine {how}", expected_s=_ENGINE_S)
+        figures = session.call(WORKER, work, title=f"rollout: vLLM's own engine {how}", expected_s=_ENGINE_S)
     except OutOfBudgetError as reason:
         session.note(f"Rollout: vLLM was not started {how}: {reason}.")
         return None
-    if isinstance(found, Failed):
-        session.note(f"Rollout: vLLM's engine gave no figures {how}: {found.message}.")
+    if isinstance(figures, Failed):
+        session.note(f"Rollout: vLLM's engine gave no figures {how}: {figures.message}.")
         return None
-    assert isinstance(found, EngineFigures)
-    return found
+    assert isinstance(figures, EngineFigures)
+    return figures
 
 
 def engine_work(session: Session, planned: PlannedRollout) -> EngineWork:

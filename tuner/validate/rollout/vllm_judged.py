@@ -17,23 +17,23 @@ from tuner.workload import Phase, Workload
 Started = tuple[PlannedRollout, EngineFigures]
 
 
-def engine_measurements(planned: PlannedRollout, found: EngineFigures) -> Iterator[Measurement]:
-    """Of the engine as configured."""
+def engine_measurements(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measurement]:
+    """What vLLM as configured came to, beside its predictions."""
     yield _cache(
-        planned, found, "rollout.engine_cache", "tokens that the KV cache of vLLM's own engine holds"
+        planned, figures, "rollout.engine_cache", "tokens that the KV cache of vLLM's own engine holds"
     )
     low, high = planned.phase.interval
     yield Measurement(
         name="rollout.engine_peak",
         what="used on the GPU once vLLM's own engine has generated, with the trainer's tensors beside it",
         unit="bytes",
-        measured=found.used_bytes,
+        measured=figures.used_bytes,
         predicted=planned.phase.peak_bytes,
         low=low,
         high=high,
-        details={"weights_bytes": planned.predicted.weight_bytes, "ready_after_s": found.ready_seconds},
+        details={"weights_bytes": planned.predicted.weight_bytes, "ready_after_s": figures.ready_seconds},
     )
-    yield _step(planned, found, "rollout.engine_step", "one decoding step of vLLM's own engine")
+    yield _step(planned, figures, "rollout.engine_step", "one decoding step of vLLM's own engine")
 
 
 def judge_engine(recommendation: Recommendation, before: Started, after: Started) -> JudgedRecommendation:
@@ -42,16 +42,16 @@ def judge_engine(recommendation: Recommendation, before: Started, after: Started
     The cache with the change has to hold as many tokens as predicted; and where the time model says that the
     rollout gets no longer, a token must not take longer by more than its repetitions differ.
     """
-    (planned, found), (configured, without) = after, before
-    cache = _cache(planned, found, "rollout.engine_cache.with", "the same with the change")
+    (planned, changed), (configured, without) = after, before
+    cache = _cache(planned, changed, "rollout.engine_cache.with", "the same with the change")
     claimed = _seconds(planned.workload) / _seconds(configured.workload) - 1
-    slower = takes_longer(claimed, without.token_seconds, found.token_seconds)
-    first, second = (1 / median(each.token_seconds) for each in (without, found))
+    slower = takes_longer(claimed, without.token_seconds, changed.token_seconds)
+    first, second = (1 / median(figures.token_seconds) for figures in (without, changed))
     text = (
-        f"vLLM's own engine: cache {without.tokens:,} to {found.tokens:,} tokens, "
+        f"vLLM's own engine: cache {without.tokens:,} to {changed.tokens:,} tokens, "
         f"{int(cache.predicted or 0):,} were predicted; decoding {without.sequences:,} to "
-        f"{found.sequences:,} sequences at once gives {first:,.0f} to {second:,.0f} tokens/s "
-        f"({second / first - 1:+.1%}; repetitions differ by up to {_spread(without, found):.1%})"
+        f"{changed.sequences:,} sequences at once gives {first:,.0f} to {second:,.0f} tokens/s "
+        f"({second / first - 1:+.1%}; repetitions differ by up to {_spread(without, changed):.1%})"
     )
     if slower:
         text += f", although {slower} was modelled for the time of the rollout"
@@ -62,57 +62,57 @@ def judge_engine(recommendation: Recommendation, before: Started, after: Started
         ),
         cache,
         _step(configured, without, "rollout.engine_step.without", "one decoding step without the change"),
-        _step(planned, found, "rollout.engine_step.with", "the same with the change"),
+        _step(planned, changed, "rollout.engine_step.with", "the same with the change"),
     )
     return verdict(recommendation, Outcome.CONFIRMED if holds else Outcome.REFUTED, text, shown)
 
 
-def _spread(*found: EngineFigures) -> float:
+def _spread(*starts: EngineFigures) -> float:
     """By which share the seconds of a token differ among repetitions and starts, at most."""
-    each = (one.token_seconds for one in found)
-    return max((max(seconds) - min(seconds)) / median(seconds) for seconds in each)
+    repetitions = (one.token_seconds for one in starts)
+    return max((max(seconds) - min(seconds)) / median(seconds) for seconds in repetitions)
 
 
 def _seconds(workload: Workload) -> float:
-    """Of the whole rollout, modelled."""
+    """Seconds that the time model has for the whole rollout."""
     concurrent = rollout_memory(workload).concurrent_sequences
-    found = step_time(workload, concurrent_sequences=concurrent).phase(Phase.ROLLOUT)
-    assert found is not None  # every job has one
-    return found.seconds
+    modelled = step_time(workload, concurrent_sequences=concurrent).phase(Phase.ROLLOUT)
+    assert modelled is not None  # every job has one
+    return modelled.seconds
 
 
-def _cache(planned: PlannedRollout, found: EngineFigures, name: str, what: str) -> Measurement:
+def _cache(planned: PlannedRollout, figures: EngineFigures, name: str, what: str) -> Measurement:
     predicted = planned.predicted_blocks * planned.wanted.block_tokens
     return Measurement(
         name=name,
         what=what,
         unit="tokens",
-        measured=found.tokens,
+        measured=figures.tokens,
         predicted=predicted,
         low=(1 - SEQUENCES_TOLERANCE) * predicted,
         high=(1 + SEQUENCES_TOLERANCE) * predicted,
         details={
-            "blocks": found.blocks,
-            "block_tokens": found.block_tokens,
-            "version": found.version,
+            "blocks": figures.blocks,
+            "block_tokens": figures.block_tokens,
+            "version": figures.version,
             "counted_on_version": planned.workload.rollout.engine_version,
         },
     )
 
 
-def _step(planned: PlannedRollout, found: EngineFigures, name: str, what: str) -> Measurement:
+def _step(planned: PlannedRollout, figures: EngineFigures, name: str, what: str) -> Measurement:
     """Beside the time model's, which claims no accuracy."""
-    modelled = decode_step_parts(RolloutInput.of(planned.workload), found.sequences)
+    modelled = decode_step_parts(RolloutInput.of(planned.workload), figures.sequences)
     return Measurement(
         name=name,
-        what=f"{what}, {found.sequences:,} sequences of mean length",
+        what=f"{what}, {figures.sequences:,} sequences of mean length",
         unit="seconds",
-        measured=median(found.step_seconds),
+        measured=median(figures.step_seconds),
         predicted=sum(modelled.values()),
         details={
-            "starts": found.starts,
-            "repetitions": len(found.step_seconds),
-            "least": min(found.step_seconds),
-            "most": max(found.step_seconds),
+            "starts": figures.starts,
+            "repetitions": len(figures.step_seconds),
+            "least": min(figures.step_seconds),
+            "most": max(figures.step_seconds),
         },
     )

@@ -98,9 +98,9 @@ class Search:
     def _next_above(self, size: int) -> int:
         """The next size that can be tried."""
         step = 1
-        while (found := self._snap(size + step)) <= size:
+        while (above := self._snap(size + step)) <= size:
             step *= 2
-        return found
+        return above
 
     def _step(self) -> float:
         factor = float((1 + self.tolerance) ** self._exponent)

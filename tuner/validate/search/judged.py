@@ -48,7 +48,7 @@ def proposed_sizes(session: Session) -> Iterator[tuple[Recommendation, int]]:
 
 
 def update_tokens(workload: Workload) -> int:
-    """Of the update's largest micro-batch on one GPU."""
+    """Tokens of the update's largest micro-batch on one GPU."""
     return batching.micro_batch_tokens(workload.batch, workload.actor_update)
 
 

@@ -68,14 +68,14 @@ def _searched(subject: Subject, options: Options, capacity: int) -> list[tuple[P
     if options.device == "cpu":
         raise NotHereError("memory of a CPU has no end that a process could run into safely")
     passes = planned_passes(subject.workload, processes=options.processes)
-    found = [
+    limits = [
         (one, limit)
         for one in sorted(passes, key=lambda one: one.phase is not Phase.UPDATE_ACTOR)
         if one.phase in _PHASES
         and (limit := predicted_limit(one, capacity, longest_share(one, subject))) is not None
     ]
-    if found:
-        return found
+    if limits:
+        return limits
     reasons = reasons_not_here(subject.workload)
     if Phase.UPDATE_ACTOR in reasons:
         raise NotHereError(reasons[Phase.UPDATE_ACTOR])
@@ -201,7 +201,7 @@ class _Hunt:
 
     def _details(self, fails: int | None) -> dict[str, float | int | str | bool]:
         """What stands behind the limit, and what the allocator held back where it ended."""
-        found: dict[str, float | int | str | bool] = {
+        details: dict[str, float | int | str | bool] = {
             "smallest_that_failed": fails or "none was tried",
             "tries": self.tries.count,
             "longest_sequence": self.longest,
@@ -209,13 +209,13 @@ class _Hunt:
             "allocator": "expandable segments, as verl has them from its first weight sync on",
         }
         if not self.ended:
-            found["not_judged"] = "the budget ended before the limit was known to within the tolerance"
+            details["not_judged"] = "the budget ended before the limit was known to within the tolerance"
         if fails is not None:
-            found |= told_by_allocator(self.tries.out_of_memory[fails])
-        return found
+            details |= told_by_allocator(self.tries.out_of_memory[fails])
+        return details
 
     def _peak(self, name: str, tokens: int) -> Iterator[Measurement]:
-        """Of the largest try that ran: the allocator's, where fragments are at their worst."""
+        """The peak of the largest try that ran: the allocator's, where fragments are at their worst."""
         figures = self.tries.ran[tokens]
         if figures.peak_allocated_bytes is None:
             return

@@ -19,7 +19,7 @@ def attempt(model: ModelSettings, settings: PassSettings, *, device: str) -> Pas
     """
     if torch.device(device).type == "cuda":
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
-    (found,) = measure_passes(model, (settings,), repetitions=0, device=device)
-    if not isinstance(found, PassFailed):
-        return found
-    raise torch.OutOfMemoryError(found.message) if found.out_of_memory else RuntimeError(found.message)
+    (result,) = measure_passes(model, (settings,), repetitions=0, device=device)
+    if not isinstance(result, PassFailed):
+        return result
+    raise torch.OutOfMemoryError(result.message) if result.out_of_memory else RuntimeError(result.message)

@@ -33,7 +33,7 @@ def reasons_not_here(workload: Workload) -> dict[Phase, str]:
 
 def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
     """Why this engine, head or model cannot be run by ours; None where it can be."""
-    found = (
+    reasons = (
         (engine.backend is Backend.MEGATRON, "Megatron's engine is not run here"),
         (engine.lora is not None, "adapters are not run here"),
         (not engine.packed, "batches with padding are not run here"),
@@ -64,7 +64,7 @@ def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
         (engine.parallel.ulysses > 1 and model.linear is not None, "linear attention is not shared here"),
         (bool(model.extra_parameters), "models with more than a decoder are not run here"),
     )  # fmt: skip
-    return next((reason for holds, reason in found if holds), None)
+    return next((reason for holds, reason in reasons if holds), None)
 
 
 def heads_can_be_shared(model: ModelShape, ranks: int) -> bool:

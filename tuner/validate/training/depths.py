@@ -107,12 +107,12 @@ def _pattern(kinds: Sequence[Any]) -> tuple[int, int]:
 
 def largest_moments(estimate: PhaseEstimate, *, training: bool) -> dict[Stage, Moment]:
     """The moment that is the peak of each stage of a pass."""
-    found: dict[Stage, Moment] = {}
+    moments: dict[Stage, Moment] = {}
     for moment in estimate.moments:
         stage = _stage(moment.name) if training else Stage.FORWARD
-        if stage not in found or moment.bytes > found[stage].bytes:
-            found[stage] = moment
-    return found
+        if stage not in moments or moment.bytes > moments[stage].bytes:
+            moments[stage] = moment
+    return moments
 
 
 def _stage(moment: str) -> Stage:

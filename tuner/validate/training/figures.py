@@ -11,11 +11,11 @@ from tuner.validate.training.judged import Measured
 from tuner.validate.training.settings import PassFigures
 
 
-def pass_measurements(found: Measured) -> Iterator[Measurement]:
+def pass_measurements(measured: Measured) -> Iterator[Measurement]:
     """The peak with its terms, what the allocator holds, and seconds."""
-    compared, figures, case = found.compared, found.figures, found.planned.case
-    phase = found.planned.phase.value
-    timed = found.planned.settings.timed
+    compared, figures, case = measured.compared, measured.figures, measured.planned.case
+    phase = measured.planned.phase.value
+    timed = measured.planned.settings.timed
     terms: Counter[str] = Counter()
     for term in compared.terms:
         terms[term.name] += term.bytes
@@ -26,7 +26,7 @@ def pass_measurements(found: Measured) -> Iterator[Measurement]:
         measured=compared.measured_peak,
         predicted=compared.predicted_peak,
         tolerance=PEAK_TOLERANCE,
-        extrapolated=found.extrapolated,
+        extrapolated=measured.extrapolated,
         details={"moment": compared.moment, **terms, **_allocator(figures)},
     )
     if figures.peak_reserved_bytes is not None:
@@ -45,7 +45,7 @@ def pass_measurements(found: Measured) -> Iterator[Measurement]:
             what=f"{phase}, {timed.micro_batches} x {case.tokens:,} tokens on {_gpus(case.world_size)}",
             unit="seconds",
             measured=median(figures.seconds),
-            extrapolated=found.extrapolated,
+            extrapolated=measured.extrapolated,
             details={
                 "repetitions": len(figures.seconds),
                 "least": min(figures.seconds),
@@ -62,21 +62,21 @@ def _gpus(count: int) -> str:
 
 def _allocator(figures: PassFigures) -> dict[str, int]:
     """Further figures of the allocator and the driver, those that there are."""
-    found = {
+    details = {
         "measured_before": figures.allocated_before_bytes,
         "measured_requested": figures.peak_requested_bytes,
         "measured_non_torch": figures.non_torch_bytes,
     }
-    found |= {f"measured_{stage.value}": size for stage, size in figures.stages.items()}
-    return {name: size for name, size in found.items() if size is not None}
+    details |= {f"measured_{stage.value}": size for stage, size in figures.stages.items()}
+    return {name: size for name, size in details.items() if size is not None}
 
 
-def out_of_memory(each: Try, free: int) -> Measurement:
+def out_of_memory(failed: Try, free: int) -> Measurement:
     """A pass that did not fit into what was free, in bytes."""
-    peak = each.planned.predicted.peak_bytes
+    peak = failed.planned.predicted.peak_bytes
     return Measurement(
-        name=f"{each.planned.phase.value}.peak",
-        what=f"{each.planned.phase.value} ran out of memory: it takes more than was free",
+        name=f"{failed.planned.phase.value}.peak",
+        what=f"{failed.planned.phase.value} ran out of memory: it takes more than was free",
         unit="bytes",
         measured=free,
         predicted=peak,

@@ -58,20 +58,20 @@ class Group:
     def within(self, seconds: float) -> "Group":
         """As many of its passes as are likely to be done in this time; one that is too long is left out."""
         kept, taken = [], self.start_s
-        for each, needed in self._pairs:
+        for attempt, needed in self._pairs:
             if taken + needed <= seconds:
-                kept.append((each, needed))
+                kept.append((attempt, needed))
                 taken += needed
         return self._with(kept)
 
     def after(self, done: Container[Key]) -> "Group":
         """The passes that are left once these are done."""
-        return self._with([(each, needed) for each, needed in self._pairs if each.key not in done])
+        return self._with([(attempt, needed) for attempt, needed in self._pairs if attempt.key not in done])
 
     def seconds_of(self, wanted: Container[Key]) -> float:
         """Expected of these of its passes; none where it has none of them."""
-        found = [needed for each, needed in self._pairs if each.key in wanted]
-        return sum(found, self.start_s) if found else 0.0
+        needs = [needed for attempt, needed in self._pairs if attempt.key in wanted]
+        return sum(needs, self.start_s) if needs else 0.0
 
     @property
     def _pairs(self) -> Iterator[tuple[Try, float]]:
@@ -79,7 +79,7 @@ class Group:
 
     def _with(self, kept: Sequence[tuple[Try, float]]) -> "Group":
         return replace(
-            self, tries=tuple(each for each, _ in kept), pass_s=tuple(needed for _, needed in kept)
+            self, tries=tuple(attempt for attempt, _ in kept), pass_s=tuple(needed for _, needed in kept)
         )
 
 

@@ -24,7 +24,10 @@ class Measured:
 
     @property
     def job_seconds(self) -> tuple[float, ...]:
-        """Of each repetition: the job's whole pass on one GPU, an optimizer step or all log-probabilities."""
+        """Seconds that the job's whole pass takes on one GPU, by repetition.
+
+        The pass is one optimizer step, or all log-probabilities.
+        """
         figures, run = self.figures, self.planned.settings.timed.micro_batches
         fixed = figures.once_seconds or (0.0,) * len(figures.seconds)
         return tuple(
@@ -33,7 +36,9 @@ class Measured:
         )
 
 
-def judge(found: Recommendation, before: Measured, after: Measured, *, job: Workload) -> JudgedRecommendation:
+def judge(
+    recommendation: Recommendation, before: Measured, after: Measured, *, job: Workload
+) -> JudgedRecommendation:
     """A verdict on bytes and on the direction of the time.
 
     The peak with the change has to be as predicted, and so has what the change makes of it, both within the
@@ -43,8 +48,8 @@ def judge(found: Recommendation, before: Measured, after: Measured, *, job: Work
     """
     bytes_text, bytes_hold = _bytes(before, after)
     phase = before.planned.phase
-    time_text, time_holds = _time(_claimed(found, job, phase), before, after)
-    price = found.price
+    time_text, time_holds = _time(_claimed(recommendation, job, phase), before, after)
+    price = recommendation.price
     elsewhere = price is not None and price.phase is not phase and price.before_bytes != price.after_bytes
     text = f"{phase.value}: {bytes_text}{time_text}"
     if not (bytes_hold and time_holds):
@@ -55,7 +60,7 @@ def judge(found: Recommendation, before: Measured, after: Measured, *, job: Work
     else:
         outcome = Outcome.CONFIRMED
     measurements = (_peak(before, "without"), _peak(after, "with"), _change(before, after))
-    return verdict(found, outcome, text, measurements)
+    return verdict(recommendation, outcome, text, measurements)
 
 
 def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:
@@ -72,13 +77,13 @@ def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:
     return text, change_holds and peak_holds
 
 
-def _claimed(found: Recommendation, job: Workload, phase: Phase) -> float | None:
+def _claimed(recommendation: Recommendation, job: Workload, phase: Phase) -> float | None:
     """What the time model says of the phase: by which share its seconds change."""
-    proposal = found.finding.proposal
+    proposal = recommendation.finding.proposal
     if proposal is None:
         return None
     # Only the rollout's own time depends on how many sequences run at once.
-    times = (step_time(each, concurrent_sequences=1).phase(phase) for each in (job, proposal))
+    times = (step_time(workload, concurrent_sequences=1).phase(phase) for workload in (job, proposal))
     one, two = times
     return None if one is None or two is None or not one.seconds else two.seconds / one.seconds - 1
 

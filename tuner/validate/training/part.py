@@ -36,7 +36,7 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     planned = training_plan(subject, options, memory_bytes=memory)
     if not planned.groups:
         reasons = {*reasons_not_here(subject.workload).values()}
-        reasons |= {each.reason for each in planned.configured if each.reason}
+        reasons |= {attempt.reason for attempt in planned.configured if attempt.reason}
         raise NotHereError("; ".join(sorted(reasons)) or "no training pass can be run here")
     return tuple(Planned(title=_title(group), seconds=group.seconds) for group in planned.groups)
 
@@ -63,14 +63,16 @@ def run(session: Session) -> None:
 
 
 def _judge_what_cannot_run(session: Session, planned: TrainingPlan) -> None:
-    for found in planned.proposed:
-        if found.reason:
-            session.judge(verdict(found.recommendation, Outcome.NOT_MEASURABLE, found.reason))
+    for proposed in planned.proposed:
+        if proposed.reason:
+            session.judge(verdict(proposed.recommendation, Outcome.NOT_MEASURABLE, proposed.reason))
 
 
 def _must(planned: TrainingPlan) -> frozenset[Key]:
     """The passes as configured that are run whatever else there is time for."""
-    return frozenset(each.key for each in planned.configured if each.planned.phase is not Phase.REF_LOG_PROB)
+    return frozenset(
+        attempt.key for attempt in planned.configured if attempt.planned.phase is not Phase.REF_LOG_PROB
+    )
 
 
 def _results(
@@ -84,19 +86,19 @@ def _results(
         must: they leave no time for others' sake.
         later: groups that time is left for.
     """
-    wanted_later = sum(each.seconds for each in later)
+    wanted_later = sum(later_group.seconds for later_group in later)
     while group.tries:
         room = max(session.left_s - wanted_later, min(session.left_s, group.seconds_of(must)))
         now = group.within(room)
-        found = _called(session, now) if now.tries else ()
-        if isinstance(found, Failed):
-            session.note(f"{_title(now)}: {found.message}.")
-            yield from ((each.key, PassFailed(message=found.message)) for each in now.tries)
+        results = _called(session, now) if now.tries else ()
+        if isinstance(results, Failed):
+            session.note(f"{_title(now)}: {results.message}.")
+            yield from ((attempt.key, PassFailed(message=results.message)) for attempt in now.tries)
             return
-        if not found:
+        if not results:
             return
-        done = [each.key for each in now.tries[: len(found)]]
-        yield from zip(done, found, strict=True)
+        done = [attempt.key for attempt in now.tries[: len(results)]]
+        yield from zip(done, results, strict=True)
         group = group.after(done)
 
 
@@ -105,10 +107,10 @@ def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed
     config, layers = session.subject.model_config, group.layers
     whole = layers == group.tries[0].planned.model.layers
     model = ModelSettings(config=config if whole else depths.cut_config(config, layers), critic=group.critic)
-    found: Sequence[PassFigures | PassFailed] | Failed = session.call(
+    results: Sequence[PassFigures | PassFailed] | Failed = session.call(
         WORKER,
         model,
-        tuple(each.planned.settings for each in group.tries),
+        tuple(attempt.planned.settings for attempt in group.tries),
         REPETITIONS,
         max(1.0, session.left_s - _ENDS_S),
         REPEAT_S,
@@ -118,11 +120,11 @@ def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed
         # The worker ends by itself in time; what it has would be lost with it.
         timeout_s=session.left_s + group.seconds + _GRACE_S,
     )
-    return found
+    return results
 
 
 def _title(group: Group) -> str:
-    phases = dict.fromkeys(each.planned.phase.value for each in group.tries)
+    phases = dict.fromkeys(attempt.planned.phase.value for attempt in group.tries)
     passes = f"{len(group.tries)} pass{'es' if len(group.tries) > 1 else ''}"
     return f"training step: {', '.join(phases)} with {group.layers} layers, {passes}"
 
@@ -136,9 +138,9 @@ class _Record:
     results: dict[tuple[Key, int], PassFigures | PassFailed] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
 
-    def take(self, group: Group, found: Iterable[tuple[Key, PassFigures | PassFailed]]) -> None:
+    def take(self, group: Group, results: Iterable[tuple[Key, PassFigures | PassFailed]]) -> None:
         """Keep the results of a group, and say what they decide."""
-        self.results |= {(key, group.layers): result for key, result in found}
+        self.results |= {(key, group.layers): result for key, result in results}
         self.add()
 
     def left_of(self, group: Group) -> Group:
@@ -148,47 +150,47 @@ class _Record:
     def add(self) -> None:
         """Record every pass and judge every recommendation that has its results now."""
         waiting: tuple[Try | Proposed, ...] = (*self.plan.configured, *self.plan.proposed)
-        for each in waiting:
-            if id(each) not in self._done and self._add(each):
-                self._done.add(id(each))
+        for awaited in waiting:
+            if id(awaited) not in self._done and self._add(awaited):
+                self._done.add(id(awaited))
 
-    def _add(self, each: Try | Proposed) -> bool:
-        tries = (each,) if isinstance(each, Try) else (each.before, each.after)
-        if each.reason or any(one is None or not self._is_run(one) for one in tries):
+    def _add(self, awaited: Try | Proposed) -> bool:
+        tries = (awaited,) if isinstance(awaited, Try) else (awaited.before, awaited.after)
+        if awaited.reason or any(one is None or not self._is_run(one) for one in tries):
             return False
-        if isinstance(each, Try):
-            self._add_configured(each)
-        elif each.before is not None and each.after is not None:
-            self._judge(each, each.before, each.after)
+        if isinstance(awaited, Try):
+            self._add_configured(awaited)
+        elif awaited.before is not None and awaited.after is not None:
+            self._judge(awaited, awaited.before, awaited.after)
         return True
 
-    def _is_run(self, each: Try) -> bool:
-        return all((each.key, layers) in self.results for layers in each.layers)
+    def _is_run(self, attempt: Try) -> bool:
+        return all((attempt.key, layers) in self.results for layers in attempt.layers)
 
-    def _add_configured(self, each: Try) -> None:
-        found = self._measured(each)
-        phase = each.planned.phase.value
-        if isinstance(found, PassFailed):
-            self.session.note(f"{phase} failed: {found.message}.")
-            if found.out_of_memory:
-                self.session.add(out_of_memory(each, self.session.machine.free_bytes))
-        elif found is not None:
-            for measurement in pass_measurements(found):
+    def _add_configured(self, attempt: Try) -> None:
+        measured = self._measured(attempt)
+        phase = attempt.planned.phase.value
+        if isinstance(measured, PassFailed):
+            self.session.note(f"{phase} failed: {measured.message}.")
+            if measured.out_of_memory:
+                self.session.add(out_of_memory(attempt, self.session.machine.free_bytes))
+        elif measured is not None:
+            for measurement in pass_measurements(measured):
                 self.session.add(measurement)
-            self._add_case(found)
+            self._add_case(measured)
 
-    def _add_case(self, found: Measured) -> None:
-        if found.extrapolated is None and found.planned.can_be_recorded:
-            self.session.add_case(found.compared.case)
+    def _add_case(self, measured: Measured) -> None:
+        if measured.extrapolated is None and measured.planned.can_be_recorded:
+            self.session.add_case(measured.compared.case)
         else:
             self.session.note(
-                f"{found.planned.phase.value} is not among the recorded passes: a file of them cannot say "
+                f"{measured.planned.phase.value} is not among the recorded passes: a file of them cannot say "
                 "what it was."
             )
 
-    def _judge(self, each: Proposed, first: Try, second: Try) -> None:
+    def _judge(self, proposed: Proposed, first: Try, second: Try) -> None:
         before, after = self._measured(first), self._measured(second)
-        recommendation = each.recommendation
+        recommendation = proposed.recommendation
         if before is None or after is None:
             return
         if isinstance(after, PassFailed) and after.out_of_memory:
@@ -205,20 +207,24 @@ class _Record:
             job = self.session.subject.workload
             self.session.judge(judge(recommendation, before, after, job=job))
 
-    def _measured(self, each: Try) -> Measured | PassFailed | None:
+    def _measured(self, attempt: Try) -> Measured | PassFailed | None:
         """A pass beside its prediction; None where no bytes were counted."""
-        found: list[PassFigures] = []
-        for layers in each.layers:
-            result = self.results[each.key, layers]
+        by_depth: list[PassFigures] = []
+        for layers in attempt.layers:
+            result = self.results[attempt.key, layers]
             if isinstance(result, PassFailed):
                 return result
-            found.append(result)
-        if found[0].allocated_before_bytes is None:
+            by_depth.append(result)
+        if by_depth[0].allocated_before_bytes is None:
             return None
-        figures = found[0] if each.at is None else depths.figures_at_full(each.at, found[0], found[1])
+        figures = (
+            by_depth[0]
+            if attempt.at is None
+            else depths.figures_at_full(attempt.at, by_depth[0], by_depth[1])
+        )
         return Measured(
-            planned=each.planned,
+            planned=attempt.planned,
             figures=figures,
-            compared=each.planned.compared(figures),
-            extrapolated=None if each.at is None else str(each.at),
+            compared=attempt.planned.compared(figures),
+            extrapolated=None if attempt.at is None else str(attempt.at),
         )

@@ -70,7 +70,7 @@ class PlannedPass:
 
     @property
     def _first_tokens(self) -> int | None:
-        """Of the micro-batches that only make gradients for the last to add to; None: whole ones."""
+        """Tokens of the micro-batches that only make gradients for the last to add to; None: no fewer."""
         deferred = self.workload.actor.engine.deferred_gradient_sync  # its time differs between the two
         return None if deferred or self.case.micro_batches == 1 else min(_FIRST_TOKENS, self.case.tokens)
 
@@ -80,9 +80,9 @@ class PlannedPass:
         return self._of(self.workload)
 
     def _of(self, workload: Workload) -> PhaseEstimate:
-        found = memory.estimate(workload).phase(Phase.UPDATE_ACTOR if self.training else Phase.OLD_LOG_PROB)
-        assert found is not None  # such a workload has both
-        return found
+        phase = memory.estimate(workload).phase(Phase.UPDATE_ACTOR if self.training else Phase.OLD_LOG_PROB)
+        assert phase is not None  # such a workload has both
+        return phase
 
     def with_model(self, model: ModelShape) -> "PlannedPass":
         """The same pass over another model, such as one with fewer layers."""
@@ -212,16 +212,16 @@ def _planned(step_pass: StepPass, workload: Workload, processes: int) -> Planned
 
 def _workload(case: MeasuredCase, actor: Actor, job: Workload) -> Workload:
     """The case's pass with this engine and head, and with the job's model, release and card."""
-    found = workload_of(case, job.model)
+    alone = workload_of(case, job.model)
     one_pass = structs.replace(
         actor.update,
         batching=Batching(dynamic=False, token_budget=case.tokens, micro_batch_sequences=case.sequences),
         entropy=case.calculate_entropy,
     )
     return structs.replace(
-        found,
+        alone,
         release=job.release,
-        cluster=structs.replace(found.cluster, gpu=job.cluster.gpu),
+        cluster=structs.replace(alone.cluster, gpu=job.cluster.gpu),
         actor=structs.replace(actor, update=one_pass, log_prob=one_pass),
     )
 

@@ -53,61 +53,69 @@ class _Planner:
         workload = self.subject.workload
         configured = tuple(self._try(planned) for planned in self._planned(workload).values())
         proposed = tuple(self._proposals())
-        wanted = [each for each in configured if each.planned.phase is not Phase.REF_LOG_PROB]
+        wanted = [attempt for attempt in configured if attempt.planned.phase is not Phase.REF_LOG_PROB]
         wanted += [
-            each for found in proposed if not found.reason for each in (found.before, found.after) if each
+            attempt
+            for proposal in proposed
+            if not proposal.reason
+            for attempt in (proposal.before, proposal.after)
+            if attempt
         ]
         wanted += configured  # the reference comes last: an engine of its own, and seldom the worst phase
-        groups = tuple(self._groups(each for each in wanted if not each.reason))
+        groups = tuple(self._groups(attempt for attempt in wanted if not attempt.reason))
         return TrainingPlan(
             configured=configured, proposed=proposed, groups=groups, notes=tuple(self._notes(configured))
         )
 
     def _planned(self, workload: Workload) -> dict[Phase, PlannedPass]:
-        found = planned_passes(workload, processes=self.options.processes)
+        runnable = planned_passes(workload, processes=self.options.processes)
         config_is_known = workload.critic is None or structs.replace(
             workload.critic.model, value_head=False
         ) == structs.replace(workload.model, value_head=False)
         return {
-            each.phase: small(each) if self._cpu else each
-            for each in found
-            if config_is_known or not each.model.value_head
+            planned.phase: small(planned) if self._cpu else planned
+            for planned in runnable
+            if config_is_known or not planned.model.value_head
         }
 
     def _proposals(self) -> Iterator[Proposed]:
-        now = {each.phase: each for each in by_value(self.subject.workload)}
+        now = {configured.phase: configured for configured in by_value(self.subject.workload)}
         passes = self._planned(self.subject.workload)
-        for found in self.subject.advice.recommendations:
-            proposal = found.finding.proposal
+        for recommendation in self.subject.advice.recommendations:
+            proposal = recommendation.finding.proposal
             if proposal is None:
                 continue
-            then = {each.phase: each for each in by_value(proposal)}
+            then = {configured.phase: configured for configured in by_value(proposal)}
             changed = [
                 phase
-                for phase, each in then.items()
-                if phase in now and _work(self.subject.workload, now[phase]) != _work(proposal, each)
+                for phase, configured in then.items()
+                if phase in now and _work(self.subject.workload, now[phase]) != _work(proposal, configured)
             ]
             if changed:
-                phase = _deciding(found, changed)
+                phase = _deciding(recommendation, changed)
                 reason = reason_not_here(then[phase]) or reason_not_here(now[phase])
                 reason = reason or _needs_more(now[phase].engine, then[phase].engine, self.options.processes)
                 after = self._planned(proposal).get(phase)
-                yield self._proposed(found, reason, passes.get(phase), after)
+                yield self._proposed(recommendation, reason, passes.get(phase), after)
 
     def _proposed(
-        self, found: Recommendation, reason: str | None, before: PlannedPass | None, after: PlannedPass | None
+        self,
+        recommendation: Recommendation,
+        reason: str | None,
+        before: PlannedPass | None,
+        after: PlannedPass | None,
     ) -> Proposed:
         if reason is None and (before is None or after is None):
             reason = "the config.json of the critic's model is not known here"
         if reason is None and self._cpu:
             reason = "a CPU has no peaks, and its speed says nothing of a GPU's"
         if reason is not None or before is None or after is None:
-            return Proposed(recommendation=found, before=None, after=None, reason=reason or "")
+            return Proposed(recommendation=recommendation, before=None, after=None, reason=reason or "")
         tries = self._try(before), self._try(after)
         if tries[0].key == tries[1].key:
             reason = "what it changes is not there on the GPUs that take part"
         return Proposed(
-            recommendation=found,
+            recommendation=recommendation,
             before=tries[0],
             after=tries[1],
             reason=reason or tries[0].reason or tries[1].reason,
@@ -125,24 +133,24 @@ class _Planner:
         if self._cpu or planned.predicted.peak_bytes <= self.limit:
             return Try(planned=planned, at=None)
         predicted = predictions(planned, self.subject.model_config)
-        found = cutting.choose(
+        depths = cutting.choose(
             predicted,
             [depth for depth in cutting.usable_depths(planned.model) if _can_be_cut(predicted, depth)],
             planned.model.layers,
             limit_bytes=self.limit,
             training=planned.training,
         )
-        reason = "" if found else "it does not fit here, and no two depths that do have the same peak moment"
-        return Try(planned=planned, at=found, reason=reason)
+        reason = "" if depths else "it does not fit here, and no two depths that do have the same peak moment"
+        return Try(planned=planned, at=depths, reason=reason)
 
     def _groups(self, wanted: Iterable[Try]) -> Iterator[Group]:
         runs: dict[tuple[bool, Engine, int], dict[Key, Try]] = {}
-        for each in wanted:
-            for layers in each.layers:
+        for attempt in wanted:
+            for layers in attempt.layers:
                 group = runs.setdefault(
-                    (each.planned.model.value_head, each.planned.settings.built, layers), {}
+                    (attempt.planned.model.value_head, attempt.planned.settings.built, layers), {}
                 )
-                group.setdefault(each.key, each)
+                group.setdefault(attempt.key, attempt)
         for (critic, _, layers), tries in runs.items():
             together = tuple(tries.values())
             yield Group(
@@ -150,7 +158,7 @@ class _Planner:
                 critic=critic,
                 tries=together,
                 start_s=start_seconds(together, layers),
-                pass_s=tuple(pass_seconds(each.planned, layers, cpu=self._cpu) for each in together),
+                pass_s=tuple(pass_seconds(attempt.planned, layers, cpu=self._cpu) for attempt in together),
             )
 
     def _notes(self, configured: Sequence[Try]) -> Iterator[str]:
@@ -160,26 +168,28 @@ class _Planner:
                 f"Training passes are run and predicted on {here} GPU{'s' if here > 1 else ''}, not on the "
                 f"{job.gpus} of the job: over these the states are sharded, a micro-batch is the job's."
             )
-        if any(each.planned.settings.first_tokens is not None for each in configured):
+        if any(attempt.planned.settings.first_tokens is not None for attempt in configured):
             yield (
                 "Of the micro-batches of an update that is run here only the last has its full size: the "
                 "first makes the gradients that it adds to. Times are those of full ones."
             )
         yield from self._shared_otherwise()
-        for each in configured:
-            if each.at is not None:
-                yield f"{each.planned.phase.value} does not fit here: its figures are extrapolated {each.at}."
-            elif each.reason:
-                yield f"{each.planned.phase.value} is not measured: {each.reason}."
+        for attempt in configured:
+            phase = attempt.planned.phase.value
+            if attempt.at is not None:
+                yield f"{phase} does not fit here: its figures are extrapolated {attempt.at}."
+            elif attempt.reason:
+                yield f"{phase} is not measured: {attempt.reason}."
 
     def _shared_otherwise(self) -> Iterator[str]:
         here = self.options.processes
-        for each in by_value(self.subject.workload):
-            wanted = each.engine.parallel.ulysses
+        for configured in by_value(self.subject.workload):
+            wanted = configured.engine.parallel.ulysses
             ranks = ranks_here(wanted, here)
-            if reason_not_here(each) is None and ranks != wanted:
+            if reason_not_here(configured) is None and ranks != wanted:
                 how = f"with {ranks} GPUs for a sequence" if ranks > 1 else "without Ulysses"
-                yield f"{each.phase.value} is run {how}, not with {wanted}; the tokens are those of one GPU."
+                phase = configured.phase.value
+                yield f"{phase} is run {how}, not with {wanted}; the tokens are those of one GPU."
 
 
 def small(planned: PlannedPass) -> PlannedPass:
@@ -192,12 +202,12 @@ def small(planned: PlannedPass) -> PlannedPass:
 
 def predictions(planned: PlannedPass, config: Mapping[str, Any]) -> Callable[[int], PhaseEstimate]:
     """The pass at a depth, predicted; asked again it is not computed again."""
-    found: dict[int, PhaseEstimate] = {}
+    estimates: dict[int, PhaseEstimate] = {}
 
     def predicted(layers: int) -> PhaseEstimate:
-        if layers not in found:
-            found[layers] = planned.with_model(shape_at(planned.model, config, layers)).predicted
-        return found[layers]
+        if layers not in estimates:
+            estimates[layers] = planned.with_model(shape_at(planned.model, config, layers)).predicted
+        return estimates[layers]
 
     return predicted
 
@@ -223,9 +233,12 @@ def _work(workload: Workload, step_pass: StepPass) -> tuple[Any, ...]:
     return step_pass.engine, head, step_pass.entropy, tokens, count
 
 
-def _deciding(found: Recommendation, changed: Sequence[Phase]) -> Phase:
+def _deciding(recommendation: Recommendation, changed: Sequence[Phase]) -> Phase:
     """The phase whose bytes are claimed, or else the first that is run."""
-    asked = [found.finding.phase, None if found.price is None else found.price.phase]
+    asked = [
+        recommendation.finding.phase,
+        None if recommendation.price is None else recommendation.price.phase,
+    ]
     return next((phase for phase in changed if phase in asked), changed[0])
 
 
@@ -234,7 +247,7 @@ def _needs_more(before: Engine, after: Engine, processes: int) -> str | None:
     if before.parallel != structs.replace(after.parallel, ulysses=before.parallel.ulysses):
         return "it divides the work over the job's GPUs in another way, which is not done here"
     ranks = {before.parallel.ulysses, after.parallel.ulysses}
-    if len(ranks) > 1 and any(ranks_here(each, processes) != each for each in ranks):
+    if len(ranks) > 1 and any(ranks_here(count, processes) != count for count in ranks):
         return f"{max(ranks)} GPUs share a sequence, and {processes} taking part here is no multiple of that"
     gathering = ("reshard_after_forward", "forward_prefetch", "deferred_gradient_sync")
     if processes == 1 and any(getattr(before, name) != getattr(after, name) for name in gathering):

@@ -18,11 +18,11 @@ _OF_A_TRAINED_TOKEN, _OF_A_TOKEN = 8, 2  # flop per parameter; recomputation cou
 
 
 def start_seconds(tries: Sequence[Try], layers: int) -> float:
-    """Of one engine for these passes, until the first of them begins."""
+    """Expected seconds until an engine for these passes begins the first of them."""
     compiled = {
-        (each.planned.training, each.planned.settings.head)
-        for each in tries
-        if each.planned.settings.head.compiled and each.planned.settings.entropy
+        (attempt.planned.training, attempt.planned.settings.head)
+        for attempt in tries
+        if attempt.planned.settings.head.compiled and attempt.planned.settings.entropy
     }
     one = tries[0].planned
     engine, model = one.workload.actor.engine, one.model
@@ -33,7 +33,7 @@ def start_seconds(tries: Sequence[Try], layers: int) -> float:
 
 
 def pass_seconds(planned: PlannedPass, layers: int, *, cpu: bool) -> float:
-    """Of one pass with its repetitions."""
+    """Expected seconds of one pass with its repetitions."""
     model, settings = planned.model, planned.settings
     rate = _CPU_RATE if cpu else _RATE * planned.workload.cluster.gpu.dense_bf16_flop_per_s
     flop = _OF_A_TRAINED_TOKEN if planned.training else _OF_A_TOKEN

@@ -46,7 +46,7 @@ class PassSettings:
 
     @property
     def sequences(self) -> int:
-        """Of one micro-batch, over the GPUs that share them."""
+        """How many sequences one micro-batch has, over the GPUs that share them."""
         return self.tokens * self.engine.parallel.ulysses // self.sequence_length
 
     @property

@@ -22,10 +22,10 @@ def repeated(work: Work, *, seconds: float, warm_up: float = 0.0, least: int = 5
         least: repetitions, however long they take.
     """
     work()
-    each = _once(work)
-    for _ in range(ceil(warm_up / each)):
+    single = _once(work)
+    for _ in range(ceil(warm_up / single)):
         work()
-    count = max(least, ceil(seconds / each))
+    count = max(least, ceil(seconds / single))
     marks = [_mark() for _ in range(count + 1)]
     marks[0].record()
     for mark in marks[1:]:

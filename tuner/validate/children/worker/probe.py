@@ -32,14 +32,14 @@ def _seen(index: int) -> Device:
 def _versions() -> dict[str, str]:
     cuda = torch.version.cuda
     packages = {package: _version(package) for package in _PACKAGES}
-    found = {
+    versions = {
         "CUDA": cuda,
         "torch": str(torch.__version__),
         **packages,
         "verl": _verl(),
         "python": python_version(),
     }
-    return {name: text for name, text in found.items() if text is not None}
+    return {name: text for name, text in versions.items() if text is not None}
 
 
 def _version(package: str) -> str | None:
@@ -51,7 +51,7 @@ def _version(package: str) -> str | None:
 
 def _verl() -> str | None:
     """Its version where its engines are there; a tree without them runs nothing."""
-    found = find_spec("verl")
-    folders = [] if found is None else list(found.submodule_search_locations or ())
+    specification = find_spec("verl")
+    folders = [] if specification is None else list(specification.submodule_search_locations or ())
     there = any((Path(folder) / engine).exists() for folder in folders for engine in _VERL_ENGINES)
     return _version("verl") if there else None

@@ -98,10 +98,10 @@ def _wanted(way: Way, device: str) -> Choice:
         return Choice(name=way.name, way=way, head=None, missing="not compiled for a CPU", wanted=True)
     kind = way.head.kind
     if kind is HeadKind.FUSED_TRITON:
-        (found,) = find_rivals(device, (VERL_TRITON,))
-        if isinstance(found, Head):
-            return Choice(name=way.name, way=way, head=replace(found, name=way.name), wanted=True)
-        return Choice(name=way.name, way=way, head=None, missing=found.reason, wanted=True)
+        (rival,) = find_rivals(device, (VERL_TRITON,))
+        if isinstance(rival, Head):
+            return Choice(name=way.name, way=way, head=replace(rival, name=way.name), wanted=True)
+        return Choice(name=way.name, way=way, head=None, missing=rival.reason, wanted=True)
     if kind is HeadKind.FUSED_LIGER:
         return Choice(
             name=way.name, way=way, head=None, missing="Liger's loss is not called from here", wanted=True
@@ -117,8 +117,8 @@ def _from_logits(way: Way) -> Head:
     def run(problem: Problem) -> tuple[Tensor, ...]:
         temperature = torch.ones_like(problem.labels_T, dtype=torch.float32)
         returned = SimpleNamespace(logits=functional.linear(problem.hidden_TH[None], problem.weight_VH))
-        found = from_logits(returned, problem.labels_T, temperature, way.head, entropy=way.entropy)
-        return tuple(result for result in found if result is not None)
+        results = from_logits(returned, problem.labels_T, temperature, way.head, entropy=way.entropy)
+        return tuple(result for result in results if result is not None)
 
     return replace(
         like,

@@ -81,9 +81,9 @@ class _Bench:
         self.seen: set[str] = set()
         self.left_out: list[str] = []
 
-    def take_all(self, found: Iterable[Choice]) -> None:
+    def take_all(self, offered: Iterable[Choice]) -> None:
         """Those that there is time for; each is measured once."""
-        for choice in found:
+        for choice in offered:
             if choice.name in self.seen:
                 continue
             self.seen.add(choice.name)
@@ -96,21 +96,21 @@ class _Bench:
 
     def _take(self, choice: Choice) -> None:
         """Check one implementation and take its peaks."""
-        found = _Found(choice=choice, missing=choice.missing)
+        record = _Found(choice=choice, missing=choice.missing)
         if choice.head is None:
-            self.found.append(found)
+            self.found.append(record)
             return
         try:
-            self._check(choice, choice.head, found)
-            found.tokens = self._sizes(choice, found, self.work.shape.tokens, both=True)
+            self._check(choice, choice.head, record)
+            record.tokens = self._sizes(choice, record, self.work.shape.tokens, both=True)
             if choice.wanted and self.work.forward_tokens != self.work.shape.tokens:
-                found.forward_tokens = self._sizes(choice, found, self.work.forward_tokens, both=False)
+                record.forward_tokens = self._sizes(choice, record, self.work.forward_tokens, both=False)
         except torch.OutOfMemoryError:
-            found.missing = "out of memory"
+            record.missing = "out of memory"
         except Exception as error:
-            found.missing = in_a_line(error)
+            record.missing = in_a_line(error)
         self._give_back()
-        self.found.append(found)
+        self.found.append(record)
 
     def _has_time(self, choice: Choice) -> bool:
         needed = ready_seconds(choice, self.device.type)
@@ -123,25 +123,25 @@ class _Bench:
             self.truths[task] = exact, rounded_results(self.sample, task).errors(exact)
         return self.truths[task]
 
-    def _check(self, choice: Choice, head: Head, found: _Found) -> None:
+    def _check(self, choice: Choice, head: Head, record: _Found) -> None:
         """The sample by itself, gradient of the weight and all.
 
         Not of an entropy that torch would compile once more for so few rows, and then again for all of them:
         its rows among all are compared, and autograd makes both gradients from the same logits' gradient.
         """
         exact, rounded = self._truth(head.task)
-        found.limits = head.limits(self.sample, exact, rounded)
+        record.limits = head.limits(self.sample, exact, rounded)
         if choice.way is None or not compiles(choice.way):
-            found.errors = head.both(self.sample).errors(exact)
+            record.errors = head.both(self.sample).errors(exact)
 
-    def _sizes(self, choice: Choice, found: _Found, tokens: int, *, both: bool) -> list[int]:
+    def _sizes(self, choice: Choice, record: _Found, tokens: int, *, both: bool) -> list[int]:
         """The largest size that fits, and its half where that is not the wanted one."""
         taken: list[int] = []
         for size in smaller_sizes(tokens):
             if not self._has_room(choice, size, both=both):
                 continue
             try:
-                self._peaks(choice, found, size, both=both)
+                self._peaks(choice, record, size, both=both)
             except torch.OutOfMemoryError:
                 self._give_back()
                 continue
@@ -158,13 +158,13 @@ class _Bench:
         needed = choice.way.peak_bytes(replace(self.work.shape, tokens=tokens), training=both)
         return needed <= free_bytes(self.device)
 
-    def _peaks(self, choice: Choice, found: _Found, tokens: int, *, both: bool) -> None:
+    def _peaks(self, choice: Choice, record: _Found, tokens: int, *, both: bool) -> None:
         """At one size: the first call compiles, its results are compared; the second one's bytes count."""
         head = choice.head
         assert head is not None
         problem = part(self.problem, slice(tokens))
         if both:
-            self._compare_rows(head, head.both(problem), tokens, found)
+            self._compare_rows(head, head.both(problem), tokens, record)
         if not self.cuda:
             return
         calls: dict[HeadPass, Call] = {HeadPass.FORWARD: partial(head.forward, problem)}
@@ -173,10 +173,10 @@ class _Bench:
         for one_pass, call in calls.items():
             call()
             begun = perf_counter()
-            found.peaks[tokens, one_pass] = peak_bytes(call)
-            found.runs[tokens, one_pass] = _Run(call=call, seconds=perf_counter() - begun)
+            record.peaks[tokens, one_pass] = peak_bytes(call)
+            record.runs[tokens, one_pass] = _Run(call=call, seconds=perf_counter() - begun)
 
-    def _compare_rows(self, head: Head, results: Results, tokens: int, found: _Found) -> None:
+    def _compare_rows(self, head: Head, results: Results, tokens: int, record: _Found) -> None:
         """The sample's rows among all: what does not add up over rows must be the same there."""
         exact, _ = self._truth(head.task)
         inside = self.rows_S < tokens
@@ -187,8 +187,8 @@ class _Bench:
         for name in _OF_ROWS:
             if name in present and name in wanted and len(rows):
                 error = relative_error(present[name][rows], wanted[name][inside.to(self.device)])
-                found.errors[f"{name}_among_{tokens}"] = error
-                found.limits[f"{name}_among_{tokens}"] = found.limits[name]
+                record.errors[f"{name}_among_{tokens}"] = error
+                record.limits[f"{name}_among_{tokens}"] = record.limits[name]
 
     def _time(self) -> None:
         """In turns: what is configured and proposed, and as many more as there is time for."""
@@ -196,12 +196,12 @@ class _Bench:
         chosen: dict[str, Call] = {}
         runs: dict[str, _Run] = {}
         one_round = 0.0
-        for index, found in enumerate(self.found):
-            needed = sum(run.seconds for run in found.runs.values())
-            if not found.choice.wanted and (one_round + needed) * (LEAST_ROUNDS + 1) > left:
+        for index, record in enumerate(self.found):
+            needed = sum(run.seconds for run in record.runs.values())
+            if not record.choice.wanted and (one_round + needed) * (LEAST_ROUNDS + 1) > left:
                 continue
             one_round += needed
-            for (tokens, one_pass), run in found.runs.items():
+            for (tokens, one_pass), run in record.runs.items():
                 key = f"{index}: {one_pass.value} of {tokens}"
                 chosen[key], runs[key] = run.call, run
         if not chosen:
@@ -219,7 +219,7 @@ class _Bench:
         return HeadFigures(
             shape=HeadShape(tokens=shape.tokens, hidden=shape.hidden, vocab=shape.vocab),
             dtype=self.work.dtype.value,
-            found=tuple(_implementation(found) for found in self.found),
+            found=tuple(_implementation(record) for record in self.found),
             left_out=tuple(self.left_out),
         )
 
@@ -228,26 +228,26 @@ class _Bench:
             torch.cuda.empty_cache()
 
 
-def _implementation(found: _Found) -> Implementation:
+def _implementation(record: _Found) -> Implementation:
     return Implementation(
-        name=found.choice.name,
-        way=found.choice.way,
-        foreign=found.choice.foreign,
-        missing=found.missing,
-        errors=found.errors,
-        limits=found.limits,
-        sizes=tuple(_figures(found, tokens) for tokens in found.tokens),
-        forward=tuple(_figures(found, tokens) for tokens in found.forward_tokens),
+        name=record.choice.name,
+        way=record.choice.way,
+        foreign=record.choice.foreign,
+        missing=record.missing,
+        errors=record.errors,
+        limits=record.limits,
+        sizes=tuple(_figures(record, tokens) for tokens in record.tokens),
+        forward=tuple(_figures(record, tokens) for tokens in record.forward_tokens),
     )
 
 
-def _figures(found: _Found, tokens: int) -> Figures:
+def _figures(record: _Found, tokens: int) -> Figures:
     timed = {
-        one_pass: run.timed for (size, one_pass), run in found.runs.items() if size == tokens and run.timed
+        one_pass: run.timed for (size, one_pass), run in record.runs.items() if size == tokens and run.timed
     }
     return Figures(
         tokens=tokens,
-        peak_bytes={one_pass: peak for (size, one_pass), peak in found.peaks.items() if size == tokens},
-        seconds={one_pass: each.median_ms / 1000 for one_pass, each in timed.items()},
-        rounds=min((each.rounds for each in timed.values()), default=0),
+        peak_bytes={one_pass: peak for (size, one_pass), peak in record.peaks.items() if size == tokens},
+        seconds={one_pass: timing.median_ms / 1000 for one_pass, timing in timed.items()},
+        rounds=min((timing.rounds for timing in timed.values()), default=0),
     )

@@ -27,8 +27,8 @@ def torch_dtype(dtype: DType) -> torch.dtype:
     """The format in torch."""
     if dtype is DType.FLOAT8:
         return torch.float8_e4m3fn
-    found: torch.dtype = getattr(torch, dtype.value)
-    return found
+    torch_dtype: torch.dtype = getattr(torch, dtype.value)
+    return torch_dtype
 
 
 class PagedCache:
@@ -69,8 +69,8 @@ class PagedCache:
         used_SB = self.table_SB[sequences, : -(-tokens // self.block_tokens)]
 
         def gathered(stored_POKD: Tensor) -> Tensor:
-            found = stored_POKD.index_select(0, used_SB.flatten()).view(self.dtype)
-            return found.view(len(used_SB), -1, *found.shape[2:])[:, :tokens].to(dtype)
+            gathered = stored_POKD.index_select(0, used_SB.flatten()).view(self.dtype)
+            return gathered.view(len(used_SB), -1, *gathered.shape[2:])[:, :tokens].to(dtype)
 
         stored = self._layers_2POKD[layer]
         return gathered(stored[0]), gathered(stored[1])
@@ -139,9 +139,9 @@ class Decoder:
             self._taken = 0
         if count > len(self._values):
             raise ValueError(f"a matrix of {count} elements is larger than all weights together")
-        found = self._values[self._taken : self._taken + count].view(rows, columns)
+        weight = self._values[self._taken : self._taken + count].view(rows, columns)
         self._taken += -(-count // step) * step
-        return found
+        return weight
 
     def logits(
         self, tokens_S: Tensor, position: int, cache: PagedCache, attention: Scope = nullcontext

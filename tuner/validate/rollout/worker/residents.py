@@ -27,18 +27,18 @@ def measure(works: tuple[RolloutWork, ...], seconds: float, *, device: str) -> t
         seconds: after which no other begins that would take as long as the one before.
         device: of ``torch.device``.
     """
-    end, found = time.monotonic() + seconds, list[RolloutFigures]()
+    end, figures = time.monotonic() + seconds, list[RolloutFigures]()
     took = 0.0
     for work in works:
         began = time.monotonic()
-        if found and began + took > end:
+        if figures and began + took > end:
             break
-        found.append(_Rollout(work, torch.device(device)).measured())
+        figures.append(_Rollout(work, torch.device(device)).measured())
         took = time.monotonic() - began
         gc.collect()
         if torch.device(device).type == "cuda":
             torch.cuda.empty_cache()
-    return tuple(found)
+    return tuple(figures)
 
 
 class _Rollout:
@@ -159,9 +159,9 @@ class _Peaks:
         self.inside = self.outside = 0
 
     def _since_reset(self) -> int:
-        found = torch.cuda.max_memory_allocated() - self._start
+        peak = torch.cuda.max_memory_allocated() - self._start
         torch.cuda.reset_peak_memory_stats()
-        return found
+        return peak
 
     @contextmanager
     def within_attention(self) -> Iterator[None]:

@@ -75,7 +75,7 @@ class _Decode:
         self._prompts = [{"prompt_token_ids": tokens} for tokens in drawn]
 
     def step_seconds(self) -> float:
-        """Of one decoding step of all sequences."""
+        """Seconds that one decoding step of all sequences takes."""
         first = self._generate(1)
         return (self._generate(1 + self._steps) - first) / self._steps
 

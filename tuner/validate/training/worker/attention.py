@@ -91,7 +91,7 @@ def _shared(
     sharing = sequences.sharing
     if sharing.ranks == 1:
         return _varlen(query_NAD, key_NKD, value_NKD, sequences, scaling, window)
-    query, key, value = (sharing.whole_sequence(each) for each in (query_NAD, key_NKD, value_NKD))
+    query, key, value = (sharing.whole_sequence(states) for states in (query_NAD, key_NKD, value_NKD))
     if position_ids is not None:  # verl finds the sequences in them, in every layer; here they are known
         sharing.gather(position_ids, dim=-1)
     return sharing.all_heads(_varlen(query, key, value, sequences, scaling, window))
@@ -109,7 +109,7 @@ def _varlen(
         return _one_by_one(query_NAD, key_NKD, value_NKD, sequences.lengths, scaling)
     longest = max(sequences.lengths)
     limited = {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
-    found: Tensor = torch.ops.aten._flash_attention_forward(
+    attended: Tensor = torch.ops.aten._flash_attention_forward(
         query_NAD,
         key_NKD,
         value_NKD,
@@ -123,7 +123,7 @@ def _varlen(
         scale=scaling,
         **limited,
     )[0]
-    return found
+    return attended
 
 
 def _one_by_one(

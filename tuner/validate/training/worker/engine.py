@@ -115,8 +115,8 @@ class TrainingEngine:
     def _infer(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
         self._count(batch)
         with torch.no_grad():
-            found = [self._forward(settings, micro_batch.to(self.device)) for micro_batch in batch]
-        del found
+            results = [self._forward(settings, micro_batch.to(self.device)) for micro_batch in batch]
+        del results
         self.meter.end_of(Stage.FORWARD)
         return 0.0
 
@@ -133,7 +133,7 @@ class TrainingEngine:
         return self.meter.now() - begin
 
     def _count(self, batch: Sequence[MicroBatch]) -> None:
-        self._sharing.count(sum(each.input_ids.numel() for each in batch), self.device)
+        self._sharing.count(sum(part.input_ids.numel() for part in batch), self.device)
 
     def _forward_backward(self, settings: PassSettings, micro_batch: MicroBatch) -> None:
         with attention.packed(micro_batch.lengths, self.device, self._sharing):
@@ -165,11 +165,11 @@ class TrainingEngine:
                 losses.value_loss(first, batch) if self._critic else losses.policy_loss(first, entropy, batch)
             )
             loss.detach().item()
-            return loss, tuple(found.detach() for found in (first, entropy) if found is not None)
+            return loss, tuple(tensor.detach() for tensor in (first, entropy) if tensor is not None)
 
     def _forward(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, ...]:
         with attention.packed(batch.lengths, self.device, self._sharing), self._autocast():
-            return tuple(found for found in self._results(settings, batch) if found is not None)
+            return tuple(tensor for tensor in self._results(settings, batch) if tensor is not None)
 
     def _autocast(self) -> Any:
         if self._compute_dtype is torch.float32:
@@ -217,7 +217,7 @@ class TrainingEngine:
 
 
 def _clip(parameters: list[nn.Parameter]) -> Tensor:
-    norm = get_total_norm([each.grad for each in parameters if each.grad is not None])
+    norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
     clip_grads_with_norm_(parameters, _MAX_NORM, norm)
     whole: Tensor = norm.full_tensor() if isinstance(norm, DTensor) else norm
     return whole

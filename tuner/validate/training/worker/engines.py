@@ -19,10 +19,10 @@ def measure(
         engines: passes of one engine each, see :func:`.measure_passes`.
         device: for ``torch.device``.
     """
-    found = []
+    results = []
     for passes in engines:
-        found.append(measure_passes(model, passes, device=device))
+        results.append(measure_passes(model, passes, device=device))
         gc.collect()
         if torch.device(device).type == "cuda":
             torch.cuda.empty_cache()
-    return tuple(found)
+    return tuple(results)

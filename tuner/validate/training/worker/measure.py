@@ -30,11 +30,11 @@ class _Repeat:
     limit_s: float  # of all repetitions of a pass
     end: float  # of the call
 
-    def again(self, found: Sequence[tuple[float, float]]) -> bool:
+    def again(self, repetitions: Sequence[tuple[float, float]]) -> bool:
         """Whether there is another one; the first does not depend on the time."""
-        if not found or len(found) >= self.most:
-            return len(found) < self.most
-        return sum(seconds for seconds, _ in found) < self.limit_s and time.monotonic() < self.end
+        if not repetitions or len(repetitions) >= self.most:
+            return len(repetitions) < self.most
+        return sum(seconds for seconds, _ in repetitions) < self.limit_s and time.monotonic() < self.end
 
 
 def measure_passes(
@@ -74,17 +74,17 @@ def measure_passes(
     except Exception as error:
         failed = _failed(error)
         return (replace(failed, message=f"before the first pass: {failed.message}"),)
-    found: list[Result] = []
+    results: list[Result] = []
     pace = 0.0  # seconds per unit of work, of the slowest pass so far
     for settings in passes:
         begin, work = time.monotonic(), _work(settings)
         if not _agreed(begin + pace * work < end, where):
             break
-        found.append(_measured(engine, settings, _Repeat(most=repetitions, limit_s=repeat_s, end=end)))
+        results.append(_measured(engine, settings, _Repeat(most=repetitions, limit_s=repeat_s, end=end)))
         pace = max(pace, (time.monotonic() - begin) / work)
-        if isinstance(found[-1], PassFailed):
+        if isinstance(results[-1], PassFailed):
             break
-    return tuple(found)
+    return tuple(results)
 
 
 def _built(model: ModelSettings, passes: Sequence[PassSettings], device: torch.device) -> AnyEngine:
@@ -157,13 +157,13 @@ def _measured(engine: AnyEngine, settings: PassSettings, repeat: _Repeat) -> Res
 
 def _times(engine: AnyEngine, settings: PassSettings, repeat: _Repeat) -> list[tuple[float, float]]:
     """Seconds of each repetition, and of what it does once; fewer where the time is up."""
-    found: list[tuple[float, float]] = []
+    repetitions: list[tuple[float, float]] = []
     batch = engine.batch(settings)
-    while _agreed(repeat.again(found), engine.device):
+    while _agreed(repeat.again(repetitions), engine.device):
         begin = engine.meter.now()
         once = engine.run(settings, batch)
-        found.append((engine.meter.now() - begin, once))
-    return found
+        repetitions.append((engine.meter.now() - begin, once))
+    return repetitions
 
 
 def _failed(error: Exception) -> PassFailed:

@@ -31,8 +31,8 @@ from tuner.workload import Backend, Engine
 
 def torch_dtype(dtype: DType) -> torch.dtype:
     """PyTorch's number format of this name."""
-    found: torch.dtype = getattr(torch, dtype.value)
-    return found
+    torch_dtype: torch.dtype = getattr(torch, dtype.value)
+    return torch_dtype
 
 
 def shard(model: Any, engine: Engine, device: torch.device) -> nn.Module:

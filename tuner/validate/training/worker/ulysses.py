@@ -73,13 +73,13 @@ class Sharing:
         repeats = max(1, self.ranks // own_PAD.shape[1])
         if repeats > 1:
             own_PAD = own_PAD.repeat_interleave(repeats, dim=1)
-        found: Tensor = _WholeSequence.apply(own_PAD, self)  # type: ignore[no-untyped-call]
-        return found
+        exchanged: Tensor = _WholeSequence.apply(own_PAD, self)  # type: ignore[no-untyped-call]
+        return exchanged
 
     def all_heads(self, whole_TAD: Tensor) -> Tensor:
         """``[P, A * S, D]``: this rank's tokens with all heads, of all tokens with a part of them."""
-        found: Tensor = _AllHeads.apply(whole_TAD, self)  # type: ignore[no-untyped-call]
-        return found
+        exchanged: Tensor = _AllHeads.apply(whole_TAD, self)  # type: ignore[no-untyped-call]
+        return exchanged
 
     def count(self, tokens: int, device: torch.device) -> None:
         """Add up the tokens of all replicas, as verl does before a pass to divide the loss by them.

@@ -32,7 +32,7 @@ def is_here(passes: Sequence[PassSettings]) -> bool:
 
     The head is part of what its engine is built with, and a fused one replaces a class's method for good.
     """
-    heads = {each.head for each in passes}
+    heads = {settings.head for settings in passes}
     if len(heads) > 1 or heads.pop().kind not in (HeadKind.LOGITS, HeadKind.VALUE):
         return False
     try:
@@ -78,17 +78,17 @@ class VerlEngine:
             if self._training and self._begun:
                 self.meter.end_of(Stage.BACKWARD)
             self._begun = True
-            found = forward(*arguments, **options)
+            output = forward(*arguments, **options)
             self.meter.end_of(Stage.FORWARD)
-            return found
+            return output
 
         def optimizer_step() -> Any:
             self.meter.end_of(Stage.BACKWARD)
             begin = self.meter.now()
-            found = step()
+            norm = step()
             self.meter.end_of(Stage.STEP)
             self._step_s = self.meter.now() - begin
-            return found
+            return norm
 
         engine.forward_step, engine.optimizer_step = forward_step, optimizer_step
 
@@ -101,7 +101,9 @@ class VerlEngine:
             share = max(2, settings.first_tokens // per_micro_batch)
             first = replace(first, tokens=share * per_micro_batch, sequence_length=share * ranks)
         micro_batches = [
-            each for some in (first, last) for each in random_micro_batches(some, self._vocabulary)
+            micro_batch
+            for some in (first, last)
+            for micro_batch in random_micro_batches(some, self._vocabulary)
         ]
         global_batch = per_micro_batch * len(micro_batches) * self._engine.get_data_parallel_size()
         return _verl("utils.tensordict_utils").get_tensordict(
@@ -216,7 +218,7 @@ def _verl_dtype(engine: Engine) -> str:
 def _random_weights(*, critic: bool) -> Iterator[None]:
     """Verl builds a model with random weights where it would load a checkpoint."""
     loading = _verl("utils.model")
-    found = loading.get_hf_auto_model_class, loading.load_valuehead_model
+    replaced = loading.get_hf_auto_model_class, loading.load_valuehead_model
 
     def from_pretrained(*, config: Any, torch_dtype: torch.dtype, **_: Any) -> Any:
         return _random_model(config, torch_dtype, critic=critic)
@@ -228,7 +230,7 @@ def _random_weights(*, critic: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        loading.get_hf_auto_model_class, loading.load_valuehead_model = found
+        loading.get_hf_auto_model_class, loading.load_valuehead_model = replaced
 
 
 def _random_model(config: Any, dtype: torch.dtype, *, critic: bool) -> Any:
@@ -255,22 +257,22 @@ def _random_model(config: Any, dtype: torch.dtype, *, critic: bool) -> Any:
 
 def _rows(micro_batches: Sequence[MicroBatch], *, critic: bool) -> dict[str, list[Tensor]]:
     """One tensor for each sequence, by verl's names."""
-    found: dict[str, list[Tensor]] = {}
+    outputs: dict[str, list[Tensor]] = {}
 
     def add(name: str, values: Tensor) -> None:
-        found.setdefault(name, []).extend(values.unbind())
+        outputs.setdefault(name, []).extend(values.unbind())
 
-    for each in micro_batches:
-        count = len(each.prompts)
-        add("input_ids", each.input_ids.view(count, -1))
-        add("position_ids", each.position_ids.view(count, -1))
-        add("prompts", each.prompts)
-        add("responses", each.responses)
-        add("response_mask", each.response_mask)
-        add("loss_mask", each.loss_mask)
-        add("values" if critic else "old_log_probs", each.old_log_probs)
-        add("returns" if critic else "advantages", each.advantages)
-    return found
+    for micro_batch in micro_batches:
+        count = len(micro_batch.prompts)
+        add("input_ids", micro_batch.input_ids.view(count, -1))
+        add("position_ids", micro_batch.position_ids.view(count, -1))
+        add("prompts", micro_batch.prompts)
+        add("responses", micro_batch.responses)
+        add("response_mask", micro_batch.response_mask)
+        add("loss_mask", micro_batch.loss_mask)
+        add("values" if critic else "old_log_probs", micro_batch.old_log_probs)
+        add("returns" if critic else "advantages", micro_batch.advantages)
+    return outputs
 
 
 def _nested(rows: list[Tensor]) -> Tensor:
