@@ -13,9 +13,8 @@ from tuner.memory import Item, PhaseEstimate, Term
 from tuner.memory.ledger.terms import Moment
 from tuner.models import find_config, find_model, shape_from_config
 from tuner.validate.training import depths
-from tuner.validate.training.depths import Depths
+from tuner.validate.training.depths import Depths, predictions
 from tuner.validate.training.passes import PlannedPass, planned_passes
-from tuner.validate.training.plan import predictions
 from tuner.validate.training.settings import PassFigures, Stage
 from tuner.workload import Phase
 

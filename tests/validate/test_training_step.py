@@ -21,10 +21,11 @@ from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurem
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.validate.training import depths, part
 from tuner.validate.training.configured import not_here
+from tuner.validate.training.depths import predictions
 from tuner.validate.training.groups import TrainingPlan, Try
 from tuner.validate.training.judged import Measured, judge
 from tuner.validate.training.passes import PlannedPass, planned_passes
-from tuner.validate.training.plan import predictions, training_plan
+from tuner.validate.training.plan import training_plan
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
 

@@ -12,10 +12,12 @@ from typing import Any
 
 from msgspec import structs
 
+from tuner.errors import TunerError
 from tuner.memory import PhaseEstimate
 from tuner.memory.ledger.terms import Moment
 from tuner.model_shape import ModelShape
 from tuner.models import shape_from_config
+from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures, Stage
 
 _COUNTS = ("num_hidden_layers", "n_layer")
@@ -190,3 +192,29 @@ def _seconds(depths: Depths, lower: Sequence[float], upper: Sequence[float]) -> 
     """The quickest with the quickest, and so on."""
     pairs = zip(sorted(lower), sorted(upper), strict=False)
     return tuple(max(0.0, depths.at_full(first, second)) for first, second in pairs)
+
+
+def predictions(planned: PlannedPass, config: Mapping[str, Any]) -> Callable[[int], PhaseEstimate]:
+    """The pass at a depth, predicted; asked again it is not computed again."""
+    estimates: dict[int, PhaseEstimate] = {}
+
+    def predicted(layers: int) -> PhaseEstimate:
+        if layers not in estimates:
+            estimates[layers] = planned.with_model(shape_at(planned.model, config, layers)).predicted
+        return estimates[layers]
+
+    return predicted
+
+
+def shape_at(model: ModelShape, config: Mapping[str, Any], layers: int) -> ModelShape:
+    """The model's dimensions at a depth."""
+    return model if layers == model.layers else cut_shape(model, config, layers)
+
+
+def can_be_cut(predicted: Callable[[int], PhaseEstimate], depth: int) -> bool:
+    """Whether the pass can be predicted with the model cut to this depth."""
+    try:
+        predicted(depth)
+    except TunerError:
+        return False
+    return True

@@ -6,7 +6,7 @@ as in the job, or fewer where they do not suffice.
 """
 
 from dataclasses import dataclass, replace
-from math import ceil, gcd
+from math import ceil
 from statistics import median
 
 from msgspec import structs
@@ -17,14 +17,13 @@ from tuner.errors import TunerError
 from tuner.memory import PhaseEstimate
 from tuner.model_shape import ModelShape
 from tuner.validate.training.configured import by_value, reason_not_here
+from tuner.validate.training.fitted import engine_here, equal_sequences, fsdp_size
 from tuner.validate.training.settings import PassFigures, PassSettings
 from tuner.workload import (
     Actor,
     Batching,
     Checkpointing,
-    Engine,
     HeadKind,
-    Parallelism,
     Phase,
     Scaling,
     StepPass,
@@ -169,9 +168,9 @@ def _planned(step_pass: StepPass, workload: Workload, processes: int) -> Planned
     engine, head, training = step_pass.engine, step_pass.head, step_pass.training
     tokens = batching.micro_batch_tokens(workload.batch, step_pass)
     count = batching.micro_batches(workload.batch, step_pass)
-    here = _here(engine, processes)
+    here = engine_here(engine, processes)
     ulysses = here.parallel.ulysses
-    sequences, share = _sequences(tokens, ceil(workload.batch.sequence_tokens / ulysses))
+    sequences, share = equal_sequences(tokens, ceil(workload.batch.sequence_tokens / ulysses))
     case = MeasuredCase.model_validate(
         {
             "model": step_pass.model.name,
@@ -179,7 +178,7 @@ def _planned(step_pass: StepPass, workload: Workload, processes: int) -> Planned
             "pass": "update" if training else "log_prob",
             "strategy": engine.backend.value,
             "world_size": processes,
-            "fsdp_size": _fsdp_size(here),
+            "fsdp_size": fsdp_size(here),
             "ulysses": ulysses,
             "model_dtype": engine.stored_dtype.value,
             "tokens": sequences * share,
@@ -224,40 +223,3 @@ def _workload(case: MeasuredCase, actor: Actor, job: Workload) -> Workload:
         cluster=structs.replace(alone.cluster, gpu=job.cluster.gpu),
         actor=structs.replace(actor, update=one_pass, log_prob=one_pass),
     )
-
-
-def _sequences(tokens: int, longest: int) -> tuple[int, int]:
-    """Sequences of one length, none above the longest, that make up a micro-batch; as one GPU sees them.
-
-    Up to twice as many are tried for the sake of an equal length; failing that a few tokens are left out.
-    """
-    least = ceil(tokens / longest)
-    for count in range(least, 2 * least + 1):
-        if tokens % count == 0:
-            return count, tokens // count
-    return least, tokens // least
-
-
-def _here(engine: Engine, processes: int) -> Engine:
-    """The engine over the GPUs that are here."""
-    size = engine.parallel.shard
-    keeps = size < engine.parallel.gpus and size <= processes and processes % size == 0
-    return structs.replace(
-        engine,
-        parallel=Parallelism(
-            gpus=processes,
-            shard=size if keeps else processes,
-            ulysses=ranks_here(engine.parallel.ulysses, processes),
-        ),
-    )
-
-
-def ranks_here(ranks: int, processes: int) -> int:
-    """GPUs that share a sequence here, where so many do in the job."""
-    return gcd(ranks, processes)
-
-
-def _fsdp_size(here: Engine) -> int | None:
-    if here.frees_root:  # which the release does only where a size is given
-        return max(2, here.parallel.shard)
-    return here.parallel.shard if here.parallel.shard < here.parallel.gpus else None

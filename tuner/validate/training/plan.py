@@ -1,6 +1,6 @@
 """Which passes the training-step part runs: as configured, with each proposal, and at which depths."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,14 +9,12 @@ from msgspec import structs
 
 from tuner import batching
 from tuner.advise import Recommendation
-from tuner.errors import TunerError
-from tuner.memory import PhaseEstimate
-from tuner.model_shape import ModelShape
 from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
 from tuner.validate.training.configured import by_value, reason_not_here
+from tuner.validate.training.fitted import ranks_here
 from tuner.validate.training.groups import Group, Key, Proposed, TrainingPlan, Try
-from tuner.validate.training.passes import PlannedPass, planned_passes, ranks_here
+from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.seconds import pass_seconds, start_seconds
 from tuner.workload import Engine, HeadKind, Phase, StepPass, Workload
 
@@ -132,10 +130,10 @@ class _Planner:
             return Try(planned=planned, at=None, reason="Liger's layers need a GPU")
         if self._cpu or planned.predicted.peak_bytes <= self.limit:
             return Try(planned=planned, at=None)
-        predicted = predictions(planned, self.subject.model_config)
+        predicted = cutting.predictions(planned, self.subject.model_config)
         depths = cutting.choose(
             predicted,
-            [depth for depth in cutting.usable_depths(planned.model) if _can_be_cut(predicted, depth)],
+            [depth for depth in cutting.usable_depths(planned.model) if cutting.can_be_cut(predicted, depth)],
             planned.model.layers,
             limit_bytes=self.limit,
             training=planned.training,
@@ -198,31 +196,6 @@ def small(planned: PlannedPass) -> PlannedPass:
     count = max(1, min(planned.case.tokens, _CPU_TOKENS) // length)
     head = structs.replace(planned.workload.actor.head, compiled=False)
     return replace(planned, workload=planned.workload.with_actor(head=head)).with_sequences(count, length)
-
-
-def predictions(planned: PlannedPass, config: Mapping[str, Any]) -> Callable[[int], PhaseEstimate]:
-    """The pass at a depth, predicted; asked again it is not computed again."""
-    estimates: dict[int, PhaseEstimate] = {}
-
-    def predicted(layers: int) -> PhaseEstimate:
-        if layers not in estimates:
-            estimates[layers] = planned.with_model(shape_at(planned.model, config, layers)).predicted
-        return estimates[layers]
-
-    return predicted
-
-
-def shape_at(model: ModelShape, config: Mapping[str, Any], layers: int) -> ModelShape:
-    """The model's dimensions at a depth."""
-    return model if layers == model.layers else cutting.cut_shape(model, config, layers)
-
-
-def _can_be_cut(predicted: Callable[[int], PhaseEstimate], depth: int) -> bool:
-    try:
-        predicted(depth)
-    except TunerError:
-        return False
-    return True
 
 
 def _work(workload: Workload, step_pass: StepPass) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ T: rows (tokens). V: vocabulary entries. H: hidden size. S: rows of the sample.
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
@@ -16,18 +16,17 @@ from tuner.kernels.benchmark.heads import Head
 from tuner.kernels.benchmark.outcome import in_a_line
 from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
 from tuner.kernels.benchmark.report import Task
-from tuner.kernels.benchmark.timing import LEAST_ROUNDS, Call, Timed, interleaved, peak_bytes
+from tuner.kernels.benchmark.timing import LEAST_ROUNDS, Call, interleaved, peak_bytes
 from tuner.validate.head.settings import (
-    Figures,
     HeadFigures,
     HeadPass,
     HeadShape,
     HeadWork,
-    Implementation,
     smaller_sizes,
 )
 from tuner.validate.head.worker.choice import Choice, choices, compiles, ready_seconds
 from tuner.validate.head.worker.inputs import free_bytes, part, relative_error
+from tuner.validate.head.worker.record import Record, TimedCall
 
 _FIRST_CALLS = 0.75  # of the time, within which another implementation may begin; the rest is for times
 _OF_ROWS = ("log_probs", "entropy", "d_hidden")
@@ -38,27 +37,6 @@ def measured(work: HeadWork, device: str) -> HeadFigures:
     bench = _Bench(work, device)
     bench.take_all(choices(work, device))
     return bench.figures()
-
-
-@dataclass(kw_only=True)
-class _Run:
-    """One pass at one size that is to be timed."""
-
-    call: Call
-    seconds: float  # of one that was warm
-    timed: Timed | None = None
-
-
-@dataclass(kw_only=True)
-class _Found:
-    choice: Choice
-    missing: str = ""
-    errors: dict[str, float] = field(default_factory=dict)
-    limits: dict[str, float] = field(default_factory=dict)
-    peaks: dict[tuple[int, HeadPass], int] = field(default_factory=dict)  # by size
-    runs: dict[tuple[int, HeadPass], _Run] = field(default_factory=dict)
-    tokens: list[int] = field(default_factory=list)  # of both passes
-    forward_tokens: list[int] = field(default_factory=list)  # of the forward pass at the other size
 
 
 class _Bench:
@@ -77,7 +55,7 @@ class _Bench:
         self.rows_S = torch.randperm(shape.tokens, generator=generator)[: work.sample].sort().values
         self.sample = part(self.problem, self.rows_S.to(self.device))
         self.truths: dict[Task, tuple[Results, dict[str, float]]] = {}
-        self.found: list[_Found] = []
+        self.found: list[Record] = []
         self.seen: set[str] = set()
         self.left_out: list[str] = []
 
@@ -96,7 +74,7 @@ class _Bench:
 
     def _take(self, choice: Choice) -> None:
         """Check one implementation and take its peaks."""
-        record = _Found(choice=choice, missing=choice.missing)
+        record = Record(choice=choice, missing=choice.missing)
         if choice.head is None:
             self.found.append(record)
             return
@@ -123,7 +101,7 @@ class _Bench:
             self.truths[task] = exact, rounded_results(self.sample, task).errors(exact)
         return self.truths[task]
 
-    def _check(self, choice: Choice, head: Head, record: _Found) -> None:
+    def _check(self, choice: Choice, head: Head, record: Record) -> None:
         """The sample by itself, gradient of the weight and all.
 
         Not of an entropy that torch would compile once more for so few rows, and then again for all of them:
@@ -134,7 +112,7 @@ class _Bench:
         if choice.way is None or not compiles(choice.way):
             record.errors = head.both(self.sample).errors(exact)
 
-    def _sizes(self, choice: Choice, record: _Found, tokens: int, *, both: bool) -> list[int]:
+    def _sizes(self, choice: Choice, record: Record, tokens: int, *, both: bool) -> list[int]:
         """The largest size that fits, and its half where that is not the wanted one."""
         taken: list[int] = []
         for size in smaller_sizes(tokens):
@@ -158,7 +136,7 @@ class _Bench:
         needed = choice.way.peak_bytes(replace(self.work.shape, tokens=tokens), training=both)
         return needed <= free_bytes(self.device)
 
-    def _peaks(self, choice: Choice, record: _Found, tokens: int, *, both: bool) -> None:
+    def _peaks(self, choice: Choice, record: Record, tokens: int, *, both: bool) -> None:
         """At one size: the first call compiles, its results are compared; the second one's bytes count."""
         head = choice.head
         assert head is not None
@@ -174,9 +152,9 @@ class _Bench:
             call()
             begun = perf_counter()
             record.peaks[tokens, one_pass] = peak_bytes(call)
-            record.runs[tokens, one_pass] = _Run(call=call, seconds=perf_counter() - begun)
+            record.runs[tokens, one_pass] = TimedCall(call=call, seconds=perf_counter() - begun)
 
-    def _compare_rows(self, head: Head, results: Results, tokens: int, record: _Found) -> None:
+    def _compare_rows(self, head: Head, results: Results, tokens: int, record: Record) -> None:
         """The sample's rows among all: what does not add up over rows must be the same there."""
         exact, _ = self._truth(head.task)
         inside = self.rows_S < tokens
@@ -194,7 +172,7 @@ class _Bench:
         """In turns: what is configured and proposed, and as many more as there is time for."""
         left = self.work.seconds - (perf_counter() - self.began)
         chosen: dict[str, Call] = {}
-        runs: dict[str, _Run] = {}
+        runs: dict[str, TimedCall] = {}
         one_round = 0.0
         for index, record in enumerate(self.found):
             needed = sum(run.seconds for run in record.runs.values())
@@ -219,35 +197,10 @@ class _Bench:
         return HeadFigures(
             shape=HeadShape(tokens=shape.tokens, hidden=shape.hidden, vocab=shape.vocab),
             dtype=self.work.dtype.value,
-            found=tuple(_implementation(record) for record in self.found),
+            found=tuple(record.implementation() for record in self.found),
             left_out=tuple(self.left_out),
         )
 
     def _give_back(self) -> None:
         if self.cuda:
             torch.cuda.empty_cache()
-
-
-def _implementation(record: _Found) -> Implementation:
-    return Implementation(
-        name=record.choice.name,
-        way=record.choice.way,
-        foreign=record.choice.foreign,
-        missing=record.missing,
-        errors=record.errors,
-        limits=record.limits,
-        sizes=tuple(_figures(record, tokens) for tokens in record.tokens),
-        forward=tuple(_figures(record, tokens) for tokens in record.forward_tokens),
-    )
-
-
-def _figures(record: _Found, tokens: int) -> Figures:
-    timed = {
-        one_pass: run.timed for (size, one_pass), run in record.runs.items() if size == tokens and run.timed
-    }
-    return Figures(
-        tokens=tokens,
-        peak_bytes={one_pass: peak for (size, one_pass), peak in record.peaks.items() if size == tokens},
-        seconds={one_pass: timing.median_ms / 1000 for one_pass, timing in timed.items()},
-        rounds=min((timing.rounds for timing in timed.values()), default=0),
-    )

@@ -3,6 +3,7 @@
 B: sequences. L: tokens of a sequence. R: tokens of a response. T: tokens of the micro-batch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -60,3 +61,28 @@ def _random(count: int, length: int, vocabulary: int, seed: int) -> MicroBatch:
         old_log_probs=torch.full((count, response), -12.0),
         advantages=torch.randn(count, response, generator=generator),
     )
+
+
+def rows_by_name(micro_batches: Sequence[MicroBatch], *, critic: bool) -> dict[str, list[Tensor]]:
+    """Tensors of every sequence by the names that verl's engine reads."""
+    outputs: dict[str, list[Tensor]] = {}
+
+    def add(name: str, values: Tensor) -> None:
+        outputs.setdefault(name, []).extend(values.unbind())
+
+    for micro_batch in micro_batches:
+        count = len(micro_batch.prompts)
+        add("input_ids", micro_batch.input_ids.view(count, -1))
+        add("position_ids", micro_batch.position_ids.view(count, -1))
+        add("prompts", micro_batch.prompts)
+        add("responses", micro_batch.responses)
+        add("response_mask", micro_batch.response_mask)
+        add("loss_mask", micro_batch.loss_mask)
+        add("values" if critic else "old_log_probs", micro_batch.old_log_probs)
+        add("returns" if critic else "advantages", micro_batch.advantages)
+    return outputs
+
+
+def nested(rows: list[Tensor]) -> Tensor:
+    """Rows of different lengths as one jagged tensor, as verl hands batches over."""
+    return torch.nested.as_nested_tensor([row.contiguous() for row in rows], layout=torch.jagged)

@@ -12,10 +12,8 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
-from torch.distributed.tensor import DTensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from tuner.validate.head.worker import heads
 from tuner.validate.training.settings import ModelSettings, PassSettings, Stage
@@ -23,9 +21,9 @@ from tuner.validate.training.worker import attention, losses, sharding, ulysses
 from tuner.validate.training.worker.batches import MicroBatch, random_micro_batches
 from tuner.validate.training.worker.meter import Meter
 from tuner.validate.training.worker.model import empty_model
+from tuner.validate.training.worker.optimizer import MAX_NORM, clip, make_states, move_states
 from tuner.workload import Checkpointing, Engine, HeadKind
 
-_MAX_NORM = 1.0
 _LEARNING_RATE = 1e-6
 _WEIGHT_DECAY = 0.01
 _BETAS = (0.9, 0.999)
@@ -79,7 +77,7 @@ class TrainingEngine:
         if engine.param_offload:
             sharding.to_device(self._module, self.device)
         if engine.optimizer_offload and optimizer is not None:
-            _move_states(optimizer, self.device)
+            move_states(optimizer, self.device)
         self._module.train(settings.training)
         try:
             yield
@@ -91,7 +89,7 @@ class TrainingEngine:
             if engine.param_offload:
                 sharding.to_host(self._module)
             if engine.optimizer_offload and optimizer is not None:
-                _move_states(optimizer, torch.device("cpu"))
+                move_states(optimizer, torch.device("cpu"))
 
     def offload_like(self, settings: PassSettings) -> None:
         """Put the states where a pass with these settings expects them; AdamW's exist once it has stepped."""
@@ -102,7 +100,7 @@ class TrainingEngine:
         elif not engine.streamed_offload:
             sharding.to_device(self._module, self.device)
         if self._optimizer is not None:
-            _move_states(self._optimizer, host if engine.optimizer_offload else self.device)
+            move_states(self._optimizer, host if engine.optimizer_offload else self.device)
 
     def _reshard_root(self) -> None:
         module: Any = self._module
@@ -208,19 +206,12 @@ class TrainingEngine:
         assert self._optimizer is not None
         module: Any = self._module
         if isinstance(module, FullyShardedDataParallel):
-            norm = module.clip_grad_norm_(_MAX_NORM)
+            norm = module.clip_grad_norm_(MAX_NORM)
         else:
-            norm = _clip(list(module.parameters()))
+            norm = clip(list(module.parameters()))
         if not torch.isfinite(norm):
             raise FloatingPointError("the gradient is not finite: AdamW made no step")
         self._optimizer.step()
-
-
-def _clip(parameters: list[nn.Parameter]) -> Tensor:
-    norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
-    clip_grads_with_norm_(parameters, _MAX_NORM, norm)
-    whole: Tensor = norm.full_tensor() if isinstance(norm, DTensor) else norm
-    return whole
 
 
 def switch_checkpointing(model: Any, checkpointing: Checkpointing) -> None:
@@ -233,23 +224,3 @@ def switch_checkpointing(model: Any, checkpointing: Checkpointing) -> None:
         model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
     else:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-
-
-def make_states(optimizer: torch.optim.Optimizer) -> None:
-    """AdamW's states as after its first step, without the memory that a step takes."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            optimizer.state[parameter] = {
-                "step": torch.zeros((), dtype=torch.float32),
-                "exp_avg": torch.zeros_like(parameter, memory_format=torch.preserve_format),
-                "exp_avg_sq": torch.zeros_like(parameter, memory_format=torch.preserve_format),
-            }
-
-
-@torch.no_grad()
-def _move_states(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
-    """Source: verl 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_optimizer``)."""
-    for state in optimizer.state.values():
-        for key, value in state.items():
-            if isinstance(value, Tensor) and value.device.type != device.type:
-                state[key] = value.to(device, non_blocking=True)

@@ -5,23 +5,22 @@ It is what :mod:`tuner.validate.training.worker.engine` stands in for elsewhere,
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
-from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tuner.validate.training.settings import ModelSettings, PassSettings, Stage
-from tuner.validate.training.worker.batches import MicroBatch, random_micro_batches
-from tuner.validate.training.worker.engine import make_states, switch_checkpointing
+from tuner.validate.training.worker.batches import nested, random_micro_batches, rows_by_name
+from tuner.validate.training.worker.engine import switch_checkpointing
 from tuner.validate.training.worker.meter import Meter
-from tuner.validate.training.worker.model import WITHOUT_TOKENS, fill
+from tuner.validate.training.worker.model import WITHOUT_TOKENS
+from tuner.validate.training.worker.optimizer import make_states
+from tuner.validate.training.worker.random_weights import random_weights
 from tuner.workload import Engine, HeadKind
 
 _RELEASES = ("0.9.",)  # whose engine takes what is given to it here
@@ -62,7 +61,7 @@ class VerlEngine:
         with tempfile.TemporaryDirectory() as directory:
             vocabulary = _write_config(model, directory)
             self._engine = _engine(directory, settings, critic=model.critic)
-            with _random_weights(critic=model.critic):
+            with random_weights(_verl("utils.model"), critic=model.critic):
                 self._engine.initialize()
         self._vocabulary = vocabulary
         if self._engine.optimizer is not None:
@@ -107,7 +106,7 @@ class VerlEngine:
         ]
         global_batch = per_micro_batch * len(micro_batches) * self._engine.get_data_parallel_size()
         return _verl("utils.tensordict_utils").get_tensordict(
-            {name: _nested(rows) for name, rows in _rows(micro_batches, critic=self._critic).items()},
+            {name: nested(rows) for name, rows in rows_by_name(micro_batches, critic=self._critic).items()},
             {
                 "use_remove_padding": True,
                 "use_dynamic_bsz": False,
@@ -212,71 +211,6 @@ def _engine_config(config_class: Any, settings: PassSettings) -> Any:
 
 def _verl_dtype(engine: Engine) -> str:
     return {"float32": "fp32", "bfloat16": "bf16"}[engine.stored_dtype.value]
-
-
-@contextmanager
-def _random_weights(*, critic: bool) -> Iterator[None]:
-    """Verl builds a model with random weights where it would load a checkpoint."""
-    loading = _verl("utils.model")
-    replaced = loading.get_hf_auto_model_class, loading.load_valuehead_model
-
-    def from_pretrained(*, config: Any, torch_dtype: torch.dtype, **_: Any) -> Any:
-        return _random_model(config, torch_dtype, critic=critic)
-
-    loading.get_hf_auto_model_class = lambda hf_config: SimpleNamespace(from_pretrained=from_pretrained)
-    loading.load_valuehead_model = lambda model_config, torch_dtype, **_: _random_model(
-        model_config, torch_dtype, critic=True
-    )
-    try:
-        yield
-    finally:
-        loading.get_hf_auto_model_class, loading.load_valuehead_model = replaced
-
-
-def _random_model(config: Any, dtype: torch.dtype, *, critic: bool) -> Any:
-    """On the host; parameters of one shape share their memory, as sharding copies each to the GPU."""
-    from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
-    from transformers.initialization import no_init_weights
-
-    kind: Any = AutoModelForTokenClassification if critic else AutoModelForCausalLM
-    with no_init_weights():
-        model = kind.from_config(config, dtype=dtype)
-    model.tie_weights()
-    filled: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
-    for parameter in model.parameters():
-        if parameter.is_meta:
-            continue
-        key = (parameter.shape, parameter.dtype)
-        if key in filled:
-            parameter.data = filled[key]
-        else:
-            fill(parameter.data)
-            filled[key] = parameter.data
-    return model
-
-
-def _rows(micro_batches: Sequence[MicroBatch], *, critic: bool) -> dict[str, list[Tensor]]:
-    """One tensor for each sequence, by verl's names."""
-    outputs: dict[str, list[Tensor]] = {}
-
-    def add(name: str, values: Tensor) -> None:
-        outputs.setdefault(name, []).extend(values.unbind())
-
-    for micro_batch in micro_batches:
-        count = len(micro_batch.prompts)
-        add("input_ids", micro_batch.input_ids.view(count, -1))
-        add("position_ids", micro_batch.position_ids.view(count, -1))
-        add("prompts", micro_batch.prompts)
-        add("responses", micro_batch.responses)
-        add("response_mask", micro_batch.response_mask)
-        add("loss_mask", micro_batch.loss_mask)
-        add("values" if critic else "old_log_probs", micro_batch.old_log_probs)
-        add("returns" if critic else "advantages", micro_batch.advantages)
-    return outputs
-
-
-def _nested(rows: list[Tensor]) -> Tensor:
-    return torch.nested.as_nested_tensor([row.contiguous() for row in rows], layout=torch.jagged)
 
 
 def _loss(settings: PassSettings, *, critic: bool) -> Any:
