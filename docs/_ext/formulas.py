@@ -22,7 +22,7 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from formula_latex import latex
 from tuner.memory.ledger.stated import formula_of, is_stated
-from tuner.memory.process.overhead import Constant
+from tuner.memory.process.constant import Constant
 from tuner.units import KIB, MIB
 
 _SECTION = re.compile(r"^(?:Args|Returns|Raises|Yields):$")

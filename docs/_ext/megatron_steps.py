@@ -60,8 +60,8 @@ class Stage:
     @property
     def states(self) -> int:
         """Weights, gradient buffer and optimizer states."""
-        parts = (model_states.parameter_bytes, model_states.gradient_bytes, model_states.optimizer_bytes)
-        return sum(part(self.model, self.engine) for part in parts)
+        parts = (model_states.parameters, model_states.gradients, model_states.optimizer)
+        return sum(part(self.model, self.engine).bytes for part in parts)
 
     def compare(self, step: dict[str, Any]) -> Compared:
         """The peak of a step's forward and backward passes."""

@@ -64,7 +64,7 @@ def test_no_line_but_a_single_word_is_longer_than_the_screen(width: int) -> None
 
 def test_an_addend_is_explained_once_and_then_referred_to() -> None:
     text = explained(grpo_7b())
-    assert text.count("memory.model_states.parameter_bytes") == 1
+    assert text.count("memory.model_states.shard_bytes") == 1
     assert text.count("actor_parameters, 3.55 GiB, exact, see rollout") == text.count("actor_parameters") - 1
 
 
@@ -111,7 +111,7 @@ def test_host_memory_is_a_sum_of_its_own() -> None:
     text = explained(job)
     section = text.partition("host memory per node\n")[2].partition("\n\n")[0]
     assert "60,924,932,096  actor_optimizer, 56.74 GiB, exact" in section
-    assert "G 2 b_o ceil(N_t / W) = 8 x 2 x 4 x ceil(7,615,616,512 / 8)" in re.sub(r"\s+", " ", section)
+    assert "2 G b_o ceil(N_t / W) = 2 x 8 x 4 x ceil(7,615,616,512 / 8)" in re.sub(r"\s+", " ", section)
     amounts = [int(found[1].replace(",", "")) for found in map(AMOUNT.match, section.splitlines()) if found]
     assert amounts[:-1] == sorted(amounts[:-1], reverse=True)
     assert sum(amounts[:-1]) == amounts[-1] == estimate(job).host_bytes

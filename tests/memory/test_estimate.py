@@ -15,7 +15,7 @@ from tuner import memory
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term, model_states
 from tuner.memory.process.overhead import ENGINE_KERNELS
 from tuner.memory.rollout.capacity import rollout_memory
-from tuner.memory.rollout.share import engine_buffers, engine_process
+from tuner.memory.rollout.process import engine_buffers, engine_process
 from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workload
 
 
@@ -100,7 +100,7 @@ def test_shards_add_up_to_the_whole(ranks: int) -> None:
     workload = workloads.grpo_7b()
     engine = replace(workload.actor.engine, parallel=Parallelism(gpus=ranks, shard=ranks))
     whole = workload.model.parameters * engine.stored_dtype.bytes
-    part = model_states.parameter_bytes(workload.model, engine)
+    part = model_states.parameters(workload.model, engine).bytes
     assert whole <= part * ranks < whole + ranks * engine.stored_dtype.bytes
 
 
@@ -109,10 +109,10 @@ def test_plain_fsdp_states_equal_the_closed_form() -> None:
     workload = workloads.grpo_7b()
     engine = replace(workload.actor.engine, param_offload=False, optimizer_offload=False, lora=None)
     shard = -(-workload.model.parameters // engine.parallel.shard)
-    assert model_states.parameter_bytes(workload.model, engine) == 4 * shard
-    assert model_states.gradient_bytes(workload.model, engine) == 4 * shard
-    assert model_states.optimizer_bytes(workload.model, engine) == 8 * shard
-    assert model_states.optimizer_step_bytes(workload.model, engine) == 4 * shard
+    assert model_states.parameters(workload.model, engine).bytes == 4 * shard
+    assert model_states.gradients(workload.model, engine).bytes == 4 * shard
+    assert model_states.optimizer(workload.model, engine).bytes == 8 * shard
+    assert model_states.optimizer_step(workload.model, engine).bytes == 4 * shard
 
 
 def test_deferred_gradients_do_not_shrink_with_more_gpus() -> None:
@@ -141,8 +141,9 @@ def test_offloaded_states_leave_the_other_phases_only() -> None:
     offloaded = workload.with_actor_engine(param_offload=True, optimizer_offload=True)
     saved = _peak(workload, Phase.ROLLOUT) - _peak(offloaded, Phase.ROLLOUT)
     engine = workload.actor.engine
-    states = model_states.parameter_bytes(workload.model, engine) + model_states.optimizer_bytes(
-        workload.model, engine
+    states = (
+        model_states.parameters(workload.model, engine).bytes
+        + model_states.optimizer(workload.model, engine).bytes
     )
     assert saved == states
     assert _peak(workload, Phase.UPDATE_ACTOR) == _peak(offloaded, Phase.UPDATE_ACTOR)
@@ -157,7 +158,9 @@ def test_the_engine_takes_its_fraction_of_the_card(fraction: float) -> None:
     kernels = ENGINE_KERNELS.typical
     assert engine.kv_bytes + engine.weight_bytes + engine.activation_bytes + kernels == requested
     # What was there before the engine counts, and what it does not count, comes on top.
-    on_top = sum(part.typical for part in (*engine_process(workload), *engine_buffers(workload))) - kernels
+    process, buffers = engine_process(workload), engine_buffers(workload)
+    assert process is not None and buffers is not None
+    on_top = process.bytes + buffers.bytes - kernels
     assert engine.pool_bytes - engine.graph_bytes == requested + on_top
 
 

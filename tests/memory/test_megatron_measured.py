@@ -23,15 +23,15 @@ ALL = read_stages(DATA)
 @pytest.mark.parametrize("stage", ALL, ids=named)
 def test_weights_and_gradient_buffer(stage: Stage) -> None:
     found = stage.measured["parameter_bytes"] + stage.measured["gradient_buffer_bytes"]
-    parts = (model_states.parameter_bytes, model_states.gradient_bytes)
-    expected = sum(part(stage.model, stage.engine) for part in parts)
+    parts = (model_states.parameters, model_states.gradients)
+    expected = sum(part(stage.model, stage.engine).bytes for part in parts)
     assert expected == pytest.approx(found, rel=0.0005)
 
 
 @pytest.mark.parametrize("stage", ALL, ids=named)
 def test_main_weights_and_moments(stage: Stage) -> None:
     left = stage.measured["first_step_bytes"] - CUBLAS_WORKSPACES.typical
-    expected = model_states.optimizer_bytes(stage.model, stage.engine)
+    expected = model_states.optimizer(stage.model, stage.engine).bytes
     assert expected == pytest.approx(stage.measured["main_parameter_bytes"] + left, rel=0.01)
 
 

@@ -14,11 +14,12 @@ from tuner.accuracy import read_measured, workload_of
 from tuner.memory.process import overhead
 from tuner.memory.process.communicators import (
     Communicators,
-    communicators_term,
     megatron_communicators,
     trainer_communicators,
 )
-from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT, Constant, communicator
+from tuner.memory.process.constant import Constant
+from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT, communicator
+from tuner.memory.process.terms import communicators_term
 from tuner.memory.residents import Residents
 from tuner.units import GIGA, MIB
 from tuner.workload import Engine, Parallelism, Workload

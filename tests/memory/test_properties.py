@@ -191,14 +191,14 @@ def test_the_shards_of_all_ranks_are_the_whole(job: Workload) -> None:
     stored = model_states.stored_parameters(model, engine) * engine.stored_dtype.bytes
     trained = model_states.trained_parameters(model, engine)
     parts = (
-        (model_states.parameter_bytes(model, engine), stored, engine.stored_dtype.bytes),
+        (model_states.parameters(model, engine).bytes, stored, engine.stored_dtype.bytes),
         (
-            model_states.gradient_bytes(model, engine),
+            model_states.gradients(model, engine).bytes,
             trained * engine.stored_dtype.bytes,
             engine.stored_dtype.bytes,
         ),
         (
-            model_states.optimizer_bytes(model, engine),
+            model_states.optimizer(model, engine).bytes,
             2 * trained * engine.optimizer_dtype.bytes,
             2 * engine.optimizer_dtype.bytes,
         ),

@@ -17,8 +17,9 @@ from tests.workloads import (
 from tuner import memory
 from tuner.accuracy import MeasuredCase, read_measured, workload_of
 from tuner.dtypes import DType
+from tuner.memory.fsdp.left_gathered import left_gathered, left_gathered_parameters
 from tuner.memory.ledger.recorded import Recorded, recorded_workload
-from tuner.memory.residents import Residents, States, left_gathered, left_gathered_parameters
+from tuner.memory.residents import Residents, states_of
 from tuner.memory.weight_sync import trainer_while_sending
 from tuner.units import MIB
 from tuner.workload import Backend, Engine, Phase, Workload
@@ -159,7 +160,7 @@ ALONE = engine_of(FIRST, gpus=1, param_offload=True)
 )
 def test_modules_of_one_gpu_hold_offloaded_weights(engine: Engine, idle: bool, at_start: bool) -> None:
     """From the engine's construction on; a forward pass lets go of them where it casts them."""
-    states = States.of(QWEN25_7B, engine, "actor")
+    states = states_of(QWEN25_7B, engine, "actor")
     assert (states.parameters in states.idle) is idle
     assert (states.parameters in states.at_start) is at_start
     sync = replace(grpo_7b().sync, offloads_first=True, stages_weights=False)

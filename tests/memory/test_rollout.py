@@ -20,7 +20,7 @@ from tuner.memory.process.overhead import (
     NCCL_KERNEL,
 )
 from tuner.memory.rollout.capacity import rollout_memory, start_problems
-from tuner.memory.rollout.profile_run import engine_activation_bytes
+from tuner.memory.rollout.profile_run import engine_activations
 from tuner.memory.rollout.share import CacheShare
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.units import GIB
@@ -48,9 +48,9 @@ def test_the_profile_run_is_the_larger_of_layers_and_sampler():
     Hidden states 8,192 x 3,584 x 2 B = 58,720,256; layers 2 x 8,192 x (3 x 18,944 + 3 x 3,584) =
     1,107,296,256; sampler 28 x 256 x 152,064 = 1,089,994,752, and 10 x 256 x 152,064 less than that.
     """
-    assert engine_activation_bytes(job()) == 58_720_256 + 1_107_296_256
+    assert engine_activations(job()).bytes == 58_720_256 + 1_107_296_256
     sorts = job(sampler_bytes=28, max_sequences=512)
-    assert engine_activation_bytes(sorts) == 58_720_256 + 28 * 512 * 152_064
+    assert engine_activations(sorts).bytes == 58_720_256 + 28 * 512 * 152_064
 
 
 @pytest.mark.parametrize("fraction", [0.5, 0.65])
@@ -100,7 +100,9 @@ def test_tensorrt_takes_a_share_of_what_weights_and_activations_leave():
 @pytest.mark.parametrize("kind", list(FractionOf))
 def test_the_formula_of_the_cache_is_the_cache(kind):
     share = CacheShare(workloads.grpo_7b().with_rollout(fraction_of=kind, memory_fraction=0.77))
-    assert ceil(evaluate(*share.formula)) == share.cache > 0
+    term = share.cache_term
+    assert term is not None
+    assert ceil(evaluate(term.formula, term.symbols)) == term.bytes == share.cache > 0
 
 
 @given(fraction=st.floats(0.3, 0.9), more=st.floats(0.001, 0.1), kind=st.sampled_from(list(FractionOf)))
@@ -114,7 +116,7 @@ def test_running_sequences_beyond_the_cache_are_preempted():
     """A cache of 16.5 x 4,096 x 57,344 B, and 512 x 8 / 8 = 512 sequences for each replica."""
     workload = job(max_sequences=1024)
     one = 4096 * 57_344
-    needed = WEIGHTS + engine_activation_bytes(workload) + ENGINE_KERNELS.typical
+    needed = WEIGHTS + engine_activations(workload).bytes + ENGINE_KERNELS.typical
     fraction = (needed + 16 * one + one // 2) / CARD
     found = rollout_memory(job(max_sequences=1024, memory_fraction=fraction))
     assert (found.concurrent_sequences, found.running_sequences) == (16, 512)
@@ -134,15 +136,15 @@ def test_an_awake_engine_is_the_sum_of_its_terms():
     for make in workloads.ALL:
         workload = make()
         found = rollout_memory(workload)
-        assert sum(term.bytes for term in awake_terms(workload, found)) == found.pool_bytes
-        assert sum(term.bytes for term in asleep_terms(workload, found)) == found.asleep_bytes
+        assert sum(term.bytes for term in awake_terms(workload)) == found.pool_bytes
+        assert sum(term.bytes for term in asleep_terms(workload)) == found.asleep_bytes
 
 
 def test_asleep_graphs_and_process_stay():
     workload = workloads.grpo_7b()
     found = rollout_memory(workload)
     assert found.asleep_bytes == found.graph_bytes + PROCESS + ENGINE_BUFFERS.typical
-    names = [term.name for term in asleep_terms(workload, found)]
+    names = [term.name for term in asleep_terms(workload)]
     assert names == ["engine_graphs", "engine_process", "engine_buffers"]
     inside = workload.with_rollout(own_process=False)
     assert rollout_memory(inside).asleep_bytes == found.graph_bytes + COMMUNICATOR_OVER_LINKS.typical
@@ -154,10 +156,9 @@ def test_asleep_graphs_and_process_stay():
 
 def test_what_wakes_before_new_weights():
     workload = workloads.grpo_7b()
-    found = rollout_memory(workload)
 
     def names(**changes: object) -> list[str]:
-        return [term.name for term in waking_terms(workload.with_rollout(**changes), found)]
+        return [term.name for term in waking_terms(workload.with_rollout(**changes))]
 
     assert names() == ["engine_weights"]
     assert names(staged_wake_up=False) == ["engine_weights", "kv_cache"]
@@ -193,7 +194,7 @@ def test_no_room_for_a_cache():
 
 def test_a_cache_below_one_sequence():
     """4,096 tokens x 57,344 B = 224 MiB; weights and the profile run take 15.3 GiB of 79.6."""
-    needed = WEIGHTS + engine_activation_bytes(job()) + ENGINE_KERNELS.low
+    needed = WEIGHTS + engine_activations(job()).bytes + ENGINE_KERNELS.low
     assert "too small for one sequence of full length" in _problem(
         job(memory_fraction=(needed + 200 * 2**20) / CARD)
     )
@@ -201,7 +202,7 @@ def test_a_cache_below_one_sequence():
 
 def test_vllm_refuses_a_cache_below_one_sequence_of_the_length_it_is_built_for():
     """32,768 tokens are 1.75 GiB."""
-    needed = WEIGHTS + engine_activation_bytes(job()) + ENGINE_KERNELS.low
+    needed = WEIGHTS + engine_activations(job()).bytes + ENGINE_KERNELS.low
     fraction = (needed + GIB) / CARD
     built = {"memory_fraction": fraction, "max_model_tokens": None}
     assert "built for" in _problem(job(**built))
@@ -233,7 +234,7 @@ def test_what_vllm_loads_later_need_not_be_free_at_its_start(share, free):
 def test_a_start_is_not_refused_for_what_a_second_one_does_not_need():
     """The copy of the embedding, 152,064 x 3,584 x 2 B, is not there when the compiled model is cached."""
     smaller = {"max_batched_tokens": 1024, "max_model_tokens": 4096, "tunes_at_start": True}
-    cached = engine_activation_bytes(job(**smaller | {"tunes_at_start": False}))
+    cached = engine_activations(job(**smaller | {"tunes_at_start": False})).bytes
     fraction = (WEIGHTS + cached + ENGINE_KERNELS.typical + GIB // 4) / CARD
     workload = job(memory_fraction=fraction, **smaller)
     assert rollout_memory(workload).kv_bytes < 0
@@ -243,7 +244,7 @@ def test_a_start_is_not_refused_for_what_a_second_one_does_not_need():
 def test_nothing_is_refused_for_a_context_that_may_be_smaller():
     """The typical context leaves no cache in 0.8's count, the smallest one does."""
     base = job(fraction_of=FractionOf.TOTAL_OF_ALL, own_process=True).with_actor_engine(param_offload=True)
-    needed = WEIGHTS + engine_activation_bytes(base) + 2 * CONTEXT.low + GIB // 2
+    needed = WEIGHTS + engine_activations(base).bytes + 2 * CONTEXT.low + GIB // 2
     workload = base.with_rollout(memory_fraction=needed / CARD)
     assert rollout_memory(workload).kv_bytes < 0
     assert _problem(workload) == ""
@@ -253,4 +254,4 @@ def test_a_replaced_engine_has_no_process_of_its_own():
     workload = replace(workloads.grpo_7b()).with_rollout(
         engine=RolloutEngine.TRANSFORMERS, own_process=False, tensor_parallel=1
     )
-    assert [t.name for t in asleep_terms(workload, rollout_memory(workload)) if t.item is Item.ENGINE] == []
+    assert [t.name for t in asleep_terms(workload) if t.item is Item.ENGINE] == []

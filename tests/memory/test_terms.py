@@ -18,7 +18,7 @@ from tuner.memory.derivations import symbols
 from tuner.memory.ledger.formula import evaluate, names
 from tuner.memory.ledger.stated import is_stated
 from tuner.memory.ledger.symbols import meaning
-from tuner.memory.process.overhead import Constant
+from tuner.memory.process.constant import Constant
 from tuner.render.pages import PAGES, page_of
 from tuner.workload import Backend, HeadKind, RolloutEngine, Scaling, Workload
 

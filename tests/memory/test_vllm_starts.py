@@ -11,17 +11,11 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.gpus import find_gpu
-from tuner.memory.process.overhead import (
-    ENGINE_BUFFERS,
-    ENGINE_KERNELS,
-    GRAPH_LAYER,
-    GRAPH_PIECE,
-    GRAPH_POOL,
-    Constant,
-)
+from tuner.memory.process.constant import Constant
+from tuner.memory.process.overhead import ENGINE_BUFFERS, ENGINE_KERNELS, GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL
 from tuner.memory.rollout.capacity import rollout_memory
-from tuner.memory.rollout.graphs import captured_graphs, graph_interval
-from tuner.memory.rollout.profile_run import engine_activation_bytes
+from tuner.memory.rollout.graphs import captured_graphs, engine_graphs
+from tuner.memory.rollout.profile_run import engine_activations
 from tuner.models import find_model
 from tuner.units import KIB, MIB
 from tuner.workload import Workload
@@ -75,16 +69,16 @@ class TestRecordedStart:
     def test_the_profile_run_takes_what_is_derived(self, start: dict[str, Any]) -> None:
         """But for cuBLAS' workspace of 32 MiB and the first runner's buffer of 132 rows of float32 logits."""
         left_out = 32 * MIB + 4 * 132 * 151_936
-        derived = engine_activation_bytes(job(start))
+        derived = engine_activations(job(start)).bytes
         assert -0.1 * derived < start["activation_bytes"] - derived <= left_out + 8 * MIB
 
     def test_kernels_lie_in_their_interval(self, start: dict[str, Any]) -> None:
         assert lies_in(start["non_torch_bytes"], ENGINE_KERNELS)
 
     def test_graphs_lie_in_their_interval(self, start: dict[str, Any], page: ModuleType) -> None:
-        low, _, high = graph_interval(job(start))
+        term = engine_graphs(job(start))
         found, graphs = page.taken(start), captured_graphs(job(start))
-        assert low <= found.pool + found.driver <= high
+        assert term.low <= found.pool + found.driver <= term.high
         assert lies_in(found.pool, GRAPH_POOL)
         whole = graphs.whole * graphs.layers * GRAPH_LAYER.typical
         piece = (found.driver - whole) / (graphs.pieced * (graphs.layers + 1))

@@ -7,7 +7,7 @@ from tests import workloads
 from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory.ledger.terms import Term
-from tuner.memory.residents import States
+from tuner.memory.residents import states_of
 from tuner.memory.weight_sync import gathered_tensor, sync_moments
 from tuner.units import MIB
 from tuner.workload import Backend, Engine, Phase, WeightSync, Workload
@@ -27,8 +27,8 @@ def engine(backend: Backend = Backend.FSDP2, **changes: object) -> Engine:
 def moments(one: Engine, sync: WeightSync, **rollout: object) -> dict[str, dict[str, int]]:
     """Sizes by name, moment by moment; engine weights are those of a replica of two GPUs."""
     workload = replace(SEVEN, sync=sync, actor=replace(SEVEN.actor, engine=one)).with_rollout(**rollout)
-    states = States.of(workload.model, one, "actor")
-    found = sync_moments(workload, memory.rollout_memory(workload), states)
+    states = states_of(workload.model, one, "actor")
+    found = sync_moments(workload, states)
     return {moment.name: _sizes(moment.terms) for moment in found}
 
 

@@ -13,7 +13,7 @@ from tuner.accuracy.measured import MeasuredCase, MeasuredFile
 from tuner.accuracy.workload import workload_of
 from tuner.evidence import Evidence
 from tuner.memory import Item, PhaseEstimate, Term
-from tuner.memory.residents import left_gathered_bytes
+from tuner.memory.fsdp.left_gathered import left_gathered
 from tuner.units import MIB
 from tuner.workload import Phase, Workload
 
@@ -123,9 +123,10 @@ def compare(case: MeasuredCase, workload: Workload | None = None) -> Comparison:
     before = case.allocated_before_bytes
     if case.pass_ == "log_prob" and before < _states(phase.peak.terms, kept_by=case):
         phase = _allocated(phase, without=(_OPTIMIZER,))  # AdamW had no states yet
-    left_gathered = left_gathered_bytes(workload.model, workload.actor.engine)
-    held = _held_before(case, phase.peak.terms, left_gathered)
-    if left_gathered and held > _states(phase.peak.terms):
+    left = left_gathered(workload.model, workload.actor.engine)
+    left_bytes = 0 if left is None else left.bytes
+    held = _held_before(case, phase.peak.terms, left_bytes)
+    if left_bytes and held > _states(phase.peak.terms):
         phase = _allocated(phase, without=_GATHER_BUFFERS)  # what is whole is not gathered again
     terms = phase.peak.terms
     foreign = before - held if before - held > RESIDUE_LIMIT else 0

@@ -11,7 +11,7 @@ from tuner.memory.pass_terms import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.memory.process.freed_blocks import freed_blocks
 from tuner.memory.residents import Residents, States
-from tuner.memory.rollout.capacity import RolloutMemory, rollout_memory, start_doubt, start_problems
+from tuner.memory.rollout.capacity import start_doubt, start_problems
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.weight_sync import sync_moments
 from tuner.workload import Phase, Role, StepPass, Workload
@@ -25,19 +25,14 @@ class _Step:
         self.residents = Residents.of(workload)
 
     @cached_property
-    def rollout(self) -> RolloutMemory:
-        """The rollout engine's memory."""
-        return rollout_memory(self.workload)
-
-    @cached_property
     def awake(self) -> tuple[Term, ...]:
         """The rollout engine while it generates."""
-        return awake_terms(self.workload, self.rollout)
+        return awake_terms(self.workload)
 
     @cached_property
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
-        return asleep_terms(self.workload, self.rollout) if self.workload.rollout.colocated else ()
+        return asleep_terms(self.workload) if self.workload.rollout.colocated else ()
 
     @cached_property
     def makers(self) -> dict[Phase, Callable[[], PhaseEstimate]]:
@@ -110,10 +105,10 @@ class _Step:
         workload, residents = self.workload, self.residents
         actor = residents.actor
         others = (*residents.idle_critic, *residents.idle_reference)
-        moments = list(sync_moments(workload, self.rollout, actor))
+        moments = list(sync_moments(workload, actor))
         if workload.rollout.colocated and not workload.sync.empties_cache_first:
             kept = (*actor.forward, *others)
-            back = (freed_blocks(self.update_actor, kept), *waking_terms(workload, self.rollout))
+            back = (freed_blocks(self.update_actor, kept), *waking_terms(workload))
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *others, *self.asleep, *residents.process)

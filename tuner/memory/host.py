@@ -8,115 +8,142 @@ Source: torch ``ATen/core/CachingHostAllocator.h``; verl ``utils/fsdp_utils.py``
 (``to("cpu", non_blocking=True)``).
 """
 
-from fractions import Fraction
+from collections.abc import Mapping
 from math import ceil
 
-from tuner.dtypes import DType
+from msgspec.structs import replace
+
 from tuner.memory import model_states
+from tuner.memory.ledger.expression import as_written, ceil_div
+from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.megatron import grid
-from tuner.memory.rollout.terms import weights_term
+from tuner.memory.model_states import main_weights_and_moments_bytes
+from tuner.memory.rollout.weights import (
+    dense_weight_bytes,
+    has_experts,
+    sparse_weight_bytes,
+    weight_numbers,
+)
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, RolloutEngine, Workload
 
 _MOST = 2  # times the tensor: the next power of two
 
 
-def weights_on_host(model: ModelShape, engine: Engine, role: str) -> Term | None:
-    r"""Weights that are offloaded between passes, or streamed from the host unit by unit.
+def shards_on_host_bytes(*, G: int, b_s: int, N: int, W: int) -> int:
+    """Weights of FSDP that are offloaded between passes, or streamed from the host unit by unit.
 
-    .. math:: G \, b_s \lceil N / W \rceil \;\text{(FSDP)}, \qquad G \, b_c N_p \;\text{(Megatron)}
-
-    Source: verl 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``),
-    ``utils/megatron_utils.py`` (``offload_megatron_model_to_cpu``); torch
+    Source: verl 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``); torch
     ``fsdp/_fully_shard/_fsdp_param.py`` (``offload_to_cpu``).
     """
+    return G * b_s * ceil_div(N, W)
+
+
+def slices_on_host_bytes(*, G: int, b_c: int, N_p: int) -> int:
+    """Weights of Megatron that are offloaded between passes.
+
+    Source: verl 0.9.1 ``utils/megatron_utils.py`` (``offload_megatron_model_to_cpu``).
+    """
+    return G * b_c * N_p
+
+
+def weights_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> Term | None:
+    """Weights that wait on the host for their pass; None where they stay on the card."""
     if not (engine.param_offload or engine.streamed_offload):
         return None
     if engine.backend is Backend.MEGATRON:
-        count = grid.local_parameters(model, engine).total + model_states.megatron_adapters(engine)
-        size = engine.compute_dtype.bytes
-        per_gpu, formula, symbols = size * count, "b_c N_p", {"b_c": size, "N_p": count}
-    else:
-        count, size = model_states.stored_parameters(model, engine), engine.stored_dtype.bytes
-        per_gpu, formula = model_states.shard(count, engine) * size, "b_s ceil(N / W)"
-        symbols = {"b_s": size, "N": count, "W": engine.parallel.shard}
-    return _term(Item.PARAMETERS, f"{role}_weights", per_gpu, formula, "weights_on_host", **symbols)
+        slices = {"b_c": engine.compute_dtype.bytes, "N_p": model_states.megatron_parameters(model, engine)}
+        return _pinned(Item.PARAMETERS, f"{role}_weights", slices_on_host_bytes, {"G": gpus, **slices})
+    numbers = {
+        "G": gpus,
+        "b_s": engine.stored_dtype.bytes,
+        "N": model_states.stored_parameters(model, engine),
+        "W": engine.parallel.shard,
+    }
+    return _pinned(Item.PARAMETERS, f"{role}_weights", shards_on_host_bytes, numbers)
 
 
-def optimizer_on_host(model: ModelShape, engine: Engine, role: str) -> Term | None:
-    r"""Optimizer states that are offloaded between passes, or live on the host.
+def moments_on_host_bytes(*, G: int, b_o: int, N_t: int, W: int) -> int:
+    """Optimizer states of FSDP that are offloaded between passes, or live on the host.
 
-    .. math::
-        2 \, G \, b_o \lceil N_t / W \rceil \;\text{(FSDP)}, \qquad
-        G \, N_o \bigl( b_m (1 - f_m) + 2 b_o (1 - f) \bigr) \;\text{(Megatron)}
+    Source: verl 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_optimizer``).
+    """
+    return 2 * G * b_o * ceil_div(N_t, W)
+
+
+def megatron_optimizer_on_host_bytes(
+    *, G: int, N_o: int, b_m: int, f_m: float, b_o: int, f_o: float
+) -> float:
+    """Optimizer states of Megatron that are offloaded between passes.
 
     Megatron's main weights are part of its optimizer and go with it.
 
-    Source: verl 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_optimizer``),
-    ``utils/megatron_utils.py`` (``offload_megatron_optimizer``, ``offload_megatron_copy_params``).
+    Source: verl 0.9.1 ``utils/megatron_utils.py`` (``offload_megatron_optimizer``,
+    ``offload_megatron_copy_params``).
     """
-    moment, trained = engine.optimizer_dtype.bytes, model_states.trained_parameters(model, engine)
-    if engine.backend is not Backend.MEGATRON:
-        if not (engine.optimizer_offload or engine.streamed_offload):
+    return G * ceil(main_weights_and_moments_bytes(N_o=N_o, b_m=b_m, f_m=f_m, b_o=b_o, f_o=f_o))
+
+
+def optimizer_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> Term | None:
+    """Optimizer states that wait on the host for the next step, or live there; None where they do not."""
+    name = f"{role}_optimizer"
+    if engine.backend is Backend.MEGATRON:
+        if not engine.optimizer_offload:
             return None
-        per_gpu = model_states.MOMENTS * moment * model_states.shard(trained, engine)
-        formula, symbols = "2 b_o ceil(N_t / W)", {"b_o": moment, "N_t": trained, "W": engine.parallel.shard}
-        return _term(Item.OPTIMIZER, f"{role}_optimizer", per_gpu, formula, "optimizer_on_host", **symbols)
-    if not engine.optimizer_offload:
+        offloaded = {"G": gpus, **model_states.megatron_optimizer_numbers(model, engine)}
+        return _pinned(Item.OPTIMIZER, name, megatron_optimizer_on_host_bytes, offloaded)
+    if not (engine.optimizer_offload or engine.streamed_offload):
         return None
-    fraction = engine.optimizer_offload_fraction
-    return _term(
-        Item.OPTIMIZER,
-        f"{role}_optimizer",
-        model_states.optimizer_bytes(model, engine),
-        "N_o (b_m (1 - f_m) + 2 b_o (1 - f))",
-        "optimizer_on_host",
-        N_o=model_states.megatron_optimizer_share(model, engine),
-        b_m=engine.main_weight_bytes,
-        f_m=fraction if engine.main_weights_offloaded else 0,
-        b_o=moment,
-        f=fraction,
-    )
+    numbers = {
+        "G": gpus,
+        "b_o": engine.optimizer_dtype.bytes,
+        "N_t": model_states.trained_parameters(model, engine),
+        "W": engine.parallel.shard,
+    }
+    return _pinned(Item.OPTIMIZER, name, moments_on_host_bytes, numbers)
 
 
-def cpu_step_on_host(model: ModelShape, engine: Engine, role: str) -> Term | None:
-    r"""What an optimizer that steps on the CPU needs there beside its moments.
+def gradients_on_host_bytes(*, G: int, b_s: int, N_t: int, W: int) -> int:
+    """Gradients of an optimizer that steps on the CPU, under FSDP2's CPU offload policy.
 
-    .. math::
-        G \, b_s \lceil N_t / W \rceil \;\text{(FSDP2, CPU offload policy)}, \qquad
-        G \lceil f N_o \rceil (8 + 2 b_o) \;\text{(Megatron)}
+    FSDP2 sends the reduced gradients to the host, in the dtype of the weights.
 
-    FSDP2 sends the reduced gradients to the host, in the dtype of the weights. Megatron's hybrid optimizer
-    keeps main weights, gradients and moments of the share :math:`f` there.
-
-    Source: torch ``fsdp/_fully_shard/_fsdp_collectives.py`` (``foreach_reduce``); Megatron-Core
-    ``optimizer/cpu_offloading/hybrid_optimizer.py`` (``_init_sub_optimizers``).
+    Source: torch ``fsdp/_fully_shard/_fsdp_collectives.py`` (``foreach_reduce``).
     """
-    if engine.backend is not Backend.MEGATRON:
-        if not engine.streamed_offload:
+    return G * b_s * ceil_div(N_t, W)
+
+
+def hybrid_optimizer_bytes(*, G: int, f: float, N_o: int, b_o: int) -> int:
+    """What Megatron's hybrid optimizer keeps on the host: main weights, gradients and moments of the share.
+
+    Source: Megatron-Core ``optimizer/cpu_offloading/hybrid_optimizer.py`` (``_init_sub_optimizers``).
+    """
+    return G * ceil(as_written(f) * N_o) * (8 + 2 * b_o)
+
+
+def cpu_step_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> Term | None:
+    """What an optimizer that steps on the CPU needs there beside its moments; None where none does."""
+    numbers: dict[str, float] = {"G": gpus}
+    if engine.backend is Backend.MEGATRON:
+        if not engine.optimizer_offload_fraction:
             return None
-        count, size = model_states.trained_parameters(model, engine), engine.stored_dtype.bytes
-        per_gpu = model_states.shard(count, engine) * size
-        formula, symbols = "b_s ceil(N_t / W)", {"b_s": size, "N_t": count, "W": engine.parallel.shard}
-        return _term(Item.GRADIENTS, f"{role}_gradients", per_gpu, formula, "cpu_step_on_host", **symbols)
-    fraction, moment = engine.optimizer_offload_fraction, engine.optimizer_dtype.bytes
-    if not fraction:
+        numbers |= {
+            "f": engine.optimizer_offload_fraction,
+            "N_o": model_states.megatron_optimizer_share(model, engine),
+            "b_o": engine.optimizer_dtype.bytes,
+        }
+        return _pinned(Item.OPTIMIZER, f"{role}_cpu_optimizer", hybrid_optimizer_bytes, numbers)
+    if not engine.streamed_offload:
         return None
-    share = model_states.megatron_optimizer_share(model, engine)
-    return _term(
-        Item.OPTIMIZER,
-        f"{role}_cpu_optimizer",
-        ceil(Fraction(str(fraction)) * share) * (2 * DType.FLOAT32.bytes + model_states.MOMENTS * moment),
-        "ceil(f N_o) (8 + 2 b_o)",
-        "cpu_step_on_host",
-        f=fraction,
-        N_o=share,
-        b_o=moment,
-    )
+    numbers |= {
+        "b_s": engine.stored_dtype.bytes,
+        "N_t": model_states.trained_parameters(model, engine),
+        "W": engine.parallel.shard,
+    }
+    return _pinned(Item.GRADIENTS, f"{role}_gradients", gradients_on_host_bytes, numbers)
 
 
-def engine_copy(workload: Workload) -> Term | None:
+def dense_copy_bytes(*, G: int, b: int, N: int, T_p: int, P_p: int) -> int:
     """The rollout engine's weights, where it copies them to the host while it sleeps.
 
     vLLM does at sleep level 1, in pinned memory that it keeps. SGLang does with a CPU backup of its
@@ -129,26 +156,31 @@ def engine_copy(workload: Workload) -> Term | None:
     ``workers/rollout/trtllm_rollout/trtllm_async_server.py`` (``restore_modes``); verl 0.4.1
     ``third_party/vllm/vllm_v_0_6_3/worker.py`` (``offload_model_weights``).
     """
+    return G * dense_weight_bytes(b=b, N=N, T_p=T_p, P_p=P_p)
+
+
+def sparse_copy_bytes(*, G: int, b: int, N: int, N_E: int, T_p: int, G_E: int, P_p: int) -> int:
+    """The same of a model with experts.
+
+    Source: vLLM ``device_allocator/cumem.py`` (``sleep``).
+    """
+    return G * sparse_weight_bytes(b=b, N=N, N_E=N_E, T_p=T_p, G_E=G_E, P_p=P_p)
+
+
+def engine_copy(workload: Workload) -> Term | None:
+    """The copy of the rollout engine's weights; None where it keeps none."""
     rollout = workload.rollout
     asleep = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
     if not asleep or rollout.sleep_level != 1 or rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
-    weights = weights_term(workload)
-    return _term(
-        Item.ENGINE,
-        "rollout_weights",
-        weights.bytes,
-        f"ceil({weights.formula})",
-        "engine_copy",
-        most=_MOST if rollout.engine is RolloutEngine.VLLM and rollout.pins_copy else 1,
-        **dict(weights.symbols),
-    )
+    numbers = {"G": workload.cluster.gpus_per_node, **weight_numbers(workload)}
+    size: Size = sparse_copy_bytes if has_experts(workload) else dense_copy_bytes
+    pinned = rollout.engine is RolloutEngine.VLLM and rollout.pins_copy
+    return _pinned(Item.ENGINE, "rollout_weights", size, numbers, most=_MOST if pinned else 1)
 
 
-def engine_swap(workload: Workload) -> Term | None:
-    r"""Blocks of the KV cache that the V0 core of vLLM keeps on the host for preempted sequences.
-
-    .. math:: G \, s_w
+def engine_swap_bytes(*, G: int, s_w: int) -> int:
+    """Blocks of the KV cache that the V0 core of vLLM keeps on the host for preempted sequences.
 
     :math:`s_w` is the engine's ``swap_space``, 4 GiB for each GPU, which verl leaves as it is. The V1
     core computes preempted sequences again and swaps nothing.
@@ -156,57 +188,37 @@ def engine_swap(workload: Workload) -> Term | None:
     Source: vLLM 0.7.3 ``entrypoints/llm.py`` (``swap_space``), ``worker/cache_engine.py``
     (``_allocate_kv_cache``).
     """
+    return G * s_w
+
+
+def engine_swap(workload: Workload) -> Term | None:
+    """The rollout engine's swap space; None where it has none on these machines."""
     rollout = workload.rollout
     if not rollout.swap_bytes or not rollout.colocated:
         return None
-    return _term(
-        Item.ENGINE, "rollout_swap", rollout.swap_bytes, "s_w", "engine_swap", s_w=rollout.swap_bytes
-    )
+    numbers = {"G": workload.cluster.gpus_per_node, "s_w": rollout.swap_bytes}
+    return _pinned(Item.ENGINE, "rollout_swap", engine_swap_bytes, numbers)
 
 
-def _states(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
-    trained = () if role == "reference" else (optimizer_on_host, cpu_step_on_host)
-    found = (make(model, engine, role) for make in (weights_on_host, *trained))
-    return tuple(term for term in found if term is not None)
-
-
-def _term(
-    item: Item, name: str, size: int, formula: str, source: str, *, most: int = _MOST, **symbols: float
-) -> Term:
-    return Term(
-        item=item,
-        name=name,
-        bytes=size,
-        formula=formula,
-        symbols=tuple(symbols.items()),
-        source=f"memory.host.{source}",
-        low_bytes=size,
-        high_bytes=most * size,
-    )
+def _pinned(item: Item, name: str, size: Size, numbers: Mapping[str, float], *, most: int = _MOST) -> Term:
+    """A term of the host, up to ``most`` times as large as its tensors."""
+    exact = stated(item, name, size, numbers)
+    return replace(exact, low_bytes=exact.bytes, high_bytes=most * exact.bytes)
 
 
 def host_terms(workload: Workload) -> tuple[Term, ...]:
     """Everything in the host memory of one node: actor, reference, critic, and the rollout engine's copy."""
-    gpus, found = workload.cluster.gpus_per_node, [*_states(workload.model, workload.actor.engine, "actor")]
-    reference, critic = workload.reference, workload.critic
+    gpus, reference, critic = workload.cluster.gpus_per_node, workload.reference, workload.critic
+    engines = [(workload.model, workload.actor.engine, "actor")]
     if reference is not None and reference.separate:
-        found += _states(workload.model, reference.engine, "reference")
+        engines.append((workload.model, reference.engine, "reference"))
     if critic is not None:
-        found += _states(critic.model, critic.engine, "critic")
-    found += [term for term in (engine_copy(workload), engine_swap(workload)) if term is not None]
-    return tuple(_of_node(term, gpus) for term in found)
-
-
-def _of_node(term: Term, gpus: int) -> Term:
-    """A term of one GPU for all GPUs of a node."""
-    return Term(
-        item=term.item,
-        name=term.name,
-        bytes=gpus * term.bytes,
-        evidence=term.evidence,
-        formula=f"G {term.formula}",  # a product
-        symbols=(("G", gpus), *term.symbols),
-        source=term.source,
-        low_bytes=gpus * term.low,
-        high_bytes=gpus * term.high,
-    )
+        engines.append((critic.model, critic.engine, "critic"))
+    terms: list[Term | None] = []
+    for model, engine, role in engines:
+        terms.append(weights_on_host(model, engine, role, gpus))
+        if role != "reference":
+            terms.append(optimizer_on_host(model, engine, role, gpus))
+            terms.append(cpu_step_on_host(model, engine, role, gpus))
+    terms += [engine_copy(workload), engine_swap(workload)]
+    return tuple(term for term in terms if term is not None)

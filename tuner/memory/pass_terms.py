@@ -8,7 +8,6 @@ from msgspec import Struct
 from tuner.evidence import Evidence
 from tuner.memory.ledger.formula import names
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine, HeadKind, OutputHead
 
@@ -67,18 +66,3 @@ def term(
 def moment(name: str, *terms: Term | None) -> Moment:
     """A moment of the terms that exist and are not empty."""
     return Moment(name=name, terms=tuple([part for part in terms if part is not None and part.bytes]))
-
-
-def workspace() -> Term:
-    """What cuBLAS keeps through PyTorch's allocator."""
-    return Term(
-        item=Item.ACTIVATIONS,
-        name="cublas_workspaces",
-        bytes=CUBLAS_WORKSPACES.typical,
-        evidence=Evidence.HEURISTIC,
-        formula="w",
-        symbols=(("w", CUBLAS_WORKSPACES.typical),),
-        source="memory.process.overhead.CUBLAS_WORKSPACES",
-        low_bytes=CUBLAS_WORKSPACES.low,
-        high_bytes=CUBLAS_WORKSPACES.high,
-    )

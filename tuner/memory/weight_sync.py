@@ -11,7 +11,6 @@ from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
 from tuner.memory.model_states import stored_parameters
 from tuner.memory.residents import States
-from tuner.memory.rollout.capacity import RolloutMemory
 from tuner.memory.rollout.terms import waking_terms
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, WeightSync, Workload
@@ -231,7 +230,7 @@ def transfer_moment(model: ModelShape, states: States, sync: WeightSync) -> tupl
     return (*own, filled, gathered_tensor(model, engine, sync))
 
 
-def sync_moments(workload: Workload, memory: RolloutMemory, states: States) -> tuple[Moment, ...]:
+def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
     """The moments of one weight sync: the trainer's weights, what is gathered, and the engine coming back.
 
     Where releases map the engine's weights before they gather the trainer's, both are there at once.
@@ -240,7 +239,7 @@ def sync_moments(workload: Workload, memory: RolloutMemory, states: States) -> t
     Source: verl 0.4.1 ``third_party/vllm/vllm_v_0_6_3/dtensor_weight_loaders.py`` (``load_dtensor_weights``).
     """
     sync = workload.sync
-    back = waking_terms(workload, memory) if workload.rollout.colocated else ()
+    back = waking_terms(workload) if workload.rollout.colocated else ()
     gather = gather_moment(workload.model, states, sync)
     travelling = transfer_moment(workload.model, states, sync)
     if sync.loads_on_host:

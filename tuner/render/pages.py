@@ -6,6 +6,7 @@ from tuner.memory.ledger.stated import rooms_of
 PAGES = {
     "memory.batch_fields": "model/activations",
     "memory.fsdp": "model/fsdp-units",
+    "memory.fsdp.left_gathered": "model/model-states",
     "memory.head": "model/output-head",
     "memory.host": "model/host",
     "memory.layer": "model/activations",
@@ -14,7 +15,6 @@ PAGES = {
     "memory.model_states": "model/model-states",
     "memory.process": "model/overhead",
     "memory.process.freed_blocks": "model/weight-sync",
-    "memory.residents": "model/model-states",
     "memory.rollout": "model/rollout",
     "memory.weight_sync": "model/weight-sync",
 }

@@ -14,7 +14,7 @@ from tuner.memory.head.terms import copies_term, head_term, logits_term
 from tuner.memory.layer import activations, checkpointing, traced
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.pass_terms import PassInput, term
+from tuner.memory.pass_terms import PassInput
 from tuner.workload import Checkpointing
 
 
@@ -100,16 +100,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
     @cached_property
     def gradients(self) -> Term:
         """All gradients, reduced."""
-        size = model_states.gradient_bytes(self.micro_batch.model, self.micro_batch.engine)
-        return term(
-            Item.GRADIENTS,
-            "gradients",
-            size,
-            "b_s ceil(N_t / W)",
-            Evidence.EXACT,
-            symbols=self.numbers,
-            source="memory.model_states.gradient_bytes",
-        )
+        return model_states.gradients(self.micro_batch.model, self.micro_batch.engine)
 
     @cached_property
     def earlier_gradients(self) -> Term | None:
@@ -135,16 +126,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
     @cached_property
     def optimizer_step(self) -> Term:
         """What AdamW allocates for itself."""
-        size = model_states.optimizer_step_bytes(self.micro_batch.model, self.micro_batch.engine)
-        return term(
-            Item.OPTIMIZER,
-            "optimizer_step",
-            size,
-            "b_o ceil(N_t / W)",
-            Evidence.EXACT,
-            symbols={**self.numbers, "b_o": self.micro_batch.engine.optimizer_dtype.bytes},
-            source="memory.model_states.optimizer_step_bytes",
-        )
+        return model_states.optimizer_step(self.micro_batch.model, self.micro_batch.engine)
 
     # -- activations --------------------------------------------------------------------
 

@@ -66,7 +66,8 @@ class Expression:
         return NotImplemented if subtrahend is None else self + -subtrahend
 
     def __rsub__(self, other: object) -> "Expression":
-        return -self + other
+        minuend = _expression(other)
+        return NotImplemented if minuend is None else minuend - self
 
     def __mul__(self, other: object) -> "Expression":
         if isinstance(other, int):

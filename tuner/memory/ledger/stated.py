@@ -62,8 +62,8 @@ def bytes_of(size: Size, numbers: Mapping[str, float]) -> int:
 
 
 def _value(size: Size, parameters: Sequence[str], numbers: Mapping[str, float]) -> int:
-    whole: int = ceil(size(**{parameter: numbers[parameter] for parameter in parameters}))
-    return whole
+    value: float = size(**{parameter: numbers[parameter] for parameter in parameters})
+    return value if isinstance(value, int) else ceil(value)  # a recorded number stays one
 
 
 def formula_of(size: Size) -> str:

@@ -113,7 +113,7 @@ MEANINGS = {
 #: Symbols that formulas use in a sense of their own, by the module of a term's source, or its package: a
 #: module stands before its package.
 OF_MODULE: dict[str, dict[str, str]] = {
-    "memory.process.communicators": {
+    "memory.process.terms": {
         "k": "code and kernels that NCCL loads",
         "n": "NCCL communicators of several GPUs in the process",
         "c": "bytes of one of them",
@@ -125,25 +125,29 @@ OF_MODULE: dict[str, dict[str, str]] = {
     "memory.layer.checkpointing": {
         "n_i": "layers whose inputs are still held",
     },
-    "memory.rollout.share": {
-        "M": "memory of the card",
+    "memory.rollout.weights": {
         "N": "parameters of the model",
         "N_E": "parameters of routed experts",
         "G_E": "ranks that share the experts",
         "P_p": "pipeline stages of the rollout engine",
-        "R": "what the trainer holds when the engine starts",
         "T_p": "tensor-parallel ranks of the rollout engine",
-        "a": "what the engine's profile run needs beyond weights",
         "b": "bytes of a number in the engine's weights and activations",
-        "c": "context and communicator of the engine's process",
+    },
+    "memory.rollout.process": {
         "c_c": "communicator of the engine's process",
-        "c_e": "communicator that the engine creates within its share",
         "c_k": "NCCL's first kernel",
         "c_n": "NCCL's code",
         "c_x": "context of the engine's process",
+        "h": "what the engine's process holds beyond its share",
+    },
+    "memory.rollout.share": {
+        "M": "memory of the card",
+        "R": "what the trainer holds when the engine starts",
+        "a": "what the engine's profile run needs beyond weights",
+        "c": "context and communicator of the engine's process",
+        "c_e": "communicator that the engine creates within its share",
         "f": "the engine's share of the memory",
         "g": "CUDA graphs",
-        "h": "what the engine's process holds beyond its share",
         "k": "kernels that the engine's process loads after it has begun to count",
         "w": "weights of the rollout engine",
     },

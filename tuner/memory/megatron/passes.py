@@ -5,6 +5,7 @@ the layer that its backward pass works on. The buffers of weights, gradients and
 are resident and not counted here.
 """
 
+from tuner.memory import model_states
 from tuner.memory.ledger.terms import Moment
 from tuner.memory.megatron.head import (
     embedding_backward,
@@ -19,12 +20,12 @@ from tuner.memory.megatron.terms import (
     layer_backward,
     layer_forward,
     layer_kinds,
-    optimizer_step,
     recomputed_layers,
     saved_activations,
     stage_of,
 )
-from tuner.memory.pass_terms import PassInput, moment, workspace
+from tuner.memory.pass_terms import PassInput, moment
+from tuner.memory.process.terms import workspaces
 from tuner.workload import Engine, HeadKind
 
 
@@ -35,7 +36,7 @@ def _named(engine: Engine, name: str) -> str:
 def forward_moments(given: PassInput) -> tuple[Moment, ...]:
     """A pass without gradients: inside a layer, and the head on the last stage."""
     engine = given.engine
-    always = (workspace(), batch(given))
+    always = (workspaces(), batch(given))
     found = []
     if layer_kinds(given):
         found.append(moment(_named(engine, "layer_forward"), *always, layer_forward(given)))
@@ -48,7 +49,7 @@ def forward_moments(given: PassInput) -> tuple[Moment, ...]:
 def training_moments(given: PassInput) -> tuple[Moment, ...]:
     """Forward end and head on the last stage, one layer's backward pass, embedding, optimizer step."""
     engine = given.engine
-    always = (workspace(), batch(given), saved_activations(given))
+    always = (workspaces(), batch(given), saved_activations(given))
     found: list[Moment] = []
     if is_last(engine):
         end = (*always, final_norm(given), gathered_hidden(given))
@@ -71,7 +72,11 @@ def training_moments(given: PassInput) -> tuple[Moment, ...]:
         found.append(max(backward, key=lambda one: one.bytes))
     if stage_of(engine) == 0:
         others = saved_activations(given, others_only=True)
-        parts = (workspace(), batch(given), others, embedding_backward(given))
+        parts = (workspaces(), batch(given), others, embedding_backward(given))
         found.append(moment(_named(engine, "embedding_backward"), *parts))
-    found.append(moment(_named(engine, "optimizer_step"), workspace(), optimizer_step(given)))
+    found.append(
+        moment(
+            _named(engine, "optimizer_step"), workspaces(), model_states.optimizer_step(given.model, engine)
+        )
+    )
     return tuple(found)

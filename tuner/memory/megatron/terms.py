@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from math import ceil
 
 from tuner.evidence import Evidence
-from tuner.memory import model_states
 from tuner.memory.layer import activations
 from tuner.memory.ledger.expression import ceil_div, largest
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron.layers import backward_sizes, forward_bytes, layer_bytes
 from tuner.memory.megatron.stages import in_flight, stage_layers
-from tuner.memory.pass_terms import PassInput, term
+from tuner.memory.pass_terms import PassInput
 from tuner.workload import Checkpointing, Engine
 
 SYMBOLS = {
@@ -204,22 +203,6 @@ def final_norm(micro_batch: PassInput) -> Term:
         "T_p": engine.parallel.tensor,
     }
     return _activations("final_norm", final_norm_bytes, numbers)
-
-
-def optimizer_step(micro_batch: PassInput) -> Term:
-    """What a step allocates, see :func:`~tuner.memory.model_states.optimizer_step_bytes`."""
-    model, engine = micro_batch.model, micro_batch.engine
-    return term(
-        Item.OPTIMIZER,
-        "optimizer_step",
-        model_states.optimizer_step_bytes(model, engine),
-        "4 N_o (1 - f_o)",
-        symbols={
-            "N_o": model_states.megatron_optimizer_share(model, engine),
-            "f_o": engine.optimizer_offload_fraction,
-        },
-        source="memory.model_states.optimizer_step_bytes",
-    )
 
 
 def batch_bytes(*, T: int, a_b: int) -> int:

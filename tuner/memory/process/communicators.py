@@ -8,18 +8,6 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.evidence import Evidence
-from tuner.hardware import Gpu
-from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.process.overhead import (
-    COMMUNICATOR_ALONE,
-    NCCL_CODE,
-    NCCL_EXCHANGE,
-    NCCL_KERNEL,
-    Constant,
-    communicator,
-    peer,
-)
 from tuner.workload import Backend, Engine, Parallelism, Workload
 
 
@@ -101,20 +89,12 @@ def megatron_communicators(parallel: Parallelism, *, tied: bool, gpus_per_node: 
 
 
 def trainer_communicators(workload: Workload) -> Communicators:
-    r"""Communicators of the trainer's process, in which its engines work side by side.
-
-    .. math:: k + n \, c + n_1 \, c_1 + p \, c_p
-
-    :math:`k` bytes for what NCCL loads: its code, its first kernel if there are several GPUs, and the kernel
-    that sends and receives if there are peers. :math:`n` communicators of several GPUs of :math:`c` bytes
-    each, :math:`n_1` of one GPU of :math:`c_1`, and :math:`p` peers of :math:`c_p`, with NVLink or without:
-    all of them constants of this page.
+    """Communicators of the trainer's process, in which its engines work side by side.
 
     One communicator spans all GPUs. Each FSDP engine adds its own, :func:`fsdp_communicators`, and Megatron's
     share theirs, :func:`megatron_communicators`. Not counted: groups that only Gloo serves.
 
-    Source: verl ``single_controller/ray/base.py`` (``create_colocated_worker_cls``: one process per GPU);
-    what a process and its communicators held was recorded, see the accuracy page.
+    Source: verl ``single_controller/ray/base.py`` (``create_colocated_worker_cls``: one process per GPU).
     """
     cluster, tied = workload.cluster, workload.model.tied_embeddings
     return _of_engines(_engines(workload), tied=tied, gpus_per_node=cluster.gpus_per_node)
@@ -123,14 +103,14 @@ def trainer_communicators(workload: Workload) -> Communicators:
 @lru_cache(maxsize=256)  # most proposals leave the engines as they are
 def _of_engines(engines: tuple[Engine, ...], *, tied: bool, gpus_per_node: int) -> Communicators:
     total = engines[0].parallel.gpus
-    found = Communicators(connected=1) if total > 1 else Communicators(alone=1)
+    counted = Communicators(connected=1) if total > 1 else Communicators(alone=1)
     fsdp = [engine for engine in engines if engine.backend is not Backend.MEGATRON]
-    found = sum((fsdp_communicators(engine) for engine in fsdp), found)
+    counted = sum((fsdp_communicators(engine) for engine in fsdp), counted)
     everyone = [engine.parallel.gpus for engine in fsdp if engine.parallel.ulysses == engine.parallel.gpus]
-    found += Communicators(peers=max(everyone, default=1) - 1)  # on the communicator that engines share
+    counted += Communicators(peers=max(everyone, default=1) - 1)  # on the communicator that engines share
     megatron = [engine.parallel for engine in engines if engine.backend is Backend.MEGATRON]
     groups = [megatron_communicators(one, tied=tied, gpus_per_node=gpus_per_node) for one in megatron]
-    return found + max(groups, key=lambda group: (group.connected, group.peers), default=Communicators())
+    return counted + max(groups, key=lambda group: (group.connected, group.peers), default=Communicators())
 
 
 def _engines(workload: Workload) -> tuple[Engine, ...]:
@@ -141,32 +121,3 @@ def _engines(workload: Workload) -> tuple[Engine, ...]:
     if workload.critic is not None:
         engines.append(workload.critic.engine)
     return tuple(engines)
-
-
-@lru_cache(maxsize=256)
-def communicators_term(name: str, found: Communicators, gpu: Gpu) -> Term:
-    """What NCCL takes in one process."""
-    loaded = [NCCL_CODE]
-    loaded += [NCCL_KERNEL] if found.connected else []
-    loaded += [NCCL_EXCHANGE] if found.peers else []
-    counted: list[tuple[str, int, str, Constant]] = [
-        ("n", found.connected, "c", communicator(gpu)),
-        ("n_1", found.alone, "c_1", COMMUNICATOR_ALONE),
-        ("p", found.peers, "c_p", peer(gpu)),
-    ]
-    counted = [part for part in counted if part[1]]
-    k = sum(constant.typical for constant in loaded)
-    symbols: list[tuple[str, float]] = [("k", k)]
-    for count, number, size, constant in counted:
-        symbols += [(count, number), (size, constant.typical)]
-    return Term(
-        item=Item.OVERHEAD,
-        name=name,
-        bytes=k + sum(number * constant.typical for _, number, _, constant in counted),
-        evidence=Evidence.HEURISTIC,
-        formula=" + ".join(["k", *(f"{count} {size}" for count, _, size, _ in counted)]),
-        symbols=tuple(symbols),
-        source="memory.process.communicators.trainer_communicators",
-        low_bytes=sum(part.low for part in loaded) + sum(part[1] * part[3].low for part in counted),
-        high_bytes=sum(part.high for part in loaded) + sum(part[1] * part[3].high for part in counted),
-    )

@@ -9,13 +9,12 @@ engines of 0.7.1, map the weights and empty the cache afterwards.
 from collections.abc import Sequence
 
 from tuner.evidence import Evidence
+from tuner.memory.ledger.stated import stated
 from tuner.memory.ledger.terms import Item, PhaseEstimate, Term
 
 
-def freed_blocks(update: PhaseEstimate, kept: Sequence[Term]) -> Term:
-    r"""What the update freed and PyTorch has not given back.
-
-    .. math:: M_u - M_k
+def freed_bytes(*, M_u: int, M_k: int) -> int:
+    """What the update freed and PyTorch has not given back.
 
     The peak of the update's allocator, :math:`M_u`, less what is still allocated after it,
     :math:`M_k`. It is at least that;
@@ -26,16 +25,18 @@ def freed_blocks(update: PhaseEstimate, kept: Sequence[Term]) -> Term:
     ``aggressive_empty_cache``; 0.9.0 empties the cache before it). Offloading the parameters
     empties it as well: ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``).
     """
+    return M_u - M_k
+
+
+def freed_blocks(update: PhaseEstimate, kept: Sequence[Term]) -> Term:
+    """The blocks that are still reserved when the update is over; ``kept`` is what stays allocated."""
     peak, held = update.allocated_bytes, sum(term.bytes for term in kept if term.of_allocator)
     size = max(0, peak - held)
-    return Term(
-        item=Item.OVERHEAD,
-        name="freed_blocks",
-        bytes=size,
+    return stated(
+        Item.OVERHEAD,
+        "freed_blocks",
+        freed_bytes,
+        {"M_u": peak, "M_k": peak - size},
         evidence=Evidence.MODELLED,
-        formula="M_u - M_k",
-        symbols=(("M_u", peak), ("M_k", peak - size)),
-        source="memory.process.freed_blocks.freed_blocks",
-        low_bytes=size,
-        high_bytes=max(size, update.reserved_interval[1] - held),
+        interval=(size, max(size, update.reserved_interval[1] - held)),
     )

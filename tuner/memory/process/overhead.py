@@ -5,22 +5,9 @@ has a source and the interval it lies in. The estimate uses the middle figure; t
 interval decide whether a job fits for certain or only where nothing else uses the GPU.
 """
 
-from msgspec import Struct
-
-from tuner.evidence import Evidence
 from tuner.hardware import Gpu
-from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.process.constant import Constant
 from tuner.units import GIGA, KIB, MIB
-
-
-class Constant(Struct, frozen=True, kw_only=True):
-    """A named size with the interval it lies in, in bytes."""
-
-    low: int
-    typical: int
-    high: int
-    source: str
-
 
 # What a process had outside PyTorch's allocator after its first tensor, and what its first matrix product,
 # backward pass and flash attention added: one H200, torch 2.11.
@@ -207,20 +194,4 @@ def context(gpu: Gpu) -> Constant:
         typical=measured.context_bytes,
         high=measured.context_bytes + CONTEXT.high - CONTEXT.typical,
         source=f"measured on such a card, {measured.date}",
-    )
-
-
-def context_term(name: str, gpu: Gpu) -> Term:
-    """The CUDA context of one process, with the kernels it has loaded."""
-    found = context(gpu)
-    return Term(
-        item=Item.OVERHEAD,
-        name=name,
-        bytes=found.typical,
-        evidence=Evidence.HEURISTIC if found is CONTEXT else Evidence.MEASURED,
-        formula="context",
-        symbols=(("context", found.typical),),
-        source="memory.process.overhead.CONTEXT",
-        low_bytes=found.low,
-        high_bytes=found.high,
     )

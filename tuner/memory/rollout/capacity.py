@@ -6,7 +6,7 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.memory.rollout.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
-from tuner.memory.rollout.share import CacheShare, least_shares
+from tuner.memory.rollout.share import CacheShare, cache_share, least_shares
 from tuner.workload import RolloutEngine, Workload
 
 
@@ -42,7 +42,7 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
 
     Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``: ``preempt``).
     """
-    share, model, rollout = CacheShare(workload), workload.model, workload.rollout
+    share, model, rollout = cache_share(workload), workload.model, workload.rollout
     batch = workload.batch
     built = _built_tokens(workload)
     longest = min(built, batch.sequence_tokens)

@@ -8,7 +8,10 @@ from math import ceil
 
 from msgspec import Struct
 
-from tuner.memory.process.overhead import GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL, Constant
+from tuner.memory.ledger.expression import ceil_div, smallest
+from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.process.constant import heuristic
+from tuner.memory.process.overhead import GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL
 from tuner.serving.graphs import capture_sizes
 from tuner.serving.vllm import LARGEST_GRAPH
 from tuner.workload import RolloutEngine, Workload
@@ -45,10 +48,8 @@ def captured_graphs(workload: Workload) -> Graphs:
     )
 
 
-def graph_interval(workload: Workload) -> tuple[int, int, int]:
-    r"""CUDA graphs: least, typical and most bytes.
-
-    .. math:: g \min(1, m / 512) + n_w \, L \, g_w + n_p \, (L + 1) \, g_p
+def graph_bytes(*, g: int, m: int, m_0: int, n_w: int, L: int, g_w: int, n_p: int, g_p: int) -> int:
+    """CUDA graphs of the rollout engine.
 
     Not derived: what the driver keeps for a graph no source tells. It grows with the kernels in it, and each
     graph of a piece has some of its own. All sizes share one pool, which holds the tensors of the largest.
@@ -57,20 +58,18 @@ def graph_interval(workload: Workload) -> tuple[int, int, int]:
     :data:`~tuner.memory.process.overhead.GRAPH_PIECE`, :data:`~tuner.memory.process.overhead.GRAPH_POOL`;
     vLLM 0.24 ``compilation/piecewise_backend.py``.
     """
-    found = captured_graphs(workload)
-    low, typical, high = (
-        _sum(found, *sizes)
-        for sizes in zip(_ends(GRAPH_POOL), _ends(GRAPH_LAYER), _ends(GRAPH_PIECE), strict=True)
-    )
-    return low, typical, high
+    return ceil_div(g * smallest(m, m_0), m_0) + n_w * L * g_w + n_p * (L + 1) * g_p
 
 
-def _ends(constant: Constant) -> tuple[int, int, int]:
-    return constant.low, constant.typical, constant.high
-
-
-def _sum(found: Graphs, pool: int, layer: int, piece: int) -> int:
-    if not found.largest:
-        return 0
-    whole, pieced = found.whole * found.layers * layer, found.pieced * (found.layers + 1) * piece
-    return ceil(pool * min(found.largest, LARGEST_GRAPH) / LARGEST_GRAPH) + whole + pieced
+def engine_graphs(workload: Workload, *, counted: bool = False) -> Term:
+    """The engine's CUDA graphs; ``counted`` where the cache is smaller by as much as they are larger."""
+    captured = captured_graphs(workload)
+    numbers = {
+        "m": captured.largest,
+        "m_0": LARGEST_GRAPH,
+        "n_w": captured.whole,
+        "n_p": captured.pieced,
+        "L": captured.layers,
+    }
+    constants = {"g": GRAPH_POOL, "g_w": GRAPH_LAYER, "g_p": GRAPH_PIECE}
+    return heuristic(Item.ENGINE, "engine_graphs", graph_bytes, constants, numbers, exact_sum=counted)

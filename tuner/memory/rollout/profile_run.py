@@ -4,19 +4,17 @@ Symbols: :math:`t` tokens of one scheduling step (``max_batched_tokens``), :math
 sampled at once, :math:`b` bytes of a number, :math:`b_V` bytes per logit of the sampler.
 """
 
-from math import ceil
-
 from tuner.dtypes import DType
+from tuner.evidence import Evidence
+from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.terms import Item, Term
 from tuner.model_shape import ModelShape
 from tuner.workload import Workload
 
 
-def engine_activation_bytes(workload: Workload) -> int:
-    r"""What the engine needs beyond weights for one step, measured by the profile run.
-
-    .. math::
-        \max\Bigl( b \, t \, H + \max\bigl( b \, t \, (3 I / T_p + 3 H),\; b_V \, s \, V \bigr),\;
-        b \, H \, V / T_p + 2 \, b \, t \, H \;\text{(vLLM 0.24)} \Bigr)
+def step_bytes(*, b: int, t: int, H: int, I: int, T_p: int, b_V: int, s: int, V: int) -> int:
+    """What the engine needs beyond weights for one step, as its profile run measures it.
 
     Logits exist only after the layers, for the last token of each sequence. The profile run samples with
     top-k and top-p, which a job need not use: up to vLLM 0.12 that sorts all logits (:math:`b_V = 28`:
@@ -27,34 +25,63 @@ def engine_activation_bytes(workload: Workload) -> int:
     the sort itself allocates is not counted, nor FlashInfer, which samples without sorting where it is
     installed.
 
+    Source: vLLM ``v1/worker/gpu_model_runner.py`` (``profile_run``, ``_dummy_sampler_run``),
+    ``v1/sample/ops/topk_topp_sampler.py``; 0.6.3 and 0.7.3 ``model_executor/layers/sampler.py``.
+    """
+    return b * t * H + largest(b * t * (3 * ceil_div(I, T_p) + 3 * H), b_V * s * V)
+
+
+def compiling_step_bytes(
+    *,
+    b: int,
+    t: int,
+    H: int,
+    I: int,
+    T_p: int,
+    b_V: int,
+    s: int,
+    V: int,
+) -> int:
+    """What the profile run measures where the engine compiles within it.
+
     vLLM 0.24 compiles the model within the profile run, and Inductor then times the kernel of the first
     layer on tensors of its own: a copy of the embedding, its input and its output. Where the compiled model
     comes from vLLM's cache, as from the second start on, this is not there and the KV cache is larger. Nor
     is it with a vision tower, beside which the embedding is not compiled.
 
-    Source: vLLM ``v1/worker/gpu_model_runner.py`` (``profile_run``, ``_dummy_sampler_run``),
-    ``v1/sample/ops/topk_topp_sampler.py``; 0.6.3 and 0.7.3 ``model_executor/layers/sampler.py``; torch
-    ``_inductor/standalone_compile.py`` (``autotune_at_compile_time``), and what 0.24 allocated on an H200.
+    Source: torch ``_inductor/standalone_compile.py`` (``autotune_at_compile_time``), and what 0.24 allocated
+    on an H200.
     """
-    return max(step_bytes(workload), tuned_bytes(workload))
+    step = step_bytes(b=b, t=t, H=H, I=I, T_p=T_p, b_V=b_V, s=s, V=V)
+    return largest(step, b * H * (ceil_div(V, T_p) + 2 * t))
 
 
-def step_bytes(workload: Workload) -> int:
-    """Of that, what a step takes once the engine has compiled, see :func:`engine_activation_bytes`."""
+def profile_numbers(workload: Workload) -> dict[str, float]:
+    """The symbols of the profile run."""
     model, rollout = workload.model, workload.rollout
-    compute, steps = DType.BFLOAT16.bytes, rollout.max_batched_tokens
-    layer = compute * steps * (3 * ceil(step_width(model) / rollout.tensor_parallel) + 3 * model.hidden)
-    sampled = min(rollout.max_sequences, steps)
-    return compute * steps * model.hidden + max(layer, rollout.sampler_bytes * sampled * model.vocab)
+    return {
+        "b": DType.BFLOAT16.bytes,
+        "t": rollout.max_batched_tokens,
+        "H": model.hidden,
+        "I": step_width(model),
+        "T_p": rollout.tensor_parallel,
+        "b_V": rollout.sampler_bytes,
+        "s": min(rollout.max_sequences, rollout.max_batched_tokens),
+        "V": model.vocab,
+    }
 
 
-def tuned_bytes(workload: Workload) -> int:
-    """Copies on which kernels are timed while the engine compiles; 0 where it does not."""
-    model, rollout = workload.model, workload.rollout
-    if not (rollout.tunes_at_start and rollout.cuda_graphs):
-        return 0
-    rows = ceil(model.vocab / rollout.tensor_parallel) + 2 * rollout.max_batched_tokens
-    return DType.BFLOAT16.bytes * rows * model.hidden
+def engine_activations(workload: Workload) -> Term:
+    """What the engine's profile run needs beyond weights, and a step may need again."""
+    rollout = workload.rollout
+    compiles = rollout.tunes_at_start and rollout.cuda_graphs
+    return stated(
+        Item.ENGINE,
+        "engine_activations",
+        compiling_step_bytes if compiles else step_bytes,
+        profile_numbers(workload),
+        evidence=Evidence.MODELLED,
+    )
 
 
 def step_width(model: ModelShape) -> int:

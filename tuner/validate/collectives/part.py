@@ -6,7 +6,8 @@ from tuner import batching
 from tuner.hardware import Gpu
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.process import overhead
-from tuner.memory.process.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL, Constant
+from tuner.memory.process.constant import Constant
+from tuner.memory.process.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL
 from tuner.timing import assumptions as assume
 from tuner.timing.rates import link_bytes_per_s
 from tuner.validate.children.outcome import Failed

@@ -9,7 +9,8 @@ from msgspec import structs
 from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory import PhaseEstimate, RolloutMemory, Term
-from tuner.memory.process.overhead import Constant, context
+from tuner.memory.process.constant import Constant
+from tuner.memory.process.overhead import context
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.memory.rollout.kv_cache import (
     block_tokens,

@@ -7,19 +7,20 @@ against measured peaks.
 
 from tuner.memory.fsdp.fsdp1.terms import Fsdp1Terms
 from tuner.memory.ledger.terms import Moment
-from tuner.memory.pass_terms import PassInput, moment, workspace
+from tuner.memory.pass_terms import PassInput, moment
+from tuner.memory.process.terms import workspaces
 
 
 def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """A pass without gradients: root, first layer, inside a layer, projection, log-probabilities."""
     own = Fsdp1Terms(micro_batch)
     shared = own.shared
-    always = (workspace(), shared.whole_model, shared.batch)
+    always = (workspaces(), shared.whole_model, shared.batch)
     projection = (*always, shared.root, shared.hidden_states)
     after = projection if micro_batch.fused_head else (*always, own.root_between_passes)
     return (
         *_loading(own),
-        moment("root_gathered", workspace(), shared.batch, own.fetched_before, own.root_and_share),
+        moment("root_gathered", workspaces(), shared.batch, own.fetched_before, own.root_and_share),
         moment("first_layer", *always, own.first_units, shared.hidden_states),
         moment("layer_forward", *always, shared.root, own.layer_units, own.inside_layer),
         moment("projection", *projection, shared.plain_logits, shared.logits_made),
@@ -38,13 +39,13 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """
     own = Fsdp1Terms(micro_batch)
     shared, order = own.shared, own.shared.order
-    always = (workspace(), shared.whole_model, shared.batch, shared.earlier_gradients)
+    always = (workspaces(), shared.whole_model, shared.batch, shared.earlier_gradients)
     forward = (*always, shared.saved, shared.final_norm)
     projection = (
         *forward, shared.root, shared.prefetched_layer, shared.head_gradient, shared.hidden_states
     )  # fmt: skip
     head = projection if micro_batch.fused_head else (*forward, own.root_between_passes)
-    after_layers = (workspace(), shared.batch, *own.layers.gradients(order.trained(order.last)))
+    after_layers = (workspaces(), shared.batch, *own.layers.gradients(order.trained(order.last)))
     other_matrix = () if micro_batch.model.shares_embedding else (shared.head_gradient, shared.hidden_states)
     return (
         *_loading(own),
@@ -55,13 +56,13 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
         *_layer_moments(own),
         moment("embedding_backward", *after_layers, *other_matrix, *own.embedding),
         moment("root_reduce", *after_layers, own.root_reduction),
-        moment("optimizer_step", workspace(), shared.gradients, shared.optimizer_step),
+        moment("optimizer_step", workspaces(), shared.gradients, shared.optimizer_step),
     )
 
 
 def _loading(own: Fsdp1Terms) -> tuple[Moment, ...]:
     """Offloaded weights on their way back, where the modules hold the ones before."""
-    return () if own.held_weights is None else (moment("weights_loaded", workspace(), own.held_weights),)
+    return () if own.held_weights is None else (moment("weights_loaded", workspaces(), own.held_weights),)
 
 
 def _layer_moments(own: Fsdp1Terms) -> list[Moment]:
@@ -81,7 +82,7 @@ def _layer_moments(own: Fsdp1Terms) -> list[Moment]:
 def _layer_moment(name: str, own: Fsdp1Terms, layer: int) -> Moment:
     return moment(
         name,
-        workspace(),
+        workspaces(),
         own.shared.batch,
         *own.weights(layer),
         *own.layers.gradients(own.shared.order.waiting(layer)),
@@ -94,7 +95,7 @@ def _layer_moment(name: str, own: Fsdp1Terms, layer: int) -> Moment:
 def _reduction_moment(own: Fsdp1Terms, layer: int) -> Moment:
     return moment(
         "layer_reduce",
-        workspace(),
+        workspaces(),
         own.shared.batch,
         *own.weights_around(layer),
         *own.layers.gradients(own.shared.order.waiting(layer)),

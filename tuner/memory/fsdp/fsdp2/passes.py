@@ -9,14 +9,15 @@ from tuner.memory.fsdp.fsdp2.forward import Fsdp2Forward
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.pass_terms import PassInput, moment, workspace
+from tuner.memory.pass_terms import PassInput, moment
+from tuner.memory.process.terms import workspaces
 
 
 def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """A pass without gradients: units gathered, inside a layer, projection, log-probabilities."""
     shared = SharedTerms(micro_batch)
     own = Fsdp2Forward(shared)
-    always = (workspace(), shared.batch)
+    always = (workspaces(), shared.batch)
     layers = (*always, shared.root, own.layers_kept)
     head = (*always, *own.head_units, shared.hidden_states)
     after = head if micro_batch.fused_head else (*always, shared.whole_model, own.root_between_passes)
@@ -50,14 +51,14 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
         *_head_moments(own, Fsdp2Forward(shared).root_between_passes),
         *_layer_moments(own),
         *_embedding_moments(own),
-        moment("optimizer_step", workspace(), shared.gradients, shared.optimizer_step),
+        moment("optimizer_step", workspaces(), shared.gradients, shared.optimizer_step),
     )
 
 
 def _head_moments(own: Fsdp2Backward, root: Term | None) -> list[Moment]:
     """The end of the forward pass with the ``root`` that it leaves, and the backward pass of the head."""
     shared = own.shared
-    earlier = (workspace(), shared.batch, shared.whole_model, shared.earlier_gradients)
+    earlier = (workspaces(), shared.batch, shared.whole_model, shared.earlier_gradients)
     forward = (*earlier, shared.saved, shared.final_norm)
     projection = (
         *forward, shared.head_unit, shared.prefetched_layer, shared.head_gradient, shared.hidden_states
@@ -91,7 +92,7 @@ def _layer_moments(own: Fsdp2Backward) -> list[Moment]:
 def _layer_moment(name: str, own: Fsdp2Backward, layer: int) -> Moment:
     return moment(
         name,
-        workspace(),
+        workspaces(),
         own.shared.batch,
         *own.layers.weights(layer),
         *own.gradients(own.order.waiting(layer)),
@@ -105,7 +106,7 @@ def _layer_moment(name: str, own: Fsdp2Backward, layer: int) -> Moment:
 def _embedding_moments(own: Fsdp2Backward) -> list[Moment]:
     """The embedding's backward pass, and the reductions that are the last."""
     shared, order = own.shared, own.order
-    always = (workspace(), shared.batch)
+    always = (workspaces(), shared.batch)
     before = (*always, *own.gradients(order.trained(order.last)))
     hidden_states = None if order.model.shares_embedding else shared.hidden_states
     root = (own.unit_above(-1), *own.root_of_the_head)

@@ -1,0 +1,83 @@
+"""What the rollout engine's process takes beyond its tensors: context, communicator, buffers.
+
+Symbols: :math:`c_x` the context, :math:`c_n` NCCL's code, :math:`c_k` its first kernel, :math:`c_c` the
+communicator of the engine's ranks, :math:`h` buffers.
+"""
+
+from tuner.memory.ledger.stated import Size
+from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.process.constant import Constant, heuristic
+from tuner.memory.process.overhead import ENGINE_BUFFERS, NCCL_CODE, NCCL_KERNEL, communicator, context
+from tuner.workload import RolloutEngine, Workload
+
+
+def lone_process_bytes(*, c_x: int) -> int:
+    """What an engine's own process holds outside tensors where a replica is one GPU: its context.
+
+    Source: :data:`~tuner.memory.process.overhead.CONTEXT`.
+    """
+    return c_x
+
+
+def connected_process_bytes(*, c_x: int, c_n: int, c_k: int, c_c: int) -> int:
+    """What an engine's own process holds outside tensors where a replica has several GPUs.
+
+    Context, NCCL's code and its first kernel, and the communicator of the engine's ranks.
+
+    Source: :data:`~tuner.memory.process.overhead.CONTEXT`, :data:`~tuner.memory.process.overhead.NCCL_CODE`,
+    :data:`~tuner.memory.process.overhead.NCCL_KERNEL`,
+    :data:`~tuner.memory.process.overhead.COMMUNICATOR_OVER_LINKS`.
+    """
+    return c_x + c_n + c_k + c_c
+
+
+def communicator_bytes(*, c_c: int) -> int:
+    """What an engine of several GPUs in the trainer's process adds to it: a communicator.
+
+    Source: :data:`~tuner.memory.process.overhead.COMMUNICATOR_OVER_LINKS`.
+    """
+    return c_c
+
+
+def process_parts(workload: Workload) -> dict[str, Constant]:
+    """What the engine's process holds outside tensors, by symbol; empty where it adds nothing."""
+    rollout, gpu = workload.rollout, workload.cluster.gpu
+    if rollout.engine is RolloutEngine.TRANSFORMERS:
+        return {}
+    own = {"c_x": context(gpu)} if rollout.own_process else {}
+    if rollout.replica_gpus == 1:
+        return own
+    loaded = {"c_n": NCCL_CODE, "c_k": NCCL_KERNEL} if rollout.own_process else {}
+    return own | loaded | {"c_c": communicator(gpu)}
+
+
+def engine_process(workload: Workload, *, counted: bool = False) -> Term | None:
+    """Context and communicator of the engine's process; None where it has none of its own.
+
+    Args:
+        workload: the job.
+        counted: whether the cache is smaller by as much as these are larger, so that the sum is exact.
+    """
+    parts = process_parts(workload)
+    if not parts:
+        return None
+    size: Size = communicator_bytes
+    if "c_x" in parts:
+        size = connected_process_bytes if "c_c" in parts else lone_process_bytes
+    return heuristic(Item.ENGINE, "engine_process", size, parts, exact_sum=counted)
+
+
+def buffer_bytes(*, h: int) -> int:
+    """What vLLM's own process holds beyond its share.
+
+    Source: :data:`~tuner.memory.process.overhead.ENGINE_BUFFERS`.
+    """
+    return h
+
+
+def engine_buffers(workload: Workload) -> Term | None:
+    """Buffers beyond the engine's share; None in the trainer's process, and of other engines than vLLM."""
+    rollout = workload.rollout
+    if rollout.engine is not RolloutEngine.VLLM or not rollout.own_process:
+        return None
+    return heuristic(Item.ENGINE, "engine_buffers", buffer_bytes, {"h": ENGINE_BUFFERS})

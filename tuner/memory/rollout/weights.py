@@ -1,0 +1,57 @@
+"""Weights of the rollout engine on one GPU."""
+
+from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.ledger.terms import Item, Term
+from tuner.workload import Workload
+
+
+def dense_weight_bytes(*, b: int, N: int, T_p: int, P_p: int) -> int:
+    """Weights of a dense model in the rollout engine, on one GPU.
+
+    They are divided over tensor and pipeline parallelism, and replicated over data parallelism. Not
+    counted: adapters that the engine applies itself, and scales of quantised weights.
+
+    Source: vLLM ``model_executor/layers/linear.py`` (``ColumnParallelLinear``).
+    """
+    return ceil_div(b * N, T_p * P_p)
+
+
+def sparse_weight_bytes(*, b: int, N: int, N_E: int, T_p: int, G_E: int, P_p: int) -> int:
+    """Weights of a model with experts in the rollout engine, on one GPU.
+
+    Routed experts :math:`N_E` are divided over tensor parallelism, or over the expert-parallel group
+    where there is one; everything else as in a dense model. On a common denominator, so that it is
+    rounded once.
+
+    Source: vLLM ``model_executor/layers/fused_moe/layer.py`` (``determine_expert_map``).
+    """
+    return ceil_div(b * ((N - N_E) * G_E + N_E * T_p), T_p * G_E * P_p)
+
+
+def has_experts(workload: Workload) -> bool:
+    """Whether the model has routed experts, which may be divided in another way than the rest."""
+    return workload.model.sparse_layers > 0
+
+
+def weight_bytes_of(workload: Workload) -> Size:
+    """The function that counts the weights of a workload's model."""
+    return sparse_weight_bytes if has_experts(workload) else dense_weight_bytes
+
+
+def weight_numbers(workload: Workload) -> dict[str, float]:
+    """The symbols of the engine's weights."""
+    model, rollout = workload.model, workload.rollout
+    return {
+        "b": rollout.weight_dtype.bytes,
+        "N": model.parameters,
+        "N_E": model.sparse_layers * model.expert_parameters,
+        "T_p": rollout.tensor_parallel,
+        "G_E": max(rollout.tensor_parallel, rollout.expert_parallel),
+        "P_p": rollout.pipeline_parallel,
+    }
+
+
+def engine_weights(workload: Workload) -> Term:
+    """The engine's weights on one GPU."""
+    return stated(Item.ENGINE, "engine_weights", weight_bytes_of(workload), weight_numbers(workload))
