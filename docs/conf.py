@@ -33,6 +33,7 @@ extensions = [
     "search_languages",
     "sphinx.ext.extlinks",
     "terms",
+    "trainer_interface",
     "validation_reports",
 ]
 templates_path = ["_templates"]

@@ -160,7 +160,7 @@ class Trainer(Protocol):
         """A function that writes a proposal as overrides, to be added to the settings of ``before``.
 
         The function raises ValueError where the release has no keys for the change. What it writes,
-        :meth:`read` reads as the proposal.
+        ``read`` reads as the proposal.
         """
 
     def resting_on_defaults(
