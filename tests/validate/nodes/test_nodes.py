@@ -8,7 +8,7 @@ import pytest
 from tests.cli.runner import ROOT
 from tests.validate.called import called
 from tests.validate.parts import MACHINE
-from tests.validate.test_render import report
+from tests.validate.report.test_render import report
 from tuner.errors import InputError
 from tuner.validate.children import processes
 from tuner.validate.children.setup import Setup
@@ -29,7 +29,7 @@ ENVIRONMENT = {
 # One node: it validates (its report names it), gathers, and prints what it was given.
 NODE = """
 import os, sys
-from tests.validate.test_nodes import fine, worse
+from tests.validate.nodes.test_nodes import fine, worse
 from tuner.validate.nodes import torchrun
 launch = torchrun.launched(os.environ)
 file = worse() if launch.node else fine()
@@ -124,7 +124,7 @@ def on_a_node(request: object) -> str:
 RAY = """
 import os, sys
 from ray.cluster_utils import Cluster
-from tests.validate.test_nodes import on_a_node
+from tests.validate.nodes.test_nodes import on_a_node
 from tuner.errors import InputError
 from tuner.validate.nodes.ray_tasks import on_ray
 

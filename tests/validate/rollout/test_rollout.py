@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from torch.nn import functional
 
-from tests.validate import test_search
 from tests.validate.parts import MACHINE
+from tests.validate.search import test_search
 from tests.workloads import ALL, grpo_7b, grpo_moe_30b
 from tuner.advise import Advice, Recommendation
 from tuner.dtypes import DType

@@ -15,8 +15,8 @@ from msgspec import structs
 from tests.cli.runner import run
 from tests.memory.test_accuracy import PASS
 from tests.validate.parts import CONFIG as CONFIG_FILE
-from tests.validate.shared_steps import Difference
-from tests.validate.test_passes_on_cpu import CONFIG, HEAD, PASSES, settings
+from tests.validate.training.shared_steps import Difference
+from tests.validate.training.test_passes_on_cpu import CONFIG, HEAD, PASSES, settings
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.dtypes import DType
 from tuner.models import find_config, shape_from_config
@@ -91,7 +91,7 @@ def test_a_shared_critic_computes_what_one_without_does() -> None:
 
 
 def differences(model: ModelSettings, cases: list[PassSettings]) -> list[Difference]:
-    worker = Worker("tests.validate.shared_steps", "differences")
+    worker = Worker("tests.validate.training.shared_steps", "differences")
     found = processes.run(worker, (model, cases), setup=CPU, timeout_s=LONG, world=2)
     assert isinstance(found, list), found
     return found

@@ -63,7 +63,7 @@ def test_values_are_right_between_processes(ranks: int, heads: int) -> None:
 
 @pytest.mark.slow
 def test_attention_over_exchanged_heads_is_that_of_the_whole_sequence() -> None:
-    worker = Worker("tests.validate.ulysses", "largest_difference")
+    worker = Worker("tests.validate.collectives.ulysses", "largest_difference")
     difference = processes.run(worker, (6, 4, 8), setup=CPU, timeout_s=LONG, world=2)
     assert difference < 1e-5
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from msgspec import structs
 
 from tests.memory.test_accuracy import PASS
-from tests.validate.test_training_step import Bench, options, subject, tries
+from tests.validate.training.test_training_step import Bench, options, subject, tries
 from tuner.accuracy import MeasuredCase, compare, workload_of
 from tuner.architectures import find_architecture, model_types
 from tuner.models import find_config, shape_from_config

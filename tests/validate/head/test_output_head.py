@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 from torch.profiler import ProfilerActivity, profile
 
-from tests.validate import test_search
 from tests.validate.called import called
 from tests.validate.parts import MACHINE
+from tests.validate.search import test_search
 from tuner.advise import Advice, Price, Recommendation
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
