@@ -19,7 +19,7 @@ from tuner.dtypes import DType
 from tuner.memory import Moment, model_states
 from tuner.memory.megatron.passes import training_moments
 from tuner.memory.megatron.stages import in_flight, stage_layers
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.model_shape import ModelShape
 from tuner.models import find_model

@@ -17,8 +17,8 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 from tables import table
 from tuner import memory
 from tuner.dtypes import DType
-from tuner.memory.ledger.symbols import MEANINGS, OF_MODULE, symbols_of_room
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.ledger.symbols import MEANINGS, symbols_of_room
+from tuner.memory.micro_batch import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.models import find_model
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism
@@ -120,7 +120,7 @@ class Symbols(SphinxDirective):
         local = [
             [f"``{name}``", f"``{module}``", meaning]
             for module in _rooms()
-            for name, meaning in (OF_MODULE.get(module) or symbols_of_room(module)).items()
+            for name, meaning in symbols_of_room(module).items()
         ]
         header = ["Symbol", "Only in", "Meaning"]
         return table(self, header, [*everywhere, *local], prose=["Meaning"], widths=[20, 25, 55])

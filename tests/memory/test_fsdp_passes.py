@@ -10,7 +10,7 @@ from tests.workloads import QWEN25_0_5B, QWEN25_7B, fsdp_engine
 from tuner.dtypes import DType
 from tuner.memory.layer.checkpointing import layers_held, layers_held_in_backward
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.model_shape import ModelShape
 from tuner.models import find_model

@@ -19,7 +19,7 @@ from tuner.memory.megatron.head import head_tensors
 from tuner.memory.megatron.passes import forward_moments, training_moments
 from tuner.memory.megatron.stages import candidates, in_flight
 from tuner.memory.megatron.terms import kept_per_token
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.workload import Batching, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Phase, Scaling
 
 HEAD = OutputHead(kind=HeadKind.LOGITS, compiled=False, scaling=Scaling.IN_PLACE, logits_dtype=DType.FLOAT32)

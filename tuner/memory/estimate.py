@@ -7,7 +7,7 @@ from tuner import batching
 from tuner.memory.host import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.memory.process.freed_blocks import freed_blocks
 from tuner.memory.residents import Residents, States

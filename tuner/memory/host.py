@@ -27,6 +27,17 @@ from tuner.memory.rollout.weights import (
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, RolloutEngine, Workload
 
+SYMBOLS = {
+    "G": "GPUs of a node",
+    "G_E": "ranks that share the experts",
+    "N_E": "parameters of routed experts",
+    "P_p": "pipeline stages of the rollout engine",
+    "T_p": "tensor-parallel ranks of the rollout engine",
+    "b": "bytes of a number in the engine's weights and activations",
+    "f": "share of the optimizer that lives on the host",
+    "s_w": "swap space of the rollout engine for one GPU",
+}
+
 _MOST = 2  # times the tensor: the next power of two
 
 

@@ -6,7 +6,7 @@ from tuner.memory.fsdp.fsdp1 import passes as fsdp1_passes
 from tuner.memory.fsdp.fsdp2 import passes as fsdp2_passes
 from tuner.memory.ledger.terms import Moment
 from tuner.memory.megatron import passes
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.workload import Backend
 
 _PASSES = {

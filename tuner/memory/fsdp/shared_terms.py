@@ -14,7 +14,7 @@ from tuner.memory.head.terms import copies_term, head_term, logits_term
 from tuner.memory.layer import activations, checkpointing, traced
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.workload import Checkpointing
 
 

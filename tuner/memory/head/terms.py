@@ -10,7 +10,7 @@ from tuner.memory.head.tensors import Tensors, entropy_chunk, last_chunk, tensor
 from tuner.memory.ledger.formula import names
 from tuner.memory.ledger.stated import path_of, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.workload import HeadKind, OutputHead
 
 

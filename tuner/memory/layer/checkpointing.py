@@ -7,6 +7,10 @@ what layers save per token whose backward pass is still to come.
 from tuner.model_shape import ModelShape
 from tuner.workload import Checkpointing, Engine
 
+SYMBOLS = {
+    "n_i": "layers whose inputs are still held",
+}
+
 
 def layers_held(model: ModelShape, engine: Engine) -> int:
     """Layers whose activations are on the card when the forward pass ends.

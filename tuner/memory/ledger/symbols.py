@@ -110,80 +110,6 @@ MEANINGS = {
     "context": "CUDA contexts with their loaded kernels",
 }
 
-#: Symbols that formulas use in a sense of their own, by the module of a term's source, or its package: a
-#: module stands before its package.
-OF_MODULE: dict[str, dict[str, str]] = {
-    "memory.process.terms": {
-        "k": "code and kernels that NCCL loads",
-        "n": "NCCL communicators of several GPUs in the process",
-        "c": "bytes of one of them",
-        "n_1": "NCCL communicators of one GPU in the process",
-        "c_1": "bytes of one of these",
-        "p": "GPUs that the process sends to and receives from, over all communicators",
-        "c_p": "bytes for each of those",
-    },
-    "memory.layer.checkpointing": {
-        "n_i": "layers whose inputs are still held",
-    },
-    "memory.rollout.weights": {
-        "N": "parameters of the model",
-        "N_E": "parameters of routed experts",
-        "G_E": "ranks that share the experts",
-        "P_p": "pipeline stages of the rollout engine",
-        "T_p": "tensor-parallel ranks of the rollout engine",
-        "b": "bytes of a number in the engine's weights and activations",
-    },
-    "memory.rollout.process": {
-        "c_c": "communicator of the engine's process",
-        "c_k": "NCCL's first kernel",
-        "c_n": "NCCL's code",
-        "c_x": "context of the engine's process",
-        "h": "what the engine's process holds beyond its share",
-    },
-    "memory.rollout.share": {
-        "M": "memory of the card",
-        "R": "what the trainer holds when the engine starts",
-        "a": "what the engine's profile run needs beyond weights",
-        "c": "context and communicator of the engine's process",
-        "c_e": "communicator that the engine creates within its share",
-        "f": "the engine's share of the memory",
-        "g": "CUDA graphs",
-        "k": "kernels that the engine's process loads after it has begun to count",
-        "w": "weights of the rollout engine",
-    },
-    "memory.rollout.profile_run": {
-        "T_p": "tensor-parallel ranks of the rollout engine",
-        "b": "bytes of a number in the engine's weights and activations",
-        "b_V": "bytes per logit of the sampler",
-        "s": "sequences sampled at once",
-        "t": "tokens of one scheduling step",
-    },
-    "memory.rollout.graphs": {
-        "L": "layers of one GPU",
-        "g": "pool of the tensors of CUDA graphs",
-        "g_p": "one graph of what lies between two attentions",
-        "g_w": "one layer of a whole graph",
-        "m": "largest size that is captured",
-        "m_0": "largest size of vLLM's own list",
-        "n_p": "sizes that are captured in pieces",
-        "n_w": "sizes that are captured whole",
-    },
-    "memory.host": {
-        "G": "GPUs of a node",
-        "G_E": "ranks that share the experts",
-        "N_E": "parameters of routed experts",
-        "P_p": "pipeline stages of the rollout engine",
-        "T_p": "tensor-parallel ranks of the rollout engine",
-        "b": "bytes of a number in the engine's weights and activations",
-        "f": "share of the optimizer that lives on the host",
-        "s_w": "swap space of the rollout engine for one GPU",
-    },
-    "memory.process.freed_blocks": {
-        "M_u": "peak of the trainer's allocator in the update",
-        "M_k": "what of that is still allocated after the update",
-    },
-}
-
 
 def meaning(symbol: str, source: str) -> str:
     """What a symbol stands for in the formulas of a deriving function; empty where nobody said.
@@ -192,8 +118,8 @@ def meaning(symbol: str, source: str) -> str:
     of its modules; what stands nearest to the function holds.
     """
     for room in rooms_of(source):
-        own = symbols_of_room(room).get(symbol) or OF_MODULE.get(room, {}).get(symbol)
-        if own:
+        own = symbols_of_room(room).get(symbol)
+        if own is not None:
             return own
     return MEANINGS.get(symbol, "")
 

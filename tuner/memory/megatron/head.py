@@ -9,7 +9,7 @@ from tuner.memory.head.terms import peak_name, tensors_term, term_without_logits
 from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 SYMBOLS = {

@@ -24,7 +24,7 @@ from tuner.memory.megatron.terms import (
     saved_activations,
     stage_of,
 )
-from tuner.memory.pass_terms import PassInput, moment
+from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 from tuner.workload import Engine, HeadKind
 
@@ -33,50 +33,54 @@ def _named(engine: Engine, name: str) -> str:
     return name if engine.parallel.pipeline == 1 else f"stage_{stage_of(engine)}_{name}"
 
 
-def forward_moments(given: PassInput) -> tuple[Moment, ...]:
+def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """A pass without gradients: inside a layer, and the head on the last stage."""
-    engine = given.engine
-    always = (workspaces(), batch(given))
-    found = []
-    if layer_kinds(given):
-        found.append(moment(_named(engine, "layer_forward"), *always, layer_forward(given)))
+    engine = micro_batch.engine
+    always = (workspaces(), batch(micro_batch))
+    moments = []
+    if layer_kinds(micro_batch):
+        moments.append(moment(_named(engine, "layer_forward"), *always, layer_forward(micro_batch)))
     if is_last(engine):
-        head = head_term(given, training=False)
-        found.append(moment(_named(engine, "log_probs"), *always, gathered_hidden(given), head))
-    return tuple(found)
+        head = head_term(micro_batch, training=False)
+        moments.append(moment(_named(engine, "log_probs"), *always, gathered_hidden(micro_batch), head))
+    return tuple(moments)
 
 
-def training_moments(given: PassInput) -> tuple[Moment, ...]:
+def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """Forward end and head on the last stage, one layer's backward pass, embedding, optimizer step."""
-    engine = given.engine
-    always = (workspaces(), batch(given), saved_activations(given))
-    found: list[Moment] = []
+    engine = micro_batch.engine
+    always = (workspaces(), batch(micro_batch), saved_activations(micro_batch))
+    moments: list[Moment] = []
     if is_last(engine):
-        end = (*always, final_norm(given), gathered_hidden(given))
-        found += [
-            moment(_named(engine, "forward_end"), *end, head_term(given, training=False)),
-            moment(_named(engine, "head_backward"), *end, head_term(given, training=True)),
+        end = (*always, final_norm(micro_batch), gathered_hidden(micro_batch))
+        moments += [
+            moment(_named(engine, "forward_end"), *end, head_term(micro_batch, training=False)),
+            moment(_named(engine, "head_backward"), *end, head_term(micro_batch, training=True)),
         ]
-        if given.head.kind is HeadKind.LOGITS:
-            found.append(moment(_named(engine, "projection_backward"), *end, projection_backward(given)))
+        if micro_batch.head.kind is HeadKind.LOGITS:
+            moments.append(
+                moment(_named(engine, "projection_backward"), *end, projection_backward(micro_batch))
+            )
     backward = [
         moment(
             _named(engine, "layer_backward"),
             *always,
-            recomputed_layers(given, layer),
-            layer_backward(given, layer),
+            recomputed_layers(micro_batch, layer),
+            layer_backward(micro_batch, layer),
         )
-        for layer in layer_kinds(given)
+        for layer in layer_kinds(micro_batch)
     ]
     if backward:
-        found.append(max(backward, key=lambda one: one.bytes))
+        moments.append(max(backward, key=lambda candidate: candidate.bytes))
     if stage_of(engine) == 0:
-        others = saved_activations(given, others_only=True)
-        parts = (workspaces(), batch(given), others, embedding_backward(given))
-        found.append(moment(_named(engine, "embedding_backward"), *parts))
-    found.append(
+        others = saved_activations(micro_batch, others_only=True)
+        parts = (workspaces(), batch(micro_batch), others, embedding_backward(micro_batch))
+        moments.append(moment(_named(engine, "embedding_backward"), *parts))
+    moments.append(
         moment(
-            _named(engine, "optimizer_step"), workspaces(), model_states.optimizer_step(given.model, engine)
+            _named(engine, "optimizer_step"),
+            workspaces(),
+            model_states.optimizer_step(micro_batch.model, engine),
         )
     )
-    return tuple(found)
+    return tuple(moments)

@@ -14,7 +14,7 @@ from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron.layers import backward_sizes, forward_bytes, layer_bytes
 from tuner.memory.megatron.stages import in_flight, stage_layers
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.workload import Checkpointing, Engine
 
 SYMBOLS = {

@@ -12,6 +12,11 @@ from tuner.evidence import Evidence
 from tuner.memory.ledger.stated import stated
 from tuner.memory.ledger.terms import Item, PhaseEstimate, Term
 
+SYMBOLS = {
+    "M_u": "peak of the trainer's allocator in the update",
+    "M_k": "what of that is still allocated after the update",
+}
+
 
 def freed_bytes(*, M_u: int, M_k: int) -> int:
     """What the update freed and PyTorch has not given back.

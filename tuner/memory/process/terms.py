@@ -19,6 +19,16 @@ from tuner.memory.process.overhead import (
     peer,
 )
 
+SYMBOLS = {
+    "k": "code and kernels that NCCL loads",
+    "n": "NCCL communicators of several GPUs in the process",
+    "c": "bytes of one of them",
+    "n_1": "NCCL communicators of one GPU in the process",
+    "c_1": "bytes of one of these",
+    "p": "GPUs that the process sends to and receives from, over all communicators",
+    "c_p": "bytes for each of those",
+}
+
 
 def context_bytes(*, context: int) -> int:
     """The CUDA context of one process, with the kernels it has loaded.

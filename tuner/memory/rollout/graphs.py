@@ -16,6 +16,17 @@ from tuner.serving.graphs import capture_sizes
 from tuner.serving.vllm import LARGEST_GRAPH
 from tuner.workload import RolloutEngine, Workload
 
+SYMBOLS = {
+    "L": "layers of one GPU",
+    "g": "pool of the tensors of CUDA graphs",
+    "g_p": "one graph of what lies between two attentions",
+    "g_w": "one layer of a whole graph",
+    "m": "largest size that is captured",
+    "m_0": "largest size of vLLM's own list",
+    "n_p": "sizes that are captured in pieces",
+    "n_w": "sizes that are captured whole",
+}
+
 
 class Graphs(Struct, frozen=True, kw_only=True):
     """How much is captured on one GPU."""

@@ -10,6 +10,14 @@ from tuner.memory.process.constant import Constant, heuristic
 from tuner.memory.process.overhead import ENGINE_BUFFERS, NCCL_CODE, NCCL_KERNEL, communicator, context
 from tuner.workload import RolloutEngine, Workload
 
+SYMBOLS = {
+    "c_c": "communicator of the engine's process",
+    "c_k": "NCCL's first kernel",
+    "c_n": "NCCL's code",
+    "c_x": "context of the engine's process",
+    "h": "what the engine's process holds beyond its share",
+}
+
 
 def lone_process_bytes(*, c_x: int) -> int:
     """What an engine's own process holds outside tensors where a replica is one GPU: its context.

@@ -12,6 +12,14 @@ from tuner.memory.ledger.terms import Item, Term
 from tuner.model_shape import ModelShape
 from tuner.workload import Workload
 
+SYMBOLS = {
+    "T_p": "tensor-parallel ranks of the rollout engine",
+    "b": "bytes of a number in the engine's weights and activations",
+    "b_V": "bytes per logit of the sampler",
+    "s": "sequences sampled at once",
+    "t": "tokens of one scheduling step",
+}
+
 
 def step_bytes(*, b: int, t: int, H: int, I: int, T_p: int, b_V: int, s: int, V: int) -> int:
     """What the engine needs beyond weights for one step, as its profile run measures it.

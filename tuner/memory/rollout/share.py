@@ -23,6 +23,18 @@ from tuner.memory.rollout.profile_run import engine_activations, profile_numbers
 from tuner.memory.rollout.weights import engine_weights
 from tuner.workload import FractionOf, Workload
 
+SYMBOLS = {
+    "M": "memory of the card",
+    "R": "what the trainer holds when the engine starts",
+    "a": "what the engine's profile run needs beyond weights",
+    "c": "context and communicator of the engine's process",
+    "c_e": "communicator that the engine creates within its share",
+    "f": "the engine's share of the memory",
+    "g": "CUDA graphs",
+    "k": "kernels that the engine's process loads after it has begun to count",
+    "w": "weights of the rollout engine",
+}
+
 FRACTION_MEANS = {
     FractionOf.TOTAL: (
         "a share of the card for weights, activations, kernels and cache; its CUDA context is on top"

@@ -5,6 +5,15 @@ from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.workload import Workload
 
+SYMBOLS = {
+    "N": "parameters of the model",
+    "N_E": "parameters of routed experts",
+    "G_E": "ranks that share the experts",
+    "P_p": "pipeline stages of the rollout engine",
+    "T_p": "tensor-parallel ranks of the rollout engine",
+    "b": "bytes of a number in the engine's weights and activations",
+}
+
 
 def dense_weight_bytes(*, b: int, N: int, T_p: int, P_p: int) -> int:
     """Weights of a dense model in the rollout engine, on one GPU.

@@ -7,7 +7,7 @@ against measured peaks.
 
 from tuner.memory.fsdp.fsdp1.terms import Fsdp1Terms
 from tuner.memory.ledger.terms import Moment
-from tuner.memory.pass_terms import PassInput, moment
+from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 
 

@@ -12,7 +12,7 @@ from tuner.memory.layer import activations
 from tuner.memory.layer.backward_stages import trained_parameters
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Term
-from tuner.memory.pass_terms import PassInput
+from tuner.memory.micro_batch import PassInput
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine
 

@@ -9,7 +9,7 @@ from tuner.memory.fsdp.fsdp2.forward import Fsdp2Forward
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.pass_terms import PassInput, moment
+from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 
 
