@@ -15,9 +15,10 @@ def whole_model_bytes(*, b_c: int, N: int) -> int:
 
 
 def kept_units_bytes(*, b_c: int, U_w: int) -> int:
-    """The same as far as the units work before the output projection, or have not been freed since.
+    """The units that are whole while a layer works, where the forward pass frees none.
 
-    A unit is freed when its own backward pass is done.
+    In the forward pass all but the output projection's own; in the backward pass a unit is freed when its
+    own is done.
 
     Source: torch ``_fsdp_param_group.py`` (``post_backward``), ``_runtime_utils.py``
     (``_post_backward_hook``).

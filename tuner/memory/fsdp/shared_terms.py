@@ -113,7 +113,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
         return self.deferred_gradients(trained)
 
     def deferred_gradients(self, waiting: int) -> Term:
-        """Gradients of earlier micro-batches of as many parameters as ``waiting`` for their reduction."""
+        """Gradients of earlier micro-batches, of ``waiting`` parameters whose reduction is still to come."""
         return self.gradient("deferred_gradients", gradients.deferred_gradient_bytes, U_k=waiting)
 
     @cached_property

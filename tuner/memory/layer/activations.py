@@ -104,7 +104,7 @@ def layer_forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 
 
 def largest_layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""What the layer needs at once in a forward pass without gradients that needs the most.
+    r"""The most that any layer needs at once in a forward pass without gradients.
 
     .. math:: \max_l \text{forward}_l
 

@@ -73,7 +73,7 @@ class Fsdp2Backward(Struct, frozen=True, dict=True):
         return self.shared.sized("reduction", size, U=self.order.trained(unit))
 
     def unit_above(self, layer: int) -> Term:
-        """The gradient of the unit above a layer, which its reduction has read; -1: below the first."""
+        """The gradient of the unit above a layer, which its reduction has read; above -1 is the first."""
         return self.shared.sized("unit_above", sizes.read_gradient_bytes, U_a=self.order.above(layer))
 
     def gradients(self, waiting: int) -> tuple[Term, ...]:
