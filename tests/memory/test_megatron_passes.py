@@ -22,7 +22,13 @@ from tuner.memory.megatron.terms import kept_per_token
 from tuner.memory.micro_batch import PassInput
 from tuner.workload import Batching, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Phase, Scaling
 
-HEAD = OutputHead(kind=HeadKind.LOGITS, compiled=False, scaling=Scaling.IN_PLACE, logits_dtype=DType.FLOAT32)
+HEAD = OutputHead(
+    kind=HeadKind.LOGITS,
+    compiled=False,
+    scaling=Scaling.IN_PLACE,
+    clones_logits=True,
+    logits_dtype=DType.FLOAT32,
+)
 T = 4096
 
 
@@ -195,7 +201,8 @@ MEASURED = [
 def test_the_head_takes_what_the_released_functions_take(
     scaling: Scaling, entropy: bool, chunk: int | None, training: bool, per_logit: int
 ) -> None:
-    head = replace(HEAD, scaling=scaling, chunk_tokens=chunk)
+    cloned = scaling is Scaling.IN_PLACE  # both came with 0.6
+    head = replace(HEAD, scaling=scaling, clones_logits=cloned, chunk_tokens=chunk)
     tensors = head_tensors(head, entropy=entropy, training=training)
     size = tensor_bytes(tensors, tokens=512, chunk=entropy_chunk(head, 512), columns=4096)
     assert size == per_logit * 512 * 4096

@@ -272,6 +272,12 @@ def test_temperature(version: str, at_one: Scaling, at_other: Scaling) -> None:
     assert workload_of((*DYNAMIC, f"{ROLLOUT}.temperature=0.7"), version).actor.head.scaling is at_other
 
 
+@pytest.mark.parametrize(("version", "clones"), by_release(False, False, True, True, True, True))
+def test_megatrons_cross_entropy_works_on_a_clone_since_0_6(version: str, clones: bool) -> None:
+    assert workload_of(MEGATRON, version).actor.head.clones_logits is clones
+    assert not workload_of(DYNAMIC, version).actor.head.clones_logits
+
+
 @pytest.mark.parametrize(
     ("version", "key"),
     by_release(*["actor.use_torch_compile"] * 4, *["actor.fsdp_config.use_torch_compile"] * 2),

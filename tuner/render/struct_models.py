@@ -10,6 +10,8 @@ from msgspec.structs import FieldInfo, fields
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, create_model
 from pydantic_core import CoreSchema
 
+from tuner.workload.head import UNPUBLISHED
+
 
 class StructModels:
     """Stands in an ``Annotated`` type whose structs pydantic is to take."""
@@ -34,7 +36,11 @@ def _translated(hint: Any) -> Any:
 @cache
 def _model(struct: type[Struct]) -> type[BaseModel]:
     hints = get_type_hints(struct, include_extras=True)
-    definitions: Any = {each.name: (_translated(hints[each.name]), _default(each)) for each in fields(struct)}
+    definitions: Any = {
+        field.name: (_translated(hints[field.name]), _default(field))
+        for field in fields(struct)
+        if UNPUBLISHED not in getattr(hints[field.name], "__metadata__", ())
+    }
     return create_model(
         struct.__name__,
         __config__=ConfigDict(extra="forbid", frozen=True, from_attributes=True),

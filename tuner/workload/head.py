@@ -1,10 +1,14 @@
 """How log-probabilities come out of the last hidden states."""
 
 from enum import Enum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.dtypes import DType
+
+#: Marks a field that the published report leaves out.
+UNPUBLISHED = Meta(extra={"published": False})
 
 
 class HeadKind(Enum):
@@ -37,6 +41,7 @@ class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     chunk_tokens: int | None = None  # entropy in chunks of this many tokens
     checkpointed: bool = False  # entropy recomputed in the backward pass
     scaling: Scaling = Scaling.NONE
+    clones_logits: Annotated[bool, UNPUBLISHED] = False  # Megatron: the cross entropy works on a copy of them
     logits_dtype: DType = DType.BFLOAT16
     fused_cross_entropy: bool = True  # flash-attn's Triton cross entropy
     # fused kinds that are right for this model, engine and release; a rule proposes no other

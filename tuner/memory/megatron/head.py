@@ -49,16 +49,15 @@ def head_tensors(head: OutputHead, *, entropy: bool, training: bool) -> Tensors:
     ``workers/actor/megatron_actor.py``, ``utils/megatron/tensor_parallel.py``; Megatron-Core
     ``transformer/module.py`` (``Float16Module``), ``tensor_parallel/cross_entropy.py``.
     """
-    in_place = head.scaling is Scaling.IN_PLACE  # the releases that divide the logits also clone them
     if not entropy:
-        if training and in_place:
+        if training and head.scaling is Scaling.IN_PLACE:
             return logit_sized(_FLOAT32, "logits", "scaled_gradient")
         return (
             LogitTensor(name="compute_logits", bytes_per_logit=_COMPUTE),
             *logit_sized(_FLOAT32, "logits"),
         )
     span = Span.ALL if training or head.chunk_tokens is None else Span.CHUNK
-    clone = ("cloned_logits",) if in_place else ()
+    clone = ("cloned_logits",) if head.clones_logits else ()
     return (*logit_sized(_FLOAT32, "logits", *clone), *logit_sized(_FLOAT32, "softmax", span=span))
 
 

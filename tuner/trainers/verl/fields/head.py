@@ -43,6 +43,7 @@ def read_head(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
     return OutputHead(
         **read_fields(HEAD, context),
         scaling=_scaling(context),
+        clones_logits=context.megatron and source.since("0.6.0"),
         logits_dtype=DType.FLOAT32 if context.megatron else dtype,
         fused_cross_entropy=not context.megatron,
         fusable=_fusable(context),
