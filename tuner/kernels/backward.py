@@ -37,14 +37,14 @@ class Upstream:
     first_label: int  # of the weight's first row
     ignore_index: int  # the label of rows without a result
     inverse_temperature_T: Tensor
-    found: Statistics
+    statistics: Statistics
     d_log_probs_T: Tensor
     d_entropy_T: Tensor
 
     def coefficients(self) -> Tensor:
-        """Of :func:`tuner.kernels.reference.row_coefficients`."""
+        """The numbers from which the gradient of each row's logits follows, ``[6, T]``."""
         return reference.row_coefficients(
-            self.found, self.inverse_temperature_T, self.d_log_probs_T, self.d_entropy_T
+            self.statistics, self.inverse_temperature_T, self.d_log_probs_T, self.d_entropy_T
         )
 
 
@@ -64,7 +64,7 @@ def accumulate(total: Tensor, left: Tensor, right: Tensor, *, first: bool) -> No
 
 
 def _recomputing(hidden_RH: Tensor, weight_VH: Tensor, labels_R: Tensor, coefficients_CR: Tensor) -> Writer:
-    """Writes a slice of the gradient of the logits from a product computed anew."""
+    """A writer of slices of the logits' gradient that computes the logits anew."""
     path = tiles.choose_path(hidden_RH, weight_VH)
 
     def write(start: int, d_logits_RN: Tensor) -> None:
@@ -84,7 +84,7 @@ def _recomputing(hidden_RH: Tensor, weight_VH: Tensor, labels_R: Tensor, coeffic
 def converting(
     path: Path, saved_TV: Tensor, sources_R: Tensor | None, labels_R: Tensor, coefficients_CR: Tensor
 ) -> Writer:
-    """Writes a slice of it from the logits that the forward pass kept."""
+    """A writer of slices of the logits' gradient that reads the logits kept by the forward pass."""
 
     def write(start: int, d_logits_RN: Tensor) -> None:
         if path is not Path.REFERENCE:
@@ -102,7 +102,7 @@ def converting(
 def _sum_slices(
     write: Writer, hidden_RH: Tensor, weight_VH: Tensor, parts: Sequence[Slice], wanted: Wanted, group: str
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Both gradients, of the rows worked on."""
+    """Gradients of the hidden states and of the weight, of the rows worked on."""
     count = hidden_RH.shape[0]
     d_hidden_RH = hidden_RH.new_empty(hidden_RH.shape if wanted.hidden else (0,), dtype=torch.float32)
     d_weight_VH = weight_VH.new_empty(weight_VH.shape if wanted.weight else (0,))

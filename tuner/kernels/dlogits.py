@@ -181,7 +181,7 @@ def convert(
     start: int,
     d_logits_TN: Tensor,
 ) -> None:
-    """The same from logits that exist; zero for a row whose last three coefficients are zero.
+    """Write the logits' gradient from logits that exist; zero where the last three coefficients are zero.
 
     Args:
         logits_TV: the last dimension contiguous; rows may be longer than V.

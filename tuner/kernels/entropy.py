@@ -18,8 +18,8 @@ def _write_statistics(
 ) -> None:
     labels_R, inverse_R = rows.take(labels_T).int(), rows.take(inverse_temperature_T)
     if not tiles.has_triton(logits_TV):
-        found = reference.statistics(rows.take(logits_TV), labels_R, inverse_R)
-        for output, values in zip(outputs.vectors(), found.vectors(), strict=True):
+        statistics = reference.statistics(rows.take(logits_TV), labels_R, inverse_R)
+        for output, values in zip(outputs.vectors(), statistics.vectors(), strict=True):
             output.copy_(rows.put(values, output.numel()))
         return
     from tuner.kernels.forward import partial_statistics_of
@@ -69,10 +69,13 @@ def gradient(
     d_logits_TV = torch.empty_like(logits_TV, memory_format=torch.contiguous_format)
     if not d_logits_TV.numel():
         return d_logits_TV
-    found = Statistics(maximum=maximum_T, log_sum=log_sum_T, log_probs=log_probs_T, entropy=entropy_T)
+    statistics = Statistics(maximum=maximum_T, log_sum=log_sum_T, log_probs=log_probs_T, entropy=entropy_T)
     active_T = labels_T != ignore_index
     coefficients_CT = reference.row_coefficients(
-        found, inverse_temperature_T, d_log_probs_T.where(active_T, 0.0), d_entropy_T.where(active_T, 0.0)
+        statistics,
+        inverse_temperature_T,
+        d_log_probs_T.where(active_T, 0.0),
+        d_entropy_T.where(active_T, 0.0),
     )
     if tiles.has_triton(logits_TV):
         from tuner.kernels.dlogits import convert
@@ -106,12 +109,12 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-    found = ctx.saved_tensors
+    saved = ctx.saved_tensors
     d_log_probs_T, d_entropy_T = (
         torch.zeros_like(value) if grad is None else grad
-        for grad, value in zip(grads[:2], found[3:5], strict=True)
+        for grad, value in zip(grads[:2], saved[3:5], strict=True)
     )
-    return gradient(d_log_probs_T, d_entropy_T, *found, ctx.ignore_index), None, None, None
+    return gradient(d_log_probs_T, d_entropy_T, *saved, ctx.ignore_index), None, None, None
 
 
 forward.register_autograd(_differentiate, setup_context=_keep)

@@ -42,8 +42,8 @@ def head_statistics(
             logits_RV = saved_TV[:, : weight_VH.shape[0]].copy_(logits_RV).float()
         partials_4R = reference.partial_statistics(logits_RV, labels_R, inverse_temperature_R)
         partials_4SR = vocab_parallel.gather_statistics(partials_4R, group) if group else partials_4R[:, None]
-        found = reference.merge(partials_4SR, inverse_temperature_R)
-        for output, values in zip(outputs.vectors(), found.vectors(), strict=True):
+        merged = reference.merge(partials_4SR, inverse_temperature_R)
+        for output, values in zip(outputs.vectors(), merged.vectors(), strict=True):
             output.copy_(rows.put(values, output.numel()))
         return
     from tuner.kernels.forward import partial_statistics

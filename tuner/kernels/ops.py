@@ -158,7 +158,7 @@ def gradients(
         first_label=int(first_label),
         ignore_index=ignore_index,
         inverse_temperature_T=inverse_temperature_T,
-        found=Statistics(maximum=maximum_T, log_sum=log_sum_T, log_probs=log_probs_T, entropy=entropy_T),
+        statistics=Statistics(maximum=maximum_T, log_sum=log_sum_T, log_probs=log_probs_T, entropy=entropy_T),
         d_log_probs_T=d_log_probs_T,
         d_entropy_T=d_entropy_T,
     )
@@ -214,13 +214,13 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-    found = ctx.saved_tensors
+    saved = ctx.saved_tensors
     d_log_probs_T, d_entropy_T = (
         torch.zeros_like(value) if grad is None else grad
-        for grad, value in zip(grads[:2], found[4:6], strict=True)
+        for grad, value in zip(grads[:2], saved[4:6], strict=True)
     )
     wanted = ctx.needs_input_grad[:2]
-    computed = gradients(d_log_probs_T, d_entropy_T, *found, *ctx.settings, *wanted)
+    computed = gradients(d_log_probs_T, d_entropy_T, *saved, *ctx.settings, *wanted)
     kept = (grad if use else None for grad, use in zip(computed, wanted, strict=True))
     return *kept, *(None,) * 7
 

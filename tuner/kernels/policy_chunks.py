@@ -49,7 +49,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Of all rows; zero for those that are left out. A gradient that is not wanted is None."""
+    """Loss, statistics and gradients of all rows: zero for rows left out, None for a gradient not wanted."""
 
     loss: Tensor
     log_probs_T: Tensor
@@ -70,25 +70,25 @@ def choose_chunk_tokens(rows: int, hidden: int, dtype: torch.dtype, *, weight_wa
     most = max(LEAST_CHUNK, free)
     if rows <= most + free:
         return max(rows, 1)
-    each = -(-rows // -(-rows // most))
-    return -(-each // _WHOLE_TILES) * _WHOLE_TILES
+    even_rows = -(-rows // -(-rows // most))
+    return -(-even_rows // _WHOLE_TILES) * _WHOLE_TILES
 
 
 def compacted(moved_C: Tensor) -> Tensor:
-    """The rows where it is true, int64, in an order in which a matrix can be compacted in place.
+    """The rows where the mask is true, int64, in an order in which a matrix can be compacted in place.
 
     Those among the first M stay where they are; the others fill the holes between them. So no row is
     written that another one is made of, in whatever order rows are written.
     """
-    found_M = moved_C.nonzero().squeeze(1)
-    stays_M = moved_C[: found_M.numel()]
+    index_M = moved_C.nonzero().squeeze(1)
+    stays_M = moved_C[: index_M.numel()]
     hole_M = (~stays_M).cumsum(0) - 1
-    place_M = torch.arange(found_M.numel(), device=moved_C.device)
-    return place_M.where(stays_M, found_M.flip(0)[hole_M.clamp(min=0)])
+    place_M = torch.arange(index_M.numel(), device=moved_C.device)
+    return place_M.where(stays_M, index_M.flip(0)[hole_M.clamp(min=0)])
 
 
 class _Gradients:
-    """Both gradients while chunks are added to them."""
+    """The gradients of hidden states and weight while chunks are added to them."""
 
     def __init__(self, problem: Problem, wanted: Wanted, *, chunks: int) -> None:
         self._weight_VH = problem.weight_VH
@@ -101,7 +101,7 @@ class _Gradients:
         self._empty = True
 
     def add(self, d_logits_MV: Tensor, hidden_MH: Tensor, places_M: Tensor) -> None:
-        """What these rows contribute."""
+        """Add what these rows contribute."""
         if self.d_hidden_TH is not None:
             d_hidden_MH = hidden_MH.new_empty(hidden_MH.shape, dtype=torch.float32)
             accumulate(d_hidden_MH, d_logits_MV, self._weight_VH, first=True)
@@ -115,17 +115,17 @@ class _Gradients:
         self._empty = False
 
     def d_weight(self) -> Tensor | None:
-        """The sum in the weight's dtype."""
+        """The gradient of the weight, in the weight's dtype."""
         if self._sum_VH is None:
             return None
         return torch.zeros_like(self._weight_VH) if self._empty else self._sum_VH.to(self._weight_VH.dtype)
 
 
 def _statistics(
-    problem: Problem, part: slice, hidden_CH: Tensor, logits_CV: Tensor | None, found_R: Statistics
+    problem: Problem, part: slice, hidden_CH: Tensor, logits_CV: Tensor | None, statistics_R: Statistics
 ) -> Statistics:
-    """Of the rows of a chunk, written into the vectors of all rows."""
-    found_C = Statistics(**{name: vector_R[part] for name, vector_R in vars(found_R).items()})
+    """Statistics of a chunk's rows, written into the vectors of all rows."""
+    statistics_C = Statistics(**{name: vector_R[part] for name, vector_R in vars(statistics_R).items()})
     head_statistics(
         hidden_CH,
         problem.weight_VH,
@@ -133,9 +133,9 @@ def _statistics(
         problem.inverse_temperature_R[part],
         logits_CV,
         Rows(index_R=None, count=hidden_CH.shape[0]),
-        found_C,
+        statistics_C,
     )
-    return found_C
+    return statistics_C
 
 
 def _add_gradients(
@@ -146,7 +146,7 @@ def _add_gradients(
     coefficients_6C: Tensor,
     gradients: _Gradients,
 ) -> None:
-    """Add the chunk's; its logits are the memory in which their gradient is made."""
+    """Add a chunk's gradients; its logits are the memory in which their gradient is made."""
     sources_M = compacted((coefficients_6C[3:] != 0).any(0))
     count = sources_M.numel()
     if not count:
@@ -159,24 +159,26 @@ def _add_gradients(
     gradients.add(d_logits_MV, chosen.take(hidden_CH), chosen.take(problem.places_of(part)))
 
 
-def _work_through(problem: Problem, size: int, found_R: Statistics, gradients: _Gradients | None) -> Tensor:
+def _work_through(
+    problem: Problem, size: int, statistics_R: Statistics, gradients: _Gradients | None
+) -> Tensor:
     """The loss of each row, chunk by chunk; writes the statistics, and adds to the gradients."""
     count, dtype = problem.rows.count, problem.hidden_TH.dtype
-    losses_R = torch.empty_like(found_R.log_probs)
+    losses_R = torch.empty_like(statistics_R.log_probs)
     kept = 0 if gradients is None else size
     room_CV = problem.hidden_TH.new_empty((kept, tiles.padded(problem.weight_VH.shape[0], dtype)))
     for start in range(0, count, size):
         part = slice(start, min(start + size, count))
         hidden_CH = problem.hidden_of(part)
         logits_CV = None if gradients is None else room_CV[: part.stop - start]
-        found_C = _statistics(problem, part, hidden_CH, logits_CV, found_R)
+        statistics_C = _statistics(problem, part, hidden_CH, logits_CV, statistics_R)
         losses = token_losses(
-            problem.objective, problem.tokens_4R[:, part], found_C.log_probs, found_C.entropy
+            problem.objective, problem.tokens_4R[:, part], statistics_C.log_probs, statistics_C.entropy
         )
         losses_R[part] = losses.losses_T
         if gradients is not None and logits_CV is not None:
             coefficients_6C = reference.row_coefficients(
-                found_C, problem.inverse_temperature_R[part], losses.d_log_probs_T, losses.d_entropy_T
+                statistics_C, problem.inverse_temperature_R[part], losses.d_log_probs_T, losses.d_entropy_T
             )
             _add_gradients(problem, part, hidden_CH, logits_CV, coefficients_6C, gradients)
     return losses_R
@@ -191,18 +193,18 @@ def policy_gradients(problem: Problem, wanted: Wanted, *, chunk_tokens: int) -> 
         chunk_tokens: rows of a chunk; 0 chooses it.
     """
     (total, hidden), count = problem.hidden_TH.shape, problem.rows.count
-    found_R = Statistics.like(problem.labels_R, zero=False)
+    statistics_R = Statistics.like(problem.labels_R, zero=False)
     gradients, size = None, max(count, 1)
     if wanted.hidden or wanted.weight:
         dtype = problem.hidden_TH.dtype
         chosen = chunk_tokens or choose_chunk_tokens(count, hidden, dtype, weight_wanted=wanted.weight)
         size = min(size, chosen)
         gradients = _Gradients(problem, wanted, chunks=-(-count // size))
-    losses_R = _work_through(problem, size, found_R, gradients)
+    losses_R = _work_through(problem, size, statistics_R, gradients)
     return Results(
         loss=losses_R.sum(),
-        log_probs_T=problem.rows.put(found_R.log_probs, total),
-        entropy_T=problem.rows.put(found_R.entropy, total),
+        log_probs_T=problem.rows.put(statistics_R.log_probs, total),
+        entropy_T=problem.rows.put(statistics_R.entropy, total),
         d_hidden_TH=None if gradients is None else gradients.d_hidden_TH,
         d_weight_VH=None if gradients is None else gradients.d_weight(),
     )

@@ -34,11 +34,11 @@ def _check_coefficients(low: float, high: float, dual: float | None, entropy: fl
 
 
 def _stacked(labels: Tensor, values: dict[str, Tensor | None]) -> Tensor:
-    """One row of float32 for each, zero for one that is None."""
-    found = []
+    """The tensors as rows of one float32 matrix, zero for one that is None."""
+    rows = []
     for name, value in values.items():
         if value is None:
-            found.append(torch.zeros(labels.numel(), device=labels.device))
+            rows.append(torch.zeros(labels.numel(), device=labels.device))
             continue
         if value.shape != labels.shape:
             raise ValueError(f"{name} must be {tuple(labels.shape)} as labels, not {tuple(value.shape)}")
@@ -48,8 +48,8 @@ def _stacked(labels: Tensor, values: dict[str, Tensor | None]) -> Tensor:
             raise ValueError(f"{name} must be on {labels.device} as labels, not on {value.device}")
         if value.requires_grad:
             raise ValueError(f"{name} must not require a gradient: none is computed for it")
-        found.append(value.float().reshape(-1))
-    return torch.stack(found)
+        rows.append(value.float().reshape(-1))
+    return torch.stack(rows)
 
 
 def linear_policy_loss(

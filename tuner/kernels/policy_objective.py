@@ -37,7 +37,7 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLosses:
-    """Of each row, float32: its weighted loss and that loss's derivatives by the row's two statistics."""
+    """Each row's weighted loss and that loss's derivatives by the row's two statistics, float32."""
 
     losses_T: Tensor
     d_log_probs_T: Tensor
@@ -47,7 +47,7 @@ class TokenLosses:
 def _clipped_ratio_loss(
     objective: Objective, log_ratio_T: Tensor, advantages_T: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The first term and its derivative by the log-probability, which is zero where it is clipped."""
+    """The loss of the clipped ratio and its derivative by the log-probability, zero where it is clipped."""
     held_T = log_ratio_T.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
     ratio_T = held_T.exp()
     clipped_T = ratio_T.clamp(1 - objective.clip_ratio_low, 1 + objective.clip_ratio_high)

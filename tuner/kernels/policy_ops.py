@@ -70,13 +70,13 @@ def forward(
     )
     wanted = Wanted(hidden=hidden_wanted, weight=weight_wanted)
     with torch.autocast(hidden_TH.device.type, enabled=False):
-        found = policy_chunks.policy_gradients(problem, wanted, chunk_tokens=chunk_tokens)
+        results = policy_chunks.policy_gradients(problem, wanted, chunk_tokens=chunk_tokens)
     return (
-        found.loss,
-        found.log_probs_T,
-        found.entropy_T,
-        hidden_TH.new_empty(0) if found.d_hidden_TH is None else found.d_hidden_TH,
-        weight_VH.new_empty(0) if found.d_weight_VH is None else found.d_weight_VH,
+        results.loss,
+        results.log_probs_T,
+        results.entropy_T,
+        hidden_TH.new_empty(0) if results.d_hidden_TH is None else results.d_hidden_TH,
+        weight_VH.new_empty(0) if results.d_weight_VH is None else results.d_weight_VH,
     )
 
 

@@ -33,7 +33,7 @@ class Statistics:
         return cls(maximum=maximum, log_sum=log_sum, log_probs=log_probs, entropy=entropy)
 
     def vectors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """In the order in which the kernels write them."""
+        """The four vectors in the order in which the kernels write them."""
         return self.maximum, self.log_sum, self.log_probs, self.entropy
 
 
@@ -56,7 +56,7 @@ def partial_statistics(logits_TV: Tensor, labels_T: Tensor, inverse_temperature_
 
 
 def merge(partials_4ST: Tensor, inverse_temperature_T: Tensor) -> Statistics:
-    """Statistics of each row, from those of splits of the vocabulary."""
+    """Statistics of each row, merged from those of splits of the vocabulary."""
     part_maximum, part_total, part_weighted, label_logit = partials_4ST.unbind()
     inverse = inverse_temperature_T.to(partials_4ST.dtype)
     maximum = part_maximum.amax(0)
@@ -74,13 +74,13 @@ def merge(partials_4ST: Tensor, inverse_temperature_T: Tensor) -> Statistics:
 
 
 def statistics(logits_TV: Tensor, labels_T: Tensor, inverse_temperature_T: Tensor) -> Statistics:
-    """Statistics of each row of :func:`partial_statistics`."""
+    """Statistics of each row of logits that exist."""
     partials_4T = partial_statistics(logits_TV, labels_T, inverse_temperature_T)
     return merge(partials_4T[:, None], inverse_temperature_T)
 
 
 def row_coefficients(
-    found: Statistics, inverse_temperature_T: Tensor, d_log_probs_T: Tensor, d_entropy_T: Tensor
+    row_statistics: Statistics, inverse_temperature_T: Tensor, d_log_probs_T: Tensor, d_entropy_T: Tensor
 ) -> Tensor:
     r"""The six numbers of each row from which :func:`d_logits` follows, ``[6, T]`` in float32.
 
@@ -91,10 +91,10 @@ def row_coefficients(
     of_entropy = d_entropy_T * inverse_temperature_T
     return torch.stack(
         (
-            found.maximum,
+            row_statistics.maximum,
             inverse_temperature_T * LOG2E,
-            found.log_sum * LOG2E,
-            at_label + of_entropy * found.entropy,
+            row_statistics.log_sum * LOG2E,
+            at_label + of_entropy * row_statistics.entropy,
             of_entropy * LN2,
             at_label,
         )

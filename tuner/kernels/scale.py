@@ -21,7 +21,7 @@ def _scale(values, factor, N, BLOCK: tl.constexpr):
 
 
 def scale(values: Tensor, factor: Tensor) -> None:
-    """In place; neither reads nor writes ``values`` if the factor is one.
+    """Multiply ``values`` in place; neither reads nor writes them if the factor is one.
 
     Args:
         values: contiguous.

@@ -41,7 +41,7 @@ def _group(name: str) -> "ProcessGroup":
 
 
 def gather(values: Tensor, name: str) -> Tensor:
-    """Every rank's, ``[W, ...]``, in their order; of one shape, contiguous."""
+    """The values of every rank, ``[W, ...]``, in their order; of one shape, contiguous."""
     group = _group(name)
     gathered = values.new_empty((group.size(), *values.shape))
     dist.all_gather(list(gathered.unbind()), values, group=group)
@@ -49,12 +49,12 @@ def gather(values: Tensor, name: str) -> Tensor:
 
 
 def gather_statistics(statistics_4R: Tensor, name: str) -> Tensor:
-    """Those of every shard, ``[4, W, R]``, as if each were a split of one vocabulary."""
+    """The statistics of every rank's shard, ``[4, W, R]``, as if each were a split of one vocabulary."""
     return gather(statistics_4R, name).transpose(0, 1)
 
 
 def anywhere(active_T: Tensor, name: str) -> Tensor:
-    """Where it is true on any rank: one byte a row."""
+    """The rows that are active on any rank: an exchange of one byte a row."""
     flags = active_T.to(torch.uint8)
     dist.all_reduce(flags, op=dist.ReduceOp.MAX, group=_group(name))
     return flags.bool()
@@ -74,7 +74,7 @@ def checked_rows(
     ignore_index: int,
     name: str,
 ) -> tuple[Rows, int]:
-    """As :func:`tuner.kernels.checks.checked_rows`, and the first label of this rank's shard.
+    """The rows to work on, checked on all ranks, and the first label of this rank's shard.
 
     One exchange of 72 bytes, read from the device at once: how many entries each rank has, and
     whether all were given the same rows. So all ranks raise the same error, or none does.

@@ -14,7 +14,7 @@ DEFAULT_SHAPES = ("4096x3584x152064", "16384x3584x152064", "16384x2048x128256", 
 CPU_SHAPES = ("37x16x203",)
 
 
-def _arguments(given: list[str] | None) -> argparse.Namespace:
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tuner.kernels.benchmark", description=__doc__)
     parser.add_argument(
         "--shapes",
@@ -38,19 +38,19 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--format", choices=("table", "json"), default="table", help="of standard output (default: table)"
     )
-    arguments = parser.parse_args(given)
+    arguments = parser.parse_args(argv)
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
     return arguments
 
 
-def main(given: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        given: its arguments; those of the process where it is None.
+        argv: its arguments; those of the process where it is None.
     """
-    arguments = _arguments(given)
+    arguments = _arguments(argv)
     if missing := [name for name in ("torch", "triton") if find_spec(name) is None]:
         sys.stderr.write(f"The benchmark needs {' and '.join(missing)}: pip install 'tuner[gpu]'\n")
         return 2
@@ -70,7 +70,7 @@ def main(given: list[str] | None = None) -> int:
     if not arguments.shapes:
         arguments.shapes = CPU_SHAPES if arguments.device == "cpu" else DEFAULT_SHAPES
     return run(
-        arguments, ["python", "-m", "tuner.kernels.benchmark", *(sys.argv[1:] if given is None else given)]
+        arguments, ["python", "-m", "tuner.kernels.benchmark", *(sys.argv[1:] if argv is None else argv)]
     )
 
 

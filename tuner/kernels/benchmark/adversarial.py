@@ -100,13 +100,13 @@ def product_errors(problem: Problem, exact: Results) -> dict[str, float]:
     luck.
     """
     hidden_TH, weight_VH = (matrix.detach() for matrix in problem.inputs)
-    found: list[tuple[Tensor, Tensor]] = []
+    chunks: list[tuple[Tensor, Tensor]] = []
     for part in problem.chunks():
         labels_C = problem.labels_T[part]
         ones_C = torch.ones_like(labels_C, dtype=torch.float64)
         of_rows = reference.statistics(_product(hidden_TH[part], weight_VH).double(), labels_C, ones_C)
-        found.append((of_rows.log_probs, of_rows.entropy))
-    log_probs, entropy = (torch.cat(parts) for parts in zip(*found, strict=True))
+        chunks.append((of_rows.log_probs, of_rows.entropy))
+    log_probs, entropy = (torch.cat(parts) for parts in zip(*chunks, strict=True))
     empty = log_probs.new_empty(0)
     return Results(log_probs=log_probs, entropy=entropy, d_hidden=empty, d_weight=empty).worst(exact)
 

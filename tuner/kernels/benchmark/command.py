@@ -36,12 +36,12 @@ class BadArgumentError(Exception):
 
 
 def known_names() -> list[str]:
-    """Of all heads."""
+    """The names of all heads that ``--heads`` takes."""
     return [*(head.name for head in (*HEADS, *COMPARISON)), *RIVAL_NAMES]
 
 
 def chosen_heads(named: Sequence[str] | None, device: str, *, rivals: bool) -> list[Head | Missing]:
-    """Those that are named, or all but the comparison's near duplicates.
+    """The heads to measure: those that are named, or all but the comparison's near duplicates.
 
     Raises:
         BadArgumentError: there is no head of a name.
@@ -50,10 +50,10 @@ def chosen_heads(named: Sequence[str] | None, device: str, *, rivals: bool) -> l
         known = "; ".join(known_names())
         raise BadArgumentError(f"--heads: there is no {', '.join(unknown)}; there are: {known}")
     wanted = set(named or [*(head.name for head in HEADS), *DEFAULT_COMPARISON, *RIVAL_NAMES])
-    found: list[Head | Missing] = [head for head in (*HEADS, *COMPARISON) if head.name in wanted]
+    chosen: list[Head | Missing] = [head for head in (*HEADS, *COMPARISON) if head.name in wanted]
     if rivals:
-        found += find_rivals(device, tuple(name for name in RIVAL_NAMES if name in wanted))
-    return found
+        chosen += find_rivals(device, tuple(name for name in RIVAL_NAMES if name in wanted))
+    return chosen
 
 
 def run(arguments: Namespace, command: Sequence[str]) -> int:
@@ -86,7 +86,7 @@ def _measure(
     shapes: tuple[Sequence[Shape], Sequence[Shape]],
     heads: Sequence[Head | Missing],
 ) -> Report:
-    """Of ordinary shapes, then of those with hard logits."""
+    """Measure all heads on ordinary shapes, then on those with hard logits."""
     ordinary, hard = shapes
     settings = Settings.of(arguments.device, arguments.rounds)
     present = [head for head in heads if isinstance(head, Head)]
@@ -95,8 +95,8 @@ def _measure(
     machine = describe_machine(settings.device)
 
     def report(measured: Sequence[ShapeReport], broken: Sequence[AdversarialReport] = ()) -> Report:
-        """Of what is known so far; written each time, since a kernel may end the process."""
-        found = Report(
+        """Report what is known so far, and write it each time: a kernel may end the process."""
+        snapshot = Report(
             command=shlex.join(command),
             date=date.today().isoformat(),
             seconds=perf_counter() - start,
@@ -107,8 +107,8 @@ def _measure(
             adversarial=tuple(broken),
         )
         if arguments.output:
-            arguments.output.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        return found
+            arguments.output.write_text(snapshot.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        return snapshot
 
     measured: list[ShapeReport] = []
     with steps.shown():

@@ -30,11 +30,11 @@ class Results:
     loss_slopes: Mapping[str, float] = field(default_factory=dict)
 
     def present(self) -> dict[str, Tensor]:
-        """Those that there are."""
+        """The results that this head has, by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def errors(self, exact: "Results", *, least: float = 0.0) -> dict[str, float]:
-        """Norm of the difference over the norm, of each that both have; over ``least`` where that is more."""
+        """Relative error of each result that both have: norm of the difference over the norm or ``least``."""
         wanted = exact.present()
         return {
             name: float(
@@ -87,7 +87,7 @@ def _upstream(task: Task, problem: Problem, outputs: list[Tensor]) -> tuple[Tens
 
 
 def _results(problem: Problem, task: Task, logits_dtype: torch.dtype) -> Results:
-    """From logits in one dtype, a chunk of rows at a time; in float64 all else is float64 too."""
+    """Results computed from logits in one dtype, chunk by chunk; in float64 all else is float64 too."""
     hidden_TH, weight_VH = (matrix.detach() for matrix in problem.inputs)
     wide = logits_dtype is torch.float64
     if wide:
@@ -99,12 +99,12 @@ def _results(problem: Problem, task: Task, logits_dtype: torch.dtype) -> Results
         logits_CV = factors[0][part] @ factors[1].T
         return (logits_CV if wide else logits_CV.float()).log_softmax(1)
 
-    found: list[tuple[Tensor, Tensor]] = []
+    chunks: list[tuple[Tensor, Tensor]] = []
     for part in problem.chunks():
         log_p_CV = log_softmax(part)
         entropy_C = -(log_p_CV.exp() * log_p_CV).sum(1)
-        found.append((log_p_CV.gather(1, labels_T1[part]).squeeze(1), entropy_C))
-    outputs = [torch.cat(parts) for parts in zip(*found, strict=True)]
+        chunks.append((log_p_CV.gather(1, labels_T1[part]).squeeze(1), entropy_C))
+    outputs = [torch.cat(parts) for parts in zip(*chunks, strict=True)]
     value, d_log_probs_T, d_entropy_T = _upstream(task, problem, outputs)
     d_weight_VH = torch.zeros_like(weight_VH, dtype=torch.float64 if wide else torch.float32)
     d_hidden: list[Tensor] = []
@@ -131,12 +131,12 @@ def _results(problem: Problem, task: Task, logits_dtype: torch.dtype) -> Results
 
 
 def exact_results(problem: Problem, task: Task = Task.EACH) -> Results:
-    """All of them in float64."""
+    """All results of the task, computed in float64."""
     return _results(problem, task, torch.float64)
 
 
 def float32_results(problem: Problem, task: Task = Task.EACH) -> Results:
-    """Those of a head that torch gives logits in float32; it rounds their gradient and what it returns.
+    """Results of a head whose logits torch keeps in float32; it rounds their gradient and what it returns.
 
     The gradient of the weight is added in float32 and rounded once.
     """
@@ -144,5 +144,5 @@ def float32_results(problem: Problem, task: Task = Task.EACH) -> Results:
 
 
 def rounded_results(problem: Problem, task: Task = Task.EACH) -> Results:
-    """The same with logits in the dtype of the inputs, as a language model's are."""
+    """Results of a head whose logits torch rounds to the dtype of its inputs, as language models do."""
     return _results(problem, task, problem.hidden_TH.dtype)

@@ -21,7 +21,7 @@ from tuner.kernels.benchmark.exact import (
     rounded_results,
 )
 from tuner.kernels.benchmark.heads import EXACT_LIMITS, SLACK, Head
-from tuner.kernels.benchmark.outcome import Found, Settings, attempt
+from tuner.kernels.benchmark.outcome import Outcome, Settings, attempt
 from tuner.kernels.benchmark.problem import Problem, Shape, with_policy
 from tuner.kernels.benchmark.progress import Steps
 from tuner.kernels.benchmark.report import AdversarialReport, Family, Status, Task
@@ -32,7 +32,7 @@ TIMES_TORCH = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class _Truth:
-    """Of one case and task: exact, and as torch has it from float32 and from rounded logits."""
+    """What a head should compute in one case of one task: exactly, from float32 and from rounded logits."""
 
     exact: Results
     float32: Results
@@ -40,22 +40,22 @@ class _Truth:
     of_product: Mapping[str, float]  # the errors that float32 logits alone bring
 
     def limits(self, head: Head, problem: Problem) -> dict[str, float]:
-        """Absolute for log-probability and entropy, relative for gradients."""
+        """A head's error limits: absolute for log-probability and entropy, relative for gradients."""
         like = self.rounded if head.rounding.logits else self.float32
-        found = {name: TIMES_TORCH * error for name, error in like.worst(self.exact).items()}
+        limits = {name: TIMES_TORCH * error for name, error in like.worst(self.exact).items()}
         if not head.rounding.logits:
             least = error_limits(self.of_product, problem.shape.vocabulary)
-            found = {name: head.slack * least[name] for name in found}
+            limits = {name: head.slack * least[name] for name in limits}
         for name in head.rounding.outputs:
-            found[name] += problem.unit * _largest(self.exact, name)
+            limits[name] += problem.unit * _largest(self.exact, name)
         relative = gradient_errors(like, self.exact)
         for name, error in relative.items():
-            found[name] = SLACK * max(EXACT_LIMITS[name], error) * head.rounding.of_sums(name, problem.shape)
-        return found
+            limits[name] = SLACK * max(EXACT_LIMITS[name], error) * head.rounding.of_sums(name, problem.shape)
+        return limits
 
 
-def gradient_errors(found: Results, exact: Results) -> dict[str, float]:
-    """Relative norm, of gradients smaller than one the norm itself.
+def gradient_errors(results: Results, exact: Results) -> dict[str, float]:
+    """Relative norm of each gradient's error; the norm itself where the gradient's is smaller than one.
 
     Without the hidden states' component that carries the logits' offset: its gradient is the offset times a
     sum that is zero, of which 16 bits keep the rounding only.
@@ -64,7 +64,7 @@ def gradient_errors(found: Results, exact: Results) -> dict[str, float]:
     def kept(results: Results) -> Results:
         return Results(d_hidden=results.d_hidden[:, OFFSET + 1 :], d_weight=results.d_weight)
 
-    return kept(found).errors(kept(exact), least=1.0)
+    return kept(results).errors(kept(exact), least=1.0)
 
 
 def _largest(exact: Results, name: str) -> float:
@@ -74,8 +74,8 @@ def _largest(exact: Results, name: str) -> float:
 def measure_hard_logits(
     shapes: Sequence[Shape], heads: Sequence[Head], settings: Settings, steps: Steps
 ) -> list[AdversarialReport]:
-    """Every head on every case of every shape."""
-    found: list[AdversarialReport] = []
+    """Run every head on every case of logits that break kernels, at every shape."""
+    reports: list[AdversarialReport] = []
     for shape in shapes:
         for case in CASES:
             steps.begin(f"{shape}: {case}")
@@ -92,37 +92,37 @@ def measure_hard_logits(
                 for head in heads:
                     if head.task is task:
                         steps.detail(f"{shape}: {case}: {head.name}")
-                        found.append(_one(head, asked, truth, case))
-    return found
+                        reports.append(_case_report(head, asked, truth, case))
+    return reports
 
 
-def _one(head: Head, problem: Problem, truth: _Truth, case: str) -> AdversarialReport:
-    found = Found()
-    attempt(partial(_numbers, head, problem, truth, found), found)
+def _case_report(head: Head, problem: Problem, truth: _Truth, case: str) -> AdversarialReport:
+    outcome = Outcome()
+    attempt(partial(_numbers, head, problem, truth, outcome), outcome)
     return AdversarialReport(
         case=case,
         vocabulary=problem.shape.vocabulary,
         head=head.name,
         family=head.family,
-        status=found.status,
-        reason=found.reason,
-        errors=found.errors,
-        limits=found.limits,
+        status=outcome.status,
+        reason=outcome.reason,
+        errors=outcome.errors,
+        limits=outcome.limits,
     )
 
 
-def _numbers(head: Head, problem: Problem, truth: _Truth, found: Found) -> None:
+def _numbers(head: Head, problem: Problem, truth: _Truth, outcome: Outcome) -> None:
     results = head.both(problem)
-    found.errors = results.worst(truth.exact) | gradient_errors(results, truth.exact)
-    found.limits = truth.limits(head, problem)
+    outcome.errors = results.worst(truth.exact) | gradient_errors(results, truth.exact)
+    outcome.limits = truth.limits(head, problem)
     infinite = [name for name, value in results.present().items() if not bool(value.isfinite().all())]
-    off = [name for name, error in found.errors.items() if not error <= found.limits[name]]
+    off = [name for name, error in outcome.errors.items() if not error <= outcome.limits[name]]
     if infinite:
-        found.fail(Status.WRONG, "not finite: " + ", ".join(infinite))
+        outcome.fail(Status.WRONG, "not finite: " + ", ".join(infinite))
     elif off:
-        found.fail(Status.WRONG, "off: " + ", ".join(off))
-    elif "entropy" in found.errors and head.family is Family.OURS and _negative(results):
-        found.fail(Status.WRONG, "entropy below zero")
+        outcome.fail(Status.WRONG, "off: " + ", ".join(off))
+    elif "entropy" in outcome.errors and head.family is Family.OURS and _negative(results):
+        outcome.fail(Status.WRONG, "entropy below zero")
 
 
 def _negative(results: Results) -> bool:

@@ -64,7 +64,7 @@ class Rounding:
             loss_slopes: of :class:`Results`. A loss is a sum of numbers of both signs: how far off it is says
                 nothing by itself, how far off its addends may be does.
         """
-        found: dict[str, float] = {}
+        limits: dict[str, float] = {}
         for name, least in EXACT_LIMITS.items():
             if name not in rounded:
                 continue
@@ -74,11 +74,11 @@ class Rounding:
             elif self.outputs and name not in ("log_probs", "entropy"):
                 # Such a result's upstream gradient is rounded like it: three roundings where there were two.
                 limit *= sqrt(1.5)
-            found[name] = slack * limit * self.of_sums(name, shape)
-        if "loss" in found and loss_slopes:
-            moved = sum(slope * found[name] for name, slope in loss_slopes.items() if name in found)
-            found["loss"] = max(found["loss"], moved)
-        return found
+            limits[name] = slack * limit * self.of_sums(name, shape)
+        if "loss" in limits and loss_slopes:
+            moved = sum(slope * limits[name] for name, slope in loss_slopes.items() if name in limits)
+            limits["loss"] = max(limits["loss"], moved)
+        return limits
 
     def of_sums(self, name: str, shape: Shape) -> float:
         """By how much the sums in 16 bits raise a gradient's error.
@@ -131,12 +131,12 @@ class Head:
         )
 
     def forward(self, problem: Problem) -> tuple[Tensor, ...]:
-        """Without gradients."""
+        """Run the forward pass alone, without gradients."""
         with torch.no_grad(), self.within():
             return self.run(problem.detached())
 
     def both(self, problem: Problem) -> Results:
-        """With gradients."""
+        """Run the forward and the backward pass."""
         with self.within():
             outputs = self.run(problem)
             gradients = self._gradients(problem, outputs)
@@ -153,20 +153,20 @@ class Head:
         if "loss" in self.task.outputs:
             outputs, upstream = outputs[:1], None
         else:
-            given = (problem.d_log_probs_T, problem.d_entropy_T)
+            derivatives = (problem.d_log_probs_T, problem.d_entropy_T)
             upstream = tuple(
-                gradient.to(output.dtype) for gradient, output in zip(given, outputs, strict=False)
+                gradient.to(output.dtype) for gradient, output in zip(derivatives, outputs, strict=False)
             )
         if not self.reentrant:
             d_hidden, d_weight = torch.autograd.grad(outputs, problem.inputs, upstream)
             return d_hidden, d_weight
         torch.autograd.backward(outputs, upstream)
-        found = [matrix.grad for matrix in problem.inputs]
+        gradients = [matrix.grad for matrix in problem.inputs]
         for matrix in problem.inputs:
             matrix.grad = None
-        if found[0] is None or found[1] is None:
+        if gradients[0] is None or gradients[1] is None:
             raise RuntimeError(f"{self.name} gave no gradient")
-        return found[0], found[1]
+        return gradients[0], gradients[1]
 
 
 def own_head(mode: Mode, path: tiles.Path | None = None) -> Head:
@@ -188,7 +188,7 @@ def own_head(mode: Mode, path: tiles.Path | None = None) -> Head:
 
 
 def policy_loss_head(path: tiles.Path | None = None) -> Head:
-    """:func:`tuner.kernels.linear_policy_loss`, likewise."""
+    """:func:`tuner.kernels.linear_policy_loss`; the device chooses where no path is given."""
 
     def run(problem: Problem) -> tuple[Tensor, ...]:
         inputs = problem.policy

@@ -18,7 +18,7 @@ _PACKAGES = (
 
 
 def package_version(package: str) -> str | None:
-    """As its metadata has it; None where there are none."""
+    """A package's version as its metadata has it; None where it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -26,10 +26,10 @@ def package_version(package: str) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    found = {package: version for package in _PACKAGES if (version := package_version(package))}
+    versions = {package: version for package in _PACKAGES if (version := package_version(package))}
     # torch's own has the CUDA that it was built for, which its metadata may leave out.
     own = {"python": platform.python_version(), "tuner": tuner.__version__, "torch": torch.__version__}
-    return own | {package: version for package, version in found.items() if package not in own}
+    return own | {package: version for package, version in versions.items() if package not in own}
 
 
 def _driver() -> str | None:
@@ -48,7 +48,7 @@ def _driver() -> str | None:
 
 
 def describe_machine(device: str) -> Machine:
-    """Of the device that is measured."""
+    """Describe the machine: its device, driver, CUDA and the packages that take part."""
     cuda = device.startswith("cuda")
     return Machine(
         device=torch.cuda.get_device_name(device) if cuda else "CPU",

@@ -12,7 +12,7 @@ import torch
 from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
 from tuner.kernels.benchmark.heads import Head
 from tuner.kernels.benchmark.outcome import (
-    Found,
+    Outcome,
     Settings,
     attempt,
     head_report,
@@ -38,7 +38,7 @@ class _Truth:
 
 
 class _Measurement:
-    """One shape."""
+    """The measurement of all heads on one shape."""
 
     def __init__(self, shape: Shape, heads: Sequence[Head], settings: Settings, steps: Steps) -> None:
         self.shape, self.heads, self.settings, self.steps = shape, heads, settings, steps
@@ -48,11 +48,11 @@ class _Measurement:
         self.sparse = made(zero_gradient=ZERO_GRADIENT)
         if Task.POLICY_LOSS in self.tasks:
             self.problem = with_policy(self.problem)
-        self.found = {head.name: Found() for head in heads}
+        self.outcomes = {head.name: Outcome() for head in heads}
         self.rounded: dict[Task, dict[str, float]] = {}
 
     def check(self) -> None:
-        """Every head against float64, one task after the other."""
+        """Check every head against float64, one task after the other."""
         for task in self.tasks:
             self.steps.begin(f"{self.shape}: {task.value} in float64")
             exact = exact_results(self.problem, task)
@@ -64,15 +64,15 @@ class _Measurement:
                     self._check_one(head, truth)
 
     def _check_one(self, head: Head, truth: _Truth) -> None:
-        found = self.found[head.name]
+        outcome = self.outcomes[head.name]
         needed = head.bytes_per_logit * self.shape.tokens * self.shape.vocabulary
         free = free_bytes(self.settings.device)
         if free is not None and needed > free:
-            found.fail(Status.SKIPPED, f"needs {needed / GIB:.0f} GiB, {free / GIB:.0f} GiB are free")
+            outcome.fail(Status.SKIPPED, f"needs {needed / GIB:.0f} GiB, {free / GIB:.0f} GiB are free")
             return
-        attempt(partial(self._numbers, head, found, truth), found)
+        attempt(partial(self._numbers, head, outcome, truth), outcome)
 
-    def _numbers(self, head: Head, found: Found, truth: _Truth) -> None:
+    def _numbers(self, head: Head, outcome: Outcome, truth: _Truth) -> None:
         device = self.settings.device
         forward_s, outputs = seconds(partial(head.forward, self.problem), device)
         del outputs
@@ -80,38 +80,38 @@ class _Measurement:
         if not isinstance(first, Results):
             raise TypeError(f"{head.name} gave {type(first).__name__}")
         if self.settings.clock is not None:
-            found.first_call = Passes(forward=forward_s, both=both_s)
-        found.errors = first.errors(truth.exact)
-        found.limits = head.limits(self.problem, truth.exact, truth.rounded)
+            outcome.first_call = Passes(forward=forward_s, both=both_s)
+        outcome.errors = first.errors(truth.exact)
+        outcome.limits = head.limits(self.problem, truth.exact, truth.rounded)
         second = head.both(self.problem).present()
-        found.same_bits = all(torch.equal(value, second[name]) for name, value in first.present().items())
-        wrong = wrong_results(first, found.errors, found.limits)
-        if head.family is Family.OURS and not found.same_bits and not wrong:
+        outcome.same_bits = all(torch.equal(value, second[name]) for name, value in first.present().items())
+        wrong = wrong_results(first, outcome.errors, outcome.limits)
+        if head.family is Family.OURS and not outcome.same_bits and not wrong:
             wrong.append("other bits the second time")
         if wrong:
-            found.fail(Status.WRONG, ", ".join(wrong))
+            outcome.fail(Status.WRONG, ", ".join(wrong))
 
     def right(self) -> list[Head]:
         """The heads whose numbers are right so far."""
-        return [head for head in self.heads if self.found[head.name].status is Status.RIGHT]
+        return [head for head in self.heads if self.outcomes[head.name].status is Status.RIGHT]
 
     def peaks(self) -> None:
-        """Of every right head on a GPU."""
+        """Measure the peak memory of every head that is right, on a GPU."""
         self.steps.begin(f"{self.shape}: peaks")
         if not self.settings.device.startswith("cuda"):
             return
         for head in self.right():
             self.steps.detail(f"{self.shape}: peak of {head.name}")
-            attempt(partial(self._peak, head), self.found[head.name])
+            attempt(partial(self._peak, head), self.outcomes[head.name])
 
     def _peak(self, head: Head) -> None:
-        self.found[head.name].peak = Passes(
+        self.outcomes[head.name].peak = Passes(
             forward=peak_bytes(partial(head.forward, self.problem)),
             both=peak_bytes(partial(head.both, self.problem)),
         )
 
     def times(self) -> dict[str, Timed]:
-        """Of every right head and of the bare products, in turns."""
+        """Time every head that is right and the bare products, in turns."""
         self.steps.begin(f"{self.shape}: times")
         clock = self.settings.clock
         if clock is None:
@@ -125,7 +125,7 @@ class _Measurement:
         rounds = self.settings.rounds
 
         def failed(name: str, error: Exception) -> None:
-            self.found[name.rpartition(": ")[0]].fail_with(error)
+            self.outcomes[name.rpartition(": ")[0]].fail_with(error)
 
         return interleaved(
             runs,
@@ -138,7 +138,7 @@ class _Measurement:
 
 
 def free_bytes(device: str) -> int | None:
-    """Of a GPU: free, or held by torch without a use; None of a CPU."""
+    """Bytes of a GPU that are free, or held by torch without a use; None on a CPU."""
     if not device.startswith("cuda"):
         return None
     free, _ = torch.cuda.mem_get_info(device)
@@ -151,17 +151,17 @@ def steps_of(heads: Sequence[Head]) -> int:
 
 
 def measure(shape: Shape, heads: Sequence[Head | Missing], settings: Settings, steps: Steps) -> ShapeReport:
-    """All heads on one shape, and those that are missing."""
+    """Measure all heads on one shape, and report those that are missing too."""
     present = [head for head in heads if isinstance(head, Head)]
     measurement = _Measurement(shape, present, settings, steps)
     measurement.check()
     measurement.peaks()
     times = measurement.times()
-    found_speeds = speeds(shape, measurement.right(), times)
+    head_speeds = speeds(shape, measurement.right(), times)
     reports = [
         missing_report(head)
         if isinstance(head, Missing)
-        else head_report(head, measurement.found[head.name], found_speeds.get(head.name), settings)
+        else head_report(head, measurement.outcomes[head.name], head_speeds.get(head.name), settings)
         for head in heads
     ]
     return ShapeReport(

@@ -16,7 +16,7 @@ NO_SPEED = "No speed on a CPU"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to measure.
+    """How the benchmark measures.
 
     Attributes:
         device: where.
@@ -32,7 +32,7 @@ class Settings:
 
     @classmethod
     def of(cls, device: str, rounds: int) -> "Settings":
-        """For a GPU in bfloat16; for a CPU in float16, since Triton's interpreter cuts bfloat16 off."""
+        """Settings for a GPU in bfloat16, for a CPU in float16: Triton's interpreter cuts bfloat16 off."""
         cuda = device.startswith("cuda")
         return cls(
             device=device,
@@ -43,8 +43,8 @@ class Settings:
 
 
 @dataclass(kw_only=True)
-class Found:
-    """What is known of a head so far."""
+class Outcome:
+    """What the benchmark knows of a head so far."""
 
     status: Status = Status.RIGHT
     reason: str = ""
@@ -55,11 +55,11 @@ class Found:
     peak: Passes | None = None
 
     def fail(self, status: Status, reason: str) -> None:
-        """It is not right."""
+        """Note that the head is not right, and why."""
         self.status, self.reason = status, reason
 
     def fail_with(self, error: Exception) -> None:
-        """It raised an error: it does not fit, or it fails."""
+        """Note the error that the head raised: it does not fit, or it fails."""
         if isinstance(error, torch.OutOfMemoryError):
             self.fail(Status.SKIPPED, "out of memory")
             torch.cuda.empty_cache()
@@ -72,17 +72,17 @@ def in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def attempt(run: Callable[[], None], found: "Found") -> None:
+def attempt(run: Callable[[], None], outcome: Outcome) -> None:
     """Run what may not fit or may fail: both are a result of the head, not an end of the benchmark."""
     try:
         run()
     except Exception as error:
-        found.fail_with(error)
+        outcome.fail_with(error)
 
 
-def wrong_results(found: Results, errors: dict[str, float], limits: dict[str, float]) -> list[str]:
-    """What is not finite or further off than allowed."""
-    values = found.present()
+def wrong_results(results: Results, errors: dict[str, float], limits: dict[str, float]) -> list[str]:
+    """The names of the results that are not finite or further off than allowed."""
+    values = results.present()
     return [
         name
         for name, error in errors.items()
@@ -90,28 +90,28 @@ def wrong_results(found: Results, errors: dict[str, float], limits: dict[str, fl
     ]
 
 
-def head_report(head: Head, found: Found, speed: Speed | None, settings: Settings) -> HeadReport:
-    """Of a head that ran, or should have."""
-    silent = settings.clock is None and found.status is Status.RIGHT
+def head_report(head: Head, outcome: Outcome, speed: Speed | None, settings: Settings) -> HeadReport:
+    """The report on a head that ran, or should have."""
+    silent = settings.clock is None and outcome.status is Status.RIGHT
     return HeadReport(
         name=head.name,
         family=head.family,
         task=head.task,
         version=head.version,
-        status=found.status,
-        reason=NO_SPEED if silent else found.reason,
+        status=outcome.status,
+        reason=NO_SPEED if silent else outcome.reason,
         products=head.products,
-        errors=found.errors,
-        limits=found.limits,
-        same_bits_twice=found.same_bits,
-        first_call_s=found.first_call,
-        peak_bytes=found.peak,
+        errors=outcome.errors,
+        limits=outcome.limits,
+        same_bits_twice=outcome.same_bits,
+        first_call_s=outcome.first_call,
+        peak_bytes=outcome.peak,
         speed=speed,
     )
 
 
 def missing_report(head: Missing) -> HeadReport:
-    """Of a rival that cannot run here."""
+    """The report on a rival that cannot run here."""
     return HeadReport(
         name=head.name,
         family=Family.RIVAL,

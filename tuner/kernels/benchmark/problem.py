@@ -26,7 +26,7 @@ class Shape:
 
     @classmethod
     def parse(cls, text: str) -> "Shape":
-        """From ``TxHxV``."""
+        """Read a shape written as ``TxHxV``."""
         try:
             tokens, hidden, vocabulary = map(int, text.split("x"))
         except ValueError:
@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def product_flop(self) -> int:
-        """Of one matrix product."""
+        """Floating-point operations of one matrix product between hidden states and weight."""
         return 2 * self.tokens * self.hidden * self.vocabulary
 
 
@@ -71,7 +71,7 @@ class Problem:
         return self.hidden_TH, self.weight_VH
 
     def detached(self) -> "Problem":
-        """For a pass without gradients: some heads compute them wherever an input asks for them."""
+        """A copy for a pass without gradients: some heads compute them wherever an input asks for them."""
         return replace(self, hidden_TH=self.hidden_TH.detach(), weight_VH=self.weight_VH.detach())
 
     @property
@@ -123,7 +123,7 @@ def random_problem(
 
 
 def with_policy(problem: Problem) -> Problem:
-    """The same with what a policy loss reads: policies near the one that is given, advantages around one.
+    """A copy of the problem that a policy loss can read: two policies near its own, advantages around one.
 
     Advantages around zero would let the loss cancel, and its relative error say nothing.
     """

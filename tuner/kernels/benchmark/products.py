@@ -44,7 +44,7 @@ def burst(device: str) -> Callable[[], object]:
 
 
 def warm_up(device: str) -> Callable[[], object]:
-    """What comes before each timed call: products for so long that the clocks are those of steady work.
+    """A call to make before each timed one: products for so long that the clocks are those of steady work.
 
     Nothing on a CPU, where no times are told.
     """

@@ -41,7 +41,7 @@ class Steps:
             )
 
     def detail(self, text: str) -> None:
-        """More of the step that runs, for a bar only."""
+        """Say more of the step that runs, on a bar only."""
         self._bar.update(self._task, description=text)
 
     def skip(self, count: int) -> None:

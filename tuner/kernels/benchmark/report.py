@@ -112,7 +112,7 @@ class ShapeReport(_Model):
 
     @property
     def name(self) -> str:
-        """As ``--shapes`` takes it."""
+        """The shape as ``--shapes`` takes it."""
         return f"{self.tokens}x{self.hidden}x{self.vocabulary}"
 
 
@@ -131,7 +131,7 @@ class AdversarialReport(_Model):
 
 
 class Machine(_Model):
-    """Where and with what it ran."""
+    """Where and with what a benchmark ran."""
 
     device: str
     driver: str | None
@@ -156,8 +156,10 @@ class Report(_Model):
     def ours_are_right(self) -> bool:
         """Whether none of this package's own heads is wrong or failed."""
         ordinary = ((head.family, head.status) for shape in self.shapes for head in shape.heads)
-        hard = ((one.family, one.status) for one in self.adversarial)
+        hard = ((case.family, case.status) for case in self.adversarial)
         bad = (Status.WRONG, Status.FAILED)
         return not any(
-            family is Family.OURS and status in bad for found in (ordinary, hard) for family, status in found
+            family is Family.OURS and status in bad
+            for verdicts in (ordinary, hard)
+            for family, status in verdicts
         )

@@ -86,8 +86,8 @@ def _verl_triton(device: str) -> Head:
     kernel: Any = import_below("verl", "verl.utils.kernel.linear_cross_entropy").linear_cross_entropy
 
     def run(problem: Problem) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = kernel(*problem.inputs, problem.labels_T, 1.0, "none")
-        return found
+        outputs: tuple[Tensor, ...] = kernel(*problem.inputs, problem.labels_T, 1.0, "none")
+        return outputs
 
     return Head(
         name=VERL_TRITON,
@@ -101,7 +101,7 @@ def _verl_triton(device: str) -> Head:
 
 
 def _liger_sm90(device: str) -> Head:
-    """As verl calls it with ``impl_backend: liger``."""
+    """Liger's kernel for Hopper as verl calls it with ``impl_backend: liger``."""
     _installed("liger_kernel", "liger-kernel")
     _installed("cutlass", "nvidia-cutlass-dsl")
     _on_cuda(device)
@@ -159,14 +159,14 @@ def _liger_triton(device: str) -> Head:
 
 
 def _cut_cross_entropy(device: str) -> Head:
-    """Without its filter, which leaves out small gradients: of random logits, all of them."""
+    """Cut Cross Entropy without its filter, which leaves out small gradients: of random logits, all."""
     _installed("cut_cross_entropy", "cut-cross-entropy")
     _on_cuda(device)
     function: Any = import_module("cut_cross_entropy").linear_cross_entropy
 
     def run(problem: Problem) -> tuple[Tensor, ...]:
-        found: Tensor = function(*problem.inputs, problem.labels_T, reduction="none", filter_eps=None)
-        return (-found,)
+        losses: Tensor = function(*problem.inputs, problem.labels_T, reduction="none", filter_eps=None)
+        return (-losses,)
 
     return Head(
         name="Cut Cross Entropy",
@@ -194,14 +194,14 @@ RIVAL_NAMES = tuple(_RIVALS)
 
 
 def find_rivals(device: str, names: tuple[str, ...] = RIVAL_NAMES) -> list[Head | Missing]:
-    """Those of the names that can be measured here, and why the others cannot."""
-    found: list[Head | Missing] = []
+    """Load the rival heads that can be measured on this machine, and say why the others cannot."""
+    rivals: list[Head | Missing] = []
     for name in names:
         task, load = _RIVALS[name]
         try:
-            found.append(load(device))
+            rivals.append(load(device))
         except CannotRunError as reason:
-            found.append(Missing(name=name, task=task, reason=str(reason)))
+            rivals.append(Missing(name=name, task=task, reason=str(reason)))
         except Exception as error:  # its own imports may fail in any way
-            found.append(Missing(name=name, task=task, reason=f"import failed: {error!r}"))
-    return found
+            rivals.append(Missing(name=name, task=task, reason=f"import failed: {error!r}"))
+    return rivals

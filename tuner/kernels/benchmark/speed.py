@@ -11,7 +11,7 @@ from tuner.kernels.benchmark.timing import Timed
 
 
 def speeds(shape: Shape, heads: Sequence[Head], times: Mapping[str, Timed]) -> dict[str, Speed]:
-    """Of every head that was timed.
+    """How fast every head is that was timed, by its name.
 
     Args:
         shape: of the inputs.

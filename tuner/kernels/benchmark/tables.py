@@ -52,7 +52,7 @@ _SPEED_COLUMNS: dict[str, Cell] = {
 
 
 def write_tables(report: Report, console: Console) -> None:
-    """All of them, with what stands behind the columns."""
+    """Write all tables of a report, with what stands behind the columns."""
     machine = report.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     driver = f", driver {machine.driver}" if machine.driver else ""
@@ -140,16 +140,16 @@ def _verdict(head: HeadReport) -> str:
     return f"{head.status.value.capitalize()} ({head.reason})"
 
 
-def adversarial_tables(found: Sequence[AdversarialReport]) -> RenderableType:
+def adversarial_tables(reports: Sequence[AdversarialReport]) -> RenderableType:
     """One table for each vocabulary: of each head the worst over all cases, and where it is wrong."""
     tables: list[RenderableType] = []
-    for vocabulary in dict.fromkeys(one.vocabulary for one in found):
+    for vocabulary in dict.fromkeys(report.vocabulary for report in reports):
         title = f"Logits that break kernels, vocabulary {vocabulary:,}: worst errors"
         table = _table(title, _HARD_TITLES.values())
         table.add_column("Wrong with logits")
-        rows = [one for one in found if one.vocabulary == vocabulary]
-        for head in dict.fromkeys(one.head for one in rows):
-            _add_hard_row(table, [one for one in rows if one.head == head])
+        rows = [report for report in reports if report.vocabulary == vocabulary]
+        for head in dict.fromkeys(report.head for report in rows):
+            _add_hard_row(table, [report for report in rows if report.head == head])
         tables.append(table)
     note = "Log-probability and entropy: absolute, of one token. Gradients: relative norm."
     return Group(*tables, _line(note))
@@ -157,10 +157,10 @@ def adversarial_tables(found: Sequence[AdversarialReport]) -> RenderableType:
 
 def _add_hard_row(table: Table, cases: Sequence[AdversarialReport]) -> None:
     def worst(name: str) -> str:
-        errors = [one.errors[name] for one in cases if name in one.errors]
+        errors = [report.errors[name] for report in cases if name in report.errors]
         # A NaN is the worst, and max() would pass it over.
         return f"{max(errors, key=lambda error: (isnan(error), error)):.1e}" if errors else _NONE
 
-    wrong = ", ".join(one.case for one in cases if one.status is not Status.RIGHT)
+    wrong = ", ".join(report.case for report in cases if report.status is not Status.RIGHT)
     style = "bold" if cases[0].family is Family.OURS else ""
     table.add_row(Text(cases[0].head, style=style), *(worst(name) for name in _HARD_TITLES), wrong or _NONE)

@@ -25,7 +25,7 @@ class Timed:
 
 
 def milliseconds(run: Call) -> float:
-    """Of one call, between two events on the device."""
+    """Milliseconds of one call, between two events on the device."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     result = run()
@@ -55,7 +55,7 @@ def interleaved(
     say: Callable[[int], None] = lambda number: None,
     failed: Callable[[str, Exception], None] | None = None,
 ) -> dict[str, Timed]:
-    """Of each, taken in turns after one round that does not count and that tells who is slow.
+    """Times of several calls, taken in turns after a round that does not count and that tells who is slow.
 
     Slow calls take part in some of the rounds, evenly spread. The order is another in each round, and the
     same work comes before each call: a card at its limit of power runs up to a tenth faster after a call that
@@ -101,7 +101,7 @@ def interleaved(
 
 
 def seconds(run: Call, device: str) -> tuple[float, object]:
-    """Of one call from its start to the end of its work on the device, with what it returned."""
+    """Seconds of one call from its start to the end of its work on the device, and what it returned."""
     _synchronize(device)
     start = perf_counter()
     result = run()
@@ -115,7 +115,7 @@ def _synchronize(device: str) -> None:
 
 
 def peak_bytes(run: Call) -> int:
-    """Most allocated during one call beyond what was before it: results included."""
+    """Most bytes allocated during one call beyond what was before it: results included."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

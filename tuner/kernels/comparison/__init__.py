@@ -29,7 +29,7 @@ class Implementation(Protocol):
     def __call__(
         self, hidden: Tensor, weight: Tensor, labels: Tensor, temperature: float | Tensor = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """As :func:`verl_log_prob_and_entropy`."""
+        """Log-probability and entropy as :func:`verl_log_prob_and_entropy` returns them."""
 
 
 def _divide_in_place(logits_TV: Tensor, temperature: float | Tensor) -> None:
@@ -51,7 +51,7 @@ def _column(temperature: Tensor, logits_TV: Tensor) -> Tensor:
 def _from_logits(
     returned_1TV: Tensor, labels_T: Tensor, temperature: float | Tensor, head: OutputHead
 ) -> tuple[Tensor, Tensor]:
-    """Both, in the order of the release, which decides what exists in the backward pass."""
+    """Log-probability and entropy, in the release's order, which decides what the backward pass keeps."""
     log_probs = by_kernel if head.fused_cross_entropy else row_by_row
     entropy = entropy_function(
         compiled=head.compiled, chunk_tokens=head.chunk_tokens, checkpointed=head.checkpointed

@@ -17,7 +17,7 @@ Entropy = Callable[[Tensor], Tensor]
 
 
 def whole(logits_TV: Tensor) -> Tensor:
-    r"""All rows at once, float32.
+    r"""Entropy of each row, computed for all rows at once, float32.
 
     .. math:: \mathcal{H} = \ln \sum_v e^{x_v} - \sum_v p_v x_v
 
@@ -28,7 +28,7 @@ def whole(logits_TV: Tensor) -> Tensor:
 
 
 def in_chunks(logits_TV: Tensor, rows: int) -> Tensor:
-    """The same of so many rows at a time, each chunk in a float32 copy.
+    """Entropy of each row, computed for ``rows`` rows at a time, each chunk in a float32 copy.
 
     Source: verl ``utils/torch_functional.py`` (``entropy_from_logits_with_chunking``), the same in 0.4.1 to
     0.9.1.
@@ -48,7 +48,7 @@ def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def entropy_function(*, compiled: bool, chunk_tokens: int | None, checkpointed: bool) -> Entropy:
-    """One of them, as the settings of :class:`tuner.workload.OutputHead` of the same names have it.
+    """The function for the entropy that these settings of :class:`tuner.workload.OutputHead` choose.
 
     Checkpointing is torch's reentrant one, verl's choice by leaving it to torch: a backward pass has to be
     that of ``Tensor.backward``, not ``torch.autograd.grad``.
@@ -62,7 +62,7 @@ def entropy_function(*, compiled: bool, chunk_tokens: int | None, checkpointed: 
     def recomputed(logits_TV: Tensor) -> Tensor:
         if not (torch.is_grad_enabled() and logits_TV.requires_grad):
             return entropy(logits_TV)  # all that torch does then, but for a warning
-        found: Tensor = checkpoint(entropy, logits_TV, use_reentrant=True)
-        return found
+        entropy_T: Tensor = checkpoint(entropy, logits_TV, use_reentrant=True)
+        return entropy_T
 
     return recomputed

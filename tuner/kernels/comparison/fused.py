@@ -44,7 +44,7 @@ def _chunk_gradients(
     temperature: float,
     upstream: tuple[Tensor | None, Tensor | None],
 ) -> tuple[Tensor, Tensor]:
-    """Of hidden states and weight; what the logits' gradient is made from exists to the end, as in verl."""
+    """Gradients of hidden states and weight; what the logits' is made from exists to the end, as in verl."""
     d_log_prob_C, d_entropy_C = upstream
     logits_CV = _logits(hidden_CH, weight_VH, temperature)
     p_CV = logits_CV.softmax(-1)
@@ -105,5 +105,5 @@ def fused_in_torch(
     Up to 0.7.1 verl rounds the log-probabilities as well. The gradient of the weight is added up in the
     weight's dtype.
     """
-    found: tuple[Tensor, Tensor] = _InChunks.apply(hidden_TH, weight_VH, labels_T, temperature)
-    return found
+    outputs: tuple[Tensor, Tensor] = _InChunks.apply(hidden_TH, weight_VH, labels_T, temperature)
+    return outputs

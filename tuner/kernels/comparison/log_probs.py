@@ -10,7 +10,7 @@ from tuner.kernels.entropy import log_prob_and_entropy
 
 
 def by_kernel(logits_TV: Tensor, labels_T: Tensor) -> Tensor:
-    """One pass over the logits, and one that writes their gradient; nothing else as large, float32.
+    """Log-probabilities by one pass over the logits and one that writes their gradient, float32.
 
     verl takes flash-attn's cross entropy where it is installed. Its place is taken by this package's kernel,
     which reads and writes the same tensors.
