@@ -64,7 +64,7 @@ def test_no_line_but_a_single_word_is_longer_than_the_screen(width: int) -> None
 
 def test_an_addend_is_explained_once_and_then_referred_to() -> None:
     text = explained(grpo_7b())
-    assert text.count("memory.model_states.shard_bytes") == 1
+    assert text.count("memory.fsdp.states.shard_bytes") == 1
     assert text.count("actor_parameters, 3.55 GiB, exact, see rollout") == text.count("actor_parameters") - 1
 
 

@@ -13,6 +13,7 @@ from tests.workloads import megatron_engine
 from tuner import memory
 from tuner.batching import micro_batches, overshoot
 from tuner.memory import Item, model_states
+from tuner.memory.fsdp import states
 from tuner.memory.megatron.grid import rank_parameters, stage_parameters
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
@@ -188,8 +189,8 @@ def test_the_shards_of_all_ranks_are_the_whole(job: Workload) -> None:
     engine, model = job.actor.engine, job.model
     assume(engine.backend is not Backend.MEGATRON)
     ranks = engine.parallel.shard
-    stored = model_states.stored_parameters(model, engine) * engine.stored_dtype.bytes
-    trained = model_states.trained_parameters(model, engine)
+    stored = states.stored_parameters(model, engine) * engine.stored_dtype.bytes
+    trained = states.trained_parameters(model, engine)
     parts = (
         (model_states.parameters(model, engine).bytes, stored, engine.stored_dtype.bytes),
         (

@@ -13,11 +13,11 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from tuner.memory import model_states
+from tuner.memory.fsdp import states as fsdp_states
 from tuner.memory.ledger.expression import as_written, ceil_div
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.model_states import main_weights_and_moments_bytes
+from tuner.memory.megatron import states as megatron_states
 from tuner.memory.rollout.weights import (
     dense_weight_bytes,
     has_experts,
@@ -63,12 +63,12 @@ def weights_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> 
     if not (engine.param_offload or engine.streamed_offload):
         return None
     if engine.backend is Backend.MEGATRON:
-        slices = {"b_c": engine.compute_dtype.bytes, "N_p": model_states.megatron_parameters(model, engine)}
+        slices = {"b_c": engine.compute_dtype.bytes, "N_p": megatron_states.stored_parameters(model, engine)}
         return _pinned(Item.PARAMETERS, f"{role}_weights", slices_on_host_bytes, {"G": gpus, **slices})
     numbers = {
         "G": gpus,
         "b_s": engine.stored_dtype.bytes,
-        "N": model_states.stored_parameters(model, engine),
+        "N": fsdp_states.stored_parameters(model, engine),
         "W": engine.parallel.shard,
     }
     return _pinned(Item.PARAMETERS, f"{role}_weights", shards_on_host_bytes, numbers)
@@ -92,7 +92,9 @@ def megatron_optimizer_on_host_bytes(
     Source: verl 0.9.1 ``utils/megatron_utils.py`` (``offload_megatron_optimizer``,
     ``offload_megatron_copy_params``).
     """
-    return G * ceil(main_weights_and_moments_bytes(N_o=N_o, b_m=b_m, f_m=f_m, b_o=b_o, f_o=f_o))
+    return G * ceil(
+        megatron_states.main_weights_and_moments_bytes(N_o=N_o, b_m=b_m, f_m=f_m, b_o=b_o, f_o=f_o)
+    )
 
 
 def optimizer_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> Term | None:
@@ -101,14 +103,14 @@ def optimizer_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -
     if engine.backend is Backend.MEGATRON:
         if not engine.optimizer_offload:
             return None
-        offloaded = {"G": gpus, **model_states.megatron_optimizer_numbers(model, engine)}
+        offloaded = {"G": gpus, **megatron_states.optimizer_numbers(model, engine)}
         return _pinned(Item.OPTIMIZER, name, megatron_optimizer_on_host_bytes, offloaded)
     if not (engine.optimizer_offload or engine.streamed_offload):
         return None
     numbers = {
         "G": gpus,
         "b_o": engine.optimizer_dtype.bytes,
-        "N_t": model_states.trained_parameters(model, engine),
+        "N_t": fsdp_states.trained_parameters(model, engine),
         "W": engine.parallel.shard,
     }
     return _pinned(Item.OPTIMIZER, name, moments_on_host_bytes, numbers)
@@ -140,7 +142,7 @@ def cpu_step_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) ->
             return None
         numbers |= {
             "f": engine.optimizer_offload_fraction,
-            "N_o": model_states.megatron_optimizer_share(model, engine),
+            "N_o": megatron_states.optimizer_parameters(model, engine),
             "b_o": engine.optimizer_dtype.bytes,
         }
         return _pinned(Item.OPTIMIZER, f"{role}_cpu_optimizer", hybrid_optimizer_bytes, numbers)
@@ -148,7 +150,7 @@ def cpu_step_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) ->
         return None
     numbers |= {
         "b_s": engine.stored_dtype.bytes,
-        "N_t": model_states.trained_parameters(model, engine),
+        "N_t": fsdp_states.trained_parameters(model, engine),
         "W": engine.parallel.shard,
     }
     return _pinned(Item.GRADIENTS, f"{role}_gradients", gradients_on_host_bytes, numbers)
@@ -184,8 +186,8 @@ def engine_copy(workload: Workload) -> Term | None:
     asleep = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
     if not asleep or rollout.sleep_level != 1 or rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
-    numbers = {"G": workload.cluster.gpus_per_node, **weight_numbers(workload)}
-    size: Size = sparse_copy_bytes if has_experts(workload) else dense_copy_bytes
+    numbers = {"G": workload.cluster.gpus_per_node, **weight_numbers(workload.model, rollout)}
+    size: Size = sparse_copy_bytes if has_experts(workload.model) else dense_copy_bytes
     pinned = rollout.engine is RolloutEngine.VLLM and rollout.pins_copy
     return _pinned(Item.ENGINE, "rollout_weights", size, numbers, most=_MOST if pinned else 1)
 

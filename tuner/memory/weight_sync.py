@@ -5,11 +5,11 @@ of FSDP's root unit and of its largest layer, :math:`E` the largest tensor, :mat
 :math:`b_s` bytes of the stored dtype.
 """
 
+from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import root_parameters
 from tuner.memory.ledger.expression import ceil_div, largest
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.memory.model_states import stored_parameters
 from tuner.memory.residents import States
 from tuner.memory.rollout.terms import waking_terms
 from tuner.model_shape import ModelShape

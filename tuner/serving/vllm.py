@@ -9,6 +9,7 @@ in 0.18.1 to 0.24.0 that and ``v1/worker/gpu/model_runner.py`` (the second model
 A version in between is taken as the nearest older one of these.
 """
 
+from functools import lru_cache
 from typing import Any
 
 from tuner.architectures import find_architecture
@@ -82,6 +83,7 @@ def default_capture_sizes(version: str) -> tuple[int, ...] | None:
     return None if at_least(version, "0.8.0") else _GRAPHS_OF_V0
 
 
+@lru_cache(maxsize=64)
 def own_capture_sizes(max_sequences: int) -> tuple[int, ...]:
     """The current core's list: 1, 2, 4, in steps of 8 up to 256, in steps of 16 up to twice the sequences."""
     largest = min(2 * max_sequences, LARGEST_GRAPH)

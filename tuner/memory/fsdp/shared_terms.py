@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.evidence import Evidence
-from tuner.memory import model_states
-from tuner.memory.fsdp import gathered, gradients, per_token, units
+from tuner.memory.fsdp import gathered, gradients, per_token, states, units
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.head.terms import copies_term, head_term, logits_term
 from tuner.memory.layer import activations, checkpointing, traced
@@ -37,7 +36,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
             "V": model.vocab,
             "H": model.hidden,
             "N": model.parameters,
-            "N_t": model_states.trained_parameters(model, engine),
+            "N_t": states.trained_parameters(model, engine),
             "W": engine.parallel.shard,
             "U_r": self.order.head,
             "b_a": gradients.accumulated_dtype(engine).bytes,
@@ -100,7 +99,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
     @cached_property
     def gradients(self) -> Term:
         """All gradients, reduced."""
-        return model_states.gradients(self.micro_batch.model, self.micro_batch.engine)
+        return states.gradients(self.micro_batch.model, self.micro_batch.engine)
 
     @cached_property
     def earlier_gradients(self) -> Term | None:
@@ -109,7 +108,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
             return None
         if not self.micro_batch.engine.deferred_gradient_sync:
             return self.gradients
-        trained = model_states.trained_parameters(self.micro_batch.model, self.micro_batch.engine)
+        trained = states.trained_parameters(self.micro_batch.model, self.micro_batch.engine)
         return self.deferred_gradients(trained)
 
     def deferred_gradients(self, waiting: int) -> Term:
@@ -126,7 +125,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
     @cached_property
     def optimizer_step(self) -> Term:
         """What AdamW allocates for itself."""
-        return model_states.optimizer_step(self.micro_batch.model, self.micro_batch.engine)
+        return states.optimizer_step(self.micro_batch.model, self.micro_batch.engine)
 
     # -- activations --------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ like a number, has no value, and writes itself in the notation of :mod:`tuner.me
 """
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 Product = tuple[str, ...]
@@ -147,6 +148,11 @@ def ceil_div(dividend: int, divisor: int) -> int:
 def as_written(share: float) -> Fraction:
     """A share as a configuration spells it, exactly: 0.1 is a tenth."""
     number: Any = share
-    exact: Any = number if isinstance(number, Expression) else Fraction(str(number))
+    exact: Any = number if isinstance(number, Expression) else _fraction(share)
     fraction: Fraction = exact
     return fraction
+
+
+@lru_cache(maxsize=256)
+def _fraction(number: float) -> Fraction:
+    return Fraction(str(number))

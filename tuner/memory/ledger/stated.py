@@ -28,7 +28,7 @@ def stated(
     *,
     evidence: Evidence = Evidence.EXACT,
     source: Callable[..., Any] | None = None,
-    interval: tuple[float, float] | None = None,
+    interval: tuple[int, int] | None = None,
 ) -> Term:
     """A term whose bytes, formula and source come from one function.
 
@@ -42,7 +42,7 @@ def stated(
         interval: the least and the most bytes, where the size is not derived.
     """
     parameters, formula, used = _statement(*_key(size))
-    low, high = (None, None) if interval is None else (ceil(interval[0]), ceil(interval[1]))
+    low, high = interval or (None, None)
     return Term(
         item=item,
         name=name,

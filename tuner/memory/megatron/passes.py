@@ -5,8 +5,8 @@ the layer that its backward pass works on. The buffers of weights, gradients and
 are resident and not counted here.
 """
 
-from tuner.memory import model_states
 from tuner.memory.ledger.terms import Moment
+from tuner.memory.megatron import states
 from tuner.memory.megatron.head import (
     embedding_backward,
     gathered_hidden,
@@ -80,7 +80,7 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
         moment(
             _named(engine, "optimizer_step"),
             workspaces(),
-            model_states.optimizer_step(micro_batch.model, engine),
+            states.optimizer_step(micro_batch.model, engine),
         )
     )
     return tuple(moments)

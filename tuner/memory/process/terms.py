@@ -38,6 +38,7 @@ def context_bytes(*, context: int) -> int:
     return context
 
 
+@lru_cache(maxsize=64)
 def context_term(name: str, gpu: Gpu) -> Term:
     """The CUDA context of one process: measured where it was on such a card."""
     constant = context(gpu)

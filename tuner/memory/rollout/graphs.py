@@ -4,6 +4,7 @@ Symbols: :math:`L` layers of one GPU, :math:`n_w` sizes that are captured whole,
 captured in pieces, :math:`m` the largest size.
 """
 
+from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -75,12 +76,12 @@ def graph_bytes(*, g: int, m: int, m_0: int, n_w: int, L: int, g_w: int, n_p: in
 def engine_graphs(workload: Workload, *, counted: bool = False) -> Term:
     """The engine's CUDA graphs; ``counted`` where the cache is smaller by as much as they are larger."""
     captured = captured_graphs(workload)
-    numbers = {
-        "m": captured.largest,
-        "m_0": LARGEST_GRAPH,
-        "n_w": captured.whole,
-        "n_p": captured.pieced,
-        "L": captured.layers,
-    }
+    return _graphs(captured.layers, captured.whole, captured.pieced, captured.largest, counted=counted)
+
+
+# Most proposals leave the graphs as they are. Typed: a recorded number of layers is not a plain one.
+@lru_cache(maxsize=256, typed=True)
+def _graphs(layers: int, whole: int, pieced: int, largest: int, *, counted: bool) -> Term:
+    numbers = {"m": largest, "m_0": LARGEST_GRAPH, "n_w": whole, "n_p": pieced, "L": layers}
     constants = {"g": GRAPH_POOL, "g_w": GRAPH_LAYER, "g_p": GRAPH_PIECE}
     return heuristic(Item.ENGINE, "engine_graphs", graph_bytes, constants, numbers, exact_sum=counted)

@@ -4,6 +4,9 @@ Symbols: :math:`c_x` the context, :math:`c_n` NCCL's code, :math:`c_k` its first
 communicator of the engine's ranks, :math:`h` buffers.
 """
 
+from functools import lru_cache
+
+from tuner.hardware import Gpu
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
@@ -49,14 +52,19 @@ def communicator_bytes(*, c_c: int) -> int:
 
 def process_parts(workload: Workload) -> dict[str, Constant]:
     """What the engine's process holds outside tensors, by symbol; empty where it adds nothing."""
-    rollout, gpu = workload.rollout, workload.cluster.gpu
+    rollout = workload.rollout
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return {}
-    own = {"c_x": context(gpu)} if rollout.own_process else {}
-    if rollout.replica_gpus == 1:
-        return own
-    loaded = {"c_n": NCCL_CODE, "c_k": NCCL_KERNEL} if rollout.own_process else {}
-    return own | loaded | {"c_c": communicator(gpu)}
+    return _parts(workload.cluster.gpu, own=rollout.own_process, alone=rollout.replica_gpus == 1)
+
+
+def _parts(gpu: Gpu, *, own: bool, alone: bool) -> dict[str, Constant]:
+    """The same by what decides it: a process of its own, and a replica that is one GPU."""
+    started = {"c_x": context(gpu)} if own else {}
+    if alone:
+        return started
+    loaded = {"c_n": NCCL_CODE, "c_k": NCCL_KERNEL} if own else {}
+    return started | loaded | {"c_c": communicator(gpu)}
 
 
 def engine_process(workload: Workload, *, counted: bool = False) -> Term | None:
@@ -66,7 +74,16 @@ def engine_process(workload: Workload, *, counted: bool = False) -> Term | None:
         workload: the job.
         counted: whether the cache is smaller by as much as these are larger, so that the sum is exact.
     """
-    parts = process_parts(workload)
+    rollout = workload.rollout
+    if rollout.engine is RolloutEngine.TRANSFORMERS:
+        return None
+    alone = rollout.replica_gpus == 1
+    return _process(workload.cluster.gpu, own=rollout.own_process, alone=alone, counted=counted)
+
+
+@lru_cache(maxsize=64)
+def _process(gpu: Gpu, *, own: bool, alone: bool, counted: bool) -> Term | None:
+    parts = _parts(gpu, own=own, alone=alone)
     if not parts:
         return None
     size: Size = communicator_bytes
@@ -88,4 +105,9 @@ def engine_buffers(workload: Workload) -> Term | None:
     rollout = workload.rollout
     if rollout.engine is not RolloutEngine.VLLM or not rollout.own_process:
         return None
+    return _buffers()
+
+
+@lru_cache(maxsize=1)
+def _buffers() -> Term:
     return heuristic(Item.ENGINE, "engine_buffers", buffer_bytes, {"h": ENGINE_BUFFERS})

@@ -4,13 +4,15 @@ Symbols: :math:`t` tokens of one scheduling step (``max_batched_tokens``), :math
 sampled at once, :math:`b` bytes of a number, :math:`b_V` bytes per logit of the sampler.
 """
 
+from functools import lru_cache
+
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.memory.ledger.expression import ceil_div, largest
 from tuner.memory.ledger.stated import stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.model_shape import ModelShape
-from tuner.workload import Workload
+from tuner.workload import Rollout, Workload
 
 SYMBOLS = {
     "T_p": "tensor-parallel ranks of the rollout engine",
@@ -64,9 +66,8 @@ def compiling_step_bytes(
     return largest(step, b * H * (ceil_div(V, T_p) + 2 * t))
 
 
-def profile_numbers(workload: Workload) -> dict[str, float]:
+def profile_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
     """The symbols of the profile run."""
-    model, rollout = workload.model, workload.rollout
     return {
         "b": DType.BFLOAT16.bytes,
         "t": rollout.max_batched_tokens,
@@ -81,13 +82,17 @@ def profile_numbers(workload: Workload) -> dict[str, float]:
 
 def engine_activations(workload: Workload) -> Term:
     """What the engine's profile run needs beyond weights, and a step may need again."""
-    rollout = workload.rollout
+    return _activations(workload.model, workload.rollout)
+
+
+@lru_cache(maxsize=256)  # most proposals leave the rollout as it is
+def _activations(model: ModelShape, rollout: Rollout) -> Term:
     compiles = rollout.tunes_at_start and rollout.cuda_graphs
     return stated(
         Item.ENGINE,
         "engine_activations",
         compiling_step_bytes if compiles else step_bytes,
-        profile_numbers(workload),
+        profile_numbers(model, rollout),
         evidence=Evidence.MODELLED,
     )
 

@@ -147,7 +147,9 @@ class CacheShare:
         self.rollout = workload.rollout
         self.weights = int(engine_weights(workload).bytes)  # explained by its own term
         self.activations = (
-            bytes_of(step_bytes, profile_numbers(workload)) if least else engine_activations(workload).bytes
+            bytes_of(step_bytes, profile_numbers(workload.model, self.rollout))
+            if least
+            else engine_activations(workload).bytes
         )
         graphs, buffers = engine_graphs(workload), engine_buffers(workload)
         self.graphs = graphs.bytes

@@ -1,9 +1,12 @@
 """Weights of the rollout engine on one GPU."""
 
+from functools import lru_cache
+
 from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.workload import Workload
+from tuner.model_shape import ModelShape
+from tuner.workload import Rollout, Workload
 
 SYMBOLS = {
     "N": "parameters of the model",
@@ -38,19 +41,13 @@ def sparse_weight_bytes(*, b: int, N: int, N_E: int, T_p: int, G_E: int, P_p: in
     return ceil_div(b * ((N - N_E) * G_E + N_E * T_p), T_p * G_E * P_p)
 
 
-def has_experts(workload: Workload) -> bool:
-    """Whether the model has routed experts, which may be divided in another way than the rest."""
-    return workload.model.sparse_layers > 0
+def has_experts(model: ModelShape) -> bool:
+    """Whether a model has routed experts, which may be divided in another way than the rest."""
+    return model.sparse_layers > 0
 
 
-def weight_bytes_of(workload: Workload) -> Size:
-    """The function that counts the weights of a workload's model."""
-    return sparse_weight_bytes if has_experts(workload) else dense_weight_bytes
-
-
-def weight_numbers(workload: Workload) -> dict[str, float]:
+def weight_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
     """The symbols of the engine's weights."""
-    model, rollout = workload.model, workload.rollout
     return {
         "b": rollout.weight_dtype.bytes,
         "N": model.parameters,
@@ -63,4 +60,10 @@ def weight_numbers(workload: Workload) -> dict[str, float]:
 
 def engine_weights(workload: Workload) -> Term:
     """The engine's weights on one GPU."""
-    return stated(Item.ENGINE, "engine_weights", weight_bytes_of(workload), weight_numbers(workload))
+    return _weights(workload.model, workload.rollout)
+
+
+@lru_cache(maxsize=256)  # most proposals leave the rollout as it is
+def _weights(model: ModelShape, rollout: Rollout) -> Term:
+    size: Size = sparse_weight_bytes if has_experts(model) else dense_weight_bytes
+    return stated(Item.ENGINE, "engine_weights", size, weight_numbers(model, rollout))

@@ -7,8 +7,8 @@ that share one copy of the states; :math:`b_c` bytes of the compute dtype, :math
 :math:`b_g` of the cast of a gradient before it is reduced and :math:`b_t` after it, 0 where there is none.
 """
 
-from tuner.memory import model_states
 from tuner.memory.fsdp import units
+from tuner.memory.fsdp.states import shard
 from tuner.memory.ledger.expression import ceil_div, largest
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine
@@ -20,7 +20,7 @@ def cast_parameters(model: ModelShape, engine: Engine) -> int:
     """This GPU's share of the root that is cast to the compute dtype; 0 where it is stored in that."""
     if engine.stored_dtype is engine.compute_dtype or engine.parallel.shard == 1:
         return 0
-    return model_states.shard(units.root_parameters(model, engine), engine)
+    return shard(units.root_parameters(model, engine), engine)
 
 
 def root_gather_bytes(*, b_c: int, U_r: int, U_c: int) -> int:
