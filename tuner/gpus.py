@@ -64,8 +64,8 @@ def find_gpu(name: str | None) -> Gpu:
     """
     if name is not None:
         return _read(Path(name)) if name.lower().endswith(_SUFFIXES) else _named(name)
-    found = _local_gpu()
-    return found or replace(_named(_ASSUMED), name="assumed 80 GB GPU", evidence=Evidence.HEURISTIC)
+    local = _local_gpu()
+    return local or replace(_named(_ASSUMED), name="assumed 80 GB GPU", evidence=Evidence.HEURISTIC)
 
 
 def gpu_names() -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _find(name: str) -> Gpu | None:
 
 
 def _normal(name: str) -> str:
-    """Spelling does not matter: ``NVIDIA H100 PCIe`` is ``h100-pcie``."""
+    """A GPU's name without what its spelling may differ in: ``NVIDIA H100 PCIe`` is ``h100-pcie``."""
     return "-".join(name.strip().lower().removeprefix("nvidia ").replace("_", " ").split())
 
 

@@ -42,7 +42,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
         return self.memory_bytes if usable is None else usable
 
     def limited_to(self, size: int) -> "Gpu":
-        """The same card with no more memory than ``size`` bytes."""
+        """A copy of the card with no more memory than ``size`` bytes."""
         measured = None if self.measured is None else replace(self.measured, usable_bytes=None)
         return replace(self, memory_bytes=min(self.capacity_bytes, size), measured=measured)
 

@@ -117,8 +117,8 @@ def line_of(file: Path, path: tuple[str, ...]) -> int | None:
     node, line = yaml.compose(_text(file), Loader=yaml.SafeLoader), None
     for wanted in path:
         entries = node.value if isinstance(node, yaml.MappingNode) else []
-        found = [(key, value) for key, value in entries if key.value == wanted]
-        if not found:
+        matches = [(key, value) for key, value in entries if key.value == wanted]
+        if not matches:
             return line
-        line, node = found[-1][0].start_mark.line + 1, found[-1][1]
+        line, node = matches[-1][0].start_mark.line + 1, matches[-1][1]
     return line

@@ -38,12 +38,12 @@ class Comparison(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def predicted_peak(self) -> int:
-        """Peak of the allocator; what something else held before the pass is counted."""
+        """Peak of the allocator as it is predicted; what something else held before the pass is counted."""
         return sum(term.bytes for term in self.terms)
 
     @property
     def measured_peak(self) -> int:
-        """Peak of the allocator."""
+        """Peak of the allocator as it was measured."""
         return self.case.peak_allocated_bytes
 
     @property
@@ -59,12 +59,12 @@ class Comparison(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def error(self) -> float:
-        """Of the peak, as a share of the measured one; above 0: predicted too high."""
+        """The error of the predicted peak, as a share of the measured one; above 0: predicted too high."""
         return self.predicted_peak / self.measured_peak - 1
 
     @property
     def added_error(self) -> float:
-        """Of what the pass adds, as a share of what was measured."""
+        """The error of what the pass is predicted to add, as a share of what was measured."""
         return self.predicted_added / self.measured_added - 1
 
 
@@ -92,7 +92,7 @@ class Inside(Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float:
-        """Of the recorded ones; 1 without any."""
+        """The share of the recorded passes that were inside their interval; 1 without any."""
         return self.inside / self.recorded if self.recorded else 1.0
 
 

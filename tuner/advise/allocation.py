@@ -37,14 +37,16 @@ def explain_allocation(advice: Advice, failed: FailedAllocation) -> Explanation:
     Where none of the advice makes the likeliest tensor smaller, because the model finds the job to fit,
     the rules are asked what they would say if the card were smaller than the phase that makes it.
     """
-    found = [
-        Explained(match=one, advice=_remedies(one.tensor, _listed(advice)))
-        for one in matches(failed, tensors(advice.workload))
+    candidates = [
+        Explained(match=match, advice=_remedies(match.tensor, _listed(advice)))
+        for match in matches(failed, tensors(advice.workload))
     ]
-    if found and not found[0].advice:
-        first = found[0].match
-        found[0] = Explained(match=first, advice=_remedies(first.tensor, _when_short(advice, first.tensor)))
-    return Explanation(failed=failed, candidates=tuple(found))
+    if candidates and not candidates[0].advice:
+        first = candidates[0].match
+        candidates[0] = Explained(
+            match=first, advice=_remedies(first.tensor, _when_short(advice, first.tensor))
+        )
+    return Explanation(failed=failed, candidates=tuple(candidates))
 
 
 def _listed(advice: Advice) -> list[Finding]:
@@ -75,12 +77,12 @@ def explain_without_a_job(
     """
     logits = logits_of_unknown_head(vocab=vocab, tokens=tokens or 0, dtype=dtype)
     weights = () if model is None else weight_tensors(model)
-    found = matches(failed, (*logits, *weights))
-    return Explanation(failed=failed, candidates=tuple(Explained(match=one) for one in found))
+    likely = matches(failed, (*logits, *weights))
+    return Explanation(failed=failed, candidates=tuple(Explained(match=match) for match in likely))
 
 
 def _remedies(tensor: Tensor, findings: list[Finding]) -> tuple[str, ...]:
-    """Rules whose proposal makes this tensor smaller, or never makes it."""
+    """The names of the rules whose proposals make this tensor smaller, or never make it."""
     return tuple(
         finding.rule.name
         for finding in findings
@@ -90,8 +92,9 @@ def _remedies(tensor: Tensor, findings: list[Finding]) -> tuple[str, ...]:
 
 def _smaller(tensor: Tensor, proposal: Workload) -> bool:
     """Whether a proposal leaves no tensor of this name as large in one of its phases."""
-    same = [one for one in tensors(proposal) if one.name == tensor.name]
-    sizes = [[one.full_bytes for one in same if phase in one.phases] for phase in tensor.phases]
+    namesakes = [other for other in tensors(proposal) if other.name == tensor.name]
+    sizes = [[other.full_bytes for other in namesakes if phase in other.phases] for phase in tensor.phases]
     return any(
-        max(found, default=0) < tensor.full_bytes for found in sizes or [[one.full_bytes for one in same]]
+        max(phase_sizes, default=0) < tensor.full_bytes
+        for phase_sizes in sizes or [[other.full_bytes for other in namesakes]]
     )

@@ -81,9 +81,11 @@ def combine(
 def _repairs(ranked: Sequence[Recommendation]) -> dict[str, tuple[str, ...]]:
     """Overrides, by rule, of errors that propose no workload: without them the job would not run."""
     return {
-        found.finding.rule.name: found.overrides
-        for found in ranked
-        if found.finding.severity is Severity.ERROR and found.finding.proposal is None and found.overrides
+        recommendation.finding.rule.name: recommendation.overrides
+        for recommendation in ranked
+        if recommendation.finding.severity is Severity.ERROR
+        and recommendation.finding.proposal is None
+        and recommendation.overrides
     }
 
 
@@ -139,14 +141,14 @@ def _merge(
 
 def _asked_again(current: Case, ignored: Collection[str]) -> list[Finding]:
     """What the rules propose about a merged workload, best first."""
-    found = [
+    findings = [
         finding
         for finding in rules.run(current)
         if finding.rule.name not in ignored
         and finding.proposal is not None
         and helps(current, finding, finding.proposal)
     ]
-    return sorted(found, key=lambda finding: rank(current, finding))
+    return sorted(findings, key=lambda finding: rank(current, finding))
 
 
 def _responsible(original: Case, final: Case, accepted: Sequence[_Accepted]) -> tuple[str, ...]:

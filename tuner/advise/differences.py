@@ -15,16 +15,16 @@ Changes = Mapping[tuple[str, ...], Any]
 
 def changes(before: Any, after: Any) -> dict[tuple[str, ...], Any]:
     """Fields that differ, by path, down to the leaves of nested structs."""
-    found: dict[tuple[str, ...], Any] = {}
+    differing: dict[tuple[str, ...], Any] = {}
     for name in before.__struct_fields__:  # structs.fields() evaluates the types as well, each time
         old, new = getattr(before, name), getattr(after, name)
         if old is new or old == new:
             continue
         if isinstance(old, Struct) and type(old) is type(new):
-            found.update({(name, *path): value for path, value in changes(old, new).items()})
+            differing.update({(name, *path): value for path, value in changes(old, new).items()})
         else:
-            found[(name,)] = new
-    return found
+            differing[(name,)] = new
+    return differing
 
 
 def merged(workload: Workload, difference: Changes) -> Workload:
@@ -62,8 +62,8 @@ def _set(node: Any, path: tuple[str, ...], value: Any) -> Any:
 def with_conflicts(workload: Workload, ranked: Sequence[Recommendation]) -> tuple[Recommendation, ...]:
     """Name, at each recommendation, the rules that set one of its fields to another value."""
     differences = [
-        {} if found.finding.proposal is None else changes(workload, found.finding.proposal)
-        for found in ranked
+        {} if recommendation.finding.proposal is None else changes(workload, recommendation.finding.proposal)
+        for recommendation in ranked
     ]
 
     def conflicting(index: int) -> tuple[str, ...]:
@@ -75,4 +75,6 @@ def with_conflicts(workload: Workload, ranked: Sequence[Recommendation]) -> tupl
             and any(path in mine and mine[path] != value for path, value in differences[place].items())
         )
 
-    return tuple(replace(found, conflicts=conflicting(index)) for index, found in enumerate(ranked))
+    return tuple(
+        replace(recommendation, conflicts=conflicting(index)) for index, recommendation in enumerate(ranked)
+    )

@@ -27,23 +27,23 @@ class ReleaseRange(Struct, frozen=True, kw_only=True):
 
     @property
     def least(self) -> Considered:
-        """With the lowest peak of the worst phase; the first of equals."""
-        return min(self.considered, key=lambda one: one.estimate.worst.peak_bytes)
+        """The behaviour with the lowest peak of the worst phase; the first of equals."""
+        return min(self.considered, key=lambda behaviour: behaviour.estimate.worst.peak_bytes)
 
     @property
     def most(self) -> Considered:
-        """With the highest peak of the worst phase; the first of equals."""
-        return max(self.considered, key=lambda one: one.estimate.worst.peak_bytes)
+        """The behaviour with the highest peak of the worst phase; the first of equals."""
+        return max(self.considered, key=lambda behaviour: behaviour.estimate.worst.peak_bytes)
 
     @property
     def against(self) -> Considered | None:
         """The behaviour that fits least; None where the job fits with all."""
-        failing = [one for one in self.considered if not one.estimate.fits()]
-        return max(failing, key=lambda one: one.estimate.worst.peak_bytes, default=None)
+        failing = [behaviour for behaviour in self.considered if not behaviour.estimate.fits()]
+        return max(failing, key=lambda behaviour: behaviour.estimate.worst.peak_bytes, default=None)
 
     def fits_for_certain(self) -> bool:
-        """Whether it does so with all of them."""
-        return all(one.estimate.fits_for_certain() for one in self.considered)
+        """Whether the job fits for certain with all behaviours."""
+        return all(behaviour.estimate.fits_for_certain() for behaviour in self.considered)
 
 
 def release_range(release: str, behaviours: Sequence[tuple[str, Workload]]) -> ReleaseRange:

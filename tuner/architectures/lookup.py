@@ -19,8 +19,8 @@ def find_architecture(model_type: str) -> Architecture:
     """What is known of a type of model; of one that is not here, what is assumed of any."""
     if model_type not in _names():
         return Architecture()
-    found: Architecture = import_module(f"{types.__name__}.{model_type}").ARCHITECTURE
-    return found
+    architecture: Architecture = import_module(f"{types.__name__}.{model_type}").ARCHITECTURE
+    return architecture
 
 
 @cache

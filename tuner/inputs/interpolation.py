@@ -65,7 +65,7 @@ class Resolver:
         self._steps = 0
 
     def after(self, tree: Tree, changed: Path) -> "Resolver":
-        """Of a tree that differs at a path alone; what does not rest on it need not be looked for again.
+        """A resolver of a tree that differs at one path alone, which keeps what does not rest on that path.
 
         Where the path was a section, all is: what was read below it is not sorted out.
         """
@@ -82,31 +82,31 @@ class Resolver:
             KeyError: nothing stands there.
             UnresolvedError: an interpolation on the way has no value.
         """
-        found = self._known.find(path)
-        if found is None:
+        entry = self._known.find(path)
+        if entry is None:
             return self._read(path)
-        known, grounds = found
+        known, grounds = entry
         self._watched |= grounds
         if known is None:
             raise KeyError(path)
         return known
 
-    def part(self, name: str, given: tuple[Any, ...], make: Callable[[], _T]) -> _T:
-        """What a function makes of values that it reads here, and of what it is given.
+    def part(self, name: str, arguments: tuple[Any, ...], make: Callable[[], _T]) -> _T:
+        """The result of a function of values that it reads here and of its arguments, kept under a name.
 
         Args:
             name: of the part; one that was made under this name before is taken where nothing has changed.
-            given: all else that the part depends on.
+            arguments: all else that the part depends on.
             make: reads and returns it.
         """
-        found = self._parts.find(name)
-        if found is not None and found[0][0] == given:
-            self._watched |= found[1]
-            return cast(_T, found[0][1])
+        entry = self._parts.find(name)
+        if entry is not None and entry[0][0] == arguments:
+            self._watched |= entry[1]
+            return cast(_T, entry[0][1])
         outer, self._watched = self._watched, set()
         try:
             value = make()
-            self._parts.keep(name, (given, value), frozenset(self._watched))
+            self._parts.keep(name, (arguments, value), frozenset(self._watched))
         finally:
             self._watched |= outer
         return value
@@ -121,9 +121,9 @@ class Resolver:
             raise
         finally:
             self._watched |= self._looked
-        found = value, tuple(dict.fromkeys((path, *self._way)))
-        self._known.keep(path, found, frozenset(self._looked))
-        return found
+        entry = value, tuple(dict.fromkeys((path, *self._way)))
+        self._known.keep(path, entry, frozenset(self._looked))
+        return entry
 
     def way(self, path: Path) -> tuple[Path, ...]:
         """The paths an attempt to read ``path`` comes through, whether or not it succeeds."""
@@ -221,7 +221,7 @@ class Resolver:
             default = _CONSTANTS[word]() if word in _CONSTANTS else int(word)
             return resolver(name="oc.select", args=(select[1], default), args_str=())
         if _TEXT.fullmatch(text):
-            return _NODE.sub(lambda found: str(node(found[1])), text)
+            return _NODE.sub(lambda match: str(node(match[1])), text)
         return _parse(text, node, resolver)
 
 

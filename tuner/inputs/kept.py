@@ -22,18 +22,18 @@ class Kept(Generic[_K, _V]):
     def __init__(self, before: "Kept[_K, _V] | None" = None, changed: Path = ()) -> None:
         self._before = before
         self._touched = {changed[:length] for length in range(1, len(changed) + 1)}
-        self._found: dict[_K, tuple[_V, Grounds]] = {}
+        self._entries: dict[_K, tuple[_V, Grounds]] = {}
 
     def keep(self, key: _K, value: _V, grounds: Grounds) -> None:
         """Keep a value that was found in this tree."""
-        self._found[key] = value, grounds
+        self._entries[key] = value, grounds
 
     def find(self, key: _K) -> tuple[_V, Grounds] | None:
         """The value and its grounds; None where it must be looked for."""
-        found = self._found.get(key)
-        if found is None and self._before is not None:
-            found = self._before.find(key)
-            if found is None or not self._touched.isdisjoint(found[1]):
+        entry = self._entries.get(key)
+        if entry is None and self._before is not None:
+            entry = self._before.find(key)
+            if entry is None or not self._touched.isdisjoint(entry[1]):
                 return None
-            self._found[key] = found
-        return found
+            self._entries[key] = entry
+        return entry

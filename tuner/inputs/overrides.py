@@ -163,7 +163,7 @@ def _kind(parsed: Any) -> Kind:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings with text keys, as YAML would give them."""
+    """A value of Hydra's parser as YAML would give it: mappings have text keys."""
     if isinstance(value, dict):
         return {str(key): _plain(child) for key, child in value.items()}
     return [_plain(child) for child in value] if isinstance(value, list) else value
@@ -179,8 +179,8 @@ def _column(error: Exception, text: str) -> int:
     if token is not None:
         return min(int(token.column), len(text)) + 1
     quoted = re.search(r"input '(.+?)' expecting", str(error))
-    found = text.rfind(quoted[1]) if quoted else -1
-    return (found if found >= 0 else len(text)) + 1
+    position = text.rfind(quoted[1]) if quoted else -1
+    return (position if position >= 0 else len(text)) + 1
 
 
 def _reason(text: str, column: int) -> str:

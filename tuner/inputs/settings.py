@@ -79,19 +79,18 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return first_below
 
     def with_value(self, key: str, value: Any) -> "Settings":
-        """The same with another value at a key; its origin stays what it was."""
+        """A copy of the settings with another value at a key; its origin stays what it was."""
         path = split_key(key)
         changed = replace(self, tree=merged(self.tree, nested(path, value)))
         vars(changed)["_resolver"] = self._resolver.after(changed.tree, path)
         return changed
 
-    def part(self, name: str, given: tuple[Any, ...], make: Callable[[], _T]) -> _T:
-        """What a function makes of these settings and of what it is given, by a name of its own.
+    def part(self, name: str, arguments: tuple[Any, ...], make: Callable[[], _T]) -> _T:
+        """The result of a function of these settings and of its arguments, kept under a name.
 
-        It is called again only where it is given something else, or where ``with_value`` changed what it
-        looked at.
+        It is called again only with other arguments, or where ``with_value`` changed what it looked at.
         """
-        return self._resolver.part(name, given, make)
+        return self._resolver.part(name, arguments, make)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The resolved value, ``default`` where there is none."""

@@ -83,8 +83,8 @@ def _named(name: str, target: str | Sequence[str]) -> bool:
 
 def _linears(model: ModelShape, layer: int, *, experts: bool) -> Iterator[Linear]:
     if model.traced is not None:
-        for found in model.traced.layer(layer).linears:
-            yield Linear(name=found.name, inputs=found.inputs, outputs=found.outputs)
+        for linear in model.traced.layer(layer).linears:
+            yield Linear(name=linear.name, inputs=linear.inputs, outputs=linear.outputs)
         return
     yield from _attention(model, layer)
     moe = model.moe

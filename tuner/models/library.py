@@ -30,8 +30,8 @@ def find_model(path: str, *, base: Path | None = None) -> ModelShape:
         InputError: nothing is known under this name, or the file cannot be used.
         UnsupportedError: the model is of a type that is not modelled.
     """
-    found = find_config(path, base=base)
-    return shape_from_config(found.values, name=found.name, source=found.source)
+    config = find_config(path, base=base)
+    return shape_from_config(config.values, name=config.name, source=config.source)
 
 
 def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
@@ -134,9 +134,9 @@ def _cached_name(path: Path) -> str | None:
 def _bundled(path: str) -> FoundConfig:
     last_part = path.replace(os.sep, "/").rstrip("/").rpartition("/")[2]
     name = _cached_name(Path(path)) or last_part
-    found = _find_in_profiles(name)
-    if found is not None:
-        return found
+    config = _find_in_profiles(name)
+    if config is not None:
+        return config
     from difflib import get_close_matches
 
     listed = {known.lower(): known for known in model_names()}

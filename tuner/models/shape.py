@@ -32,7 +32,7 @@ def shape_from_config(config: Mapping[str, Any], *, name: str, source: str) -> M
 
 
 def read_config(config: Mapping[str, Any], *, name: str, source: str) -> tuple[ModelShape, set[str]]:
-    """As :func:`shape_from_config`, with the dotted keys that the shape depends on."""
+    """The dimensions of a model from its configuration, and the dotted keys that they depend on."""
     root = Config(values=config, source=source)
     model_type = root.text("model_type")
     if model_type is None:

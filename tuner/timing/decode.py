@@ -48,7 +48,7 @@ class Generation(Struct, frozen=True, kw_only=True):
     drain_steps: float  # steps in which the running sequences fall from ``concurrent`` to none
 
 
-def generation(given: RolloutInput, *, concurrent_sequences: int) -> Generation:
+def generation(inputs: RolloutInput, *, concurrent_sequences: int) -> Generation:
     """Steps and running sequences of one replica.
 
     Sequences that run at once are limited by the KV cache, by the engine's own limit, and by one
@@ -57,7 +57,7 @@ def generation(given: RolloutInput, *, concurrent_sequences: int) -> Generation:
     steps at half occupancy, the rest of the ``sequences x r`` tokens come from full batches: R
     steps when all sequences run at once.
     """
-    batch, rollout = given.batch, given.rollout
+    batch, rollout = inputs.batch, inputs.rollout
     sequences = ceil(batch.sequences / rollout.replicas)
     scheduled = min(rollout.max_sequences, rollout.max_batched_tokens) * rollout.data_parallel
     concurrent = max(1, min(concurrent_sequences, scheduled, sequences))
@@ -71,13 +71,13 @@ def generation(given: RolloutInput, *, concurrent_sequences: int) -> Generation:
     )
 
 
-def weight_read_bytes(given: RolloutInput, tokens: float) -> float:
+def weight_read_bytes(inputs: RolloutInput, tokens: float) -> float:
     """Weights that one GPU reads in an engine step of ``tokens`` tokens.
 
     All of them under tensor parallelism's share; of the routed experts only those that some token
     goes to, ``1 - (1 - k / E)^T`` of them when each token picks k of E at random.
     """
-    model, rollout = given.model, given.rollout
+    model, rollout = inputs.model, inputs.rollout
     moe = model.moe
     experts = model.sparse_layers * model.expert_parameters
     dense = model.active_parameters - (
@@ -90,12 +90,12 @@ def weight_read_bytes(given: RolloutInput, tokens: float) -> float:
     return read * rollout.weight_dtype.bytes
 
 
-def cache_read_bytes(given: RolloutInput, running: float) -> float:
+def cache_read_bytes(inputs: RolloutInput, running: float) -> float:
     """KV cache that one GPU reads in a step: the tokens so far of all running sequences.
 
     Heads are divided by tensor parallelism as far as there are any; a latent cache is not.
     """
-    model, rollout, batch = given.model, given.rollout, given.batch
+    model, rollout, batch = inputs.model, inputs.rollout, inputs.batch
     context = mean_prompt_tokens(batch) + mean_response_tokens(batch) / 2
     visible = cached_keys(average_layer(model), context)
     split = 1 if model.latent is not None else min(rollout.tensor_parallel, model.kv_heads)
@@ -103,9 +103,9 @@ def cache_read_bytes(given: RolloutInput, running: float) -> float:
     return running * visible * values * rollout.kv_dtype.bytes
 
 
-def arithmetic_seconds(given: RolloutInput, tokens: float, keys: float) -> float:
+def arithmetic_seconds(inputs: RolloutInput, tokens: float, keys: float) -> float:
     """Products and attention of ``tokens`` tokens on one GPU of a replica; ``keys`` visible to each."""
-    model, rollout, gpu = given.model, given.rollout, given.cluster.gpu
+    model, rollout, gpu = inputs.model, inputs.rollout, inputs.cluster.gpu
     head = model.vocab * model.hidden  # computed for sampled tokens only, counted with decoding
     body = model.active_parameters - head
     width = average_layer(model).attention_width * model.layers
@@ -114,41 +114,41 @@ def arithmetic_seconds(given: RolloutInput, tokens: float, keys: float) -> float
     return (products + attention) / rollout.tensor_parallel
 
 
-def sampling_seconds(given: RolloutInput, running: float) -> float:
+def sampling_seconds(inputs: RolloutInput, running: float) -> float:
     """Logits of the running sequences and the choice among them; every GPU of a replica chooses."""
-    model, rollout, gpu = given.model, given.rollout, given.cluster.gpu
+    model, rollout, gpu = inputs.model, inputs.rollout, inputs.cluster.gpu
     products = 2 * running * model.hidden * model.vocab / rollout.tensor_parallel
     traffic = running * model.vocab * assume.SAMPLER_BYTES
     return products / product_flop_per_s(gpu, DType.BFLOAT16) + traffic / copy_bytes_per_s(gpu)
 
 
-def reduction_seconds(given: RolloutInput, tokens: float) -> float:
+def reduction_seconds(inputs: RolloutInput, tokens: float) -> float:
     """All-reduces of tensor parallelism in one step: two per layer of ``tokens x hidden``."""
-    ranks = given.rollout.tensor_parallel
+    ranks = inputs.rollout.tensor_parallel
     if ranks < 2:
         return 0.0
-    moved = 2 * tokens * given.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
-    once = moved / ring_bytes_per_s(given.cluster, ranks) + assume.ENGINE_ALL_REDUCE_S
-    return given.model.layers * _REDUCTIONS_PER_LAYER * once
+    moved = 2 * tokens * inputs.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
+    once = moved / ring_bytes_per_s(inputs.cluster, ranks) + assume.ENGINE_ALL_REDUCE_S
+    return inputs.model.layers * _REDUCTIONS_PER_LAYER * once
 
 
-def is_replayed(given: RolloutInput, sequences: float) -> bool:
+def is_replayed(inputs: RolloutInput, sequences: float) -> bool:
     """Whether a CUDA graph was captured for a step of so many sequences."""
-    largest = largest_graph(given.rollout)
+    largest = largest_graph(inputs.rollout)
     return largest is None or sequences <= largest
 
 
-def launch_seconds(given: RolloutInput, sequences: float) -> float:
+def launch_seconds(inputs: RolloutInput, sequences: float) -> float:
     """Seconds in which the kernels of one step are launched.
 
     A CUDA graph replays them if one was captured for so many sequences; a list of sizes that ends
     earlier leaves full steps to the host.
     """
-    each = assume.GRAPH_LAUNCH_S if is_replayed(given, sequences) else assume.HOST_LAUNCH_S
-    return given.model.layers * assume.ENGINE_LAYER_KERNELS * each
+    kernel_seconds = assume.GRAPH_LAUNCH_S if is_replayed(inputs, sequences) else assume.HOST_LAUNCH_S
+    return inputs.model.layers * assume.ENGINE_LAYER_KERNELS * kernel_seconds
 
 
-def decode_step_parts(given: RolloutInput, sequences: float) -> dict[str, float]:
+def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float]:
     """Seconds by cause of one decoding step with this many running sequences in the replica.
 
     ``max(weights + KV cache over bandwidth, arithmetic)`` plus sampling and reductions, no less
@@ -157,56 +157,59 @@ def decode_step_parts(given: RolloutInput, sequences: float) -> dict[str, float]
     replays are launched by the host that schedules. Attention has no arithmetic of its own here:
     reading the cache takes longer.
     """
-    rollout, gpu = given.rollout, given.cluster.gpu
-    running = _of_one_engine(given, sequences)
-    read = weight_read_bytes(given, sequences) + cache_read_bytes(given, running)
+    rollout, gpu = inputs.rollout, inputs.cluster.gpu
+    running = _of_one_engine(inputs, sequences)
+    read = weight_read_bytes(inputs, sequences) + cache_read_bytes(inputs, running)
     reading = read / decode_bytes_per_s(gpu)
-    model = max(reading, arithmetic_seconds(given, running, 0.0)) + sampling_seconds(given, running)
-    reductions = reduction_seconds(given, running)
-    launch, engine = launch_seconds(given, running), assume.ENGINE_STEP_S + running * assume.ENGINE_SEQUENCE_S
+    model = max(reading, arithmetic_seconds(inputs, running, 0.0)) + sampling_seconds(inputs, running)
+    reductions = reduction_seconds(inputs, running)
+    launch, engine = (
+        launch_seconds(inputs, running),
+        assume.ENGINE_STEP_S + running * assume.ENGINE_SEQUENCE_S,
+    )
     waiting = max(0.0, launch - model - reductions)
     if rollout.overlaps_scheduling:
         beside = model + reductions + waiting
-        engine = max(0.0, engine + (0.0 if is_replayed(given, running) else launch) - beside)
+        engine = max(0.0, engine + (0.0 if is_replayed(inputs, running) else launch) - beside)
     return {"decode": model, "communication": reductions, "launch": waiting, "engine": engine}
 
 
-def waits_for_host(given: RolloutInput, *, concurrent_sequences: int) -> bool:
+def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:
     """Whether a full decoding step ends when the host has scheduled the next one, whatever the GPU does.
 
     More sequences then take as much longer: all that they could save is the host's time of a step that
     does not grow with them, of which little is known. Kernels that it launches one by one are another
     matter: their number does not grow.
     """
-    sequences = generation(given, concurrent_sequences=concurrent_sequences).concurrent
-    beside = given.rollout.overlaps_scheduling and is_replayed(given, _of_one_engine(given, sequences))
-    return beside and decode_step_parts(given, sequences)["engine"] > 0
+    sequences = generation(inputs, concurrent_sequences=concurrent_sequences).concurrent
+    beside = inputs.rollout.overlaps_scheduling and is_replayed(inputs, _of_one_engine(inputs, sequences))
+    return beside and decode_step_parts(inputs, sequences)["engine"] > 0
 
 
-def _of_one_engine(given: RolloutInput, sequences: float) -> float:
-    """The sequences of one step, of a replica's."""
-    return sequences / (given.rollout.data_parallel * given.rollout.pipeline_parallel)
+def _of_one_engine(inputs: RolloutInput, sequences: float) -> float:
+    """The sequences of one engine's step, of those that run in the replica."""
+    return sequences / (inputs.rollout.data_parallel * inputs.rollout.pipeline_parallel)
 
 
-def decode_parts(given: RolloutInput, done: Generation) -> dict[str, float]:
+def decode_parts(inputs: RolloutInput, done: Generation) -> dict[str, float]:
     """Seconds by cause of all decoding steps of one replica: full batches, then the drain."""
     total = dict.fromkeys(("decode", "communication", "launch", "engine"), 0.0)
     drain = [(share, done.drain_steps / len(assume.DRAIN_POINTS)) for share in assume.DRAIN_POINTS]
     for share, steps in [(1.0, done.full_steps), *drain]:
-        for name, seconds in decode_step_parts(given, share * done.concurrent).items():
+        for name, seconds in decode_step_parts(inputs, share * done.concurrent).items():
             total[name] += steps * seconds
     return total
 
 
-def prefill_chunk_tokens(given: RolloutInput, prompt: float, tokens: float) -> float:
+def prefill_chunk_tokens(inputs: RolloutInput, prompt: float, tokens: float) -> float:
     """Prompt tokens of one engine step: the limit, or as many whole prompts as fit when not chunked."""
-    limit = float(max(1, given.rollout.max_batched_tokens))
-    if not given.rollout.chunked_prefill:
+    limit = float(max(1, inputs.rollout.max_batched_tokens))
+    if not inputs.rollout.chunked_prefill:
         limit = max(1, limit // prompt) * prompt
     return min(limit, tokens)
 
 
-def prefill_parts(given: RolloutInput, done: Generation) -> dict[str, float]:
+def prefill_parts(inputs: RolloutInput, done: Generation) -> dict[str, float]:
     """Seconds by cause of computing the prompts of one replica, a chunk of tokens per engine step.
 
     With prefix caching the responses to one prompt share it. A step of its own takes
@@ -214,26 +217,26 @@ def prefill_parts(given: RolloutInput, done: Generation) -> dict[str, float]:
     chunked prefill the prompts after the first full batch ride on decoding steps, which read the
     weights anyway.
     """
-    batch, rollout, gpu = given.batch, given.rollout, given.cluster.gpu
+    batch, rollout, gpu = inputs.batch, inputs.rollout, inputs.cluster.gpu
     shared = batch.responses_per_prompt if rollout.prefix_caching else 1
     prompt = max(1.0, mean_prompt_tokens(batch))
     tokens = max(prompt, done.sequences / shared / rollout.data_parallel * prompt)
-    chunk = prefill_chunk_tokens(given, prompt, tokens)
+    chunk = prefill_chunk_tokens(inputs, prompt, tokens)
     chunks = tokens / chunk
     alone = done.concurrent / done.sequences if rollout.chunked_prefill else 1.0
-    read = weight_read_bytes(given, chunk) / decode_bytes_per_s(gpu)
-    arithmetic = arithmetic_seconds(given, chunk, visible_keys(average_layer(given.model), prompt))
+    read = weight_read_bytes(inputs, chunk) / decode_bytes_per_s(gpu)
+    arithmetic = arithmetic_seconds(inputs, chunk, visible_keys(average_layer(inputs.model), prompt))
     return {
         "prefill": chunks * (arithmetic + alone * max(0.0, read - arithmetic)),
-        "communication": chunks * reduction_seconds(given, chunk),
+        "communication": chunks * reduction_seconds(inputs, chunk),
         "engine": chunks * alone * assume.ENGINE_STEP_S,
     }
 
 
-def rollout_parts(given: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
+def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
     """Seconds by cause of the whole rollout; replicas run side by side."""
-    done = generation(given, concurrent_sequences=concurrent_sequences)
-    parts = decode_parts(given, done)
-    for name, seconds in prefill_parts(given, done).items():
+    done = generation(inputs, concurrent_sequences=concurrent_sequences)
+    parts = decode_parts(inputs, done)
+    for name, seconds in prefill_parts(inputs, done).items():
         parts[name] = parts.get(name, 0.0) + seconds
     return parts

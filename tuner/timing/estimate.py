@@ -59,8 +59,8 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 
 
 @lru_cache(maxsize=1024)
-def _rollout_time(given: RolloutInput, concurrent_sequences: int) -> PhaseTime:
-    return _phase_time(Phase.ROLLOUT, rollout_parts(given, concurrent_sequences=concurrent_sequences))
+def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
+    return _phase_time(Phase.ROLLOUT, rollout_parts(inputs, concurrent_sequences=concurrent_sequences))
 
 
 @lru_cache(maxsize=4096)  # a proposal leaves most passes as they are
@@ -90,7 +90,7 @@ def _update(job: Job) -> Parts:
     """
     batch, gpu = job.batch, job.cluster.gpu
     steps = batch.epochs * ceil(batch.prompts / max(1, min(batch.mini_batch_prompts, batch.prompts)))
-    one = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
-    parts = {name: steps * seconds for name, seconds in one.items()}
+    mini_batch = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
+    parts = {name: steps * seconds for name, seconds in mini_batch.items()}
     parts["states"] = state_transfer_seconds(job.model, job.engine, gpu, trains=True)
     return parts

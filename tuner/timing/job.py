@@ -41,7 +41,7 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def micro(self) -> MicroBatches:
-        """Its micro-batches on the slowest GPU."""
+        """The pass's micro-batches on the slowest GPU."""
         return micro_batches_of(self.batch, self.step_pass)
 
     @cached_property
@@ -79,7 +79,7 @@ class LayerCompute(Struct, frozen=True, kw_only=True):
 
     @property
     def both(self) -> float:
-        """Forward and backward."""
+        """Seconds of the forward and the backward pass together."""
         return self.forward + self.backward
 
 

@@ -13,11 +13,11 @@ from tuner.trace.build import at_work, versions
 __all__ = ["trace_model"]
 
 
-def trace_model(found: FoundConfig) -> ModelShape:
+def trace_model(config_json: FoundConfig) -> ModelShape:
     """The dimensions of a model with its parameters and activations counted, or cached from an earlier run.
 
     Args:
-        found: the configuration; its model type need not be one that :mod:`tuner.models` knows, but one
+        config_json: the configuration; its model type need not be one that :mod:`tuner.models` knows, but one
             that transformers implements.
 
     Raises:
@@ -26,14 +26,14 @@ def trace_model(found: FoundConfig) -> ModelShape:
             the counts presuppose.
     """
     torch, transformers = versions()
-    file = cached.file_of(found.values, torch=torch, transformers=transformers)
+    file = cached.file_of(config_json.values, torch=torch, transformers=transformers)
     shape = cached.read(file)
     if shape is None:
-        with at_work(found.source):
+        with at_work(config_json.source):
             from tuner.trace.model import count_model
 
-            shape = count_model(found)
+            shape = count_model(config_json)
         cached.write(file, shape)
-    own = "; its auto_map is not used" if "auto_map" in found.values else ""
-    source = f"{found.source}; traced with transformers {transformers} and torch {torch}{own}"
-    return replace(shape, name=found.name, source=source)
+    own = "; its auto_map is not used" if "auto_map" in config_json.values else ""
+    source = f"{config_json.source}; traced with transformers {transformers} and torch {torch}{own}"
+    return replace(shape, name=config_json.name, source=source)

@@ -75,7 +75,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [""])[0][:300]
 
 
-def model_config(found: FoundConfig) -> Any:
+def model_config(config_json: FoundConfig) -> Any:
     """The configuration as an object of transformers' own class for its type.
 
     Raises:
@@ -84,19 +84,21 @@ def model_config(found: FoundConfig) -> Any:
     import transformers
 
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    model_type = found.values.get("model_type")
+    model_type = config_json.values.get("model_type")
     if not isinstance(model_type, str) or model_type not in transformers.CONFIG_MAPPING:
-        own = "; the code that its auto_map names is never executed" if "auto_map" in found.values else ""
+        own = (
+            "; the code that its auto_map names is never executed" if "auto_map" in config_json.values else ""
+        )
         raise UnsupportedError(
             f"transformers {transformers.__version__} does not implement models of type {model_type!r}{own}",
-            location=Location(source=found.source),
+            location=Location(source=config_json.source),
             key="model_type",
             hint="--trace needs a type that transformers implements itself",
         )
-    config = transformers.CONFIG_MAPPING[model_type].from_dict(_own(found.values))
+    config = transformers.CONFIG_MAPPING[model_type].from_dict(_own(config_json.values))
     if config.is_encoder_decoder:
         raise UnsupportedError(
-            "an encoder-decoder model is not modelled", location=Location(source=found.source)
+            "an encoder-decoder model is not modelled", location=Location(source=config_json.source)
         )
     return config
 

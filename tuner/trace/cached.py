@@ -89,7 +89,7 @@ def sealed(content: str) -> str:
 
 
 def _write_whole(file: Path, text: str) -> None:
-    """Another process sees the old file or the new one, never a part."""
+    """Write a file at once: another process sees the old file or the new one, never a part."""
     handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as part:

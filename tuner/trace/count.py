@@ -121,7 +121,7 @@ def _layer_and_arguments(
 
 
 def pass_through(hidden_states: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-    """In place of the forward pass of a layer that is left out."""
+    """Stand in for the forward pass of a layer that is left out: hand on the hidden states."""
     return hidden_states
 
 
@@ -141,7 +141,7 @@ def text_decoder(config: PretrainedConfig) -> torch.nn.Module:
 
 
 def decoder_layers(decoder: torch.nn.Module) -> torch.nn.ModuleList:
-    """The longest list of modules."""
+    """The decoder's layers: its longest list of modules."""
     lists = [module for module in decoder.children() if isinstance(module, torch.nn.ModuleList)]
     if not lists:
         raise UnsupportedError(f"{type(decoder).__name__} keeps its layers in no list, which is not traced")
@@ -203,7 +203,7 @@ class _Adapted(torch.nn.Module):
 
 def _add_adapters(layer: torch.nn.Module, rank: int) -> None:
     layer.requires_grad_(False)
-    linear = [(name, each) for name, each in layer.named_modules() if isinstance(each, torch.nn.Linear)]
+    linear = [(name, module) for name, module in layer.named_modules() if isinstance(module, torch.nn.Linear)]
     for name, module in linear:
         parent, _, own_name = name.rpartition(".")
         setattr(layer.get_submodule(parent), own_name, _Adapted(module, rank))
@@ -212,21 +212,21 @@ def _add_adapters(layer: torch.nn.Module, rank: int) -> None:
 # -- counting -------------------------------------------------------------------------------------------
 
 
-def _peak_without_gradients(layer: torch.nn.Module, given: _Arguments) -> int:
-    storages = Storages(_state(layer), given.hidden, given.others, given.named)
+def _peak_without_gradients(layer: torch.nn.Module, arguments: _Arguments) -> int:
+    storages = Storages(_state(layer), arguments.hidden, arguments.others, arguments.named)
     with storages, autocast():
-        given.call(layer, given.hidden)
+        arguments.call(layer, arguments.hidden)
     return storages.peak()
 
 
 def _saved_and_backward_peak(
-    layer: torch.nn.Module, given: _Arguments, *, checkpointed: bool = False
+    layer: torch.nn.Module, arguments: _Arguments, *, checkpointed: bool = False
 ) -> tuple[int, int]:
-    hidden = given.hidden.detach().requires_grad_()
-    run: Callable[..., Any] = given.call
+    hidden = arguments.hidden.detach().requires_grad_()
+    run: Callable[..., Any] = arguments.call
     if checkpointed:
-        run = partial(checkpoint, given.call, use_reentrant=False, preserve_rng_state=False)
-    with Storages(_state(layer), hidden, given.others, given.named) as storages:
+        run = partial(checkpoint, arguments.call, use_reentrant=False, preserve_rng_state=False)
+    with Storages(_state(layer), hidden, arguments.others, arguments.named) as storages:
         with autocast():
             output = run(layer, hidden)
         own_output = storages.numbers(output)

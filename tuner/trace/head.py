@@ -68,12 +68,12 @@ def logit_copies(config: Any) -> LogitCopies:
         with torch.no_grad():
             forward = _project(model).storages.peak()
         kept = _project(model)
-        each = kept.logits.untyped_storage().nbytes()
-        if each != kept.logits.numel() * COMPUTE.itemsize:
+        logit_bytes = kept.logits.untyped_storage().nbytes()
+        if logit_bytes != kept.logits.numel() * COMPUTE.itemsize:
             raise UnsupportedError(f"logits of type {kept.logits.dtype} are not modelled")
         saved = kept.storages.live()
         backward = _backward_peak(_project(model, keep=True))
-    made = [ceil(size / each) - 1 for size in (saved, forward, backward)]
+    made = [ceil(size / logit_bytes) - 1 for size in (saved, forward, backward)]
     return LogitCopies(saved=made[0], forward=made[1], backward=made[2])
 
 
@@ -110,7 +110,7 @@ def _project(model: Any, *, keep: bool = False) -> _Projected:
     with ExitStack() as counting:
         hooks = [head.register_forward_pre_hook(lambda *_: counting.enter_context(storages) and None)]
         if keep:
-            hooks.append(head.register_forward_hook(lambda *given: raw.append(given[-1])))
+            hooks.append(head.register_forward_hook(lambda *arguments: raw.append(arguments[-1])))
         with autocast():
             logits = model(input_ids=torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False).logits
     for hook in hooks:

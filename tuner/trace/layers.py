@@ -47,10 +47,10 @@ def _per_token(config: Any, layer: int, *, lora_rank: int) -> LayerBytes:
         for checkpointed in (False, True)
     )
     return LayerBytes(
-        saved=_slope(layer, "saved", [each.saved_bytes for each in counts]),
-        forward=_slope(layer, "forward", [each.forward_peak_bytes for each in counts]),
-        backward=_slope(layer, "backward", [each.backward_peak_bytes for each in counts]),
-        recomputed=_slope(layer, "recomputed", [each.backward_peak_bytes for each in again]),
+        saved=_slope(layer, "saved", [count.saved_bytes for count in counts]),
+        forward=_slope(layer, "forward", [count.forward_peak_bytes for count in counts]),
+        backward=_slope(layer, "backward", [count.backward_peak_bytes for count in counts]),
+        recomputed=_slope(layer, "recomputed", [count.backward_peak_bytes for count in again]),
     )
 
 

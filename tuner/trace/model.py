@@ -20,7 +20,7 @@ from tuner.trace.structure import Structure, layer_signatures, linears, routed_p
 from tuner.traced_layers import TracedLayer, TracedModel
 
 
-def count_model(found: FoundConfig) -> ModelShape:
+def count_model(config_json: FoundConfig) -> ModelShape:
     """The dimensions of a model, with its parameters and activations counted.
 
     Raises:
@@ -28,9 +28,9 @@ def count_model(found: FoundConfig) -> ModelShape:
         UnsupportedError: transformers does not implement the type, or its implementation does not do what
             the counts presuppose.
     """
-    config = model_config(found)
+    config = model_config(config_json)
     text = config.get_text_config()
-    stated = Config(values={"num_hidden_layers": text.num_hidden_layers}, source=found.source)
+    stated = Config(values={"num_hidden_layers": text.num_hidden_layers}, source=config_json.source)
     stated.layers("num_hidden_layers")  # a typo must not build layers for hours
     with torch.device("meta"):
         model = language_model(config)
@@ -38,12 +38,12 @@ def count_model(found: FoundConfig) -> ModelShape:
     layers = [decoder_layers(model.get_decoder())[first] for first in built.first_of_kind]
     short = _with_layers(config, model, max(built.first_of_kind) + 1)
     caches = layer_caches(short, built.first_of_kind)
-    model_type = found.values["model_type"]
+    model_type = config_json.values["model_type"]
     if find_architecture(model_type).read is not None:
-        shape = shape_from_config(found.values, name=found.name, source=found.source)
+        shape = shape_from_config(config_json.values, name=config_json.name, source=config_json.source)
     else:
         shape = replace(
-            dimensions(text, built, layers, caches, found.source),
+            dimensions(text, built, layers, caches, config_json.source),
             architecture=model_type,
         )
     kinds = tuple(
@@ -67,10 +67,10 @@ def _with_layers(config: Any, model: Any, layers: int) -> Any:
             text.layer_types = text.layer_types[:layers]
         text.num_hidden_layers = layers
         with torch.device("meta"):
-            same = layer_signatures(language_model(short)) == layer_signatures(model)[:layers]
+            alike = layer_signatures(language_model(short)) == layer_signatures(model)[:layers]
     except Exception:  # a configuration that does not let itself be shortened
         return config
-    return short if same else config
+    return short if alike else config
 
 
 def _layer(config: Any, index: int, layer: torch.nn.Module) -> TracedLayer:

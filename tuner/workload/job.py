@@ -54,7 +54,7 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     sync: WeightSync
 
     def passes(self) -> tuple[StepPass, ...]:
-        """Its passes over models, in the order of a step."""
+        """The job's passes over models, in the order of a step."""
         return step_passes(self.model, self.actor, self.reference, self.critic)
 
     @property
