@@ -72,21 +72,29 @@ class MegatronAccuracy(SphinxDirective):
         """Both tables."""
         path = Path(self.env.srcdir, self.arguments[0])
         self.env.note_dependency(str(path))
-        found = list(steps(read_stages(path)))
-        compared = [stage.compare(step) for stage, step in found]
+        measured = list(steps(read_stages(path)))
+        compared = [stage.compare(step) for stage, step in measured]
         summary = [
-            ["peak of forward and backward pass", str(len(found)), *_errors(one.error for one in compared)],
-            ["what the step adds", str(len(found)), *_errors(one.added_error for one in compared)],
+            [
+                "peak of forward and backward pass",
+                str(len(measured)),
+                *_errors(comparison.error for comparison in compared),
+            ],
+            [
+                "what the step adds",
+                str(len(measured)),
+                *_errors(comparison.added_error for comparison in compared),
+            ],
         ]
         rows = [
             [
                 *_grid(stage),
                 f"{step['micro_batches']} × {step['tokens']:,}",
-                f"{one.predicted / GIB:.2f}",
-                f"{one.measured / GIB:.2f}",
-                f"{one.error:+.1%}",
+                f"{comparison.predicted / GIB:.2f}",
+                f"{comparison.measured / GIB:.2f}",
+                f"{comparison.error:+.1%}",
             ]
-            for (stage, step), one in zip(found, compared, strict=True)
+            for (stage, step), comparison in zip(measured, compared, strict=True)
         ]
         header = ["Compared", "Steps", "Median error", "95th percentile", "Largest error"]
         details = ["Tensor", "Pipeline", "Stage", "Recomputed", "Tokens"]

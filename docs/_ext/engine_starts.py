@@ -57,12 +57,16 @@ def taken(start: dict[str, Any]) -> Taken:
 
 
 def _row(start: dict[str, Any]) -> list[str]:
-    found = taken(start)
+    bytes_taken = taken(start)
     name = f"``{start['start']}``" + ("" if start["compiled"] == "anew" else " ²")
     runner = " ¹" if start["runner"] == SECOND_RUNNER else ""
     counted = (start["activation_bytes"], start["non_torch_bytes"], start["graph_estimate_bytes"])
-    sizes = (*counted, found.pool, found.driver, found.awake)
-    return [f"{name}{runner}", *map(_mib, sizes), "" if found.asleep is None else _mib(found.asleep)]
+    sizes = (*counted, bytes_taken.pool, bytes_taken.driver, bytes_taken.awake)
+    return [
+        f"{name}{runner}",
+        *map(_mib, sizes),
+        "" if bytes_taken.asleep is None else _mib(bytes_taken.asleep),
+    ]
 
 
 def _mib(size: int) -> str:

@@ -59,10 +59,11 @@ class Communicators(_Recorded):
     def run(self) -> list[nodes.Node]:
         """One row per operation that some number of GPUs has made."""
         probes = sorted(self.probes("communicators"), key=lambda probe: int(probe["gpus"]))
-        found = [{_plain(step): added for step, added, _ in _steps(probe)} for probe in probes]
-        names = dict.fromkeys(name for steps in reversed(found) for name in steps)
+        added_by_count = [{_plain(step): added for step, added, _ in _steps(probe)} for probe in probes]
+        names = dict.fromkeys(name for steps in reversed(added_by_count) for name in steps)
         rows = [
-            [name, *(f"{steps[name]:,.0f}" if name in steps else "–" for steps in found)] for name in names
+            [name, *(f"{steps[name]:,.0f}" if name in steps else "–" for steps in added_by_count)]
+            for name in names
         ]
         counts = (int(probe["gpus"]) for probe in probes)
         header = ["Operation", *(f"{count} GPU{'s' * (count > 1)}, adds MiB" for count in counts)]
@@ -82,7 +83,7 @@ class Processes(_Recorded):
             held = case.non_torch_bytes
             if held is not None:
                 kinds[case.world_size, case.shard, case.ulysses].append((held, low, predicted, high))
-        rows = [_process_row(kind, found) for kind, found in sorted(kinds.items())]
+        rows = [_process_row(kind, passes) for kind, passes in sorted(kinds.items())]
         header = [
             "GPUs",
             "Shard",
@@ -96,17 +97,17 @@ class Processes(_Recorded):
         return table(self, header, rows)
 
 
-def _process_row(kind: tuple[int, int, int], found: list[tuple[int, int, int, int]]) -> list[str]:
-    held = [size for size, *_ in found]
-    predicted = found[0][2]
+def _process_row(kind: tuple[int, int, int], passes: list[tuple[int, int, int, int]]) -> list[str]:
+    held = [size for size, *_ in passes]
+    predicted = passes[0][2]
     worst = max((predicted / size - 1 for size in held), key=abs)
     return [
         *(str(number) for number in kind),
-        str(len(found)),
+        str(len(passes)),
         f"{median(held) / MIB:,.0f} ({min(held) / MIB:,.0f}–{max(held) / MIB:,.0f})",
         f"{predicted / MIB:,.0f}",
         f"{worst:+.1%}",
-        f"{sum(low <= size <= high for size, low, _, high in found)}",
+        f"{sum(low <= size <= high for size, low, _, high in passes)}",
     ]
 
 

@@ -55,13 +55,13 @@ Rows = list[list[str]]
 
 
 def read_reports(folder: Path) -> list[Report]:
-    """All of them, in the order of their names."""
-    found = sorted(folder.glob("output-head-*.json"), key=lambda path: path.stem)
-    return [Report.model_validate_json(path.read_text(encoding="utf-8")) for path in found]
+    """The recorded reports, in the order of their names."""
+    paths = sorted(folder.glob("output-head-*.json"), key=lambda path: path.stem)
+    return [Report.model_validate_json(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def speed_rows(shape: ShapeReport) -> Rows:
-    """Of the heads whose numbers are right."""
+    """A row for each head whose numbers are right: its times, its memory and how they compare."""
     return [_speed_row(head) for head in shape.heads if head.speed is not None]
 
 
@@ -83,7 +83,7 @@ def _speed_row(head: HeadReport) -> list[str]:
 
 
 def accuracy_rows(shape: ShapeReport) -> Rows:
-    """Of the heads that ran."""
+    """A row for each head that ran: its errors, its verdict and the time of its first call."""
     return [
         [
             f"``{head.name}``",
@@ -96,12 +96,12 @@ def accuracy_rows(shape: ShapeReport) -> Rows:
     ]
 
 
-def hard_rows(found: Sequence[AdversarialReport]) -> Rows:
-    """Of each head the worst over all cases, and the cases in which it is wrong."""
+def hard_rows(reports: Sequence[AdversarialReport]) -> Rows:
+    """A row for each head: its worst errors over all cases, and the cases in which it is wrong."""
     rows: Rows = []
-    for name in dict.fromkeys(one.head for one in found):
-        cases = [one for one in found if one.head == name]
-        wrong = [f"``{one.case}``" for one in cases if one.status is not Status.RIGHT]
+    for name in dict.fromkeys(report.head for report in reports):
+        cases = [report for report in reports if report.head == name]
+        wrong = [f"``{report.case}``" for report in cases if report.status is not Status.RIGHT]
         rows.append(
             [f"``{name}``", *(_number(_worst(cases, error)) for error in _ERRORS), ", ".join(wrong) or _NONE]
         )
@@ -109,7 +109,7 @@ def hard_rows(found: Sequence[AdversarialReport]) -> Rows:
 
 
 def _worst(cases: Sequence[AdversarialReport], name: str) -> float | None:
-    errors = [one.errors[name] for one in cases if name in one.errors]
+    errors = [report.errors[name] for report in cases if name in report.errors]
     return max(errors, key=lambda error: (isnan(error), error)) if errors else None
 
 
@@ -131,8 +131,8 @@ class HeadBenchmark(SphinxDirective):
             self.env.note_dependency(str(path))
         show = {"speed": self._speed, "accuracy": self._accuracy, "hard-logits": self._hard}
         made: Callable[[Report], Iterator[nodes.Node]] = show[self.options["show"]]
-        found = [node for report in read_reports(folder) for node in made(report)]
-        return found or [nodes.paragraph("", "No report has been recorded yet.")]
+        tables = [node for report in read_reports(folder) for node in made(report)]
+        return tables or [nodes.paragraph("", "No report has been recorded yet.")]
 
     def _speed(self, report: Report) -> Iterator[nodes.Node]:
         machine = report.machine
@@ -150,9 +150,9 @@ class HeadBenchmark(SphinxDirective):
             yield from table(self, ACCURACY, accuracy_rows(shape), prose=["Numbers"])
 
     def _hard(self, report: Report) -> Iterator[nodes.Node]:
-        for vocabulary in dict.fromkeys(one.vocabulary for one in report.adversarial):
+        for vocabulary in dict.fromkeys(case.vocabulary for case in report.adversarial):
             yield _fact(f"{report.machine.device}, V = {vocabulary}, {report.dtype}")
-            rows = hard_rows([one for one in report.adversarial if one.vocabulary == vocabulary])
+            rows = hard_rows([case for case in report.adversarial if case.vocabulary == vocabulary])
             yield from table(self, HARD, rows)
 
 

@@ -20,8 +20,8 @@ class Formula(nodes.math_block, translatable):  # type: ignore[misc]
 
     def preserve_original_messages(self) -> None:
         """Keep the words; names such as ``MiB`` or ``(FSDP)`` are none."""
-        found = (text.strip() for text in _TEXT.findall(self.astext()))
-        self["words"] = list(dict.fromkeys(text for text in found if _WORD.search(text)))
+        texts = (text.strip() for text in _TEXT.findall(self.astext()))
+        self["words"] = list(dict.fromkeys(text for text in texts if _WORD.search(text)))
 
     def apply_translated_message(self, original_message: str, translated_message: str) -> None:
         """Put a translation in the place of the words, spaces around them kept."""

@@ -40,12 +40,12 @@ class Compared:
 
     @property
     def error(self) -> float:
-        """Of the peak; above 0: predicted too high."""
+        """The error of the predicted peak; above 0: predicted too high."""
         return self.predicted / self.measured - 1
 
     @property
     def added_error(self) -> float:
-        """Of what the step adds."""
+        """The error of what the step is predicted to add."""
         return self.predicted_added / self.measured_added - 1
 
 
@@ -75,7 +75,7 @@ class Stage:
 
     def added(self, step: dict[str, Any]) -> int:
         """What forward and backward pass of a step take at their peak, beyond what was there before."""
-        given = PassInput(
+        inputs = PassInput(
             model=self.model,
             engine=self.engine,
             head=HEAD,
@@ -84,9 +84,9 @@ class Stage:
             micro_batches=step["micro_batches"],
             step_tokens=step["tokens"] * step["micro_batches"],
         )
-        moments = (one for one in training_moments(given) if "optimizer" not in one.name)
+        moments = (moment for moment in training_moments(inputs) if "optimizer" not in moment.name)
         workspaces = CUBLAS_WORKSPACES.typical  # there since the first step
-        return max(one.bytes + self.joint_projections(one, step) for one in moments) - workspaces
+        return max(moment.bytes + self.joint_projections(moment, step) for moment in moments) - workspaces
 
     def joint_projections(self, moment: Moment, step: dict[str, Any]) -> int:
         """What the views keep: queries and keys of the joint projection, of the layers that keep anything."""

@@ -36,11 +36,11 @@ class ReportReference(SphinxDirective):
         """The output itself, then its objects by name, then its enumerations."""
         content = schema(self.arguments[0])
         definitions = content.get("$defs", {})
-        found = self._object(content["title"], content)
+        sections = self._object(content["title"], content)
         for name, definition in definitions.items():
             describe = self._enumeration if "enum" in definition else self._object
-            found += describe(name, definition)
-        return found
+            sections += describe(name, definition)
+        return sections
 
     def _object(self, name: str, definition: dict[str, Any]) -> list[nodes.Node]:
         rows = [

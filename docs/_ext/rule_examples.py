@@ -32,8 +32,8 @@ def ask(base: Base, overrides: tuple[str, ...]) -> Answer:
 
 def entry(answer: Answer, name: str) -> Recommendation | None:
     """What the answer says by this rule."""
-    found = (item for item in answer.advice.recommendations if item.finding.rule.name == name)
-    return next(found, None)
+    matching = (item for item in answer.advice.recommendations if item.finding.rule.name == name)
+    return next(matching, None)
 
 
 class RuleExample(SphinxDirective):

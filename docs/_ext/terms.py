@@ -52,20 +52,20 @@ def _pass(backend: Backend, **changes: object) -> PassInput:
 
 def _stages(backend: Backend) -> Iterator[PassInput]:
     """The pass of each pipeline stage that differs; only Megatron has several."""
-    given = _pass(backend)
-    stages = (0, given.engine.parallel.pipeline - 1) if backend is Backend.MEGATRON else (None,)
+    inputs = _pass(backend)
+    stages = (0, inputs.engine.parallel.pipeline - 1) if backend is Backend.MEGATRON else (None,)
     for stage in stages:
-        parallel = replace(given.engine.parallel, stage=stage)
-        yield replace(given, engine=replace(given.engine, parallel=parallel))
+        parallel = replace(inputs.engine.parallel, stage=stage)
+        yield replace(inputs, engine=replace(inputs.engine, parallel=parallel))
 
 
 def _variants(backend: Backend) -> Iterator[PassInput]:
-    """The same with the switches that add terms or change their formulas."""
+    """The pass of each stage with the switches that add terms or change their formulas."""
     yield from _stages(backend)
     for chunk in (None, _TOKENS // 8):
-        for given in _stages(backend):
-            eager = replace(given.head, compiled=False, chunk_tokens=chunk)
-            yield replace(given, entropy=True, head=eager)
+        for inputs in _stages(backend):
+            eager = replace(inputs.head, compiled=False, chunk_tokens=chunk)
+            yield replace(inputs, entropy=True, head=eager)
     yield replace(_pass(backend), micro_batches=1)
     yield _pass(backend, checkpointing=Checkpointing.NONE)
     if backend is not Backend.MEGATRON:
@@ -85,8 +85,8 @@ class Moments(SphinxDirective):
         training = "training" in self.options
         rows = [
             [f"``{moment.name}``", ", ".join(f"``{term.name}``" for term in moment.terms)]
-            for given in _stages(Backend(self.arguments[0]))
-            for moment in pass_moments(given, training=training)
+            for inputs in _stages(Backend(self.arguments[0]))
+            for moment in pass_moments(inputs, training=training)
         ]
         return table(self, ["Moment", "Terms"], rows, widths=[25, 75])
 
@@ -98,15 +98,16 @@ class Terms(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One row per name and formula."""
-        found = {
+        formulas = {
             (term.name, term.formula, term.source)
-            for given in _variants(Backend(self.arguments[0]))
+            for inputs in _variants(Backend(self.arguments[0]))
             for training in (False, True)
-            for moment in pass_moments(given, training=training)
+            for moment in pass_moments(inputs, training=training)
             for term in moment.terms
         }
         rows = [
-            [f"``{name}``", f"``{formula}``", _reference(source)] for name, formula, source in sorted(found)
+            [f"``{name}``", f"``{formula}``", _reference(source)]
+            for name, formula, source in sorted(formulas)
         ]
         return table(self, ["Term", "Formula", "Derived in"], rows, widths=[25, 45, 30])
 

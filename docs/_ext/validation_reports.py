@@ -55,29 +55,32 @@ def read_validations(folder: Path) -> dict[Path, ValidationFile]:
     }
 
 
-def machine_rows(found: Validation) -> Rows:
+def machine_rows(validation: Validation) -> Rows:
     """What was measured, on what and when."""
-    machine = found.machine
+    machine = validation.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     rows = [
-        ["Configuration", " ".join(f"``{text}``" for text in (found.source, *found.overrides))],
-        ["Trainer", _plain(found.trainer)],
+        ["Configuration", " ".join(f"``{text}``" for text in (validation.source, *validation.overrides))],
+        ["Trainer", _plain(validation.trainer)],
         ["GPU", _plain(f"{machine.devices} × {machine.device}")],
         ["Nodes of this kind", str(machine.nodes) if machine.nodes > 1 else ""],
         ["Free when the run began", f"{gib(machine.free_bytes)} / {gib(machine.total_bytes)}"],
-        ["Memory limit", gib(found.memory_limit_bytes) if found.memory_limit_bytes is not None else ""],
+        [
+            "Memory limit",
+            gib(validation.memory_limit_bytes) if validation.memory_limit_bytes is not None else "",
+        ],
         ["Profile of the prediction", f"``{machine.profile}``" if machine.profile else ""],
         ["Versions", _plain(versions)],
-        ["Written by", f"tuner {_plain(found.tuner_version)}, {found.date}"],
-        ["Time and budget", f"{found.spent_seconds:.0f} s / {found.budget_seconds:.0f} s"],
+        ["Written by", f"tuner {_plain(validation.tuner_version)}, {validation.date}"],
+        ["Time and budget", f"{validation.spent_seconds:.0f} s / {validation.budget_seconds:.0f} s"],
     ]
     return [row for row in rows if row[1]]
 
 
-def outcome_rows(found: Validation) -> Rows:
+def outcome_rows(validation: Validation) -> Rows:
     """How many claims hold."""
-    figures = [item.outcome for part in found.parts for item in part.measurements]
-    advice = [item.outcome for item in found.recommendations]
+    figures = [item.outcome for part in validation.parts for item in part.measurements]
+    advice = [item.outcome for item in validation.recommendations]
     return [
         [name, *(str(outcomes.count(kind)) for kind in Outcome)]
         for name, outcomes in (("predicted figures", figures), ("recommendations", advice))
@@ -150,10 +153,10 @@ class _Recorded(SphinxDirective):
     """Shared by the directives: the runs, and what a page says where there are none."""
 
     def runs(self) -> dict[Path, ValidationFile]:
-        found = read_validations(Path(self.env.srcdir, _FOLDER))
-        for path in found:
+        files = read_validations(Path(self.env.srcdir, _FOLDER))
+        for path in files:
             self.env.note_dependency(str(path))
-        return found
+        return files
 
     @staticmethod
     def none() -> list[nodes.Node]:
@@ -165,22 +168,22 @@ class ValidationReports(_Recorded):
 
     def run(self) -> list[nodes.Node]:
         """One block of tables for each."""
-        found = [node for path, file in self.runs().items() for node in self._run(path, file)]
-        return found or self.none()
+        tables = [node for path, file in self.runs().items() for node in self._run(path, file)]
+        return tables or self.none()
 
     def _run(self, path: Path, file: ValidationFile) -> Iterator[nodes.Node]:
-        found = file.validation
-        yield _heading(f"{found.model}, {found.machine.devices} × {found.machine.device}")
-        yield from table(self, ("Run", ""), machine_rows(found), prose=["Run"], widths=[25, 75])
+        validation = file.validation
+        yield _heading(f"{validation.model}, {validation.machine.devices} × {validation.machine.device}")
+        yield from table(self, ("Run", ""), machine_rows(validation), prose=["Run"], widths=[25, 75])
         yield from self._parse(f":download:`{path.name} </{_FOLDER}/{path.name}>`")
         counted = ("Claims", *(kind.value for kind in Outcome))
-        yield from table(self, counted, outcome_rows(found), prose=["Claims"])
-        if found.recommendations:
-            rows = advice_rows(found.recommendations)
+        yield from table(self, counted, outcome_rows(validation), prose=["Claims"])
+        if validation.recommendations:
+            rows = advice_rows(validation.recommendations)
             yield from table(self, ADVICE, rows, prose=ADVICE[1:], widths=[20, 25, 15, 40])
-        rows = part_rows(found.parts)
+        rows = part_rows(validation.parts)
         yield from table(self, ("Part", "Status", "Time", "Why"), rows, prose=["Status", "Why"])
-        for part in found.parts:
+        for part in validation.parts:
             if part.measurements:
                 yield from self._figures(part)
         if file.notes:
@@ -213,12 +216,12 @@ class ValidationReports(_Recorded):
 
 def _by_head(items: Iterable[Measurement]) -> dict[str, list[Measurement]]:
     """Figures of the output head by its implementation, whose name stands before the colon."""
-    found: dict[str, list[Measurement]] = {}
+    figures: dict[str, list[Measurement]] = {}
     for item in items:
         head, colon, what = item.what.partition(": ")
         named = item.model_copy(update={"what": what}) if colon else item
-        found.setdefault(head if colon else "", []).append(named)
-    return found
+        figures.setdefault(head if colon else "", []).append(named)
+    return figures
 
 
 def _heading(text: str) -> nodes.rubric:

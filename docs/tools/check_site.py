@@ -104,15 +104,15 @@ def check(root: Path) -> tuple[int, list[str]]:
     """The number of pages below ``root`` and what is wrong with them."""
     root = root.resolve()
     pages = {path: read(path) for site in SITES for path in sorted((root / site).rglob("*.html"))}
-    found = [problem for path in pages for problem in _check_page(root, path, pages)]
-    return len(pages), [*found, *_check_twins(root, pages)]
+    problems = [problem for path in pages for problem in _check_page(root, path, pages)]
+    return len(pages), [*problems, *_check_twins(root, pages)]
 
 
 def main(arguments: list[str]) -> int:
     """Print what is wrong; 1 when something is, or when there is no page at all."""
-    count, found = check(Path(arguments[0]))
-    print("\n".join([*found, f"{count} pages, {len(found)} problems"]))
-    return int(bool(found) or not count)
+    count, problems = check(Path(arguments[0]))
+    print("\n".join([*problems, f"{count} pages, {len(problems)} problems"]))
+    return int(bool(problems) or not count)
 
 
 if __name__ == "__main__":

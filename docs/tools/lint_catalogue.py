@@ -80,9 +80,12 @@ def _same_markup(message: str, translation: str) -> Iterator[str]:
         "substitutions": _SUBSTITUTION.findall,
     }
     for kind, find in kinds.items():
-        expected, found = Counter(find(message)), Counter(find(translation))
-        if expected != found:
-            lost, added = sorted((expected - found).elements()), sorted((found - expected).elements())
+        expected, translated = Counter(find(message)), Counter(find(translation))
+        if expected != translated:
+            lost, added = (
+                sorted((expected - translated).elements()),
+                sorted((translated - expected).elements()),
+            )
             yield f"{kind} differ: lost {lost}, added {added}"
     if len(_STRONG.findall(message)) != len(_STRONG.findall(translation)):
         yield "strong emphasis differs"
@@ -128,9 +131,9 @@ def _spacing(message: str, translation: str) -> Iterator[str]:
 def _same_numbers(message: str, translation: str) -> Iterator[str]:
     dated = _MONTH.sub(lambda match: str(_MONTHS.index(match[0]) + 1), _bare(message))
     expected = Counter(_NUMBER.findall(dated))
-    found = Counter(_NUMBER.findall(_bare(translation)))
-    if expected != found:
-        yield f"numbers differ: {sorted(expected.elements())} and {sorted(found.elements())}"
+    translated = Counter(_NUMBER.findall(_bare(translation)))
+    if expected != translated:
+        yield f"numbers differ: {sorted(expected.elements())} and {sorted(translated.elements())}"
 
 
 def _same_end(message: str, translation: str) -> Iterator[str]:
@@ -193,22 +196,22 @@ _CHECKS: tuple[Callable[[str, str], Iterator[str]], ...] = (
 
 def lint(path: Path) -> list[str]:
     """Problems of one catalogue, each with its file and line."""
-    found = []
+    listed = []
     for entry in polib.pofile(str(path)):
         if entry.obsolete:
             continue
         if not entry.msgstr or entry.fuzzy:
-            found.append(f"{path}:{entry.linenum}: {'fuzzy' if entry.fuzzy else 'not translated'}")
+            listed.append(f"{path}:{entry.linenum}: {'fuzzy' if entry.fuzzy else 'not translated'}")
             continue
-        found += [f"{path}:{entry.linenum}: {problem}" for problem in problems(entry.msgid, entry.msgstr)]
-    return found
+        listed += [f"{path}:{entry.linenum}: {problem}" for problem in problems(entry.msgid, entry.msgstr)]
+    return listed
 
 
 def main(arguments: list[str]) -> int:
     """Print the problems of all catalogues; 1 when there is one."""
-    found = [problem for argument in arguments for problem in lint(Path(argument))]
-    print("\n".join([*found, f"{len(arguments)} catalogues, {len(found)} problems"]))
-    return int(bool(found))
+    listed = [problem for argument in arguments for problem in lint(Path(argument))]
+    print("\n".join([*listed, f"{len(arguments)} catalogues, {len(listed)} problems"]))
+    return int(bool(listed))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def check(
     from tuner.render.concise import concise
     from tuner.render.terminal import Terminal, plain, write
 
-    found: list[Line] = []
+    listed: list[Line] = []
     unreadable: list[str] = []
     for file in files:
         outcome = _outcome(file, premises)
@@ -56,18 +56,18 @@ def check(
             unreadable.append(outcome)
             write(sys.stderr, f"error: {plain(outcome)}")
         else:
-            found += outcome
+            listed += outcome
     if output_format == "json":
         from tuner.render.json import check_json
 
-        write(sys.stdout, check_json(found, unreadable))
-    elif found:
+        write(sys.stdout, check_json(listed, unreadable))
+    elif listed:
         terminal = Terminal.of(sys.stdout, color)
-        write(sys.stdout, "\n".join(concise(line, terminal) for line in found))
-    write(sys.stderr, _count(found, files=len(files), unreadable=len(unreadable)))
+        write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
+    write(sys.stderr, _count(listed, files=len(files), unreadable=len(unreadable)))
     if unreadable:
         raise typer.Exit(BAD_INPUT)
-    if any(line.at_least(Severity(fail_on)) for line in found):
+    if any(line.at_least(Severity(fail_on)) for line in listed):
         raise typer.Exit(FINDINGS)
 
 
@@ -85,10 +85,10 @@ def _outcome(file: str, premises: Premises) -> "list[Line] | str":
         return str(error) if file in str(error) else f"{file}: {error}"
 
 
-def _count(found: "list[Line]", *, files: int, unreadable: int) -> str:
+def _count(lines: "list[Line]", *, files: int, unreadable: int) -> str:
     from tuner.findings import Severity
 
-    counts = {severity: sum(line.finding.severity is severity for line in found) for severity in Severity}
+    counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
     text = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
     unread = f", {unreadable} unreadable" if unreadable else ""
     return f"{files} file{'s' if files != 1 else ''} checked{unread}: {text or 'no findings'}"

@@ -118,7 +118,7 @@ class _Job(Struct, frozen=True, kw_only=True):
         behaviours = TRAINER.behaviours(release.unbundled, workload, read)
         return release_range(
             f"{workload.release.trainer} {release.unbundled}",
-            [(one.name, one.workload) for one in behaviours],
+            [(behaviour.name, behaviour.workload) for behaviour in behaviours],
         )
 
 
@@ -180,7 +180,7 @@ def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShap
 
 def _cluster(settings: Settings, premises: Premises) -> tuple[Cluster, str]:
     gpus_per_node, nodes = TRAINER.cluster_size(settings)
-    given = [
+    named = [
         option
         for option, value in (("--gpus-per-node", premises.gpus_per_node), ("--nodes", premises.nodes))
         if value is not None
@@ -193,7 +193,7 @@ def _cluster(settings: Settings, premises: Premises) -> tuple[Cluster, str]:
         network_bytes_per_s=NETWORK_BYTES_PER_S,
         host_memory_bytes=round(host * GIB) if host is not None else None,
     )
-    return cluster, " and ".join(given) or "the configuration"
+    return cluster, " and ".join(named) or "the configuration"
 
 
 def _gpu_reason(premises: Premises, *, assumed: bool) -> str:

@@ -44,5 +44,5 @@ def with_premises(command: Callable[..., None]) -> Callable[..., None]:
         keyword = parameter.replace(kind=Parameter.KEYWORD_ONLY)
         parameters += declared if parameter.name == "premises" else [keyword]
     called_with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    called_with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    called_with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called_with_options

@@ -36,11 +36,11 @@ def rule(
 
     if every == (name is not None):
         raise InputError("give either a rule's name or --all")
-    found = pages() if name is None else (find(pages(), name),)
+    listed = pages() if name is None else (find(pages(), name),)
     terminal = Terminal.of(sys.stdout, color)
     if output_format == "json":
-        write(sys.stdout, as_json(found if every else found[0]))
+        write(sys.stdout, as_json(listed if every else listed[0]))
     elif every:
-        write(sys.stdout, "\n".join(as_line(page, terminal) for page in found))
+        write(sys.stdout, "\n".join(as_line(page, terminal) for page in listed))
     else:
-        write(sys.stdout, as_text(found[0], terminal))
+        write(sys.stdout, as_text(listed[0], terminal))

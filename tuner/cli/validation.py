@@ -107,43 +107,43 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
         memory_limit_bytes=request.memory_limit_bytes,
         log=_log(progress) if request.verbose else None,
     )
-    found = here.look(setup, workers())
+    node = here.look(setup, workers())
     options = Options(
         device=request.device,
-        processes=_processes(request, found, subject),
+        processes=_processes(request, node, subject),
         budget_s=request.budget_s,
         memory_limit_bytes=request.memory_limit_bytes,
     )
     plans = plan(subject, options, request.parts)
-    if found.missing:
-        raise CannotRunError(found.missing, plans)
-    machine = here.machine(found, count=options.processes, profile=subject.workload.cluster.gpu.name)
+    if node.missing:
+        raise CannotRunError(node.missing, plans)
+    machine = here.machine(node, count=options.processes, profile=subject.workload.cluster.gpu.name)
     run = Run(
         subject=subject,
         options=options,
         machine=machine,
-        setup=replace(setup, uuids=tuple(device.uuid for device in found.devices)),
+        setup=replace(setup, uuids=tuple(device.uuid for device in node.devices)),
         progress=progress,
         spent_before_s=time.monotonic() - began,
     )
-    for sentence in here.disturbances(found, machine):
+    for sentence in here.disturbances(node, machine):
         run.note(sentence)
         progress.warn(sentence)
     return run.execute(plans)
 
 
-def _processes(request: Request, found: here.Here, subject: Subject) -> int:
+def _processes(request: Request, node: here.Here, subject: Subject) -> int:
     """GPUs that take part; those of the configuration where none are here to be counted."""
     cluster = subject.workload.cluster
     if request.device == "cpu":
         return request.processes or 1
-    if not found.devices:
+    if not node.devices:
         return request.processes or cluster.gpus_per_node
-    if request.processes is not None and request.processes > len(found.devices):
+    if request.processes is not None and request.processes > len(node.devices):
         raise InputError(
-            f"--nproc {request.processes} asks for more GPUs than the {len(found.devices)} of this node"
+            f"--nproc {request.processes} asks for more GPUs than the {len(node.devices)} of this node"
         )
-    return request.processes or min(len(found.devices), cluster.gpus)
+    return request.processes or min(len(node.devices), cluster.gpus)
 
 
 def _log(progress: Progress) -> Path:

@@ -86,10 +86,10 @@ def _summary(rows: Sequence[Comparison], terminal: Terminal) -> str:
     )
 
 
-def _reserved(found: Inside) -> Iterator[str]:
+def _reserved(reserved: Inside) -> Iterator[str]:
     """How often the reserved peak was inside its interval, where any was recorded."""
-    if found.recorded:
-        count = f"{found.inside} of {found.recorded} ({share(found.share, signed=False)})"
+    if reserved.recorded:
+        count = f"{reserved.inside} of {reserved.recorded} ({share(reserved.share, signed=False)})"
         yield f"  reserved peak inside the interval: {count}"
 
 

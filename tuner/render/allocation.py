@@ -27,39 +27,41 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
     lines.append(terminal.prose(f"Made by {first.match.tensor.made_by}.", indent=_INDENT))
     lines += [terminal.prose(note, indent=_INDENT) for note in _notes(explanation.failed, first)]
     also = [
-        one.match for one in others if one.match.confidence is first.match.confidence or one.match.claimed
+        explained.match
+        for explained in others
+        if explained.match.confidence is first.match.confidence or explained.match.claimed
     ]
     lines += [
-        terminal.prose(f"or {_named(one)} = {formula(one)}", indent=_INDENT * 2, first=_INDENT)
-        for one in also[:_OTHERS]
+        terminal.prose(f"or {_named(match)} = {formula(match)}", indent=_INDENT * 2, first=_INDENT)
+        for match in also[:_OTHERS]
     ]
     return "\n".join(lines)
 
 
-def formula(found: Match) -> str:
+def formula(match: Match) -> str:
     """The product with the numbers put in: ``24,555 tokens x 152,064 vocabulary entries x 4 bytes``."""
-    tensor = found.tensor
+    tensor = match.tensor
     factors = [f"{count:,} {counted}" for count, counted in tensor.factors]
-    if found.tokens is not None:
-        factors = [f"{found.tokens:,} tokens"] * (2 if tensor.quadratic else 1) + factors
+    if match.tokens is not None:
+        factors = [f"{match.tokens:,} tokens"] * (2 if tensor.quadratic else 1) + factors
     shared = f" / {tensor.ranks:,} ranks" if tensor.ranks > 1 else ""
     size = f" x {tensor.dtype_bytes} bytes" if tensor.dtype_bytes > 1 else ""
     return " x ".join(factors) + shared + size
 
 
-def _named(found: Match) -> str:
-    tensor = found.tensor
+def _named(match: Match) -> str:
+    tensor = match.tensor
     dtype = " in float32" if tensor.name == "logits_float32" else ""
     phases = " and ".join(phase.value for phase in tensor.phases)
-    return f"{_VERDICTS[found.confidence]}{tensor.what}{dtype}" + (f" ({phases})" if phases else "")
+    return f"{_VERDICTS[match.confidence]}{tensor.what}{dtype}" + (f" ({phases})" if phases else "")
 
 
 def _notes(failed: FailedAllocation, first: Explained) -> list[str]:
-    found, full = first.match, first.match.tensor.tokens
+    match, full = first.match, first.match.tensor.tokens
     notes = []
-    if found.tokens is not None and found.low_tokens is not None and found.high_tokens is not None:
-        spread = f"{found.low_tokens:,} to {found.high_tokens:,} tokens give this figure"
-        notes.append(f"{spread}; {_compared(found)}." if full else f"{spread}.")
+    if match.tokens is not None and match.low_tokens is not None and match.high_tokens is not None:
+        spread = f"{match.low_tokens:,} to {match.high_tokens:,} tokens give this figure"
+        notes.append(f"{spread}; {_compared(match)}." if full else f"{spread}.")
     if failed.free_bytes is not None and failed.unused_bytes is not None:
         held = f"{gib(failed.free_bytes)} were free and {gib(failed.unused_bytes)} reserved but unused"
         enough = failed.free_bytes + failed.unused_bytes >= failed.low_bytes
@@ -69,12 +71,12 @@ def _notes(failed: FailedAllocation, first: Explained) -> list[str]:
     return notes
 
 
-def _compared(found: Match) -> str:
+def _compared(match: Match) -> str:
     """The tokens beside those of a full micro-batch."""
-    unit = "the longest sequence" if found.tensor.quadratic else "a full micro-batch"
-    holds = f"{unit} has {found.tensor.tokens:,}"
-    if found.confidence is Confidence.OVERFULL:
+    unit = "the longest sequence" if match.tensor.quadratic else "a full micro-batch"
+    holds = f"{unit} has {match.tensor.tokens:,}"
+    if match.confidence is Confidence.OVERFULL:
         return f"{holds} here, so the job that failed was set otherwise, or this was another tensor"
-    if found.confidence is Confidence.POSSIBLE:
+    if match.confidence is Confidence.POSSIBLE:
         return f"{holds}, and some number below that fits any size"
     return holds

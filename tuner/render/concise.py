@@ -26,7 +26,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 def lines(answer: Answer) -> tuple[Line, ...]:
     """All findings, with a bad verdict and unknown keys among them, worst first, then in the file's order."""
-    found = [
+    listed = [
         Line(
             location=_location(answer, item.finding, item.overrides),
             finding=item.finding,
@@ -36,8 +36,8 @@ def lines(answer: Answer) -> tuple[Line, ...]:
     ]
     missing = does_not_fit.check(answer.advice)
     others = [*([missing] if missing is not None else []), *unknown_key.check(answer)]
-    found += [Line(location=_location(answer, other, ()), finding=other, overrides=()) for other in others]
-    return tuple(sorted(found, key=_rank))
+    listed += [Line(location=_location(answer, other, ()), finding=other, overrides=()) for other in others]
+    return tuple(sorted(listed, key=_rank))
 
 
 def _rank(line: Line) -> tuple[int, str, int, int, str]:

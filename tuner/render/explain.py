@@ -115,11 +115,11 @@ class _Writer(Struct, kw_only=True):
             lines.append(self._amount(symbol.number, f"{symbol.name}, {symbol.meaning}"))
             derived = symbol.derivation
             if derived is not None:
-                same = written_as.setdefault(derived, symbol.name)
-                if same == symbol.name:
+                first_name = written_as.setdefault(derived, symbol.name)
+                if first_name == symbol.name:
                     lines += self._formula(derived.formula, derived.symbols)
                 else:
-                    lines.append(self._text(f"as {same}"))
+                    lines.append(self._text(f"as {first_name}"))
             for part in symbol.parts:
                 amount = f"{part.name} {exact(part.derivation.value)}: {written(part.derivation.formula)}"
                 lines += [self._text(amount), self._source(part.source)]

@@ -105,7 +105,7 @@ def _engine(dtype: DType) -> Engine:
 
 
 def head_text(sizes: HeadSizes, model: ModelShape | None, terminal: Terminal) -> str:
-    """Both tables for a terminal."""
+    """The table of the heads and the one of their tokens, for a terminal."""
     title = (
         f"Output head: {sizes.tokens:,} tokens x {sizes.vocab:,} vocabulary, "
         f"hidden {sizes.hidden:,}, {sizes.dtype.value}"

@@ -60,22 +60,22 @@ def report(answer: Answer) -> Report:
     )
 
 
-def _releases(found: ReleaseRange) -> ReleaseReport:
+def _releases(releases: ReleaseRange) -> ReleaseReport:
     return ReleaseReport(
-        release=found.release,
+        release=releases.release,
         considered=tuple(
             ConsideredReport(
-                name=one.name,
-                worst_phase=one.estimate.worst.phase,
-                worst_bytes=one.estimate.worst.peak_bytes,
-                interval_bytes=one.estimate.worst.interval,
-                fits=one.estimate.fits(),
-                fits_for_certain=one.estimate.fits_for_certain(),
+                name=behaviour.name,
+                worst_phase=behaviour.estimate.worst.phase,
+                worst_bytes=behaviour.estimate.worst.peak_bytes,
+                interval_bytes=behaviour.estimate.worst.interval,
+                fits=behaviour.estimate.fits(),
+                fits_for_certain=behaviour.estimate.fits_for_certain(),
             )
-            for one in found.considered
+            for behaviour in releases.considered
         ),
-        mean_tokens=found.mean_tokens,
-        certain_tokens=found.certain_tokens,
+        mean_tokens=releases.mean_tokens,
+        certain_tokens=releases.certain_tokens,
     )
 
 
@@ -159,7 +159,7 @@ def _premises(answer: Answer) -> Premises:
 
 
 def _settings(answer: Answer) -> tuple[UserSetting, ...]:
-    found = (answer.settings.setting(key) for key in answer.settings.user_keys)
+    settings = (answer.settings.setting(key) for key in answer.settings.user_keys)
     return tuple(
         UserSetting(
             key=setting.key,
@@ -168,7 +168,7 @@ def _settings(answer: Answer) -> tuple[UserSetting, ...]:
             location=_place(setting.origin.location) if setting.origin.location is not None else None,
             text=setting.origin.text,
         )
-        for setting in found
+        for setting in settings
         if setting is not None
     )
 
@@ -255,21 +255,21 @@ def _allocation(explanation: Explanation) -> AllocationReport:
         unused_bytes=failed.unused_bytes,
         candidates=tuple(
             CandidateReport(
-                name=found.tensor.name,
-                what=found.tensor.what,
-                made_by=found.tensor.made_by,
-                item=found.tensor.item,
-                phases=found.tensor.phases,
-                formula=formula(found),
-                confidence=found.confidence,
-                tokens=found.tokens,
-                low_tokens=found.low_tokens,
-                high_tokens=found.high_tokens,
-                full_tokens=found.tensor.tokens,
+                name=match.tensor.name,
+                what=match.tensor.what,
+                made_by=match.tensor.made_by,
+                item=match.tensor.item,
+                phases=match.tensor.phases,
+                formula=formula(match),
+                confidence=match.confidence,
+                tokens=match.tokens,
+                low_tokens=match.low_tokens,
+                high_tokens=match.high_tokens,
+                full_tokens=match.tensor.tokens,
                 advice=explained.advice,
             )
             for explained in explanation.candidates
-            for found in (explained.match,)
+            for match in (explained.match,)
         ),
     )
 

@@ -35,8 +35,8 @@ def recommendations(advice: Advice, terminal: Terminal) -> str:
 
 def _counts(items: Sequence[Recommendation]) -> str:
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
-    found = [item.finding.severity for item in items]
-    counts = [(found.count(severity), word) for severity, word in words.items()]
+    severities = [item.finding.severity for item in items]
+    counts = [(severities.count(severity), word) for severity, word in words.items()]
     said = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count]
     return ", ".join(said) + ("; largest gain first" if len(items) > 1 else "")
 

@@ -6,39 +6,41 @@ from tuner.render.numbers import gib, interval
 
 def not_known(advice: Advice) -> str:
     """The fact, the range over what the release may do, and the lengths that fit whatever it does."""
-    found = advice.releases
-    assert found is not None
-    least, most = found.least, found.most
-    text = f"what {found.release} does: the worst phase peaks at {gib(least.estimate.worst.peak_bytes)} "
+    releases = advice.releases
+    assert releases is not None
+    least, most = releases.least, releases.most
+    text = f"what {releases.release} does: the worst phase peaks at {gib(least.estimate.worst.peak_bytes)} "
     text += least.name
     if most is not least:
         text += f" to {gib(most.estimate.worst.peak_bytes)} {most.name}"
-    return f"{text}; {_lengths(found, longest=advice.workload.batch.sequence_tokens)}"
+    return f"{text}; {_lengths(releases, longest=advice.workload.batch.sequence_tokens)}"
 
 
-def _lengths(found: ReleaseRange, *, longest: int) -> str:
-    if found.certain_tokens == longest:
+def _lengths(releases: ReleaseRange, *, longest: int) -> str:
+    if releases.certain_tokens == longest:
         return "it fits for certain with each"
-    sure = "none" if found.certain_tokens is None else f"up to {found.certain_tokens:,}"
-    if found.mean_tokens is None:
+    sure = "none" if releases.certain_tokens is None else f"up to {releases.certain_tokens:,}"
+    if releases.mean_tokens is None:
         return "no length of sequences fits with each"
-    if found.mean_tokens == longest:
+    if releases.mean_tokens == longest:
         return f"it fits with each, for certain with sequences of {sure} tokens on average"
-    return f"fits with each while sequences average up to {found.mean_tokens:,} tokens (for certain {sure})"
+    return (
+        f"fits with each while sequences average up to {releases.mean_tokens:,} tokens (for certain {sure})"
+    )
 
 
 def against(advice: Advice) -> str:
     """How the job fits, as which release it does not, and which one is meant."""
-    found = advice.releases
-    assert found is not None
-    other = found.against
+    releases = advice.releases
+    assert releases is not None
+    other = releases.against
     assert other is not None
     now, worst = advice.estimate.worst, other.estimate.worst
     peak = f"{now.phase.value} peaks at {gib(now.peak_bytes)} ({interval(now.interval)})"
-    text = f"{peak} of {gib(advice.estimate.capacity_bytes)} {found.considered[0].name}"
+    text = f"{peak} of {gib(advice.estimate.capacity_bytes)} {releases.considered[0].name}"
     if worst.peak_bytes > other.estimate.capacity_bytes:
         phase = "" if worst.phase is now.phase else f"{worst.phase.value} "
         text += f", but {phase}at {gib(worst.peak_bytes)} {other.name}"
     else:
         text += f", but the job cannot start {other.name}"
-    return f"{text}; what {found.release} does is not known"
+    return f"{text}; what {releases.release} does is not known"

@@ -104,9 +104,9 @@ def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:
         InputError: there is no such rule; the hint names the nearest.
     """
     names = {page.rule.name: page for page in pages} | {page.rule.code.lower(): page for page in pages}
-    found = names.get(wanted.lower())
-    if found is not None:
-        return found
+    match = names.get(wanted.lower())
+    if match is not None:
+        return match
     near = get_close_matches(wanted.lower(), names, n=1, cutoff=0.5)
     hint = f"did you mean {names[near[0]].rule.name}?" if near else "'tuner rule --all' lists all of them"
     raise InputError(f"there is no rule {wanted!r}", hint=hint)

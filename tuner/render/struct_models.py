@@ -27,7 +27,7 @@ def _translated(hint: Any) -> Any:
     """The type with a model in the place of each struct."""
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _model(hint)
-    origin, inner = get_origin(hint), tuple(_translated(each) for each in get_args(hint))
+    origin, inner = get_origin(hint), tuple(_translated(argument) for argument in get_args(hint))
     if not inner or inner == get_args(hint):
         return hint
     return reduce(or_, inner) if origin in (Union, UnionType) else origin[inner]

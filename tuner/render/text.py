@@ -187,11 +187,11 @@ _MEASURED = {
 }
 
 
-def _measured(found: MeasuredGpu) -> str:
+def _measured(measured: MeasuredGpu) -> str:
     """What the GPU's figures are read off, and with what."""
-    figures = [text for name, text in _MEASURED.items() if getattr(found, name) is not None]
-    versions = ", ".join(f"{name} {version}" for name, version in found.versions)
-    return f"on such a card on {found.date} ({versions}): {', '.join(figures)}"
+    figures = [text for name, text in _MEASURED.items() if getattr(measured, name) is not None]
+    versions = ", ".join(f"{name} {version}" for name, version in measured.versions)
+    return f"on such a card on {measured.date} ({versions}): {', '.join(figures)}"
 
 
 def _batch(workload: Workload) -> str:

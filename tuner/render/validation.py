@@ -30,13 +30,13 @@ def validation_json(files: Sequence[ValidationFile]) -> str:
 
 def validation_text(file: ValidationFile, terminal: Terminal) -> str:
     """The whole report for a terminal."""
-    found = file.validation
+    validation = file.validation
     sections = [
-        _verdict(found, terminal),
-        _recommendations(found.recommendations, terminal),
-        *(_part(part, terminal) for part in found.parts),
+        _verdict(validation, terminal),
+        _recommendations(validation.recommendations, terminal),
+        *(_part(part, terminal) for part in validation.parts),
         _notes(file, terminal),
-        _machine(found, terminal),
+        _machine(validation, terminal),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -60,49 +60,51 @@ def plan_text(plans: Sequence[PartPlan], terminal: Terminal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def headline(found: Validation) -> tuple[str, Outcome]:
+def headline(validation: Validation) -> tuple[str, Outcome]:
     """The verdict in a word, and what colours it."""
-    if found.refuted:
+    if validation.refuted:
         return "REFUTED", Outcome.REFUTED
-    if Outcome.CONFIRMED in _outcomes(found):
+    if Outcome.CONFIRMED in _outcomes(validation):
         return "CONFIRMED", Outcome.CONFIRMED
     return "NOTHING JUDGED", Outcome.NOT_MEASURABLE
 
 
-def counts(found: Validation) -> Iterator[str]:
+def counts(validation: Validation) -> Iterator[str]:
     """How many predicted figures and recommendations hold, a sentence each."""
-    claims = [item.outcome for part in found.parts for item in part.measurements if item.outcome is not None]
+    claims = [
+        item.outcome for part in validation.parts for item in part.measurements if item.outcome is not None
+    ]
     refuted = claims.count(Outcome.REFUTED)
     parts = []
     if refuted:
         parts.append(f"{refuted} of {len(claims)} predicted figures refuted")
     elif claims:
         parts.append(f"all {len(claims)} predicted figures confirmed")
-    if found.recommendations:
-        parts.append(f"recommendations: {_counted([item.outcome for item in found.recommendations])}")
+    if validation.recommendations:
+        parts.append(f"recommendations: {_counted([item.outcome for item in validation.recommendations])}")
     yield "; ".join(parts or ["nothing was claimed"]) + "."
-    if found.interrupted:
+    if validation.interrupted:
         yield "The run was interrupted; this is what was found until then."
 
 
-def _outcomes(found: Validation) -> list[Outcome | None]:
-    figures = [item.outcome for part in found.parts for item in part.measurements]
-    return [*figures, *(item.outcome for item in found.recommendations)]
+def _outcomes(validation: Validation) -> list[Outcome | None]:
+    figures = [item.outcome for part in validation.parts for item in part.measurements]
+    return [*figures, *(item.outcome for item in validation.recommendations)]
 
 
 def _counted(outcomes: Sequence[Outcome]) -> str:
     return ", ".join(f"{outcomes.count(kind)} {kind.value}" for kind in Outcome)
 
 
-def _verdict(found: Validation, terminal: Terminal) -> str:
-    word, outcome = headline(found)
-    text = terminal.prose(f"{word}: {' '.join(counts(found))}")
-    subject = f"{found.model}, {found.trainer}, {found.source}"
+def _verdict(validation: Validation, terminal: Terminal) -> str:
+    word, outcome = headline(validation)
+    text = terminal.prose(f"{word}: {' '.join(counts(validation))}")
+    subject = f"{validation.model}, {validation.trainer}, {validation.source}"
     return "\n".join(
         [
             text.replace(word, terminal.style(word, "bold", _COLOURS[outcome]), 1),
             terminal.prose(plain(subject), indent="  "),
-            *(f"  {plain(pasteable(override))}" for override in found.overrides),
+            *(f"  {plain(pasteable(override))}" for override in validation.overrides),
         ]
     )
 
@@ -186,25 +188,25 @@ def _notes(file: ValidationFile, terminal: Terminal) -> str:
     return "\n".join([terminal.style("Notes", "bold"), *notes])
 
 
-def _machine(found: Validation, terminal: Terminal) -> str:
-    lines = [terminal.prose(plain(line), indent=_INDENT, first="  ") for line in machine_lines(found)]
+def _machine(validation: Validation, terminal: Terminal) -> str:
+    lines = [terminal.prose(plain(line), indent=_INDENT, first="  ") for line in machine_lines(validation)]
     return "\n".join([terminal.style("Machine", "bold"), *lines])
 
 
-def machine_lines(found: Validation) -> Iterator[str]:
+def machine_lines(validation: Validation) -> Iterator[str]:
     """What the figures were measured on, and when."""
-    machine = found.machine
+    machine = validation.machine
     yield f"{machine.devices} x {machine.device}{_nodes(machine)}; {gib(machine.free_bytes)} of " + (
         f"{gib(machine.total_bytes)} free when the run began"
     )
-    if found.memory_limit_bytes is not None:
-        yield f"at most {gib(found.memory_limit_bytes)} of each GPU taken, as asked for"
+    if validation.memory_limit_bytes is not None:
+        yield f"at most {gib(validation.memory_limit_bytes)} of each GPU taken, as asked for"
     if machine.profile is not None:
         yield f"predicted with the profile {machine.profile}"
     yield ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     yield (
-        f"tuner {found.tuner_version}, {found.date}, "
-        f"{found.spent_seconds:.0f} s of a budget of {found.budget_seconds:.0f} s"
+        f"tuner {validation.tuner_version}, {validation.date}, "
+        f"{validation.spent_seconds:.0f} s of a budget of {validation.budget_seconds:.0f} s"
     )
 
 

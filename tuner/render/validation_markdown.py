@@ -18,14 +18,16 @@ from tuner.validate.report.schema import (
 
 def validation_markdown(file: ValidationFile) -> str:
     """The whole report."""
-    found = file.validation
+    validation = file.validation
     sections = [
-        f"## {_cell(found.model)}: {headline(found)[0].lower()}",
-        "\n".join([*map(sentence, counts(found)), "", f"`{found.source}`, {_cell(found.trainer)}."]),
-        *_recommendations(found.recommendations),
-        *(section for part in found.parts for section in _part(part)),
+        f"## {_cell(validation.model)}: {headline(validation)[0].lower()}",
+        "\n".join(
+            [*map(sentence, counts(validation)), "", f"`{validation.source}`, {_cell(validation.trainer)}."]
+        ),
+        *_recommendations(validation.recommendations),
+        *(section for part in validation.parts for section in _part(part)),
         "\n".join(f"- {_cell(note)}" for note in file.notes),
-        "\n".join(f"- {_cell(line)}" for line in machine_lines(found)),
+        "\n".join(f"- {_cell(line)}" for line in machine_lines(validation)),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
