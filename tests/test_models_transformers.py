@@ -43,7 +43,7 @@ def built_parameters(config: dict[str, Any]) -> int:
 
 
 def shallow(config: dict[str, Any]) -> dict[str, Any]:
-    """The same model with four layers, so that building it takes no time."""
+    """A copy of the configuration with four layers, so that building the model takes no time."""
     config = copy.deepcopy(config)
     for part in (config, config.get("text_config", {})):
         part.update({key: 4 for key in ("num_hidden_layers", "n_layer") if key in part})

@@ -185,7 +185,7 @@ RELEASES = ReleaseRange(
 
 def advice(verdict: Verdict = Verdict.DOES_NOT_FIT, *, logits: float = 60.0) -> Advice:
     workload = grpo_7b()
-    found = recommendations()
+    listed = recommendations()
     return Advice(
         workload=workload,
         estimate=estimate(logits=logits),
@@ -195,10 +195,10 @@ def advice(verdict: Verdict = Verdict.DOES_NOT_FIT, *, logits: float = 60.0) -> 
         verdict=verdict,
         mean_tokens=None if verdict is Verdict.DOES_NOT_FIT else 1024,
         releases=RELEASES if verdict is Verdict.DEPENDS_ON_RELEASE else None,
-        recommendations=found,
+        recommendations=listed,
         combination=Combination(
             rules=("offload-something", "fused-something"),
-            overrides=found[1].overrides + found[2].overrides,
+            overrides=listed[1].overrides + listed[2].overrides,
             workload=workload,
             estimate=estimate(logits=10.0),
             time=time(scale=0.9),

@@ -22,11 +22,11 @@ class Result:
 
 
 def run(*arguments: str, stdin: str = "") -> Result:
-    out, err, given = _stream(), _stream(), _stream(stdin)
+    out, err, entered = _stream(), _stream(), _stream(stdin)
     code: object = 0
     with (
         patch.object(sys, "argv", ["tuner", *arguments]),
-        patch.object(sys, "stdin", given),
+        patch.object(sys, "stdin", entered),
         redirect_stdout(out),
         redirect_stderr(err),
     ):

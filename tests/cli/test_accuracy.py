@@ -65,21 +65,21 @@ def test_text_and_json_agree() -> None:
 
 
 def test_reserved_bytes_that_were_not_recorded_are_not_judged(tmp_path: Path) -> None:
-    one = written(tmp_path, PASS)
-    (case,) = json.loads(run("accuracy", one, "-f", "json").out)["cases"]
+    file = written(tmp_path, PASS)
+    (case,) = json.loads(run("accuracy", file, "-f", "json").out)["cases"]
     assert (case["measured_reserved_bytes"], case["reserved_in_interval"]) == (None, None)
-    assert "inside the interval" not in run("accuracy", one).out
+    assert "inside the interval" not in run("accuracy", file).out
 
 
 def test_several_files_are_summed_up_together(tmp_path: Path) -> None:
-    one = written(tmp_path, PASS)
-    report = json.loads(run("accuracy", one, str(VERL_FSDP), "-f", "json").out)
+    file = written(tmp_path, PASS)
+    report = json.loads(run("accuracy", file, str(VERL_FSDP), "-f", "json").out)
     assert [(case["source"], case["index"]) for case in report["cases"][:2]] == [
-        (one, 0),
+        (file, 0),
         (str(VERL_FSDP), 0),
     ]
     assert report["summary"]["cases"] == 53
-    assert "over 53 cases" in run("accuracy", one, str(VERL_FSDP)).out
+    assert "over 53 cases" in run("accuracy", file, str(VERL_FSDP)).out
 
 
 def test_newer_fields_and_strategies_are_read(tmp_path: Path) -> None:

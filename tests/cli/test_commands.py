@@ -155,9 +155,9 @@ def test_options_stand_above_the_configuration() -> None:
 
 
 def test_the_version_of_the_engine_can_be_named() -> None:
-    given = ("--verl-version", "0.4.1", "--gpu", "h100-sxm", "--model", "qwen2.5-7b", "-f", "json")
-    named = json.loads(run("advise", "/dev/null", *given, "--engine-version", "0.6.3", "--", VLLM).out)
-    taken = json.loads(run("advise", "/dev/null", *given, "--", VLLM).out)
+    premises = ("--verl-version", "0.4.1", "--gpu", "h100-sxm", "--model", "qwen2.5-7b", "-f", "json")
+    named = json.loads(run("advise", "/dev/null", *premises, "--engine-version", "0.6.3", "--", VLLM).out)
+    taken = json.loads(run("advise", "/dev/null", *premises, "--", VLLM).out)
     assert (named["premises"]["engine"], named["premises"]["engine_reason"]) == (
         "vLLM 0.6.3",
         "--engine-version",
@@ -313,8 +313,8 @@ def test_a_command_that_is_asked_for_is_built_alone_and_like_the_others() -> Non
     for name, command in every.items():
         alone = typer.main.get_command(application(name)).commands  # type: ignore[attr-defined]
         assert list(alone) == [name]
-        assert [vars(one)["opts"] for one in alone[name].params] == [
-            vars(one)["opts"] for one in command.params
+        assert [vars(parameter)["opts"] for parameter in alone[name].params] == [
+            vars(parameter)["opts"] for parameter in command.params
         ]
     for word in (None, "--help", "nothing"):
         assert list(typer.main.get_command(application(word)).commands) == list(every)  # type: ignore[attr-defined]

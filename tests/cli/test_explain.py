@@ -27,14 +27,14 @@ def explained(workload: Workload, terminal: Terminal = PAPER) -> str:
 
 def phases(text: str) -> dict[str, tuple[list[int], int]]:
     """Addends and sum of each phase, read off the text."""
-    found = {}
+    by_phase = {}
     lines = iter(text.splitlines())
     for line in lines:
         if ", peak at " in line:
             block = [AMOUNT.match(row) for row in takewhile(bool, lines)]
             amounts = [int(match[1].replace(",", "")) for match in block if match]
-            found[line.split(",")[0]] = (amounts[:-1], amounts[-1])
-    return found
+            by_phase[line.split(",")[0]] = (amounts[:-1], amounts[-1])
+    return by_phase
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_host_memory_is_a_sum_of_its_own() -> None:
     section = text.partition("host memory per node\n")[2].partition("\n\n")[0]
     assert "60,924,932,096  actor_optimizer, 56.74 GiB, exact" in section
     assert "2 G b_o ceil(N_t / W) = 2 x 8 x 4 x ceil(7,615,616,512 / 8)" in re.sub(r"\s+", " ", section)
-    amounts = [int(found[1].replace(",", "")) for found in map(AMOUNT.match, section.splitlines()) if found]
+    amounts = [int(match[1].replace(",", "")) for match in map(AMOUNT.match, section.splitlines()) if match]
     assert amounts[:-1] == sorted(amounts[:-1], reverse=True)
     assert sum(amounts[:-1]) == amounts[-1] == estimate(job).host_bytes
     assert "G, GPUs of a node" in text
@@ -128,6 +128,6 @@ def test_a_job_without_anything_on_the_host_has_no_such_sum() -> None:
 def test_json_holds_the_addends_in_host_memory() -> None:
     offload = "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True"
     done = run("advise", CONFIG, offload, "--model", "qwen2.5-7b", "--gpu", "h100-sxm", "-f", "json")
-    found = json.loads(done.out)["memory"]
-    assert sum(term["bytes"] for term in found["host_terms"]) == found["host_bytes"] > 0
-    assert found["host_interval_bytes"] == [found["host_bytes"], 2 * found["host_bytes"]]
+    memory = json.loads(done.out)["memory"]
+    assert sum(term["bytes"] for term in memory["host_terms"]) == memory["host_bytes"] > 0
+    assert memory["host_interval_bytes"] == [memory["host_bytes"], 2 * memory["host_bytes"]]

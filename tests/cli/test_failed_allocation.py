@@ -46,26 +46,26 @@ def test_the_explanation_comes_first() -> None:
 def test_advice_that_leaves_the_tensor_as_it_is_is_not_named() -> None:
     """On a smaller card the advice itself makes the logits smaller, and other advice does not."""
     arguments = ("advise", "/dev/null", "--gpu", "a100-sxm-40g", "--failed-allocation", "18.54 GiB")
-    found = json.loads(run(*arguments, "--output-format", "json", "--", *GRPO).out)
-    named = set(found["failed_allocation"]["candidates"][0]["advice"])
-    listed = {item["name"] for item in found["findings"]}
+    report = json.loads(run(*arguments, "--output-format", "json", "--", *GRPO).out)
+    named = set(report["failed_allocation"]["candidates"][0]["advice"])
+    listed = {item["name"] for item in report["findings"]}
     assert named and named < listed
 
 
 def test_a_job_that_is_said_to_fit_gets_the_rules_for_a_smaller_card() -> None:
-    found = json.loads(advise("18.54 GiB", "--output-format", "json"))
-    assert found["verdict"] == "fits"
-    named = found["failed_allocation"]["candidates"][0]["advice"]
+    report = json.loads(advise("18.54 GiB", "--output-format", "json"))
+    assert report["verdict"] == "fits"
+    named = report["failed_allocation"]["candidates"][0]["advice"]
     assert named == ["token-budget-too-large"]
 
 
 def test_json_holds_every_candidate_and_none_unasked() -> None:
-    found = json.loads(advise(LINE, "--output-format", "json"))["failed_allocation"]
-    assert found["text"] == "18.54 GiB"
-    assert found["low_bytes"] < 18.54 * 2**30 < found["high_bytes"]
-    assert found["free_bytes"] == round(10.85 * 2**30)
+    report = json.loads(advise(LINE, "--output-format", "json"))["failed_allocation"]
+    assert report["text"] == "18.54 GiB"
+    assert report["low_bytes"] < 18.54 * 2**30 < report["high_bytes"]
+    assert report["free_bytes"] == round(10.85 * 2**30)
     ranks = ["exact", "likely", "possible", "overfull"]
-    confidences = [ranks.index(one["confidence"]) for one in found["candidates"]]
+    confidences = [ranks.index(candidate["confidence"]) for candidate in report["candidates"]]
     assert confidences == sorted(confidences) and len(confidences) > 1
     result = run("advise", "/dev/null", "--output-format", "json", "--", *GRPO)
     assert json.loads(result.out)["failed_allocation"] is None

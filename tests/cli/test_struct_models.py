@@ -40,7 +40,7 @@ def _dataclass(name: str, text: str, fields: list[Any]) -> Any:
 
 
 def _twin() -> Any:
-    """The same as dataclasses."""
+    """The structs of these tests written as dataclasses, which pydantic reads by itself."""
     leaf = _dataclass("Leaf", "A leaf.", [("size", int), ("colour", Colour, Colour.RED)])
     members = [
         ("height", Annotated[float, Field(description="metres")]),

@@ -22,8 +22,8 @@ PROBLEM = "the rollout engine has no room for a KV cache"
 def bars(text: str) -> dict[str, str]:
     """Phase and bar of each line of a chart."""
     names = "|".join(phase.value for phase in Phase)
-    found = (re.match(rf"  ({names}) +[\d.]+ GiB(?: +\d+%)? (.*)", line) for line in text.splitlines())
-    return {match[1]: match[2] for match in found if match}
+    matches = (re.match(rf"  ({names}) +[\d.]+ GiB(?: +\d+%)? (.*)", line) for line in text.splitlines())
+    return {match[1]: match[2] for match in matches if match}
 
 
 def test_whole_text_at_80_columns() -> None:

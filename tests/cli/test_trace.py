@@ -95,9 +95,9 @@ def test_the_sum_names_the_trace(tmp_path: Path) -> None:
     assert "memory.layer.traced.layer_bytes (model/trace)" in advise(folder, "--trace", "--explain").out
     report = json.loads(advise(folder, "--trace", "-f", "json").out)
     moments = [moment for phase in report["memory"]["phases"] for moment in phase["moments"]]
-    found = {term["name"]: term for moment in moments for term in moment["terms"]}
-    assert found["logits_backward"]["bytes"] == 2 * 16384 * 4096  # Granite scales its logits
-    assert found["layer_backward"]["evidence"] == "modelled"
+    terms = {term["name"]: term for moment in moments for term in moment["terms"]}
+    assert terms["logits_backward"]["bytes"] == 2 * 16384 * 4096  # Granite scales its logits
+    assert terms["layer_backward"]["evidence"] == "modelled"
 
 
 def test_the_configurations_own_path_is_traced_too(tmp_path: Path) -> None:

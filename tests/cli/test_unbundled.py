@@ -42,13 +42,13 @@ def answer(release: str, *overrides: str, options: tuple[str, ...] = ()) -> dict
     command, *rest = _arguments(release, *overrides)
     result = run(command, *options, "--output-format", "json", *rest)
     assert result.code == 0, result.err
-    found: dict[str, Any] = json.loads(result.out)
-    return found
+    report: dict[str, Any] = json.loads(result.out)
+    return report
 
 
 def considered(release: str, *overrides: str, options: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
-    found = answer(release, *overrides, options=options)["release_range"]["considered"]
-    return {one["name"]: one for one in found}
+    ways = answer(release, *overrides, options=options)["release_range"]["considered"]
+    return {way["name"]: way for way in ways}
 
 
 @pytest.mark.parametrize("release", BUNDLED)
@@ -62,15 +62,15 @@ def test_of_a_bundled_release_nothing_is_left_open(release: str) -> None:
 def test_a_job_fits_only_if_it_does_whatever_the_release_does(
     release: str, overrides: tuple[str, ...]
 ) -> None:
-    found = answer(release, *overrides)
-    ways = found["release_range"]["considered"]
-    assert ways[0]["name"] == f"as verl {found['premises']['release']}"
-    assert ways[0]["worst_bytes"] == max(phase["peak_bytes"] for phase in found["memory"]["phases"])
-    if found["verdict"] in ("fits", "fits_alone"):
+    report = answer(release, *overrides)
+    ways = report["release_range"]["considered"]
+    assert ways[0]["name"] == f"as verl {report['premises']['release']}"
+    assert ways[0]["worst_bytes"] == max(phase["peak_bytes"] for phase in report["memory"]["phases"])
+    if report["verdict"] in ("fits", "fits_alone"):
         assert all(way["fits"] for way in ways)
-    if found["verdict"] == "fits":
+    if report["verdict"] == "fits":
         assert all(way["fits_for_certain"] for way in ways)
-    if found["verdict"] == "depends_on_release":
+    if report["verdict"] == "depends_on_release":
         assert ways[0]["fits"] and not all(way["fits"] for way in ways)
 
 
@@ -130,8 +130,8 @@ def test_a_release_that_refuses_the_configuration_is_left_out() -> None:
 
 @pytest.mark.parametrize("surely", [False, True], ids=["expected", "for certain"])
 def test_the_length_that_fits_does_whatever_the_release_does(surely: bool) -> None:
-    found = answer("0.2.0", *LONG)["release_range"]
-    tokens = found["certain_tokens" if surely else "mean_tokens"]
+    release_range = answer("0.2.0", *LONG)["release_range"]
+    tokens = release_range["certain_tokens" if surely else "mean_tokens"]
     assert 0 < tokens < 34816
 
     def fits(mean: float) -> bool:
@@ -151,14 +151,14 @@ def test_the_text_names_the_fact_and_gives_the_range() -> None:
     assert said.startswith("MAY NOT FIT: update_actor peaks at ")
     assert "as verl 0.4.1, but at " in said
     assert "; what verl 0.2.0 does is not known." in said
-    found = answer("0.2.0", *LONG)["release_range"]
+    release_range = answer("0.2.0", *LONG)["release_range"]
     row = re.search(r"not known what verl 0\.2\.0 does: the worst phase peaks at (.*?) engine ", said)
     assert row is not None
-    ends = sorted(way["worst_bytes"] / 2**30 for way in found["considered"])
+    ends = sorted(way["worst_bytes"] / 2**30 for way in release_range["considered"])
     assert row[1].startswith(f"{ends[0]:.1f} GiB as verl ")
     assert f" to {ends[-1]:.1f} GiB {OLD[-1]}; fits with each while" in row[1]
-    assert f"average up to {found['mean_tokens']:,} tokens" in row[1]
-    assert f"(for certain up to {found['certain_tokens']:,})" in row[1]
+    assert f"average up to {release_range['mean_tokens']:,} tokens" in row[1]
+    assert f"(for certain up to {release_range['certain_tokens']:,})" in row[1]
 
 
 def test_a_check_warns(tmp_path: Any) -> None:
@@ -172,11 +172,11 @@ def test_a_check_warns(tmp_path: Any) -> None:
             node = node.setdefault(name, {})
         node[leaf] = json.loads(value.lower()) if value[0].isdigit() or value == "True" else value
     file.write_text(json.dumps(sections))
-    given = ("--gpu", "a100-sxm-80g", "--model", "DeepSeek-R1-Distill-Qwen-14B")
-    unknown = run("check", str(file), "--verl-version", "0.2.0", *given)
+    premises = ("--gpu", "a100-sxm-80g", "--model", "DeepSeek-R1-Distill-Qwen-14B")
+    unknown = run("check", str(file), "--verl-version", "0.2.0", *premises)
     warning = r": warning MEM001 does-not-fit: update_actor peaks at .* is not known$"
     assert re.search(warning, unknown.out, re.MULTILINE)
-    assert "MEM001" not in run("check", str(file), "--verl-version", "0.4.1", *given).out
+    assert "MEM001" not in run("check", str(file), "--verl-version", "0.4.1", *premises).out
 
 
 def test_standard_input_is_read_once() -> None:

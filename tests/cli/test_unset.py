@@ -51,8 +51,8 @@ def test_a_switch_that_decides_says_so() -> None:
 
 def test_a_share_has_two_ends() -> None:
     row = unset("data.max_prompt_length=256", f"data.{SHORT}=256")
-    found = fitting()["actor_rollout_ref.rollout.gpu_memory_utilization"]
-    assert f"gpu_memory_utilization=0.5 (fits from {found['low']:g} to {found['high']:g})" in row
+    fraction = fitting()["actor_rollout_ref.rollout.gpu_memory_utilization"]
+    assert f"gpu_memory_utilization=0.5 (fits from {fraction['low']:g} to {fraction['high']:g})" in row
 
 
 def test_nothing_is_said_where_no_value_would_fit() -> None:

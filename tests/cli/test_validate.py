@@ -48,15 +48,15 @@ def test_on_a_cpu_the_whole_way_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_pat
     report = json.loads(result.out)
     jsonschema.validate(report, schema("validation"), cls=jsonschema.Draft202012Validator)
     assert json.loads(file.read_text()) == report
-    found = report["validation"]
-    assert (found["source"], found["overrides"]) == (CONFIG, ["data.train_batch_size=256"])
-    assert (found["machine"]["device"], found["machine"]["devices"]) == ("cpu", 1)
-    assert found["machine"]["versions"].keys() >= {"torch", "transformers", "python"}
-    parts = {part["part"]: part for part in found["parts"]}
+    validation = report["validation"]
+    assert (validation["source"], validation["overrides"]) == (CONFIG, ["data.train_batch_size=256"])
+    assert (validation["machine"]["device"], validation["machine"]["devices"]) == ("cpu", 1)
+    assert validation["machine"]["versions"].keys() >= {"torch", "transformers", "python"}
+    parts = {part["part"]: part for part in validation["parts"]}
     assert parts["training-step"]["status"] == "done", parts
     assert parts["training-step"]["measurements"][0]["measured"] == 42
     assert parts["search"]["reason"] == "a test left it out"
-    assert len(found["recommendations"]) > 3
+    assert len(validation["recommendations"]) > 3
     assert "training-step: doubling (about 1 s; " in result.err
     assert result.err.endswith(f"wrote {file}\n")
     assert run("accuracy", str(file)).code == 0
@@ -191,8 +191,8 @@ def runs(pid: str) -> bool:
 
 
 def without_a_gpu(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
-    found = here.Here(versions={}, missing=missing)
-    monkeypatch.setattr(here, "look", lambda *_: found)
+    node = here.Here(versions={}, missing=missing)
+    monkeypatch.setattr(here, "look", lambda *_: node)
 
 
 def test_without_a_gpu_the_plan_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,8 +272,8 @@ def test_how_many_gpus_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def taken(here_: int, *arguments: str) -> int:
         gpus(monkeypatch, here_)
-        found = json.loads(run(*GIVEN, "-f", "json", *arguments).out)
-        return int(found["validation"]["machine"]["devices"])
+        report = json.loads(run(*GIVEN, "-f", "json", *arguments).out)
+        return int(report["validation"]["machine"]["devices"])
 
     assert taken(2) == 2
     assert taken(8, "--gpus-per-node", "4") == 4

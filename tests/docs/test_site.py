@@ -39,16 +39,16 @@ def test_a_sound_site_has_no_problem(tmp_path: Path) -> None:
     ],
 )
 def test_a_defect_is_found(tmp_path: Path, body: str, complaint: str) -> None:
-    _, found = check(site(tmp_path, body))
-    assert len(found) == len(LANGUAGES)
-    assert all(complaint in problem for problem in found)
+    _, problems = check(site(tmp_path, body))
+    assert len(problems) == len(LANGUAGES)
+    assert all(complaint in problem for problem in problems)
 
 
 def test_pages_and_anchors_must_be_the_same_in_both_languages(tmp_path: Path) -> None:
     root = site(tmp_path, '<h1 id="a">A</h1>', chinese='<h1 id="b">乙</h1>')
     (root / "en" / "extra.html").write_text('<html lang="en"></html>', encoding="utf-8")
-    _, found = check(root)
-    assert found == ["extra.html: in one language only", "index.html: anchors differ: ['a', 'b']"]
+    _, problems = check(root)
+    assert problems == ["extra.html: in one language only", "index.html: anchors differ: ['a', 'b']"]
 
 
 def test_the_language_is_declared(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def validation_file(**changes: object) -> ValidationFile:
     part = PartReport(part=Part.TRAINING_STEP, status=Status.DONE, seconds=1, measurements=(figure(),))
-    found = Validation(
+    validation = Validation(
         tuner_version="0.1.0",
         date="2026-11-22",
         source="config.yaml",
@@ -43,7 +43,7 @@ def validation_file(**changes: object) -> ValidationFile:
         hardware="1 x H200",
         software={"torch": "2.11.0"},
         date="2026-11-22",
-        validation=found.model_copy(update=changes),
+        validation=validation.model_copy(update=changes),
     )
 
 
@@ -90,8 +90,8 @@ def test_a_row_has_prediction_measurement_error_and_outcome(pages: ModuleType) -
 
 
 def test_outcomes_are_counted(pages: ModuleType) -> None:
-    found = validation_file().validation
-    assert pages.outcome_rows(found) == [
+    validation = validation_file().validation
+    assert pages.outcome_rows(validation) == [
         ["predicted figures", "1", "0", "0"],
         ["recommendations", "1", "1", "0"],
     ]
@@ -112,16 +112,16 @@ def test_figures_of_the_output_head_are_grouped_by_its_name(pages: ModuleType) -
         figure(what="fused: a peak"),
         figure(what="eager, chunked: right"),
     ]
-    found = pages._by_head(items)
-    assert {head: [item.what for item in group] for head, group in found.items()} == {
+    by_head = pages._by_head(items)
+    assert {head: [item.what for item in group] for head, group in by_head.items()} == {
         "eager, chunked": ["a peak", "right"],
         "fused": ["a peak"],
     }
 
 
 def test_the_machine_is_told_without_what_is_unknown(pages: ModuleType) -> None:
-    found = validation_file(machine=MACHINE.model_copy(update={"profile": None, "nodes": 3})).validation
-    rows = dict(pages.machine_rows(found))
+    validation = validation_file(machine=MACHINE.model_copy(update={"profile": None, "nodes": 3})).validation
+    rows = dict(pages.machine_rows(validation))
     assert rows["GPU"] == "1 × NVIDIA H200"
     assert rows["Nodes of this kind"] == "3"
     assert "Profile of the prediction" not in rows

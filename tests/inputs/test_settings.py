@@ -42,9 +42,9 @@ def test_values_and_origins() -> None:
     assert not user.is_set("data.linked")
     assert not user.is_set("data.zzz")
     assert user.user_keys == ("data.size",)
-    found = user.setting("data.size")
-    assert found is not None
-    assert (found.value, found.origin.layer) == (64, Layer.FILE)
+    setting = user.setting("data.size")
+    assert setting is not None
+    assert (setting.value, setting.origin.layer) == (64, Layer.FILE)
     assert user.setting("data.zzz") is None
 
 
@@ -163,9 +163,9 @@ SECTIONS = st.dictionaries(st.sampled_from(NAMES), TREES, max_size=3)
 ALL_KEYS = [".".join(path) for length in (1, 2, 3) for path in product(NAMES, repeat=length)]
 
 
-def reading(found: Settings, key: str) -> object:
+def reading(config: Settings, key: str) -> object:
     """The value that a resolver gives, the paths behind it, or how it fails."""
-    resolver = found._resolver
+    resolver = config._resolver
     try:
         return resolver.read(tuple(key.split(".")))
     except (KeyError, UnresolvedError) as error:
@@ -196,14 +196,14 @@ def test_a_changed_value_reads_as_in_settings_made_anew(
             reading(now, looked_at)
         now = now.with_value(key, value)
         fresh = made_of(now.tree)
-        assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]
+        assert [reading(now, key) for key in ALL_KEYS] == [reading(fresh, key) for key in ALL_KEYS]
         now.with_value(key, 1)  # leaves these as they are
-        assert [reading(now, each) for each in ALL_KEYS] == [reading(fresh, each) for each in ALL_KEYS]
+        assert [reading(now, key) for key in ALL_KEYS] == [reading(fresh, key) for key in ALL_KEYS]
 
 
-def got(found: Settings, key: str) -> object:
+def got(config: Settings, key: str) -> object:
     """The value of a key, as a part that is made of it alone."""
-    return found.part(key, (), lambda: (found.get(key), key in found))
+    return config.part(key, (), lambda: (config.get(key), key in config))
 
 
 @example(tree={"a": {"b": "${c}"}, "c": 1}, known=["a"], changes=[("c", 2)])
@@ -218,8 +218,8 @@ def test_a_part_is_what_it_would_be_in_settings_made_anew(
         now.part("all", (), lambda now=now: [got(now, looked_at) for looked_at in known])
         now = now.with_value(key, value)
         fresh = made_of(now.tree)
-        expected = [(fresh.get(each), each in fresh) for each in known]
-        assert now.part("all", (), lambda now=now: [got(now, each) for each in known]) == expected
+        expected = [(fresh.get(key), key in fresh) for key in known]
+        assert now.part("all", (), lambda now=now: [got(now, key) for key in known]) == expected
 
 
 def test_a_part_is_made_again_where_something_changed_that_it_looked_at() -> None:
@@ -227,12 +227,12 @@ def test_a_part_is_made_again_where_something_changed_that_it_looked_at() -> Non
     now = Settings(tree=tree, defaults={}, origins={}, default_origin=Origin(layer=Layer.DEFAULT))
     made: list[int] = []
 
-    def total(found: Settings, extra: int) -> int:
+    def total(config: Settings, extra: int) -> int:
         def add() -> int:
-            made.append(found.integer("a", default=0) + found.integer("absent", default=0) + extra)
+            made.append(config.integer("a", default=0) + config.integer("absent", default=0) + extra)
             return made[-1]
 
-        return found.part("total", (extra,), lambda: found.part("inner", (extra,), add))
+        return config.part("total", (extra,), lambda: config.part("inner", (extra,), add))
 
     assert [total(now, 10), total(now, 10), total(now.with_value("b.d", 4).with_value("e", 5), 10)] == [
         11

@@ -63,7 +63,7 @@ def exact_d_logits(logits: Tensor, case: Case) -> Tensor:
     return torch.autograd.grad(outputs, leaf, upstream)[0]
 
 
-def error(found: Tensor, exact: Tensor) -> float:
+def error(value: Tensor, exact: Tensor) -> float:
     """Norm of the difference over the norm; the difference itself where the norm is zero."""
-    difference, norm = (found.double() - exact).norm(), exact.norm()
+    difference, norm = (value.double() - exact).norm(), exact.norm()
     return float(difference / norm if norm > 0 else difference)

@@ -36,12 +36,12 @@ def loss_of(case: PolicyCase, **changes: Any) -> PolicyLoss:
 
 def run(case: PolicyCase, upstream: float = 1.0, **changes: Any) -> list[Tensor]:
     """Loss, log-probabilities, entropy and both gradients."""
-    found = loss_of(case, **changes)
+    result = loss_of(case, **changes)
     d_loss = torch.tensor(upstream, device=DEVICE)
-    gradients = torch.autograd.grad(found.loss, (case.head.hidden, case.head.weight), d_loss)
-    return [found.loss.detach(), found.log_probs, found.entropy, *gradients]
+    gradients = torch.autograd.grad(result.loss, (case.head.hidden, case.head.weight), d_loss)
+    return [result.loss.detach(), result.log_probs, result.entropy, *gradients]
 
 
-def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
+def assert_same(values: list[Tensor], expected: list[Tensor]) -> None:
     """Bit for bit."""
-    assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+    assert all(torch.equal(left, right) for left, right in zip(values, expected, strict=True))

@@ -86,8 +86,8 @@ def compute(run: Run, case: Case, rank: int, group: dist.ProcessGroup | None) ->
         d_hidden, d_weight = torch.autograd.grad(
             (log_probs, entropy), (hidden, weight), (d_log_probs, d_entropy)
         )
-    found = {"log_probs": log_probs, "entropy": entropy, "d_hidden": d_hidden, "d_weight": d_weight}
-    return {name: value.detach().cpu() for name, value in found.items()}
+    results = {"log_probs": log_probs, "entropy": entropy, "d_hidden": d_hidden, "d_weight": d_weight}
+    return {name: value.detach().cpu() for name, value in results.items()}
 
 
 def _outcome(run: Run, rank: int, group: dist.ProcessGroup) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _outcome(run: Run, rank: int, group: dist.ProcessGroup) -> dict[str, Any]:
     whole = replace(run, changes={k: v for k, v in run.changes.items() if k != "sum_hidden_gradient"})
     return {
         "case": {name: value.detach().cpu() for name, value in vars(case).items()},
-        "found": [compute(run, case, rank, group) for _ in range(2)],
+        "results": [compute(run, case, rank, group) for _ in range(2)],
         "whole": compute(replace(whole, compiled=False), case, rank, None),
     }
 

@@ -25,25 +25,25 @@ SMALL = Shape(tokens=33, hidden=16, vocabulary=203)
 _LEAST_NORM = 1e-30  # of a gradient that is exactly zero: nothing but zero is right then
 
 
-def relative_error(found: Results, exact: Results) -> float:
-    """Of the hidden states' gradient."""
-    value, truth = (results.d_hidden[:, OFFSET + 1 :].double() for results in (found, exact))
+def relative_error(results: Results, exact: Results) -> float:
+    """The error of the hidden states' gradient, relative to its norm."""
+    value, truth = (results.d_hidden[:, OFFSET + 1 :].double() for results in (results, exact))
     return float((value - truth).norm() / truth.norm().clamp(min=_LEAST_NORM))
 
 
 def wrong(
-    found: Results, exact: Results, limits: Mapping[str, float], d_hidden: float
+    results: Results, exact: Results, limits: Mapping[str, float], d_hidden: float
 ) -> dict[str, float | str]:
     """What is off, by how much; limits are absolute, that of the hidden states' gradient is relative."""
-    errors = found.worst(exact) | {"d_hidden": relative_error(found, exact)}
+    errors = results.worst(exact) | {"d_hidden": relative_error(results, exact)}
     off: dict[str, float | str] = {
         name: error
         for name, error in errors.items()
         if not error <= (limits | {"d_hidden": d_hidden})[name]  # type: ignore[operator]
     }
-    if not all(bool(value.isfinite().all()) for value in found.present().values()):
+    if not all(bool(value.isfinite().all()) for value in results.present().values()):
         off["not finite"] = "yes"
-    if found.entropy is None or float(found.entropy.min()) < 0:
+    if results.entropy is None or float(results.entropy.min()) < 0:
         off["entropy below zero"] = "yes"
     return off
 
@@ -66,8 +66,8 @@ def test_recomputed_at_full_size(case: str, path: Path | None, vocabulary: int) 
     problem = adversarial_problem(case, Shape(tokens=1024, hidden=896, vocabulary=vocabulary))
     exact = exact_results(problem)
     limits = error_limits(product_errors(problem, exact), vocabulary)
-    found = own_head(Mode.RECOMPUTE, path).both(problem)
-    assert wrong(found, exact, limits, d_hidden=EXACT_LIMITS["d_hidden"]) == {}
+    results = own_head(Mode.RECOMPUTE, path).both(problem)
+    assert wrong(results, exact, limits, d_hidden=EXACT_LIMITS["d_hidden"]) == {}
 
 
 @pytest.mark.gpu

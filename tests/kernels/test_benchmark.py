@@ -75,9 +75,9 @@ def failing(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def measured(*heads: Head | Missing, timed: bool = False) -> dict[str, HeadReport]:
-    found = measure.measure(SHAPE, heads, settings(timed=timed), quiet_steps())
-    assert [head.name for head in found.heads] == [head.name for head in heads]
-    return {head.name: head for head in found.heads}
+    report = measure.measure(SHAPE, heads, settings(timed=timed), quiet_steps())
+    assert [head.name for head in report.heads] == [head.name for head in heads]
+    return {head.name: head for head in report.heads}
 
 
 @pytest.fixture
@@ -118,30 +118,30 @@ def test_the_whole_flow_on_a_cpu(
     assert {head.reason for head in heads.values()} == {outcome.NO_SPEED}
     assert all(head.speed is None and head.first_call_s is None for head in report.shapes[0].heads)
     assert heads["recompute"].errors["log_probs"] < 1e-6 < heads["saved_logits"].errors["log_probs"]
-    assert {one.status for one in report.adversarial} == {Status.RIGHT}
+    assert {case.status for case in report.adversarial} == {Status.RIGHT}
     assert len(report.adversarial) == len(heads)
     assert report.command.startswith("python -m tuner.kernels.benchmark --device cpu")
 
 
 @pytest.mark.usefixtures("_small_burst")
 def test_a_wrong_head_gets_no_speed() -> None:
-    found = measured(OURS, broken("off", off), broken("not finite", not_finite), timed=True)
-    assert found["recompute"].status is Status.RIGHT
-    assert found["recompute"].speed is not None and found["recompute"].first_call_s is not None
-    assert found["recompute"].speed.both.median_ms > 0
-    assert found["recompute"].speed.over_verl_triton is None
+    heads = measured(OURS, broken("off", off), broken("not finite", not_finite), timed=True)
+    assert heads["recompute"].status is Status.RIGHT
+    assert heads["recompute"].speed is not None and heads["recompute"].first_call_s is not None
+    assert heads["recompute"].speed.both.median_ms > 0
+    assert heads["recompute"].speed.over_verl_triton is None
     for name in ("off", "not finite"):
-        assert found[name].status is Status.WRONG
-        assert found[name].speed is None
-    assert found["off"].reason == "log_probs"
-    assert found["not finite"].reason.startswith("log_probs")
-    assert 0.0009 < found["off"].errors["log_probs"] < 0.0011
+        assert heads[name].status is Status.WRONG
+        assert heads[name].speed is None
+    assert heads["off"].reason == "log_probs"
+    assert heads["not finite"].reason.startswith("log_probs")
+    assert 0.0009 < heads["off"].errors["log_probs"] < 0.0011
 
 
 @pytest.mark.usefixtures("_small_burst")
 def test_the_ratio_to_verls_kernel() -> None:
-    found = measured(OURS, replace(OURS, name=rivals.VERL_TRITON, family=Family.RIVAL), timed=True)
-    verl, ours = found[rivals.VERL_TRITON].speed, found["recompute"].speed
+    heads = measured(OURS, replace(OURS, name=rivals.VERL_TRITON, family=Family.RIVAL), timed=True)
+    verl, ours = heads[rivals.VERL_TRITON].speed, heads["recompute"].speed
     assert verl is not None and verl.over_verl_triton is not None
     assert ours is not None and ours.over_verl_triton is not None
     assert verl.over_verl_triton.both == 1
@@ -174,10 +174,10 @@ def test_the_loss_is_judged_by_its_addends() -> None:
 def test_heads_that_do_not_fit_or_fail_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "free_bytes", lambda device: 2 * GIB)
     large = replace(OURS, name="large", bytes_per_logit=28 * GIB // (SHAPE.tokens * SHAPE.vocabulary) + 1)
-    found = measured(large, broken("oom", out_of_memory), broken("raises", failing))
-    assert (found["large"].status, found["large"].reason) == (Status.SKIPPED, "needs 28 GiB, 2 GiB are free")
-    assert (found["oom"].status, found["oom"].reason) == (Status.SKIPPED, "out of memory")
-    assert (found["raises"].status, found["raises"].reason) == (Status.FAILED, "RuntimeError: no such kernel")
+    heads = measured(large, broken("oom", out_of_memory), broken("raises", failing))
+    assert (heads["large"].status, heads["large"].reason) == (Status.SKIPPED, "needs 28 GiB, 2 GiB are free")
+    assert (heads["oom"].status, heads["oom"].reason) == (Status.SKIPPED, "out of memory")
+    assert (heads["raises"].status, heads["raises"].reason) == (Status.FAILED, "RuntimeError: no such kernel")
 
 
 @pytest.mark.usefixtures("_interpreted")
@@ -200,22 +200,22 @@ def test_hard_logits_find_what_ordinary_ones_do_not(monkeypatch: pytest.MonkeyPa
     )
     rounding = replace(own_head(Mode.SAVED_LOGITS), name="rounding", rounding=Rounding())
     heads = [OURS, own_head(Mode.SAVED_LOGITS), rounding, broken("NaN", not_finite)]
-    found = hard_logits.measure_hard_logits([SHAPE], heads, settings(), quiet_steps())
-    status = {(one.case, one.head): one.status for one in found}
+    reports = hard_logits.measure_hard_logits([SHAPE], heads, settings(), quiet_steps())
+    status = {(report.case, report.head): report.status for report in reports}
     for case in ("ordinary", "near +300"):
         assert status[case, "recompute"] is status[case, "saved_logits"] is Status.RIGHT
         assert status[case, "NaN"] is Status.WRONG
     assert status["near +300", "rounding"] is Status.WRONG
-    reasons = {one.reason for one in found if one.head == "NaN"}
+    reasons = {report.reason for report in reports if report.head == "NaN"}
     assert reasons == {"not finite: log_probs"}
 
 
 def test_no_gpu_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert main([]) == 2
-    found = capsys.readouterr()
-    assert not found.out
-    assert found.err.count("\n") == 1 and "no CUDA device" in found.err and "--device cpu" in found.err
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert printed.err.count("\n") == 1 and "no CUDA device" in printed.err and "--device cpu" in printed.err
 
 
 @pytest.mark.usefixtures("_interpreted")
@@ -244,8 +244,8 @@ def test_no_rivals_leaves_them_out() -> None:
 def test_heads_without_speed_are_not_in_the_pages_speed_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
     pages = import_module("head_benchmark")
-    found = measure.measure(
+    report = measure.measure(
         SHAPE, [OURS, Missing(name="gone", task=Task.EACH, reason="not installed")], settings(), quiet_steps()
     )
-    assert pages.speed_rows(found) == []
-    assert [row[0] for row in pages.accuracy_rows(found)] == ["``recompute``"]
+    assert pages.speed_rows(report) == []
+    assert [row[0] for row in pages.accuracy_rows(report)] == ["``recompute``"]

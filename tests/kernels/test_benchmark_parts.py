@@ -45,12 +45,12 @@ def test_exact_results_are_those_of_autograd(task: Task, monkeypatch: pytest.Mon
     entropy = -(log_p.exp() * log_p).sum(1)
     value = objective(task, problem, log_probs, entropy)
     d_hidden, d_weight = torch.autograd.grad(value, (hidden, weight))
-    found = exact_results(problem, task)
-    torch.testing.assert_close(found.d_hidden.double(), d_hidden, rtol=1e-6, atol=1e-7)
-    torch.testing.assert_close(found.d_weight.double(), d_weight, rtol=1e-6, atol=1e-7)
+    results = exact_results(problem, task)
+    torch.testing.assert_close(results.d_hidden.double(), d_hidden, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(results.d_weight.double(), d_weight, rtol=1e-6, atol=1e-7)
     named = {"log_probs": log_probs, "entropy": entropy, "loss": value}
     for name in task.outputs:
-        torch.testing.assert_close(found.present()[name], named[name].detach(), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(results.present()[name], named[name].detach(), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [2, 16, 128])
@@ -92,9 +92,9 @@ def test_a_loss_may_be_as_far_off_as_its_addends() -> None:
         rounding = Rounding(logits=True)
         return rounding.limits(SHAPE, rounded, unit=1e-3, slack=1.0, loss_slopes=slopes)
 
-    found = limits({"log_probs": 5.0, "entropy": 0.5})
-    assert found["loss"] == pytest.approx(5.0 * found["log_probs"] + 0.5 * found["entropy"])
-    assert found["log_probs"] == pytest.approx(1.01 * 4e-4)
+    largest = limits({"log_probs": 5.0, "entropy": 0.5})
+    assert largest["loss"] == pytest.approx(5.0 * largest["log_probs"] + 0.5 * largest["entropy"])
+    assert largest["log_probs"] == pytest.approx(1.01 * 4e-4)
     # Never less than what a loss in float32 is given.
     assert limits({"log_probs": 1e-4, "entropy": 1e-4})["loss"] == EXACT_LIMITS["loss"] == limits({})["loss"]
 
@@ -120,15 +120,15 @@ def test_hard_logits_allow_what_float32_logits_bring(
     limit = error_limits(product_errors(problem, exact), SHAPE.vocabulary)[name]
     ours = own_head(Mode.RECOMPUTE)
 
-    def off(given: Problem) -> tuple[Tensor, ...]:
-        found = list(ours.run(given))
+    def off(case: Problem) -> tuple[Tensor, ...]:
+        outputs = list(ours.run(case))
         wanted = exact.present()[name] + share * limit
-        found[output] = found[output] + (wanted - found[output].detach())
-        return tuple(found)
+        outputs[output] = outputs[output] + (wanted - outputs[output].detach())
+        return tuple(outputs)
 
     head = replace(ours, family=family, run=off)
-    (one,) = hard_logits.measure_hard_logits([SHAPE], [head], settings, Steps(9, Console(file=StringIO())))
-    assert (one.status, one.reason) == (status, "" if status is Status.RIGHT else f"off: {name}")
+    (report,) = hard_logits.measure_hard_logits([SHAPE], [head], settings, Steps(9, Console(file=StringIO())))
+    assert (report.status, report.reason) == (status, "" if status is Status.RIGHT else f"off: {name}")
 
 
 def test_slow_calls_take_part_in_fewer_rounds_and_the_order_changes() -> None:
@@ -141,14 +141,14 @@ def test_slow_calls_take_part_in_fewer_rounds_and_the_order_changes() -> None:
         calls.append(name)
         return milliseconds[name]
 
-    found = interleaved({name: lambda name=name: name for name in milliseconds}, 7, clock=clock)
-    assert {name: timed.rounds for name, timed in found.items()} == {
+    times = interleaved({name: lambda name=name: name for name in milliseconds}, 7, clock=clock)
+    assert {name: timed.rounds for name, timed in times.items()} == {
         "fast": 7,
         "slow": 3,
         "slowest": 3,
         "other": 7,
     }
-    assert found["slow"].median_ms == 260
+    assert times["slow"].median_ms == 260
     # The first round, in order, tells who is slow and does not count.
     assert calls[:4] == list(milliseconds)
     order = [name for name in calls[4:] if name in ("fast", "other")]
@@ -167,10 +167,10 @@ def test_what_comes_before_a_call_is_run_each_time_and_not_timed() -> None:
         return float(len(done) - first)
 
     runs = {name: lambda name=name: done.append(name) for name in ("one", "other")}
-    found = interleaved(runs, 4, clock=clock, before=lambda: done.append("before"))
+    times = interleaved(runs, 4, clock=clock, before=lambda: done.append("before"))
     assert done[::2] == ["before"] * 10  # two calls in the round that does not count and in each of four
     assert sorted(done[1::2]) == ["one"] * 5 + ["other"] * 5
-    assert {timed.most_ms for timed in found.values()} == {1.0}
+    assert {timed.most_ms for timed in times.values()} == {1.0}
 
 
 def test_a_module_below_a_package_that_cannot_be_imported(
@@ -201,9 +201,9 @@ def test_a_rival_whose_import_fails_is_missing(monkeypatch: pytest.MonkeyPatch) 
         raise ImportError("cannot import name 'x'")
 
     monkeypatch.setitem(rivals._RIVALS, "Liger Triton", (Task.MEAN, load))
-    (found,) = rivals.find_rivals("cuda", ("Liger Triton",))
-    assert isinstance(found, Missing)
-    assert "cannot import name 'x'" in found.reason
+    (rival,) = rivals.find_rivals("cuda", ("Liger Triton",))
+    assert isinstance(rival, Missing)
+    assert "cannot import name 'x'" in rival.reason
 
 
 def test_policies_are_near_and_no_token_is_clipped() -> None:
@@ -226,8 +226,8 @@ def test_a_head_that_fails_while_it_is_timed_ends_no_other() -> None:
 
     told: list[str] = []
     runs: dict[str, Callable[[], object]] = {"fails late": fails_late, "sound": lambda: None}
-    found = interleaved(runs, 5, clock=wall_clock, failed=lambda name, error: told.append(f"{name}: {error}"))
-    assert list(found) == ["sound"] and found["sound"].rounds == 5
+    times = interleaved(runs, 5, clock=wall_clock, failed=lambda name, error: told.append(f"{name}: {error}"))
+    assert list(times) == ["sound"] and times["sound"].rounds == 5
     assert told == ["fails late: fragmented"] and calls["fails late"] == 3
     with pytest.raises(ZeroDivisionError):
         interleaved({"fails": lambda: 1 // 0}, 1, clock=wall_clock)

@@ -71,5 +71,5 @@ def test_the_arguments_that_the_cases_start_from_are_right() -> None:
 
 
 def test_positions_are_those_of_verls_function() -> None:
-    found = linear_cross_entropy(HIDDEN, WEIGHT, LABELS, 1.0, "none", None)
-    assert torch.allclose(found[1][:2], torch.tensor(5.0).log())
+    outputs = linear_cross_entropy(HIDDEN, WEIGHT, LABELS, 1.0, "none", None)
+    assert torch.allclose(outputs[1][:2], torch.tensor(5.0).log())

@@ -55,7 +55,7 @@ def with_gradients(case: Case, compute: Callable[..., Outputs], temperature: flo
 
 
 def exact(case: Case, logits: Tensor) -> list[Tensor]:
-    """The same in float64, from logits that are not yet divided by the case's temperature."""
+    """Results and gradients in float64, from logits not yet divided by the case's temperature."""
     d_logits = exact_d_logits(logits, case)
     hidden, weight = case.hidden.detach().double(), case.weight.detach().double()
     return [
@@ -73,9 +73,9 @@ def test_float32_against_float64(name: str, sizes: tuple[int, int, int]) -> None
     if head.chunk_tokens is not None:
         head = structs.replace(head, chunk_tokens=CHUNK)
     case.temperature.fill_(1.0)
-    found = with_gradients(case, partial(verl_log_prob_and_entropy, head=head), 1.0)
+    values = with_gradients(case, partial(verl_log_prob_and_entropy, head=head), 1.0)
     truth = exact(case, case.hidden.detach().double() @ case.weight.detach().double().T)
-    for value, expected in zip(found, truth, strict=True):
+    for value, expected in zip(values, truth, strict=True):
         assert error(value, expected) <= 3e-6
 
 
@@ -86,9 +86,9 @@ def test_temperatures(number: bool, scaling: Scaling) -> None:
     if number:
         case.temperature.fill_(0.7)
     compute = partial(verl_log_prob_and_entropy, head=structs.replace(EAGER, scaling=scaling))
-    found = with_gradients(case, compute, 0.7 if number else case.temperature)
+    values = with_gradients(case, compute, 0.7 if number else case.temperature)
     truth = exact(case, case.hidden.detach().double() @ case.weight.detach().double().T)
-    for value, expected in zip(found, truth, strict=True):
+    for value, expected in zip(values, truth, strict=True):
         assert error(value, expected) <= 3e-6
 
 
@@ -107,16 +107,16 @@ def test_a_fused_head_divides_by_a_number_only() -> None:
 def test_16_bit_logits_are_all_that_is_rounded_before_the_results(name: str) -> None:
     case = labelled((63, 72, 203), torch.bfloat16)
     case.temperature.fill_(1.0)
-    found = with_gradients(case, IMPLEMENTATIONS[name], 1.0)
+    values = with_gradients(case, IMPLEMENTATIONS[name], 1.0)
     truth = exact(case, (case.hidden @ case.weight.T).detach())
     fused_head = HEADS[name].kind is HeadKind.FUSED_TORCH
-    assert found[0].dtype is torch.float32
-    assert found[1].dtype is (torch.bfloat16 if fused_head else torch.float32)
-    assert error(found[0], truth[0]) <= 1e-6
-    assert error(found[1], truth[1]) <= (2**-8 if fused_head else 1e-6)
+    assert values[0].dtype is torch.float32
+    assert values[1].dtype is (torch.bfloat16 if fused_head else torch.float32)
+    assert error(values[0], truth[0]) <= 1e-6
+    assert error(values[1], truth[1]) <= (2**-8 if fused_head else 1e-6)
     # The gradients of both results are rounded before they are added, and the sum is.
-    assert error(found[2], truth[2]) <= 6e-3
-    assert error(found[3], truth[3]) <= 6e-3
+    assert error(values[2], truth[2]) <= 6e-3
+    assert error(values[3], truth[3]) <= 6e-3
 
 
 @pytest.mark.parametrize("scaling", [Scaling.COPY, Scaling.IN_PLACE], ids=lambda scaling: scaling.value)
@@ -129,7 +129,7 @@ def test_a_temperature_is_rounded_as_the_logits_are_but_for_a_number_in_place(
     logits, rounded = (case.hidden @ case.weight.T).detach(), case.temperature[0].bfloat16()
     assert float(rounded) != pytest.approx(0.7, rel=1e-4)
     divided = logits / (0.7 if number and scaling is Scaling.IN_PLACE else rounded)
-    found = verl_log_prob_and_entropy(
+    outputs = verl_log_prob_and_entropy(
         case.hidden,
         case.weight,
         case.labels,
@@ -137,19 +137,19 @@ def test_a_temperature_is_rounded_as_the_logits_are_but_for_a_number_in_place(
         head=structs.replace(EAGER, scaling=scaling),
     )
     truth = exact_outputs(divided.double(), case.labels, 1.0)
-    assert all(error(value.detach(), exact) <= 1e-6 for value, exact in zip(found, truth, strict=True))
+    assert all(error(value.detach(), exact) <= 1e-6 for value, exact in zip(outputs, truth, strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_without_a_kernel_the_rows_give_the_same(dtype: torch.dtype) -> None:
     case = labelled((21, 16, 70), dtype)
     by_rows = partial(verl_log_prob_and_entropy, head=structs.replace(EAGER, fused_cross_entropy=False))
-    found, expected = (
+    values, expected = (
         with_gradients(case, compute, case.temperature) for compute in (by_rows, IMPLEMENTATIONS["eager"])
     )
-    assert all(error(left, right.double()) <= 1e-6 for left, right in zip(found[:2], expected, strict=False))
+    assert all(error(left, right.double()) <= 1e-6 for left, right in zip(values[:2], expected, strict=False))
     limit = 1e-6 if dtype is torch.float32 else 5e-3
-    assert all(error(left, right.double()) <= limit for left, right in zip(found, expected, strict=True))
+    assert all(error(left, right.double()) <= limit for left, right in zip(values, expected, strict=True))
 
 
 @pytest.mark.parametrize("name", ["eager", "eager, chunked", "fused, torch"])
@@ -158,9 +158,11 @@ def test_results_are_shaped_like_the_labels(name: str) -> None:
     flat = with_gradients(case, IMPLEMENTATIONS[name], 1.0)
     batch = replace(case, hidden=case.hidden.detach().reshape(3, 4, 16), labels=case.labels.reshape(3, 4))
     batch = replace(batch, d_log_probs=case.d_log_probs.view(3, 4), d_entropy=case.d_entropy.view(3, 4))
-    found = with_gradients(batch, IMPLEMENTATIONS[name], 1.0)
-    assert found[0].shape == found[1].shape == (3, 4) and found[2].shape == (3, 4, 16)
-    assert all(torch.equal(left.reshape(right.shape), right) for left, right in zip(found, flat, strict=True))
+    values = with_gradients(batch, IMPLEMENTATIONS[name], 1.0)
+    assert values[0].shape == values[1].shape == (3, 4) and values[2].shape == (3, 4, 16)
+    assert all(
+        torch.equal(left.reshape(right.shape), right) for left, right in zip(values, flat, strict=True)
+    )
 
 
 @pytest.mark.parametrize("used", [0, 1], ids=["log_probs", "entropy"])

@@ -43,8 +43,8 @@ class OneKernel(torch.autograd.Function):
 
 def one_kernel(logits: Tensor, labels: Tensor) -> Tensor:
     """Reshaped first, as verl and this package do, so that the gradient that comes back is a view."""
-    found: Tensor = OneKernel.apply(logits.reshape(-1, logits.shape[-1]), labels)
-    return found
+    losses: Tensor = OneKernel.apply(logits.reshape(-1, logits.shape[-1]), labels)
+    return losses
 
 
 def inputs(tokens: int, hidden: int, vocabulary: int, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor]:
@@ -55,23 +55,23 @@ def inputs(tokens: int, hidden: int, vocabulary: int, device: str = "cpu") -> tu
     )
 
 
-def run(head: OutputHead, given: tuple[Tensor, Tensor, Tensor], *, training: bool) -> None:
+def run(head: OutputHead, tensors: tuple[Tensor, Tensor, Tensor], *, training: bool) -> None:
     with torch.set_grad_enabled(training):
-        log_probs, entropy = verl_log_prob_and_entropy(*given, head=head)
+        log_probs, entropy = verl_log_prob_and_entropy(*tensors, head=head)
         if training:
             (log_probs.sum() + entropy.sum()).backward()
 
 
 def allocated(head: OutputHead, *, training: bool) -> int:
     """Most bytes at once beyond the inputs and their gradients."""
-    given = inputs(TOKENS, HIDDEN, VOCABULARY)
-    for matrix in given[:2]:
+    tensors = inputs(TOKENS, HIDDEN, VOCABULARY)
+    for matrix in tensors[:2]:
         matrix.grad = torch.zeros_like(matrix)
     gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
-        run(head, given, training=training)
-    assert found.profiler is not None
-    events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        run(head, tensors, training=training)
+    assert profiled.profiler is not None
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
     now = most = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         now += event.nbytes()
@@ -109,16 +109,16 @@ def test_logits_of_an_eager_entropy(
 def test_fused_in_torch(sizes: tuple[int, int], training: bool) -> None:
     (tokens, hidden), vocabulary, head = sizes, 4096, HEADS["fused, torch"]
     with FakeTensorMode():
-        given = inputs(tokens, hidden, vocabulary)
-        with Storages(*given) as storages:
-            run(head, given, training=training)
-            gradients = [matrix.grad for matrix in given[:2] if matrix.grad is not None]
-            found = storages.peak(without=storages.numbers(gradients))
+        tensors = inputs(tokens, hidden, vocabulary)
+        with Storages(*tensors) as storages:
+            run(head, tensors, training=training)
+            gradients = [matrix.grad for matrix in tensors[:2] if matrix.grad is not None]
+            peak = storages.peak(without=storages.numbers(gradients))
     expected = head_peak_bytes(
         head, tokens=tokens, vocab=vocabulary, hidden=hidden, entropy=True, training=training
     )
     # Inside logsumexp are the exponentials, which no operator shows: as large as the product after it.
-    assert 0 <= found - expected <= _NUMBERS_PER_TOKEN * tokens
+    assert 0 <= peak - expected <= _NUMBERS_PER_TOKEN * tokens
     assert CHUNK_TOKENS == 512
 
 
@@ -129,15 +129,15 @@ def test_fused_in_torch(sizes: tuple[int, int], training: bool) -> None:
 def test_on_the_device(name: str, training: bool) -> None:
     """All but the way whose kernels the compiler cuts in another way for each number of chunks."""
     head, tokens, hidden, vocabulary = HEADS[name], 8192, 64, 32000
-    given = inputs(tokens, hidden, vocabulary, device="cuda")
-    for matrix in given[:2]:
+    tensors = inputs(tokens, hidden, vocabulary, device="cuda")
+    for matrix in tensors[:2]:
         matrix.grad = torch.zeros_like(matrix)
-    run(head, given, training=training)
-    found = peak_bytes(lambda: run(head, given, training=training))
+    run(head, tensors, training=training)
+    peak = peak_bytes(lambda: run(head, tensors, training=training))
     expected = head_peak_bytes(
         head, tokens=tokens, vocab=vocabulary, hidden=hidden, entropy=True, training=training
     )
     if training and head.kind is HeadKind.FUSED_TORCH:
         # Its gradients grow chunk by chunk; those of the other ways come when the logits have gone.
-        expected += sum(matrix.nbytes for matrix in given[:2])
-    assert found == pytest.approx(expected, rel=0.01)
+        expected += sum(matrix.nbytes for matrix in tensors[:2])
+    assert peak == pytest.approx(expected, rel=0.01)

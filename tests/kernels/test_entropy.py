@@ -26,12 +26,12 @@ def test_outputs_and_gradient(path: Path, sizes: tuple[int, int], dtype: torch.d
     logits = (case.hidden.detach() @ case.weight.detach().T).requires_grad_()
     with tiles.only(path):
         outputs = log_prob_and_entropy(logits, case.labels, case.temperature)
-        (found,) = torch.autograd.grad(outputs, logits, (case.d_log_probs, case.d_entropy))
+        (d_logits,) = torch.autograd.grad(outputs, logits, (case.d_log_probs, case.d_entropy))
     exact = exact_outputs(logits.detach().double(), case.labels, case.temperature)
     assert all(error(left.detach(), right) <= 1e-6 for left, right in zip(outputs, exact, strict=True))
-    assert found.dtype == dtype
-    assert error(found, exact_d_logits(logits.detach(), case)) <= LIMITS[dtype]
-    assert not found[case.labels == IGNORED].any()
+    assert d_logits.dtype == dtype
+    assert error(d_logits, exact_d_logits(logits.detach(), case)) <= LIMITS[dtype]
+    assert not d_logits[case.labels == IGNORED].any()
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -42,8 +42,8 @@ def test_rows_that_are_left_out_are_not_read(path: Path) -> None:
     logits.requires_grad_()
     with tiles.only(path):
         outputs = log_prob_and_entropy(logits, case.labels)
-        (found,) = torch.autograd.grad(outputs, logits, (case.d_log_probs, case.d_entropy))
-    assert outputs[0].isfinite().all() and outputs[1].isfinite().all() and found.isfinite().all()
+        (d_logits,) = torch.autograd.grad(outputs, logits, (case.d_log_probs, case.d_entropy))
+    assert outputs[0].isfinite().all() and outputs[1].isfinite().all() and d_logits.isfinite().all()
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -65,5 +65,5 @@ def test_strided_and_batched_logits(path: Path) -> None:
     with tiles.only(path):
         expected = log_prob_and_entropy(logits[..., ::2].contiguous(), labels, 0.7)
         for view in (logits[..., ::2], logits[..., ::2].transpose(0, 1).contiguous().transpose(0, 1)):
-            found = log_prob_and_entropy(view, labels, 0.7)
-            assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+            outputs = log_prob_and_entropy(view, labels, 0.7)
+            assert all(torch.equal(left, right) for left, right in zip(outputs, expected, strict=True))

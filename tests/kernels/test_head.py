@@ -36,21 +36,21 @@ def run(case: Case, *, mode: Mode = Mode.RECOMPUTE, width: int = 0) -> tuple[Ten
     )
 
 
-def assert_exact(case: Case, found: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
+def assert_exact(case: Case, results: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
     hidden, weight = case.hidden.detach().double(), case.weight.detach().double()
     logits = hidden @ weight.T
     log_probs, entropy = exact_outputs(logits, case.labels, case.temperature)
     d_logits = exact_d_logits(logits, case)
     limit = GRADIENT_LIMITS[case.hidden.dtype]
-    assert found[0].dtype == found[1].dtype == torch.float32
-    assert found[2].dtype == found[3].dtype == case.hidden.dtype
-    assert error(found[0], log_probs) <= OUTPUT_LIMIT
-    assert error(found[1], entropy) <= OUTPUT_LIMIT
-    assert error(found[2], d_logits @ weight) <= limit
-    assert error(found[3], d_logits.T @ hidden) <= limit
+    assert results[0].dtype == results[1].dtype == torch.float32
+    assert results[2].dtype == results[3].dtype == case.hidden.dtype
+    assert error(results[0], log_probs) <= OUTPUT_LIMIT
+    assert error(results[1], entropy) <= OUTPUT_LIMIT
+    assert error(results[2], d_logits @ weight) <= limit
+    assert error(results[3], d_logits.T @ hidden) <= limit
     ignored = case.labels == IGNORED
-    assert not found[0][ignored].any() and not found[1][ignored].any() and not found[2][ignored].any()
-    assert not found[2][(case.d_log_probs == 0) & (case.d_entropy == 0)].any()
+    assert not results[0][ignored].any() and not results[1][ignored].any() and not results[2][ignored].any()
+    assert not results[2][(case.d_log_probs == 0) & (case.d_entropy == 0)].any()
 
 
 @pytest.mark.sampled(2)
@@ -121,17 +121,17 @@ def test_saved_logits_have_the_statistics_and_gradients_of_what_is_saved(
         log_probs, entropy, _, _, kept, _ = ops.forward(
             hidden, weight, case.labels, case.temperature.reciprocal(), IGNORED, True, 0, "", True
         )
-        found = run(case, mode=Mode.SAVED_LOGITS, width=64)
+        results = run(case, mode=Mode.SAVED_LOGITS, width=64)
     active = case.labels != IGNORED
     logits = torch.zeros(45, 203, device=DEVICE, dtype=torch.float64)
     logits[active] = kept[: int(active.sum()), :203].double()
     assert error(logits[active], (hidden.double() @ weight.double().T)[active]) <= GRADIENT_LIMITS[dtype]
     exact = exact_outputs(logits, case.labels, case.temperature)
     assert error(log_probs, exact[0]) <= OUTPUT_LIMIT and error(entropy, exact[1]) <= OUTPUT_LIMIT
-    assert torch.equal(found[0], log_probs) and torch.equal(found[1], entropy)
+    assert torch.equal(results[0], log_probs) and torch.equal(results[1], entropy)
     d_logits = exact_d_logits(logits, case)
-    assert error(found[2], d_logits @ weight.double()) <= GRADIENT_LIMITS[dtype]
-    assert error(found[3], d_logits.T @ hidden.double()) <= GRADIENT_LIMITS[dtype]
+    assert error(results[2], d_logits @ weight.double()) <= GRADIENT_LIMITS[dtype]
+    assert error(results[3], d_logits.T @ hidden.double()) <= GRADIENT_LIMITS[dtype]
 
 
 @pytest.mark.parametrize("mode", Mode, ids=str)
@@ -182,8 +182,8 @@ def test_a_frozen_input_gets_no_gradient_and_the_other_the_same(path: Path, want
         (case.weight if wanted == "hidden" else case.hidden).requires_grad_(False)
         outputs = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
         upstream = (case.d_log_probs, case.d_entropy)
-        (found,) = torch.autograd.grad(outputs, getattr(case, wanted), upstream)
-    assert torch.equal(found, d_hidden if wanted == "hidden" else d_weight)
+        (gradient,) = torch.autograd.grad(outputs, getattr(case, wanted), upstream)
+    assert torch.equal(gradient, d_hidden if wanted == "hidden" else d_weight)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -195,8 +195,8 @@ def test_one_result_used_alone_is_as_the_other_with_a_zero_gradient(path: Path, 
         expected = run(case)[2:]
         outputs = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
         upstream = (case.d_log_probs, case.d_entropy)[used]
-        found = torch.autograd.grad(outputs[used], (case.hidden, case.weight), upstream)
-    assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+        gradients = torch.autograd.grad(outputs[used], (case.hidden, case.weight), upstream)
+    assert all(torch.equal(left, right) for left, right in zip(gradients, expected, strict=True))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -209,9 +209,9 @@ def test_strided_and_batched_inputs(path: Path) -> None:
         expected = run(case)
         outputs = linear_cross_entropy(hidden, weight, labels, case.temperature.reshape(3, 4))
         upstream = (case.d_log_probs.reshape(3, 4), case.d_entropy.reshape(3, 4))
-        found = [*outputs, *torch.autograd.grad(outputs, (hidden, weight), upstream)]
+        results = [*outputs, *torch.autograd.grad(outputs, (hidden, weight), upstream)]
     assert all(
-        torch.equal(left.reshape(right.shape), right) for left, right in zip(found, expected, strict=True)
+        torch.equal(left.reshape(right.shape), right) for left, right in zip(results, expected, strict=True)
     )
 
 
@@ -222,8 +222,8 @@ def test_a_number_is_a_temperature_for_every_row(path: Path) -> None:
     with tiles.only(path):
         expected = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
         for temperature in (0.75, torch.tensor(0.75, device=DEVICE)):
-            found = linear_cross_entropy(case.hidden, case.weight, case.labels, temperature)
-            assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+            outputs = linear_cross_entropy(case.hidden, case.weight, case.labels, temperature)
+            assert all(torch.equal(left, right) for left, right in zip(outputs, expected, strict=True))
     logits = case.hidden.detach().double() @ case.weight.detach().double().T
     assert error(expected[1].detach(), exact_outputs(logits, case.labels, 0.75)[1]) <= OUTPUT_LIMIT
 
@@ -231,11 +231,11 @@ def test_a_number_is_a_temperature_for_every_row(path: Path) -> None:
 def test_reductions() -> None:
     case = random_case(12, 16, 70, torch.float32)
     inputs = (case.hidden, case.weight, case.labels, 1.0)
-    each, entropy = linear_cross_entropy(*inputs)
-    for reduction, exact in (("sum", each.sum()), ("mean", each.sum() / 8), ("NONE", each)):
-        found, same = linear_cross_entropy(*inputs, reduction)
-        torch.testing.assert_close(found, exact)
-        assert torch.equal(same, entropy)
+    losses, entropy = linear_cross_entropy(*inputs)
+    for reduction, exact in (("sum", losses.sum()), ("mean", losses.sum() / 8), ("NONE", losses)):
+        reduced, entropy_again = linear_cross_entropy(*inputs, reduction)
+        torch.testing.assert_close(reduced, exact)
+        assert torch.equal(entropy_again, entropy)
     ignored = torch.full_like(case.labels, IGNORED)
     assert linear_cross_entropy(case.hidden, case.weight, ignored, 1.0, "mean")[0] == 0
 
@@ -244,8 +244,8 @@ def test_another_ignored_label() -> None:
     case = random_case(12, 16, 70, torch.float32)
     expected = linear_cross_entropy(case.hidden, case.weight, case.labels)
     labels = case.labels.where(case.labels != IGNORED, 70)
-    found = linear_cross_entropy(case.hidden, case.weight, labels, ignore_index=70)
-    assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+    outputs = linear_cross_entropy(case.hidden, case.weight, labels, ignore_index=70)
+    assert all(torch.equal(left, right) for left, right in zip(outputs, expected, strict=True))
 
 
 def test_without_gradients_no_logits_are_kept() -> None:
@@ -263,6 +263,6 @@ def test_autocast_casts_both_as_a_linear_layer() -> None:
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
         outputs = linear_cross_entropy(case.hidden, case.weight, case.labels, case.temperature)
     upstream = (case.d_log_probs, case.d_entropy)
-    found = [*outputs, *torch.autograd.grad(outputs, (case.hidden, case.weight), upstream)]
-    assert found[2].dtype == found[3].dtype == torch.float32
-    assert all(torch.equal(left, right.float()) for left, right in zip(found, expected, strict=True))
+    results = [*outputs, *torch.autograd.grad(outputs, (case.hidden, case.weight), upstream)]
+    assert results[2].dtype == results[3].dtype == torch.float32
+    assert all(torch.equal(left, right.float()) for left, right in zip(results, expected, strict=True))

@@ -19,12 +19,12 @@ def test_without_gradients_it_is_the_other_head(path: Path) -> None:
     case = random_policy_case(20, 16, 70, torch.float16, **BONUSES)
     head = case.head
     with tiles.only(path), torch.no_grad():
-        found = loss_of(case)
+        result = loss_of(case)
         log_probs, entropy = linear_cross_entropy(head.hidden, head.weight, head.labels, head.temperature)
-    assert torch.equal(found.log_probs, log_probs) and torch.equal(found.entropy, entropy)
+    assert torch.equal(result.log_probs, log_probs) and torch.equal(result.entropy, entropy)
     logits = head.hidden.detach().double() @ head.weight.detach().double().T
     exact = exact_policy(logits, case)
-    assert not found.loss.requires_grad and abs(found.loss - exact.loss) <= 3e-6 * exact.size
+    assert not result.loss.requires_grad and abs(result.loss - exact.loss) <= 3e-6 * exact.size
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -89,8 +89,8 @@ def test_strided_and_batched_inputs(path: Path) -> None:
         ref_log_probs=case.ref_log_probs.reshape(3, 4),
     )
     with tiles.only(path):
-        expected, found = run(case), run(batched)
-    assert_same([left.reshape(right.shape) for left, right in zip(found, expected, strict=True)], expected)
+        expected, results = run(case), run(batched)
+    assert_same([left.reshape(right.shape) for left, right in zip(results, expected, strict=True)], expected)
 
 
 def test_autocast_casts_both_as_a_linear_layer() -> None:
@@ -102,9 +102,9 @@ def test_autocast_casts_both_as_a_linear_layer() -> None:
     )
     expected = run(replace(case, head=halves))
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
-        found = run(case)
-    assert found[3].dtype == found[4].dtype == torch.float32
-    assert_same(found, [value.float() for value in expected])
+        results = run(case)
+    assert results[3].dtype == results[4].dtype == torch.float32
+    assert_same(results, [value.float() for value in expected])
 
 
 SEQUENCE_SHAPE = (4, 6)
@@ -130,8 +130,8 @@ def aggregated(mode: str, losses: Tensor, mask: Tensor) -> Tensor:
     of_sequences = [row[used > 0] for row, used in zip(losses, mask, strict=True) if used.any()]
     if mode == "seq-mean-token-mean":
         return torch.stack([row.mean() for row in of_sequences]).mean()
-    found = torch.stack([row.sum() for row in of_sequences]).mean()
-    return found / 7 if mode.endswith("norm") else found
+    mean = torch.stack([row.sum() for row in of_sequences]).mean()
+    return mean / 7 if mode.endswith("norm") else mean
 
 
 @pytest.mark.parametrize(
@@ -145,19 +145,19 @@ def test_token_weights_stand_for_every_way_to_aggregate(mode: str) -> None:
     mask[0, 2:] = mask[1] = mask[2, 5:] = 0
     case = replace(case, token_weights=weights_of(mode, mask).reshape(-1))
     with torch.no_grad():
-        found = loss_of(case)
-    each = replace(case, token_weights=torch.ones(24, device=DEVICE))
-    losses = exact_token_losses(found.log_probs.double(), found.entropy.double(), each)
+        result = loss_of(case)
+    unweighted = replace(case, token_weights=torch.ones(24, device=DEVICE))
+    losses = exact_token_losses(result.log_probs.double(), result.entropy.double(), unweighted)
     exact = aggregated(mode, losses.reshape(SEQUENCE_SHAPE), mask)
-    torch.testing.assert_close(found.loss.double(), exact, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(result.loss.double(), exact, rtol=1e-5, atol=1e-6)
 
 
 def test_weights_of_importance_sampling_are_factors_of_the_advantages() -> None:
     case = random_policy_case(24, 16, 70, torch.float32)
     factors = torch.rand(24, device=DEVICE)
     exact = run(replace(case, token_weights=case.token_weights * factors))
-    found = run(replace(case, advantages=case.advantages * factors))
-    torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-6)
+    results = run(replace(case, advantages=case.advantages * factors))
+    torch.testing.assert_close(results, exact, rtol=1e-4, atol=1e-6)
 
 
 VECTOR = torch.ones(3)

@@ -42,7 +42,7 @@ def rows_of(case: PolicyCase, part: slice) -> PolicyCase:
 
 
 def rounded_logits(head: Case) -> Tensor:
-    """Of exact products."""
+    """Logits of exact products, rounded once."""
     exact = head.hidden.detach().double() @ head.weight.detach().double().T
     return exact.to(head.hidden.dtype)
 
@@ -82,8 +82,8 @@ def large_case(tokens: int, hidden: int, vocabulary: int) -> PolicyCase:
     return replace(case, old_log_probs=old.float(), ref_log_probs=reference.float())
 
 
-def assert_near(found: Tensor, exact: Tensor, limit: float) -> None:
-    assert float((found.double() - exact).norm() / exact.norm()) <= limit
+def assert_near(value: Tensor, exact: Tensor, limit: float) -> None:
+    assert float((value.double() - exact).norm() / exact.norm()) <= limit
 
 
 @pytest.mark.parametrize("path", [Path.PORTABLE, None], ids=str)
@@ -122,7 +122,7 @@ def test_the_same_bits_twice(chunk_tokens: int) -> None:
 
 
 def test_peak_beyond_the_inputs() -> None:
-    """Of 16384 rows: 4096 rows of logits, the float32 sum of the weight's gradient, the hidden states'."""
+    """The peak of 16384 rows: 4096 rows of logits, the float32 sum of the weight's gradient, the hidden's."""
     tokens, hidden, vocabulary = 16384, 3584, 152064
     case = large_case(tokens, hidden, vocabulary)
     case.head.labels.clamp_(min=0)

@@ -51,9 +51,9 @@ def test_a_compiled_model_is_the_same_model(dynamic: bool) -> None:
         numbers = torch.randn(3, tokens, device=DEVICE)
         losses, gradients = [], []
         for run in (model, compiled):
-            found = run(inputs, labels, numbers)
-            assert not found.log_probs.requires_grad and not found.entropy.requires_grad
-            losses.append(found)
-            gradients.append(torch.autograd.grad(0.5 * found.loss, list(model.parameters())))
+            result = run(inputs, labels, numbers)
+            assert not result.log_probs.requires_grad and not result.entropy.requires_grad
+            losses.append(result)
+            gradients.append(torch.autograd.grad(0.5 * result.loss, list(model.parameters())))
         torch.testing.assert_close(losses[1], losses[0], rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-6, atol=1e-6)

@@ -52,8 +52,8 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     return logits_of
 
 
-def assert_exact(case: PolicyCase, found: list[Tensor], logits: Tensor) -> None:
-    loss, log_probs, entropy, d_hidden, d_weight = found
+def assert_exact(case: PolicyCase, results: list[Tensor], logits: Tensor) -> None:
+    loss, log_probs, entropy, d_hidden, d_weight = results
     exact, dtype = exact_policy(logits, case), case.head.hidden.dtype
     assert loss.dtype == log_probs.dtype == entropy.dtype == torch.float32
     assert d_hidden.dtype == d_weight.dtype == dtype
@@ -77,8 +77,8 @@ def test_loss_and_gradients(
         pytest.skip("the Hopper path has no float32: its tiles are larger than shared memory")
     case = random_policy_case(*sizes[:3], dtype, **coefficients)
     with tiles.only(path):
-        found = run(case, chunk_tokens=sizes[3])
-    assert_exact(case, found, kept(case))
+        results = run(case, chunk_tokens=sizes[3])
+    assert_exact(case, results, kept(case))
 
 
 @pytest.mark.parametrize("sizes", ODD_SIZES, ids=str)
@@ -86,8 +86,8 @@ def test_loss_and_gradients(
 def test_rows_that_are_no_multiple_of_16_bytes(path: Path, sizes: Sizes, kept: Kept) -> None:
     case = random_policy_case(*sizes[:3], torch.float16, **BONUSES)
     with tiles.only(path):
-        found = run(case, chunk_tokens=sizes[3])
-    assert_exact(case, found, kept(case))
+        results = run(case, chunk_tokens=sizes[3])
+    assert_exact(case, results, kept(case))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -96,9 +96,11 @@ def test_any_chunk_gives_the_same_and_the_same_bits_twice(path: Path) -> None:
     with tiles.only(path):
         whole = run(case)
         for chunk_tokens in (1, 5, 999):
-            found = run(case, chunk_tokens=chunk_tokens)
-            assert all(error(left, right.double()) <= 1e-3 for left, right in zip(found, whole, strict=True))
-            assert_same(run(case, chunk_tokens=chunk_tokens), found)
+            results = run(case, chunk_tokens=chunk_tokens)
+            assert all(
+                error(left, right.double()) <= 1e-3 for left, right in zip(results, whole, strict=True)
+            )
+            assert_same(run(case, chunk_tokens=chunk_tokens), results)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40))
@@ -183,7 +185,7 @@ def test_what_nobody_wants_is_not_computed(
     loss_of(case)
     with torch.no_grad():
         loss_of(case)
-    computed = [(found.d_hidden_TH is not None, found.d_weight_VH is not None) for found in results]
+    computed = [(result.d_hidden_TH is not None, result.d_weight_VH is not None) for result in results]
     assert computed == [wanted, (False, False)]
 
 
@@ -198,5 +200,5 @@ def test_a_frozen_input_gets_no_gradient_and_the_other_the_same(
         *_, d_hidden, d_weight = run(case, chunk_tokens=chunk_tokens)
         (case.head.weight if wanted == "hidden" else case.head.hidden).requires_grad_(False)
         loss = loss_of(case, chunk_tokens=chunk_tokens).loss
-        (found,) = torch.autograd.grad(loss, getattr(case.head, wanted))
-    assert torch.equal(found, d_hidden if wanted == "hidden" else d_weight)
+        (gradient,) = torch.autograd.grad(loss, getattr(case.head, wanted))
+    assert torch.equal(gradient, d_hidden if wanted == "hidden" else d_weight)

@@ -52,12 +52,12 @@ def test_losses_and_derivatives(coefficients: dict[str, float | None]) -> None:
     exact = exact_token_losses(exact_inputs[0], exact_inputs[1], case)
     derivatives = torch.autograd.grad(exact.sum(), exact_inputs)
     dual = coefficients["clip_ratio_c"]
-    given = {"entropy_coeff": 0.0, "kl_loss_coef": 0.0, **coefficients}
-    objective = Objective(**{**given, "clip_ratio_c": math.inf if dual is None else dual})
+    plain = {"entropy_coeff": 0.0, "kl_loss_coef": 0.0, **coefficients}
+    objective = Objective(**{**plain, "clip_ratio_c": math.inf if dual is None else dual})
     tokens = torch.stack((case.old_log_probs, case.advantages, case.token_weights, case.ref_log_probs))
-    found = token_losses(objective, tokens, log_probs, entropy)
+    losses = token_losses(objective, tokens, log_probs, entropy)
     # The log-ratios are differences of numbers near 30, known to 2e-6, and so are their exponentials.
-    for value, right in zip(vars(found).values(), (exact.detach(), *derivatives), strict=True):
+    for value, right in zip(vars(losses).values(), (exact.detach(), *derivatives), strict=True):
         torch.testing.assert_close(value.double(), right, rtol=1e-5, atol=1e-5)
         assert ((value == 0) == (right == 0)).all()
 
@@ -68,7 +68,7 @@ def test_what_a_token_without_weight_carries_does_not_matter() -> None:
     )
     tokens = torch.full((4, 2), torch.nan)
     tokens[2] = torch.tensor([0.0, 1.0])
-    found = token_losses(objective, tokens, torch.zeros(2), torch.zeros(2))
-    assert found.losses_T[0] == found.d_log_probs_T[0] == found.d_entropy_T[0] == 0
+    losses = token_losses(objective, tokens, torch.zeros(2), torch.zeros(2))
+    assert losses.losses_T[0] == losses.d_log_probs_T[0] == losses.d_entropy_T[0] == 0
     # That of one with weight is not hidden.
-    assert found.losses_T[1].isnan() and found.d_log_probs_T[1].isnan()
+    assert losses.losses_T[1].isnan() and losses.d_log_probs_T[1].isnan()

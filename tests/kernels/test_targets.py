@@ -16,9 +16,9 @@ LIMITS = {"hopper": 227, "ampere": 163, "blackwell": 227, "mi300": 64}
 def test_kernels_compile() -> None:
     command = [sys.executable, "-m", "tests.kernels.targets", *LIMITS]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    found = {line["target"]: line for line in map(json.loads, lines)}
-    assert found.keys() == LIMITS.keys()
+    by_target = {line["target"]: line for line in map(json.loads, lines)}
+    assert by_target.keys() == LIMITS.keys()
     for target, limit in LIMITS.items():
-        assert found[target]["shared_bytes"] <= limit * KIB
-        assert found[target]["matrix_instructions"] > 0
-        assert (found[target]["copy_engine"] > 0) == (target == "hopper")
+        assert by_target[target]["shared_bytes"] <= limit * KIB
+        assert by_target[target]["matrix_instructions"] > 0
+        assert (by_target[target]["copy_engine"] > 0) == (target == "hopper")

@@ -19,11 +19,11 @@ def test_opcheck_of_the_head(keep_logits: bool) -> None:
         labels = labels.where(labels != IGNORED, 3)
     arguments = (case.hidden, case.weight, labels, case.temperature, IGNORED, keep_logits, 0, "", True)
     torch.library.opcheck(ops.forward, arguments)
-    found = [value.detach() for value in ops.forward(*arguments)]
+    outputs = [value.detach() for value in ops.forward(*arguments)]
     inputs = (case.hidden.detach(), case.weight.detach(), labels, case.temperature)
     for wanted in ((True, True), (True, False), (False, True)):
         rest = (IGNORED, 16, "", True, *wanted)
-        torch.library.opcheck(ops.gradients, (case.d_log_probs, case.d_entropy, *inputs, *found, *rest))
+        torch.library.opcheck(ops.gradients, (case.d_log_probs, case.d_entropy, *inputs, *outputs, *rest))
 
 
 def test_opcheck_of_log_prob_and_entropy() -> None:
@@ -31,9 +31,9 @@ def test_opcheck_of_log_prob_and_entropy() -> None:
     logits = (case.hidden @ case.weight.T).detach().requires_grad_()
     arguments = (logits, case.labels, case.temperature, IGNORED)
     torch.library.opcheck(entropy.forward, arguments)
-    found = [value.detach() for value in entropy.forward(*arguments)]
+    outputs = [value.detach() for value in entropy.forward(*arguments)]
     inputs = (logits.detach(), case.labels, case.temperature)
-    torch.library.opcheck(entropy.gradient, (case.d_log_probs, case.d_entropy, *inputs, *found, IGNORED))
+    torch.library.opcheck(entropy.gradient, (case.d_log_probs, case.d_entropy, *inputs, *outputs, IGNORED))
 
 
 class Model(nn.Module):

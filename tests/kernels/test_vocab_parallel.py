@@ -25,7 +25,7 @@ PATHS = [Path.PORTABLE, Path.REFERENCE] if TRITON else [Path.REFERENCE]
 
 
 def runs_of(path: Path) -> dict[str, Run]:
-    """Of two ranks, but those whose name says otherwise."""
+    """Runs to compare by name: on two ranks, but those whose name says otherwise."""
     half = torch.float16
     runs = {
         # A label beyond the first shard lies in its last tile, too.
@@ -67,7 +67,7 @@ def start(folder: FilePath, world: int, runs: dict[str, Run], environment: dict[
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Outcomes]:
-    """Of two and of three ranks that are processes here."""
+    """The results of two and of three ranks, which are processes of this machine."""
     environment = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     if TRITON:
         environment["TRITON_INTERPRET"] = "1"
@@ -117,13 +117,13 @@ def test_ranks_find_what_the_whole_vocabulary_has(name: str, outcomes: dict[int,
     run = RUNS[name]
     of_ranks = [outcome[name] for outcome in outcomes[len(run.shards)]]
     case = Case(**of_ranks[0]["case"])
-    found = [of_rank["found"][0] for of_rank in of_ranks]
+    parts = [of_rank["results"][0] for of_rank in of_ranks]
     together = {
-        **found[0],
-        "d_hidden": sum(part["d_hidden"] for part in found)
+        **parts[0],
+        "d_hidden": sum(part["d_hidden"] for part in parts)
         if "sum_hidden_gradient" in run.changes
-        else found[0]["d_hidden"],
-        "d_weight": torch.cat([part["d_weight"] for part in found]),
+        else parts[0]["d_hidden"],
+        "d_weight": torch.cat([part["d_weight"] for part in parts]),
     }
     limit = GRADIENT_LIMITS[run.dtype]
     limits = {"log_probs": OUTPUT_LIMIT, "entropy": OUTPUT_LIMIT, "d_hidden": limit, "d_weight": limit}
@@ -143,7 +143,7 @@ def test_ranks_find_what_the_whole_vocabulary_has(name: str, outcomes: dict[int,
 @pytest.mark.parametrize("name", RUNS)
 def test_bits_are_the_same_on_all_ranks_and_twice(name: str, outcomes: dict[int, Outcomes]) -> None:
     run = RUNS[name]
-    of_ranks = [outcome[name]["found"] for outcome in outcomes[len(run.shards)]]
+    of_ranks = [outcome[name]["results"] for outcome in outcomes[len(run.shards)]]
     for first, second in of_ranks:
         assert all(torch.equal(value, second[key]) for key, value in first.items())
     shared = ("log_probs", "entropy") + (() if "sum_hidden_gradient" in run.changes else ("d_hidden",))
@@ -189,10 +189,10 @@ def test_a_group_of_one_is_no_group(path: Path, mode: Mode, alone: dist.ProcessG
     inputs = (case.hidden, case.weight, case.labels)
     upstream = (case.d_log_probs, case.d_entropy)
     with tiles.only(path):
-        found = []
+        results = []
         for group in (None, alone):
             outputs = linear_cross_entropy(*inputs, case.temperature, process_group=group, mode=mode)
-            found.append([*outputs, *torch.autograd.grad(outputs, inputs[:2], upstream)])
+            results.append([*outputs, *torch.autograd.grad(outputs, inputs[:2], upstream)])
         # What several ranks do, too.
         for name in ("", str(alone.group_name)):
             arguments = (
@@ -205,9 +205,9 @@ def test_a_group_of_one_is_no_group(path: Path, mode: Mode, alone: dist.ProcessG
                 True,
             )
             outputs = ops.forward(*arguments)[:2]
-            found.append([*outputs, *torch.autograd.grad(outputs, inputs[:2], upstream)])
-    for other in found[1:]:
-        assert all(torch.equal(left, right) for left, right in zip(found[0], other, strict=True))
+            results.append([*outputs, *torch.autograd.grad(outputs, inputs[:2], upstream)])
+    for other in results[1:]:
+        assert all(torch.equal(left, right) for left, right in zip(results[0], other, strict=True))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="its group is of CPU tensors")
@@ -242,8 +242,8 @@ def test_two_gpus(tmp_path: FilePath) -> None:
     environment = {"CUBLAS_WORKSPACE_CONFIG": os.environ.get("CUBLAS_WORKSPACE_CONFIG", ":4096:8")}
     outcomes = start(tmp_path, 2, runs, environment)
     for name, run in runs.items():
-        found = [outcome[name]["found"][0] for outcome in outcomes]
-        together = {**found[0], "d_weight": torch.cat([part["d_weight"] for part in found])}
+        parts = [outcome[name]["results"][0] for outcome in outcomes]
+        together = {**parts[0], "d_weight": torch.cat([part["d_weight"] for part in parts])}
         whole = outcomes[0][name]["whole"]
         if name == "saved":  # of the logits as they are kept; both gradients are rounded
             exact = whole
@@ -253,8 +253,8 @@ def test_two_gpus(tmp_path: FilePath) -> None:
             exact, limits = exact_results(run, case), EXACT_LIMITS
         errors = {key: error(value.cuda(), exact[key].cuda().double()) for key, value in together.items()}
         assert {key: value for key, value in errors.items() if not value <= limits[key]} == {}, name
-        for first, second in (outcome[name]["found"] for outcome in outcomes):
+        for first, second in (outcome[name]["results"] for outcome in outcomes):
             assert all(torch.equal(value, second[key]) for key, value in first.items()), name
         for key in ("log_probs", "entropy", "d_hidden"):
-            assert torch.equal(found[0][key], found[1][key]), (name, key)
+            assert torch.equal(parts[0][key], parts[1][key]), (name, key)
     assert outcomes[0]["refusals"] == outcomes[1]["refusals"]

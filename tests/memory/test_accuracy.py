@@ -79,7 +79,7 @@ def test_of_each_recording_reserved_peaks_are_inside_their_intervals(path: Path,
 
 
 def test_on_one_gpu_all_peaks_but_one_are_met() -> None:
-    """Of an entropy in compiled chunks the formula keeps too much."""
+    """The formula keeps too much of an entropy in compiled chunks."""
     compared = [compare(case) for case in read_measured(VERL_FSDP_ONE_GPU).cases]
     misses = [row for row in compared if abs(row.error) > WORST_PEAK_ERROR]
     assert [(row.case.entropy_chunking, row.case.pass_) for row in misses] == [(True, "update")]

@@ -42,7 +42,7 @@ def grows(before: Workload, after: Workload) -> None:
 
 
 def each_pass(workload: Workload, change: Callable[[Batching], Batching]) -> Workload:
-    """The same job with other micro-batches in every pass."""
+    """A copy of the job with other micro-batches in every pass."""
 
     def changed(one: Pass) -> Pass:
         return replace(one, batching=change(one.batching))

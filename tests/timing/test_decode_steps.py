@@ -27,7 +27,7 @@ def test_the_host_works_beside_the_gpu_or_after_it(sequences: int) -> None:
 
 
 def test_a_step_without_a_graph_takes_longer() -> None:
-    """Of a small model, whose step the host decides about."""
+    """A step of a small model, which the host decides about, takes longer where no graph is replayed."""
     small = workloads.grpo_7b().with_rollout(tensor_parallel=4)
     graph = largest_graph(small.rollout)
     assert step_seconds(small, graph + 1) > 1.2 * step_seconds(small, graph)

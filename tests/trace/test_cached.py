@@ -32,8 +32,8 @@ def counted(one: ModelShape, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the models that were to be counted; each time the same shape is the result."""
     names: list[str] = []
 
-    def count(found: FoundConfig) -> ModelShape:
-        names.append(found.name)
+    def count(config: FoundConfig) -> ModelShape:
+        names.append(config.name)
         return one
 
     monkeypatch.setattr(model, "count_model", count)
@@ -45,8 +45,8 @@ def files(folder: Path) -> list[Path]:
 
 
 def test_a_count_is_kept(tmp_path: Path, cache: Path, counted: list[str]) -> None:
-    found = find_config(str(write(tmp_path / "first", "granite")))
-    first, second = trace_model(found), trace_model(found)
+    config = find_config(str(write(tmp_path / "first", "granite")))
+    first, second = trace_model(config), trace_model(config)
     assert counted == ["first"]
     assert first == second
     assert len(files(cache)) == 1
@@ -72,20 +72,20 @@ def test_other_versions_count_anew(
     monkeypatch: pytest.MonkeyPatch,
     installed: tuple[str, str],
 ) -> None:
-    found = find_config(str(write(tmp_path / "model", "granite")))
-    trace_model(found)
+    config = find_config(str(write(tmp_path / "model", "granite")))
+    trace_model(config)
     monkeypatch.setattr("tuner.trace.versions", lambda: installed)
-    trace_model(found)
+    trace_model(config)
     assert len(counted) == 2
 
 
 def test_other_code_counts_anew(
     tmp_path: Path, cache: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = find_config(str(write(tmp_path / "model", "granite")))
-    trace_model(found)
+    config = find_config(str(write(tmp_path / "model", "granite")))
+    trace_model(config)
     monkeypatch.setattr(cached, "_counting", lambda: "another hash")
-    trace_model(found)
+    trace_model(config)
     assert len(counted) == 2
 
 
@@ -104,27 +104,27 @@ def test_other_code_counts_anew(
 def test_a_damaged_file_is_counted_anew_and_written_anew(
     tmp_path: Path, cache: Path, counted: list[str], damage: object
 ) -> None:
-    found = find_config(str(write(tmp_path / "model", "granite")))
-    shape = trace_model(found)
+    config = find_config(str(write(tmp_path / "model", "granite")))
+    shape = trace_model(config)
     (file,) = files(cache)
     whole = file.read_text(encoding="utf-8")
     changed = damage(whole)  # type: ignore[operator]
     assert changed != whole
     file.write_text(changed, encoding="latin-1")
-    assert trace_model(found) == shape
+    assert trace_model(config) == shape
     assert counted == ["model"] * 2
     assert file.read_text(encoding="utf-8") == whole
-    trace_model(found)
+    trace_model(config)
     assert counted == ["model"] * 2
 
 
 def test_a_file_that_is_a_folder_does_no_harm(tmp_path: Path, cache: Path, counted: list[str]) -> None:
-    found = find_config(str(write(tmp_path / "model", "granite")))
-    trace_model(found)
+    config = find_config(str(write(tmp_path / "model", "granite")))
+    trace_model(config)
     (file,) = files(cache)
     file.unlink()
     file.mkdir()
-    trace_model(found)
+    trace_model(config)
     assert files(cache) == []  # no half-written file either
 
 
@@ -133,15 +133,15 @@ def test_without_a_folder_to_write_to_nothing_is_kept(
 ) -> None:
     (tmp_path / "cache").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = find_config(str(write(tmp_path / "model", "granite")))
-    assert trace_model(found) == trace_model(found)
+    config = find_config(str(write(tmp_path / "model", "granite")))
+    assert trace_model(config) == trace_model(config)
     assert counted == ["model"] * 2
 
 
 def test_nothing_is_written_elsewhere(tmp_path: Path, cache: Path, counted: list[str]) -> None:
-    found = find_config(str(write(tmp_path / "model", "granite")))
+    config = find_config(str(write(tmp_path / "model", "granite")))
     before = files(tmp_path)
-    trace_model(found)
+    trace_model(config)
     assert set(files(tmp_path)) - set(before) == set(files(cache))
 
 

@@ -310,8 +310,8 @@ def test_heads_that_the_layers_do_not_cache_are_refused(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     caches = model.layer_caches
 
-    def halved(*given: Any) -> tuple[LayerCache, ...]:
-        return tuple(replace(cache, key_heads=1, value_heads=1) for cache in caches(*given))
+    def halved(*arguments: Any) -> tuple[LayerCache, ...]:
+        return tuple(replace(cache, key_heads=1, value_heads=1) for cache in caches(*arguments))
 
     monkeypatch.setattr(model, "layer_caches", halved)
     with pytest.raises(InputError, match="2 heads of 32 are stated, the layers cache 1 of 32"):

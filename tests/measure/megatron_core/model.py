@@ -10,7 +10,7 @@ from measure.readings import device
 
 @dataclass(frozen=True, kw_only=True)
 class Dimensions:
-    """Those of Qwen2.5-1.5B."""
+    """The dimensions of Qwen2.5-1.5B."""
 
     hidden: int = 1536
     layers: int = 28
