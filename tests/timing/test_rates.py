@@ -34,8 +34,8 @@ REFERENCE = {
 
 def measured(factor: float) -> Gpu:
     """The card, whose every measured rate is ``factor`` times the one that was assumed."""
-    rates = {name: factor * share * getattr(H200, name) for name, share in REFERENCE.items()}
-    return replace(H200, measured=MeasuredGpu(date="", versions=(), **rates))
+    reached = {name: factor * share * getattr(H200, name) for name, share in REFERENCE.items()}
+    return replace(H200, measured=MeasuredGpu(date="", versions=(), **reached))
 
 
 @given(factor=st.floats(0.1, 2.0))
