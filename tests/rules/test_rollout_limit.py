@@ -8,7 +8,7 @@ from tuner.workload import Workload
 
 
 def short(**rollout: object) -> Workload:
-    """The case of a job with so short sequences that the cache holds more than a thousand."""
+    """A job with so short sequences that the cache holds more than a thousand."""
     lengths = {"max_prompt_tokens": 128, "max_response_tokens": 128, "prompts": 4096}
     return grpo_7b().with_batch(**lengths).with_rollout(max_sequences=64, max_model_tokens=None, **rollout)
 
