@@ -157,7 +157,7 @@ def cpu_step_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) ->
 
 
 def dense_copy_bytes(*, G: int, b: int, N: int, T_p: int, P_p: int) -> int:
-    """The rollout engine's weights, where it copies them to the host while it sleeps.
+    """Weights of a dense model, where the rollout engine copies them to the host while it sleeps.
 
     vLLM does at sleep level 1, in pinned memory that it keeps. SGLang does with a CPU backup of its
     weights, in blocks of their exact size, and so does verl 0.4 for vLLM 0.6.3; TensorRT-LLM drops its
@@ -173,7 +173,7 @@ def dense_copy_bytes(*, G: int, b: int, N: int, T_p: int, P_p: int) -> int:
 
 
 def sparse_copy_bytes(*, G: int, b: int, N: int, N_E: int, T_p: int, G_E: int, P_p: int) -> int:
-    """The same of a model with experts.
+    """Weights of a model with experts, where the rollout engine copies them to the host while it sleeps.
 
     Source: vLLM ``device_allocator/cumem.py`` (``sleep``).
     """

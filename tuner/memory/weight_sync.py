@@ -49,7 +49,7 @@ def gathered_tensor_bytes(*, b_s: int, E: int) -> int:
 
 
 def cast_tensor_bytes(*, b_s: int, b_t: int, E: int) -> int:
-    """The same in releases that cast a tensor before it travels: both copies are held for a moment.
+    """One tensor on its way from FSDP, cast before it travels: both copies are held for a moment.
 
     Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py`` (``get_per_tensor_param``).
     """
@@ -57,7 +57,7 @@ def cast_tensor_bytes(*, b_s: int, b_t: int, E: int) -> int:
 
 
 def converted_tensor_bytes(*, b_c: int, E: int) -> int:
-    """The same of Megatron, whose weights are stored in the compute dtype; on one rank.
+    """One tensor on its way from Megatron, in the compute dtype; whole on one rank.
 
     Source: verl 0.5.0 ``utils/megatron_utils.py`` (``per_tensor_generator``).
     """
@@ -65,7 +65,7 @@ def converted_tensor_bytes(*, b_c: int, E: int) -> int:
 
 
 def joined_tensor_bytes(*, b_c: int, E: int) -> int:
-    """The same where tensor or expert parallelism divides it: its parts are gathered and then joined.
+    """One tensor on its way from Megatron, divided by tensor or expert parallelism: its parts, then joined.
 
     Source: verl 0.5.0 ``utils/megatron_utils.py`` (``per_tensor_generator``).
     """
@@ -166,7 +166,7 @@ def summoned_layer_bytes(*, b_s: int, U_l: int) -> int:
 
 
 def summoned_model_bytes(*, b_s: int, N: int) -> int:
-    """The same with all units at once; FSDP1's whole state dict for SGLang's ``dummy_hf`` is as large.
+    """Gathering LoRA adapters from all units; as large as FSDP1's state dict for SGLang's ``dummy_hf``.
 
     Source: verl ``utils/fsdp_utils.py`` (``collect_lora_params``),
     verl 0.5.0 ``workers/sharding_manager/fsdp_sglang.py``.

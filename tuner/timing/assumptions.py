@@ -169,10 +169,11 @@ FUSED_ADAMW_ACCESSES = 11
 #: Log-probability with entropy, eager: forward, backward.
 EAGER_ENTROPY_BYTES = (97.0, 174.0)
 
-#: The same under torch.compile.
+#: Log-probability with entropy under torch.compile: forward, backward.
 COMPILED_ENTROPY_BYTES = (13.5, 9.5)
 
-#: The same in chunks of 2,048 tokens. Compiled chunks recompile for each length and fall back to this.
+#: Log-probability with entropy, eager in chunks of 2,048 tokens: forward, backward. Compiled chunks
+#: recompile for each length and fall back to this.
 CHUNKED_ENTROPY_BYTES = (110.0, 182.0)
 
 #: What checkpointing the entropy adds to the backward pass, as a share of its forward bytes.

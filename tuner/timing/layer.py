@@ -88,7 +88,7 @@ def weight_read_seconds(parameters: float, gpu: Gpu, dtype: DType) -> float:
 def attention_seconds(layer: Layer, tokens: float, sequence_tokens: float, gpu: Gpu) -> float:
     """Softmax attention forward: ``2 T k h (d_qk + d_v)`` FLOP with k visible keys.
 
-    The same on one GPU under sequence parallelism, where it has fewer heads of longer sequences.
+    As many FLOP on one GPU under sequence parallelism, where it has fewer heads of longer sequences.
     """
     flop = 2 * tokens * visible_keys(layer, sequence_tokens) * layer.attention_width
     return flop / attention_flop_per_s(gpu)

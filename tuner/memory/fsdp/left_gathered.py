@@ -38,7 +38,7 @@ def left_model_bytes(*, b_c: int, N: int) -> int:
 
 
 def left_layers_bytes(*, b_c: int, N: int, U_r: int) -> int:
-    """The same where the release reshards the root: all but the root.
+    """Gathered weights that stay after a forward-only pass where the root alone is resharded: all the others.
 
     Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py`` (``EngineEvalModeCtx``).
     """

@@ -28,7 +28,7 @@ class LayersBackward(Struct, frozen=True, dict=True):
         return root, self.shared.sized("layer_unit", gathered.layer_unit_bytes, U_l=own), below
 
     def weights_around(self, layer: int) -> tuple[Term | None, ...]:
-        """The same without the layer's own."""
+        """Weights that are whole in a layer's backward pass, without the layer's own."""
         if self.shared.keeps_layers:
             return (self.shared.kept_units(layer),)
         below = self.shared.order.below(layer)

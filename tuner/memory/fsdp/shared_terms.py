@@ -83,7 +83,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
 
     @property
     def root(self) -> Term | None:
-        """The same from the first layer on; None where it is the projection alone, which comes last."""
+        """The root unit from the first layer on; None where it is the projection alone, which comes last."""
         return None if self.order.separate_head else self.head_unit
 
     @cached_property
@@ -215,12 +215,12 @@ class SharedTerms(Struct, frozen=True, dict=True):
 
     @property
     def logits_saved(self) -> Term | None:
-        """What making them saved for the backward pass."""
+        """What making the logits saved for the backward pass."""
         return self._copies("logits_saved", self.micro_batch.model.logit_copies.saved)
 
     @property
     def logits_backward(self) -> Term | None:
-        """The same while it is differentiated, and the gradients that this makes."""
+        """What making the logits saved, and the gradients made while that is differentiated."""
         copies = self.micro_batch.model.logit_copies
         return self._copies("logits_backward", copies.saved + copies.backward)
 

@@ -29,7 +29,7 @@ def _beside_entropy(head: OutputHead) -> tuple[tuple[str, ...], bool]:
 
 
 def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
-    r"""Peak of both passes with entropy.
+    r"""Tensors at the peak of the head's passes with entropy.
 
     * compiled: logits and one gradient each from cross entropy and entropy, :math:`3 b`;
     * compiled in chunks: the chunks' float32 gradients are kept until they are joined,
@@ -69,7 +69,7 @@ def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
 
 
 def chunked_training_tensors(head: OutputHead, tokens: int) -> Tensors:
-    r"""Peak of both passes with an eager entropy in chunks: the largest of these moments.
+    r"""Tensors at the peak of the head's passes with an eager entropy in chunks: at the largest moment.
 
     The backward pass takes the chunks from the last one, of :math:`T_l` tokens, to the first.
 

@@ -26,7 +26,7 @@ def torch_forward_bytes(*, T: int, V: int) -> int:
 
 
 def torch_chunk_backward_bytes(*, T: int, V: int, H: int, b: int) -> int:
-    """The same head backward, where all tokens are one chunk.
+    """The head written in torch, backward, where all tokens are one chunk.
 
     Logits, softmax, one-hot, log-softmax, their gradient and two products in float32, 28 bytes per logit;
     then four of these and the gradient in the logits' dtype, beside the gradients of weight and hidden
@@ -38,7 +38,7 @@ def torch_chunk_backward_bytes(*, T: int, V: int, H: int, b: int) -> int:
 
 
 def torch_chunks_backward_bytes(*, V: int, H: int, b: int) -> int:
-    """The same with more than one chunk: the gradients of the chunk before exist as long.
+    """The head written in torch, backward in chunks: the gradients of the chunk before exist as long.
 
     Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPOFunction``).
     """

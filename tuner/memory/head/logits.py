@@ -15,7 +15,7 @@ _FLOAT32 = DType.FLOAT32.bytes
 
 
 def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
-    r"""What a forward pass has at once.
+    r"""Tensors of the logits' size that a forward pass through the head has at once.
 
     The logits as the model returns them, :math:`b`; twice that while a scaled copy is made. The
     entropy, compiled, adds nothing: one kernel reads the logits. Eager it adds softmax, the float32
@@ -33,7 +33,7 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
 
 
 def log_prob_training_tensors(head: OutputHead) -> Tensors:
-    r"""Peak of the backward pass without entropy.
+    r"""Tensors at the peak of the head's backward pass without entropy.
 
     Flash-attention's cross entropy writes the gradient over the logits: :math:`b`. Dividing by
     the temperature into a copy adds that copy's gradient, :math:`2 b`; dividing in place makes

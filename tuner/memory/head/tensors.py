@@ -96,7 +96,7 @@ def tensor_bytes(tensors: Tensors, *, tokens: int, chunk: int, columns: int = 1)
 
 @lru_cache(maxsize=256)
 def tensor_formula(tensors: Tensors, columns: str) -> str:
-    """The same sum in symbols; ``columns`` is that of the vocabulary entries."""
+    """Bytes of some tensors as a sum in symbols; ``columns`` is the symbol of the vocabulary entries."""
     symbol = Expression.symbol
     formula = total(
         tensors,

@@ -16,7 +16,7 @@ def column_bytes(*, T: int) -> int:
 
 
 def column_and_logits_bytes(*, T: int, V: int, b: int) -> int:
-    """The same where trl wraps a language model: its logits too, and a float32 copy that nothing reads.
+    """The values where trl wraps a language model: its logits too, and a float32 copy that nothing reads.
 
     Source: verl ``utils/model.py`` (``load_valuehead_model``); trl ``models/modeling_value_head.py``.
     """

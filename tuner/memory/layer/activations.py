@@ -79,7 +79,7 @@ def largest_layer_saved_bytes(model: ModelShape, engine: Engine) -> int:
 
 
 def all_layers_saved_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""All layers together, nothing recomputed.
+    r"""What all layers save per token together, nothing recomputed.
 
     .. math:: \sum_l \text{saved}_l
 

@@ -28,7 +28,7 @@ def layers_held(model: ModelShape, engine: Engine) -> int:
 
 
 def layers_held_in_backward(model: ModelShape, engine: Engine, layer: int) -> int:
-    """The same while a layer's backward pass runs, its own included.
+    """Layers whose activations are on the card while a layer's backward pass runs, its own included.
 
     From the host the layer's own have come back, and those of the layer below come back meanwhile.
     Checkpointing is reentrant there: the layer is computed again to its end, so that its output,

@@ -150,7 +150,10 @@ def experts_backward_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExpe
 
 
 def experts_ordering_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> int:
-    """The second of :func:`experts_backward_bytes`: the routed copies are put back in order."""
+    """The experts' backward pass while the routed copies are put back in order.
+
+    See :func:`experts_backward_bytes`.
+    """
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
     kept = 1 if engine.checkpointing is Checkpointing.NONE else 0
     if traits.float32_routing:
@@ -161,7 +164,10 @@ def experts_ordering_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExpe
 
 
 def experts_inside_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> int:
-    """The third of :func:`experts_backward_bytes`: the experts' gate is differentiated."""
+    """The experts' backward pass while their gate is differentiated.
+
+    See :func:`experts_backward_bytes`.
+    """
     gradients = 2 if engine.lora is None else 3
     inside = engine.compute_dtype.bytes * (gradients * moe.expert_intermediate - model.hidden)
     return beside_routed_bytes(model, engine, moe) + moe.experts_per_token * (inside - _INDEX)

@@ -73,7 +73,7 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
         return sum([term.bytes for term in self.terms])
 
     def beside(self, resident: "Moment") -> "Moment":
-        """The same instant with what is resident throughout, which comes first."""
+        """This instant with what is resident throughout, which comes first."""
         both = Moment(name=self.name, terms=(*resident.terms, *self.terms))
         vars(both)["bytes"] = resident.bytes + self.bytes  # both are known, and advice asks for little else
         return both

@@ -59,7 +59,7 @@ def process_parts(workload: Workload) -> dict[str, Constant]:
 
 
 def _parts(gpu: Gpu, *, own: bool, alone: bool) -> dict[str, Constant]:
-    """The same by what decides it: a process of its own, and a replica that is one GPU."""
+    """What an engine holds outside tensors; ``own``: in its own process, ``alone``: on one GPU."""
     started = {"c_x": context(gpu)} if own else {}
     if alone:
         return started

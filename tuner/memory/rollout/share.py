@@ -68,7 +68,7 @@ def rest_of_share_bytes(*, f: float, M: int, w: int, a: int, k: int) -> int:
 
 
 def rest_beside_graphs_bytes(*, f: float, M: int, w: int, a: int, k: int, g: int) -> int:
-    """The same where vLLM counts CUDA graphs.
+    """KV cache that vLLM's fraction leaves where vLLM counts its CUDA graphs.
 
     Since 0.20 it subtracts an estimate of its CUDA graphs too, except by its second model runner, which
     estimates none: Qwen3 since 0.22, Llama and Mistral since 0.23, Qwen2-MoE and DeepSeek-V2 since 0.24.

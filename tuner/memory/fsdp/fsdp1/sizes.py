@@ -101,7 +101,7 @@ def sharded_reduction_bytes(*, b_c: int, b_g: int, b_r: int, b_t: int, U: int, W
 
 
 def unsharded_reduction_bytes(*, n_j: int, b_c: int, b_g: int, b_t: int, U: int) -> int:
-    """The same of one GPU, which reduces in place and has no share.
+    """The most that a unit's gradient needs on one GPU, which reduces in place and has no share.
 
     Where units work with the stored weights there are none beside the gradients that are joined,
     :math:`n_j = 2` instead of 3. The gradient that is cast has the stored dtype where it has been added

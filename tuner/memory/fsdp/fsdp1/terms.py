@@ -104,7 +104,7 @@ class Fsdp1Terms(Struct, frozen=True, dict=True):
         return () if units.works_in_place(self.engine) else self.layers.weights(layer)
 
     def weights_around(self, layer: int) -> tuple[Term | None, ...]:
-        """The same without the layer's own."""
+        """Weights that are whole in a layer's backward pass, without the layer's own."""
         return () if units.works_in_place(self.engine) else self.layers.weights_around(layer)
 
     @property

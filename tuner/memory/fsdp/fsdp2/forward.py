@@ -57,7 +57,7 @@ class Fsdp2Forward(Struct, frozen=True, dict=True):
 
     @property
     def largest_gather(self) -> Term | None:
-        """The same of the layer that needs the most, the first apart; None of a single layer."""
+        """The gather of the layer that needs the most, the first apart; None of a single layer."""
         gathers = (self.gather(layer) for layer in self.order.extremes if layer)
         return max(gathers, key=lambda term: term.bytes, default=None)
 

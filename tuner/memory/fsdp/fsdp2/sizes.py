@@ -37,7 +37,7 @@ def gather_bytes(*, b_c: int, c: int, U_l: int, U_a: int) -> int:
 
 
 def gather_buffers_bytes(*, b_c: int, c: int, U_l: int, U_a: int) -> int:
-    """The two buffers alone, where no weights are freed and those of the unit are counted with all others.
+    """The two buffers of gathers, where no weights are freed: those of the unit are counted with all others.
 
     Source: torch ``_fsdp_param_group.py`` (``wait_for_unshard``, ``prev_all_gather_state``).
     """
