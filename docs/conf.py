@@ -22,6 +22,7 @@ extensions = [
     "facts",
     "formulas",
     "head_benchmark",
+    "import_picture",
     "kernel_text",
     "languages",
     "mathml",
