@@ -8,6 +8,7 @@ processes that tests start, see nothing of it. A test that sets it does not chan
 import os
 from collections.abc import Generator, Iterator
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,14 @@ from tests import card
 FOLDER = Path(__file__).parent
 TRITON = find_spec("triton") is not None
 CUDA = torch.cuda.is_available()
+
+
+def _release(package: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version(package).split(".")[:2])
+
+
+#: Whether Triton's interpreter works with this numpy, see the versions in pyproject.toml.
+INTERPRETS = TRITON and (_release("triton") >= (3, 7) or _release("numpy") < (2, 4))
 
 
 if CUDA:

@@ -243,6 +243,7 @@ def test_no_rivals_leaves_them_out() -> None:
 
 def test_heads_without_speed_are_not_in_the_pages_speed_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    pytest.importorskip("docutils")  # of the documentation
     pages = import_module("head_benchmark")
     report = measure.measure(
         SHAPE, [OURS, Missing(name="gone", task=Task.EACH, reason="not installed")], settings(), quiet_steps()

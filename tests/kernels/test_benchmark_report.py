@@ -101,6 +101,7 @@ def test_what_was_measured_is_as_fast_and_lean_as_it_is_meant_to_be() -> None:
 def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The extension that shows reports."""
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    pytest.importorskip("docutils")  # of the documentation
     return import_module("head_benchmark")
 
 

@@ -68,7 +68,7 @@ def allocated(head: OutputHead, *, training: bool) -> int:
     for matrix in tensors[:2]:
         matrix.grad = torch.zeros_like(matrix)
     gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiled:
         run(head, tensors, training=training)
     assert profiled.profiler is not None
     events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
