@@ -79,7 +79,7 @@ def _parameters() -> list[Any]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Outcomes]:
     """The results of two and of three ranks, which are processes of this machine."""
     environment = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    if TRITON:
+    if INTERPRETS:
         environment["TRITON_INTERPRET"] = "1"
     return {
         world: start(
