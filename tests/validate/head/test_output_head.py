@@ -98,7 +98,7 @@ def test_sizes_go_down_by_halves(tokens: int) -> None:
 def allocated(run: Callable[[], object]) -> int:
     """Most bytes at once beyond what was there."""
     gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as found:
         result = run()
     del result
     assert found.profiler is not None
