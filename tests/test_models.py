@@ -503,9 +503,14 @@ def test_linear_attention_keeps_a_state_instead_of_a_cache() -> None:
     assert shape.cached_layers == 12
     assert shape.is_linear(0)
     assert not shape.is_linear(3)
-    # 32 heads of 128 x 128, and three inputs of 8192 channels
-    assert shape.state_values_per_sequence == 32 * 128 * 128 + 3 * 8192
-    assert find_model("Qwen3-8B").state_values_per_sequence == 0
+    assert shape.linear is not None
+    assert (shape.linear.value_heads, shape.linear.key_head_dim, shape.linear.value_head_dim) == (
+        32,
+        128,
+        128,
+    )
+    assert (shape.linear.conv_width, shape.linear.conv_kernel) == (8192, 4)
+    assert find_model("Qwen3-8B").linear is None
 
 
 @pytest.mark.parametrize(

@@ -320,16 +320,3 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         if self.latent is not None:
             return self.latent.kv_lora_rank + self.latent.qk_rope_head_dim
         return 2 * self.kv_heads * self.head_dim
-
-    @property
-    def state_values_per_sequence(self) -> int:
-        """State of one linear attention layer per sequence, 0 in a model without.
-
-        One matrix ``[key_head_dim, value_head_dim]`` per value head, and the inputs that the
-        short convolution remembers.
-        """
-        linear = self.linear
-        if linear is None:
-            return 0
-        matrices = linear.value_heads * linear.key_head_dim * linear.value_head_dim
-        return matrices + linear.conv_width * (linear.conv_kernel - 1)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.memory.ledger.formula import FormulaError, evaluate, names, tokens
+from tests.memory.formulas import evaluate
+from tuner.memory.ledger.formula import FormulaError, names, tokens
 
 NUMBERS = (("T", 7), ("V", 5), ("b_c", 2), ("W", 3), ("f", 0.85))
 

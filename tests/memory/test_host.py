@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tests.memory.formulas import evaluate
 from tuner import memory
 from tuner.memory import host
 from tuner.memory.host import host_terms
-from tuner.memory.ledger.formula import evaluate
 from tuner.memory.ledger.formula import names as formula_names
 from tuner.memory.ledger.symbols import meaning
 from tuner.units import GIB

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tests.memory.formulas import evaluate
 from tests.memory.test_megatron import DEEPSEEK_V3
 from tuner.dtypes import DType
 from tuner.memory.estimate import estimate
 from tuner.memory.head.tensors import entropy_chunk, tensor_bytes
-from tuner.memory.ledger.formula import evaluate
 from tuner.memory.ledger.symbols import meaning
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.megatron import layers

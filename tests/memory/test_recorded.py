@@ -2,11 +2,11 @@ from math import ceil
 
 import pytest
 
+from tests.memory.formulas import evaluate
 from tests.rules.generate import workloads
 from tests.workloads import QWEN3_30B_A3B, QWEN25_7B
 from tuner.memory import estimate
 from tuner.memory.derivations import derivations, layer_parts
-from tuner.memory.ledger.formula import evaluate
 from tuner.memory.ledger.recorded import Recorded, derivation, recorded_model, recorded_workload
 
 A, B = Recorded.symbol("a", 7), Recorded.symbol("b", 5)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests import workloads
+from tests.memory.formulas import evaluate
 from tuner import memory
-from tuner.memory.ledger.formula import evaluate
 from tuner.memory.ledger.terms import Item
 from tuner.memory.process.overhead import (
     COMMUNICATOR_OVER_LINKS,

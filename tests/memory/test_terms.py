@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.memory.formulas import evaluate
 from tests.rules.generate import workloads
 from tests.workloads import ALL
 from tuner.memory import Term, estimate
 from tuner.memory.derivations import symbols
-from tuner.memory.ledger.formula import evaluate, names
+from tuner.memory.ledger.formula import names
 from tuner.memory.ledger.stated import is_stated
 from tuner.memory.ledger.symbols import meaning
 from tuner.memory.process.constant import Constant
