@@ -1,8 +1,9 @@
 """How tests are run: on how many processes, which of the sampled ones today, and who has the GPU.
 
-A folder of tests is shared among as many processes as there are cores, a file or a test runs in this one;
-``-n`` says otherwise. Tests marked ``sampled(n)`` are many cases of one law: an n-th part of them runs, as
-``--slice`` chooses, so that n numbers in a row run all of them. The same number is hypothesis' seed.
+A folder of tests is shared among one process more than there are cores, since some wait for processes that
+they start; a file or a test runs in this one; ``-n`` says otherwise. Tests marked ``sampled(n)`` are many
+cases of one law: an n-th part of them runs, as ``--slice`` chooses, so that n numbers in a row run all of
+them. The same number is hypothesis' seed.
 """
 
 import hashlib
@@ -50,7 +51,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return  # one of the processes, no plugin to start them, or told how many
     folders = [argument for argument in config.args if Path(argument.split("::")[0]).is_dir()]
     if folders and not options.usepdb and not options.collectonly:
-        options.numprocesses = min(_cores(), MOST_PROCESSES)
+        options.numprocesses = min(_cores() + 1, MOST_PROCESSES)
         if options.dist == "no":
             options.dist = "worksteal"  # neighbours stay together: what a file computes once is computed once
 
