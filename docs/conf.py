@@ -24,6 +24,7 @@ extensions = [
     "head_benchmark",
     "import_picture",
     "kernel_text",
+    "key_classes",
     "languages",
     "mathml",
     "profile_tables",
@@ -36,6 +37,7 @@ extensions = [
     "terms",
     "trainer_interface",
     "validation_reports",
+    "verl_rules",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]

@@ -57,8 +57,11 @@ def _documented(record: str, *, gpu: str, gpus_per_node: int, nodes: int = 1) ->
     )
 
 
-def _large(record: str, launch: str, *, model: str, nodes: int) -> Job:
-    """A documented Megatron recipe: the launch of the same family with the recipe's own parallelism."""
+def _large(record: str, launch: str, *, model: str, nodes: int, last_layers: int | None = None) -> Job:
+    """A documented Megatron recipe: the launch of the same family with the recipe's own parallelism.
+
+    ``last_layers`` is the column LAST_LAYER of the record's source.
+    """
     config = outcomes()[record]["config"]
     script = [recorded for recorded in launches() if recorded["path"].endswith(launch)][-1]
     overrides = [o for o in script["overrides"] if not o.startswith("actor_rollout_ref.model.path=")]
@@ -71,6 +74,9 @@ def _large(record: str, launch: str, *, model: str, nodes: int) -> Job:
             f"{prefix}.pipeline_model_parallel_size={config.get('pp')}",
             f"{prefix}.expert_model_parallel_size={config.get('ep')}",
         ]
+    if last_layers is not None:
+        last = f"{ACTOR}.megatron.override_transformer_config.num_layers_in_last_pipeline_stage"
+        overrides.append(f"+{last}={last_layers}")
     # The record does not say; verl's best practice for models of this size.
     recompute = f"++{ACTOR}.megatron.override_transformer_config.recompute"
     overrides = [o for o in overrides if ".recompute_" not in o]
@@ -92,8 +98,8 @@ FIT = [
     _documented("o081", gpu="h100-sxm", gpus_per_node=2),
     _documented("o083", gpu="h100-sxm", gpus_per_node=4),
     _documented("o085", gpu="h800-sxm", gpus_per_node=8, nodes=4),
-    _large("o103", "run_deepseek671b_math_megatron_96gb.sh", model="DeepSeek-V3", nodes=16),
-    _large("o105", "run_deepseek671b_math_megatron_96gb.sh", model="DeepSeek-V3", nodes=64),
+    _large("o103", "run_deepseek671b_math_megatron_96gb.sh", model="DeepSeek-V3", nodes=16, last_layers=1),
+    _large("o105", "run_deepseek671b_math_megatron_96gb.sh", model="DeepSeek-V3", nodes=64, last_layers=1),
     _large("o107", "run_qwen3-235b_megatron_96gb.sh", model="Qwen3-235B-A22B", nodes=8),
     Job(  # twenty steps ran; the metric above the card's size is the sleeping engine's pool
         record="o145",
@@ -113,6 +119,7 @@ FIT = [
             f"{ROLLOUT}.name=vllm",
             f"{ROLLOUT}.tensor_model_parallel_size=1",
             f"{ROLLOUT}.gpu_memory_utilization=0.55",
+            f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=1",  # not recorded, but verl asks for it
         ),
     ),
     _large("o109", "run_qwen3-235b_megatron_96gb.sh", model="Qwen3-235B-A22B", nodes=32),

@@ -14,7 +14,8 @@ import yaml
 
 from tests.loading import load
 from tuner import rules
-from tuner.advise import advise
+from tuner.advise import Written, advise
+from tuner.errors import TunerError
 from tuner.findings import Finding
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
@@ -28,6 +29,7 @@ from tuner.workload import Workload
 EXAMPLES = Path(verl.__file__).parent / "examples"
 HEADROOM = 0.1
 _BASE_FIELDS = ("model", "gpu", "gpus_per_node", "nodes", "version")
+_FIELDS = (*_BASE_FIELDS, "engine_version")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,7 @@ class Base:
     nodes: int
     version: str
     overrides: tuple[str, ...]
+    engine_version: str | None = None  # of the rollout engine; None: the newest that the release allows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +68,7 @@ class Table:
 
     rule: str
     base: Base
+    bad_base: Base  # the same, with the rollout engine's version of the bad example where it has one
     bad: tuple[str, ...]
     rows: tuple[Row, ...]
     judged_by: str | None
@@ -99,12 +103,13 @@ def bases() -> dict[str, Base]:
 def table(rule: str) -> Table:
     """The table of a rule."""
     raw = _read(EXAMPLES / f"{rule}.yaml")
-    base = _base(bases()[raw["base"]], raw)
-    unknown = set(raw) - {"rule", "base", "bad", "cases", "judged_by", "settings", "remedy", *_BASE_FIELDS}
+    base = replace(_base(bases()[raw["base"]], raw), engine_version=None)
+    unknown = set(raw) - {"rule", "base", "bad", "cases", "judged_by", "settings", "remedy", *_FIELDS}
     assert not unknown, f"{rule}.yaml: {unknown}"
     return Table(
         rule=raw["rule"],
         base=base,
+        bad_base=replace(base, engine_version=raw.get("engine_version")),
         bad=tuple(raw["bad"]),
         rows=tuple(_row(case, base) for case in raw["cases"]),
         judged_by=raw.get("judged_by"),
@@ -137,19 +142,36 @@ def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
             network_bytes_per_s=50e9,
             host_memory_bytes=None,
         ),
+        rollout_engine_version=base.engine_version,
     )
     return Scene(settings=settings, workload=workload, version=base.version)
 
 
+class SceneReading:
+    """A base as advice reads it, through the trainer."""
+
+    releases = None
+
+    def __init__(self, base: Base, overrides: Sequence[str] = ()) -> None:
+        self._base, self._overrides = base, tuple(overrides)
+        self._scene = scene(base, overrides)
+        self.workload = self._scene.workload
+        self.findings = check_findings(self._scene)
+
+    def write(self, proposal: Workload) -> Written:
+        it = self._scene
+        return verl.override_writer(it.workload, it.settings, version=it.version)(proposal)
+
+    def adding(self, overrides: Sequence[str]) -> "SceneReading":
+        try:
+            return SceneReading(self._base, (*self._overrides, *overrides))
+        except TunerError as error:
+            raise ValueError(str(error)) from error
+
+
 def combined(base: Base) -> Scene:
     """A base with the advised combination followed."""
-    it = scene(base)
-    combination = advise(
-        it.workload,
-        findings=check_findings(it) + rule_findings(it),
-        write_overrides=verl.override_writer(it.workload, it.settings, version=it.version),
-        headroom=HEADROOM,
-    ).combination
+    combination = advise(SceneReading(base), headroom=HEADROOM).combination
     assert combination is not None
     return scene(base, combination.overrides)
 
@@ -165,7 +187,7 @@ def rule_findings(it: Scene, *, headroom: float = HEADROOM) -> list[Finding]:
 
 
 def _row(raw: dict[str, Any], base: Base) -> Row:
-    unknown = set(raw) - {"name", "base", "set", "finds", "proposes", *_BASE_FIELDS}
+    unknown = set(raw) - {"name", "base", "set", "finds", "proposes", *_FIELDS}
     assert not unknown, f"{raw['name']}: {unknown}"
     return Row(
         name=raw["name"],
@@ -177,7 +199,7 @@ def _row(raw: dict[str, Any], base: Base) -> Row:
 
 
 def _base(base: Base, raw: dict[str, Any]) -> Base:
-    return replace(base, **{field: raw[field] for field in _BASE_FIELDS if field in raw})
+    return replace(base, **{field: raw[field] for field in _FIELDS if field in raw})
 
 
 def _read(path: Path) -> dict[str, Any]:

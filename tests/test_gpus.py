@@ -13,7 +13,7 @@ from tuner import gpus, resources
 from tuner import nvml as nvml_module
 from tuner.errors import InputError
 from tuner.evidence import Evidence
-from tuner.gpus import find_gpu, gpu_names
+from tuner.gpus import counted, find_gpu, gpu_names, namesakes
 from tuner.hardware import Cluster, Gpu
 from tuner.units import GIB, GIGA, MIB, TERA
 
@@ -116,6 +116,55 @@ def test_unknown_name_lists_the_known(name: str) -> None:
 def test_near_names_are_suggested() -> None:
     with pytest.raises(InputError, match="near it: h100-sxm"):
         find_gpu("h100-smx")
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "name"),
+    [
+        ("8xh100-sxm", 8, "h100-sxm"),
+        ("16XH200", 16, "H200"),
+        ("8 x h100", 8, "h100"),
+        ("h100", None, "h100"),
+        ("xh100", None, "xh100"),
+        ("0xh100", None, "0xh100"),
+        ("8x", None, "8x"),
+        ("4090", None, "4090"),
+    ],
+)
+def test_a_number_may_stand_before_the_card(text: str, count: int | None, name: str) -> None:
+    assert counted(text) == (count, name)
+
+
+def test_a_file_with_a_number_in_its_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert counted("8xmine.yaml") == (8, "mine.yaml")
+    Path("8xmine.yaml").touch()
+    assert counted("8xmine.yaml") == (None, "8xmine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("h100", ("h100-nvl", "h100-pcie")),
+        ("A100", ("a100-pcie-40g", "a100-pcie-80g", "a100-sxm-40g")),
+        ("a100-80g", ("a100-pcie-80g",)),
+        ("a100-sxm", ("a100-sxm-40g",)),
+        ("h100-sxm", ()),
+        ("NVIDIA H100 80GB HBM3", ()),
+        ("h200", ()),
+        ("h20", ()),
+        ("l4", ()),
+    ],
+)
+def test_a_short_name_may_mean_other_profiles(name: str, others: tuple[str, ...]) -> None:
+    assert namesakes(name) == others
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("h100", 8), ("a100", 16), ("mi300x", 8), ("h100-pcie", None), ("l20", None)]
+)
+def test_a_node_has_no_more_than_its_board(name: str, most: int | None) -> None:
+    assert find_gpu(name).per_node == most
 
 
 GOOD = (resources.profiles() / "gpus" / "h200-sxm.yaml").read_text(encoding="utf-8")

@@ -36,24 +36,34 @@ def _named(job: Job) -> str:
 @pytest.mark.parametrize("job", FIT, ids=_named)
 def test_what_is_documented_to_run_is_not_refused(job: Job) -> None:
     found = report(job)
-    assert found["verdict"] in FITS | {"fits_while_short"}, found["memory"]
-    if found["verdict"] == "fits_while_short":
+    assert found["memory_verdict"] in FITS | {"fits_while_short"}, found["memory"]
+    if found["memory_verdict"] == "fits_while_short":
         longest = found["workload"]["batch"]
         assert found["mean_tokens"] < longest["max_prompt_tokens"] + longest["max_response_tokens"]
+
+
+@pytest.mark.parametrize("job", FIT, ids=_named)
+def test_what_is_documented_to_run_has_no_error(job: Job) -> None:
+    findings = report(job)["findings"]
+    assert [found for found in findings if found["severity"] == "error"] == []
 
 
 def test_what_starts_with_one_core_of_its_engine_only_is_said_to() -> None:
     """0.2 of the card is 15.9 GiB: V1's sampler alone takes 4.1 beside weights of 14.2, V0's 1.2."""
     job = next(job for job in FIT if job.record == "o079")
-    memory = report(job)["memory"]
+    answer = report(job)
+    memory = answer["memory"]
     assert ["V0 core" in doubt for doubt in memory["doubts"]] == [True]
     assert not memory["problems"]
+    (finding,) = (finding for finding in answer["findings"] if finding["name"] == "kv-cache-too-small")
+    assert finding["severity"] == "warning"
+    assert finding["notes"] == memory["doubts"]
 
 
 @pytest.mark.parametrize("job", OUT_OF_MEMORY, ids=_named)
 def test_what_ran_out_of_memory_is_not_waved_through(job: Job) -> None:
     found = report(job)
-    if found["verdict"] not in FITS:
+    if found["memory_verdict"] not in FITS:
         return
     premises = found["premises"]
     assert job.record in MISSING, f"{job.record}: {found['verdict']}, resting on {premises}"
@@ -67,10 +77,10 @@ def test_what_ran_out_of_memory_is_not_waved_through(job: Job) -> None:
 def test_what_an_older_release_does_is_a_fact_that_is_missing() -> None:
     """The record has float32 logits: the answer names what the release does, and its range covers them."""
     found = report(next(job for job in OUT_OF_MEMORY if job.record == "o113"))
-    assert found["verdict"] == "depends_on_release"
+    assert found["memory_verdict"] == "depends_on_release"
     assert found["release_range"]["release"] == "verl 0.2.0"
     ways = {one["name"]: one for one in found["release_range"]["considered"]}
-    assert ways["as verl 0.4.1"]["fits"]
+    assert ways["as verl 0.3.0.post1"]["fits"]
     float32 = next(way for name, way in ways.items() if "float32 logits" in name)
     assert not float32["fits"]
     assert float32["worst_phase"] == "update_actor"
@@ -82,7 +92,7 @@ def test_with_the_missing_facts_no_job_that_ran_out_of_memory_fits(record: str) 
     """What decides is the update's logits, whose freed blocks PyTorch holds while the engine wakes."""
     job = next(job for job in OUT_OF_MEMORY if job.record == record)
     found = report(replace(job, overrides=(*job.overrides, *FOUND[record])))
-    assert found["verdict"] != "fits"
+    assert found["memory_verdict"] != "fits"
     assert found["memory"]["worst_phase"] == "update_weights"
     phase = next(one for one in found["memory"]["phases"] if one["phase"] == "update_weights")
     assert phase["peak_moment"] == "weights_back"
@@ -93,7 +103,7 @@ def test_with_the_missing_facts_no_job_that_ran_out_of_memory_fits(record: str) 
 @pytest.mark.parametrize("job", OUT_OF_HOST_MEMORY, ids=_named)
 def test_what_ran_out_of_host_memory_is_not_waved_through(job: Job) -> None:
     found = report(job)
-    assert found["verdict"] == "does_not_fit"
+    assert found["memory_verdict"] == "does_not_fit"
     assert job.host_memory is not None
     assert found["memory"]["host_bytes"] > job.host_memory * 2**30
     assert any("host memory" in problem for problem in found["memory"]["problems"])

@@ -34,6 +34,7 @@ class Numerics(Enum):
 
     EXACT = "exact"  # the same bits, or the same up to the order of independent samples
     REORDERED = "reordered"  # the same mathematics in another order of summation
+    REWEIGHTED = "reweighted"  # tokens weigh otherwise in a loss that micro-batches average
     CHANGED = "changed"  # another computation; results differ beyond rounding
 
 
@@ -47,6 +48,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     goal: Goal
     numerics: Numerics
     since: str = "0.1.0"
+    refuses: bool = False  # an error of this rule ends the launch before its first step is through
+    yours: bool = False  # following it changes the training: listed apart, never part of what is to be pasted
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -66,6 +69,19 @@ class Finding(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...] = ()
     location: Location | None = None
     notes: tuple[str, ...] = ()  # caveats, one sentence each
+    set_aside: bool = False  # the configuration is read as if its cause were not there
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the trainer or its engine refuses the launch for this reason, whatever memory there is."""
+        return self.rule.refuses and self.severity is Severity.ERROR
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """A proposal as a trainer's overrides, and the workload that its release reads from them."""
+
+    overrides: tuple[str, ...]
+    workload: Workload
 
 
 def modules_in_folders(paths: Iterable[str], package: str) -> tuple[ModuleType, ...]:

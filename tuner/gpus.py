@@ -11,11 +11,14 @@ A profile states what datasheets and drivers do, in their units, which are part 
     over more than two of them crosses it.
 ``dense_bf16_tflop_per_s``, ``dense_fp8_tflop_per_s``
     peaks with FP32 accumulation, without sparsity.
+``per_node``
+    the most that one machine has, of a card that comes on boards of a fixed number
 ``measured``
     what one such card really gave, with ``date`` and ``versions``: ``usable_mib``, ``context_mib``, and
     rates under the same names, see :class:`~tuner.hardware.MeasuredGpu`.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,9 +49,15 @@ _REQUIRED: resources.Kinds = {
     **_RATES,
     "source": str,
 }
-_OPTIONAL: resources.Kinds = {"device_names": list, "dense_fp8_tflop_per_s": _Number, "measured": dict}
+_OPTIONAL: resources.Kinds = {
+    "device_names": list,
+    "dense_fp8_tflop_per_s": _Number,
+    "per_node": int,
+    "measured": dict,
+}
 _MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES}
 _SUFFIXES = (".yaml", ".yml")
+_COUNTED = re.compile(r"(?P<count>[1-9]\d*) ?[xX] ?(?P<name>.+)")
 
 
 def find_gpu(name: str | None) -> Gpu:
@@ -66,6 +75,36 @@ def find_gpu(name: str | None) -> Gpu:
         return _read(Path(name)) if name.lower().endswith(_SUFFIXES) else _named(name)
     local = _local_gpu()
     return local or replace(_named(_ASSUMED), name="assumed 80 GB GPU", evidence=Evidence.HEURISTIC)
+
+
+def counted(text: str) -> tuple[int | None, str]:
+    """The GPUs of one node and the name of the card in ``8xh100-sxm``; no number where none stands there."""
+    match = _COUNTED.fullmatch(text.strip())
+    if match is None or Path(text).is_file():
+        return None, text
+    return int(match["count"]), match["name"]
+
+
+def namesakes(name: str) -> tuple[str, ...]:
+    """The other profiles that a short name may mean: ``h100`` is ``h100-sxm``, ``h100-nvl`` or ``h100-pcie``.
+
+    Args:
+        name: a name that :func:`find_gpu` takes.
+    """
+    wanted = _normal(name)
+    parts = set(wanted.split("-"))
+    others = []
+    for file in _files():
+        text = _normal(file.read_text(encoding="utf-8"))
+        if not all(part in text for part in parts):  # one file in a few is left to be parsed
+            continue
+        content = _content(file)
+        known = [_normal(known) for known in content["names"]]
+        if wanted in (known[0], *(_normal(device) for device in content.get("device_names", []))):
+            return ()
+        if wanted not in known and any(parts < set(other.split("-")) for other in known):
+            others.append(known[0])
+    return tuple(others)
 
 
 def gpu_names() -> tuple[str, ...]:
@@ -132,6 +171,7 @@ def _read(file: Path) -> Gpu:
         dense_fp8_flop_per_s=None if fp8 is None else fp8 * TERA,
         link_bytes_per_s=content["link_gb_per_s"] * GIGA,
         host_bytes_per_s=content["host_gb_per_s"] * GIGA,
+        per_node=content.get("per_node"),
         source=content["source"],
         measured=None if measured is None else _measured(measured, file),
     )

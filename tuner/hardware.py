@@ -31,6 +31,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     dense_fp8_flop_per_s: float | None = None
     link_bytes_per_s: float  # to a neighbouring GPU, one direction
     host_bytes_per_s: float  # to host memory, one direction
+    per_node: int | None = None  # the most that one node has; None where that is not known
     evidence: Evidence = Evidence.EXACT
     source: str = ""
     measured: MeasuredGpu | None = None

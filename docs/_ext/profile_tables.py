@@ -17,9 +17,9 @@ class GpuTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One row per accelerator."""
-        header = ["Name", "GiB", "GB/s", "bf16, TFLOP/s", "fp8, TFLOP/s", "Link, GB/s", "Source"]
+        header = ["Name", "GiB", "GB/s", "bf16, TFLOP/s", "fp8, TFLOP/s", "Link, GB/s", "Per node", "Source"]
         rows = [self._row(name) for name in gpu_names()]
-        return table(self, header, rows, widths=[18, 8, 8, 11, 11, 10, 34])
+        return table(self, header, rows, widths=[18, 8, 8, 11, 11, 10, 8, 30])
 
     @staticmethod
     def _row(name: str) -> list[str]:
@@ -32,6 +32,7 @@ class GpuTable(SphinxDirective):
             f"{gpu.dense_bf16_flop_per_s / TERA:,.0f}",
             "–" if fp8 is None else f"{fp8 / TERA:,.0f}",
             f"{gpu.link_bytes_per_s / GIGA:,.0f}",
+            "–" if gpu.per_node is None else str(gpu.per_node),
             _linked(gpu.source),
         ]
 

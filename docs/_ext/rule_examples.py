@@ -22,10 +22,14 @@ WIDTH = 84
 
 def ask(base: Base, overrides: tuple[str, ...]) -> Answer:
     """The program's answer to a base with overrides, over an empty file."""
-    keys = [f"actor_rollout_ref.model.path={base.model}", *base.overrides, *overrides]
-    premises = Premises(
-        gpu=base.gpu, gpus_per_node=base.gpus_per_node, nodes=base.nodes, verl_version=base.version
-    )
+    keys = [
+        f"actor_rollout_ref.model.path={base.model}",
+        f"trainer.n_gpus_per_node={base.gpus_per_node}",
+        f"trainer.nnodes={base.nodes}",
+        *base.overrides,
+        *overrides,
+    ]
+    premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
     with NamedTemporaryFile(suffix=".yaml") as empty:
         return consult(empty.name, keys, premises)
 
@@ -45,12 +49,13 @@ class RuleExample(SphinxDirective):
         """Both as blocks that are not translated."""
         name = self.arguments[0]
         example = table(name)
-        answer = ask(example.base, example.bad)
+        base = example.bad_base
+        answer = ask(base, example.bad)
         item = entry(answer, name)
         if item is None:
             raise self.error(f"the bad example of {name} does not trigger it")
-        base = example.base
         premise = f"# {base.model}, {base.nodes} x {base.gpus_per_node} {base.gpu}, verl {base.version}"
+        premise += f", --engine-version {base.engine_version}" if base.engine_version else ""
         capacity = answer.advice.estimate.capacity_bytes
         said = recommendation(item, 1, Terminal(width=WIDTH), capacity_bytes=capacity)
         return [

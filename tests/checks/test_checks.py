@@ -56,17 +56,17 @@ class TestForm:
 
     def test_bad_example_triggers_it(self, name: str) -> None:
         example = table(name)
-        findings = of(name, check_findings(scene(example.base, example.bad)))
+        findings = of(name, check_findings(scene(example.bad_base, example.bad)))
         assert findings
         if name != "rollout-name-missing":  # what is missing stands nowhere
             assert all(finding.location is not None for finding in findings)
 
     def test_following_the_overrides_silences_it(self, name: str) -> None:
         example = table(name)
-        findings = of(name, check_findings(scene(example.base, example.bad)))
+        findings = of(name, check_findings(scene(example.bad_base, example.bad)))
         overrides = [override for finding in findings for override in finding.overrides]
         if overrides:
-            followed = check_findings(scene(example.base, [*example.bad, *overrides]))
+            followed = check_findings(scene(example.bad_base, [*example.bad, *overrides]))
             assert of(name, followed) == []
 
 

@@ -3,15 +3,26 @@
 from msgspec.structs import replace
 
 from tests.workloads import grpo_7b
-from tuner.advise import Advice, Combination, Considered, Price, Recommendation, ReleaseRange, Verdict
+from tuner.advise import (
+    Advice,
+    CheapestRun,
+    Combination,
+    Considered,
+    Contribution,
+    Price,
+    Recommendation,
+    Refusal,
+    ReleaseRange,
+    Verdict,
+    Without,
+)
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.inputs.settings import Layer, Origin, Settings
+from tuner.inputs.settings import Layer, Origin, Settings, UnknownKey
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, RolloutMemory, Term
 from tuner.render.answer import Answer
 from tuner.timing import PhaseTime, StepTime
-from tuner.trainers.protocol import UnknownKey
 from tuner.units import GIB
 from tuner.workload import Phase
 
@@ -139,7 +150,10 @@ def recommendations() -> tuple[Recommendation, ...]:
                 notes=("The live key is actor_rollout_ref.actor.fsdp_config.use_torch_compile.",),
             ),
             overrides=("actor_rollout_ref.actor.fsdp_config.use_torch_compile=False",),
+            workload=None,
             price=None,
+            numerics=Numerics.EXACT,
+            yours=False,
         ),
         Recommendation(
             finding=Finding(
@@ -153,7 +167,10 @@ def recommendations() -> tuple[Recommendation, ...]:
                 "actor_rollout_ref.actor.fsdp_config.param_offload=True",
                 "actor_rollout_ref.rollout.engine_kwargs.vllm.a_very_long_key_that_would_wrap=[1,2,3]",
             ),
+            workload=grpo_7b(),
             price=price,
+            numerics=Numerics.EXACT,
+            yours=False,
             conflicts=("fused-something",),
         ),
         Recommendation(
@@ -165,12 +182,41 @@ def recommendations() -> tuple[Recommendation, ...]:
                 phase=Phase.UPDATE_ACTOR,
             ),
             overrides=("actor_rollout_ref.rollout.gpu_memory_utilization=0.7",),
+            workload=grpo_7b(),
+            numerics=Numerics.REWEIGHTED,
+            yours=True,
             price=replace(
                 price, phase=Phase.ROLLOUT, before_bytes=gib(51.6), after_bytes=gib(51.6), seconds_after=88.0
             ),
         ),
     )
 
+
+LATE = Contribution(
+    finding=Finding(
+        rule=FUSED,
+        message="The logits take 12.0 GiB of update_actor.",
+        severity=Severity.ADVICE,
+        evidence=Evidence.MEASURED,
+    ),
+    overrides=("actor_rollout_ref.model.use_fused_kernels=True",),
+    without=Without(worst_bytes=gib(36.9), seconds=101.0, fits=True),
+)
+
+REFUSALS = (
+    Refusal(
+        finding=Finding(
+            rule=replace(DEAD_KEY, code="CFG902", name="wrong-size", refuses=True),
+            message="one size does not divide another: verl 0.9.1 asserts that it does",
+            severity=Severity.ERROR,
+            evidence=Evidence.EXACT,
+            location=Location(source="config.yaml", line=7, column=3),
+        ),
+        overrides=("actor_rollout_ref.actor.ppo_mini_batch_size=64",),
+        numerics=Numerics.CHANGED,
+        yours=True,
+    ),
+)
 
 RELEASES = ReleaseRange(
     release="verl 0.2.0",
@@ -193,12 +239,25 @@ def advice(verdict: Verdict = Verdict.DOES_NOT_FIT, *, logits: float = 60.0) -> 
         time=time(),
         headroom=0.1,
         verdict=verdict,
+        memory_verdict=Verdict.FITS if verdict is Verdict.WILL_NOT_START else verdict,
+        refusals=REFUSALS if verdict is Verdict.WILL_NOT_START else (),
+        cheapest=CheapestRun(
+            seconds=100.0, rules=("offload-something",) if verdict is Verdict.DOES_NOT_FIT else ()
+        ),
         mean_tokens=None if verdict is Verdict.DOES_NOT_FIT else 1024,
         releases=RELEASES if verdict is Verdict.DEPENDS_ON_RELEASE else None,
         recommendations=listed,
         combination=Combination(
-            rules=("offload-something", "fused-something"),
-            overrides=listed[1].overrides + listed[2].overrides,
+            overrides=listed[1].overrides + LATE.overrides,
+            contributions=(
+                Contribution(
+                    finding=listed[1].finding,
+                    overrides=listed[1].overrides,
+                    without=Without(worst_bytes=gib(86.9), seconds=95.0, fits=False),
+                ),
+                LATE,
+            ),
+            verdict=Verdict.FITS,
             workload=workload,
             estimate=estimate(logits=10.0),
             time=time(scale=0.9),
@@ -225,13 +284,6 @@ def settings() -> Settings:
             BUDGET: Origin(layer=Layer.FILE, location=Location(source="config.yaml", line=12, column=5)),
         },
         default_origin=Origin(layer=Layer.DEFAULT, text="default of verl 0.9.1"),
-    )
-
-
-def answer(given: Advice | None = None, *, assumed: bool = False) -> Answer:
-    return Answer(
-        source="config.yaml",
-        settings=settings(),
         unknown=(
             UnknownKey(
                 key="actor_rollout_ref.rollot.n",
@@ -239,6 +291,13 @@ def answer(given: Advice | None = None, *, assumed: bool = False) -> Answer:
                 location=Location(source="config.yaml", line=3, column=5),
             ),
         ),
+    )
+
+
+def answer(given: Advice | None = None, *, assumed: bool = False) -> Answer:
+    return Answer(
+        source="config.yaml",
+        settings=settings(),
         release_reason="asked for 0.9.1",
         model_reason="bundled profile",
         gpu_reason="assumed" if assumed else "--gpu",

@@ -7,11 +7,12 @@ import typer
 
 from tests.cli.golden import expect
 from tests.cli.runner import ROOT, process, run
-from tuner import __version__
+from tuner import __version__, gpus
 from tuner.cli import pipeline
 from tuner.cli.application import application
 from tuner.findings import Severity
 from tuner.render.schemas import SCHEMAS, schema
+from tuner.units import MIB
 from tuner.validate.parts import Part
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
@@ -69,7 +70,7 @@ def test_exit_codes_of_a_process() -> None:
 
 
 def test_a_bug_is_one_line_and_a_traceback_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug\nof ours")
 
     monkeypatch.setattr(pipeline, "consult", fail)
@@ -82,7 +83,7 @@ def test_a_bug_is_one_line_and_a_traceback_on_demand(monkeypatch: pytest.MonkeyP
 
 
 def test_control_c_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pipeline, "consult", interrupt)
@@ -190,6 +191,45 @@ def test_check_prints_one_line_per_finding_and_a_count() -> None:
     assert len(report["findings"]) == len(lines)
 
 
+def test_check_says_which_card_it_judged_for() -> None:
+    named = run("check", CONFIG, "--gpu", "h100", "--verl-version", "0.9.1")
+    assert named.err.endswith(
+        "; for h100-sxm with 79.6 GiB (--gpu h100; other profiles: h100-nvl, h100-pcie)\n"
+    )
+    assert run(*CHECK).err.endswith("; for h100-sxm with 79.6 GiB (--gpu)\n")
+    card = json.loads(run(*CHECK, "-f", "json").out)["gpu"]
+    assert card == {
+        "name": "h100-sxm",
+        "memory_bytes": 81559 * MIB,
+        "reason": "--gpu",
+        "assumed": False,
+    }
+
+
+def test_check_says_that_it_assumed_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "_local_gpu", lambda: None)
+    assumed = run("check", CONFIG)
+    reason = "since no GPU was named and none was found: give --gpu NAME"
+    assert assumed.err.endswith(f"; for an assumed 80 GB GPU with 79.6 GiB, {reason}\n")
+    assert json.loads(run("check", CONFIG, "-f", "json").out)["gpu"]["assumed"] is True
+
+
+@pytest.mark.parametrize("options", [("--gpus-per-node", "16"), ()])
+def test_a_number_before_the_card_is_that_of_a_node(options: tuple[str, ...]) -> None:
+    given = ("--gpu", "16xH200", *options, "--nodes", "2", "--verl-version", "0.9.1")
+    report = json.loads(run("advise", CONFIG, *given, "--output-format", "json").out)
+    assert report["workload"]["cluster"]["gpus_per_node"] == 16
+    assert report["workload"]["cluster"]["gpu"]["name"] == "h200-sxm"
+    assert report["premises"]["gpus_reason"] == "--gpu and --nodes"
+
+
+def test_more_gpus_than_a_node_has_are_asked_about() -> None:
+    sixteen = run("check", CONFIG, "--gpu", "16xh100-sxm", "--verl-version", "0.9.1").out
+    assert "warning CFG147 node-too-large: verl 0.9.1 takes 16 GPUs of each node, and a node" in sixteen
+    assert "a node has at most 8 of h100-sxm: 2 nodes of 8?\n" in sixteen
+    assert "node-too-large" not in run("check", CONFIG, "--gpu", "16xa100", "--verl-version", "0.9.1").out
+
+
 def test_check_goes_on_after_a_file_that_cannot_be_used(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [1\n")
@@ -255,6 +295,11 @@ def test_an_unknown_model_is_blamed_on_its_key(tmp_path: Path) -> None:
         (("advise", str(ROOT)), "directory"),
         (("advise", "data.train_batch_size=8"), "put the YAML file first"),
         (("advise", CONFIG, "--gpu", "h1000"), "h1000"),
+        (("check", CONFIG, CONFIG, "--gpu", "8xh1000"), "'h1000'"),
+        (
+            ("advise", CONFIG, "--gpu", "8xh100", "--gpus-per-node", "4"),
+            "--gpu 8xh100 and --gpus-per-node 4 name different numbers",
+        ),
         (("advise", CONFIG, "--verl-version", "latest"), "is not a verl release"),
         (("advise", CONFIG, "--model", str(ROOT / "tests")), "config.json"),
         ((*ADVISE, "a=[1"), "a=[1"),

@@ -4,8 +4,7 @@ from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.advise import Verdict
 from tuner.findings import Severity
-from tuner.render import does_not_fit, unknown_key
-from tuner.render.answer import Answer
+from tuner.render import does_not_fit
 from tuner.render.concise import concise, lines
 from tuner.render.terminal import Terminal
 
@@ -14,7 +13,7 @@ NARROW = Terminal(width=40)
 
 def test_one_line_per_finding_never_wrapped() -> None:
     text = "\n".join(concise(line, NARROW) for line in lines(answers.answer()))
-    assert len(text.splitlines()) == 5
+    assert len(text.splitlines()) == 4
     expect("check.txt", text)
 
 
@@ -28,17 +27,6 @@ def test_a_job_that_does_not_fit_is_a_finding() -> None:
     assert "at most 1,024 tokens" in warning.message
     fitting = lines(answers.answer(answers.advice(Verdict.FITS_ALONE, logits=50.0)))
     assert does_not_fit.RULE not in {line.finding.rule for line in fitting}
-
-
-def test_an_unknown_key_is_a_finding_unless_another_one_explains_it() -> None:
-    def unknown(answer: Answer) -> list[str]:
-        return [str(line.location) for line in lines(answer) if line.finding.rule is unknown_key.RULE]
-
-    assert unknown(answers.answer()) == ["config.yaml:3:5"]
-    item = answers.recommendations()[0]
-    explaining = replace(item, finding=replace(item.finding, keys=("actor_rollout_ref.rollot.n",)))
-    advice = replace(answers.advice(), recommendations=(explaining,))
-    assert unknown(answers.answer(advice)) == []
 
 
 def test_a_finding_stands_where_the_user_set_the_key_it_would_change() -> None:

@@ -12,6 +12,7 @@ from tests.cli.golden import expect
 from tests.cli.runner import ROOT, run
 from tests.workloads import grpo_7b, grpo_32b_megatron, ppo_7b
 from tuner.memory import estimate
+from tuner.memory.controller import COPIES, PROCESS
 from tuner.render.explain import explanation, written
 from tuner.render.terminal import Terminal
 from tuner.workload import Workload
@@ -130,4 +131,12 @@ def test_json_holds_the_addends_in_host_memory() -> None:
     done = run("advise", CONFIG, offload, "--model", "qwen2.5-7b", "--gpu", "h100-sxm", "-f", "json")
     memory = json.loads(done.out)["memory"]
     assert sum(term["bytes"] for term in memory["host_terms"]) == memory["host_bytes"] > 0
-    assert memory["host_interval_bytes"] == [memory["host_bytes"], 2 * memory["host_bytes"]]
+    offloaded = sum(term["bytes"] for term in memory["host_terms"] if "controller" not in term["name"])
+    held, processes = (
+        next(term["bytes"] for term in memory["host_terms"] if term["name"] == f"controller_{name}")
+        for name in ("batch", "processes")
+    )
+    highest = (
+        2 * offloaded + held * COPIES.high // COPIES.typical + processes * PROCESS.high // PROCESS.typical
+    )
+    assert memory["host_interval_bytes"] == [memory["host_bytes"], highest]

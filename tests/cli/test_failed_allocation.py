@@ -1,6 +1,7 @@
 """``--failed-allocation``: an out-of-memory line is explained before anything else."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -64,11 +65,35 @@ def test_json_holds_every_candidate_and_none_unasked() -> None:
     assert report["text"] == "18.54 GiB"
     assert report["low_bytes"] < 18.54 * 2**30 < report["high_bytes"]
     assert report["free_bytes"] == round(10.85 * 2**30)
-    ranks = ["exact", "likely", "possible", "overfull"]
+    ranks = ["exact", "likely", "possible", "overfull", "too_long"]
     confidences = [ranks.index(candidate["confidence"]) for candidate in report["candidates"]]
     assert confidences == sorted(confidences) and len(confidences) > 1
     result = run("advise", "/dev/null", "--output-format", "json", "--", *GRPO)
     assert json.loads(result.out)["failed_allocation"] is None
+
+
+def standing(size: str, *options: str) -> tuple[dict[str, Any], str]:
+    """What the model says of an error, and the text of the section."""
+    text = " ".join(advise(size, *options).partition("\n\n")[0].split())
+    explained = json.loads(advise(size, "--output-format", "json", *options))["failed_allocation"]
+    return dict(explained["standing"]), text
+
+
+def test_an_error_in_a_phase_that_is_over_the_card_agrees_with_the_verdict() -> None:
+    said, text = standing("18.54 GiB", "--gpu", "a100-sxm-40g")
+    assert (said["agreement"], said["phase"], said["causes"]) == ("agrees", "update_actor", [])
+    assert said["peak_bytes"] > said["capacity_bytes"]
+    assert "GiB of 40.0 GiB: the error agrees." in text
+
+
+def test_an_error_of_a_job_that_fits_is_explained() -> None:
+    said, text = standing(LINE)
+    assert (said["agreement"], said["causes"]) == ("contradicts", ["fragmented", "others"])
+    assert said["peak_bytes"] <= said["capacity_bytes"]
+    assert "The model says that it fits: update_actor peaks at" in text
+    assert "What could explain the error: memory in pieces" in text
+    other, _ = standing("60.00 GiB")
+    assert other["causes"] == ["other_settings", "others"]
 
 
 def test_a_vocabulary_alone_is_enough() -> None:

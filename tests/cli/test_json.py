@@ -7,6 +7,7 @@ from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.render.concise import lines
 from tuner.render.json import advice_json, check_json
+from tuner.render.report import CheckedGpu
 from tuner.render.schemas import SCHEMAS, schema
 
 
@@ -14,7 +15,7 @@ from tuner.render.schemas import SCHEMAS, schema
 def test_schemas_are_valid_and_named(name: str) -> None:
     content = schema(name)
     jsonschema.Draft202012Validator.check_schema(content)
-    assert content["$id"] == f"urn:tuner:schema:{name}:2.0"
+    assert content["$id"] == f"urn:tuner:schema:{name}:3.0"
 
 
 def test_the_report_validates_and_holds_raw_bytes() -> None:
@@ -62,6 +63,7 @@ def test_the_published_schema_changes_only_on_purpose() -> None:
 
 
 def test_check_json_validates() -> None:
-    text = check_json(lines(answers.answer()), ["config.yaml: broken"])
+    card = CheckedGpu(name="h100-sxm", memory_bytes=1, reason="--gpu", assumed=False)
+    text = check_json(lines(answers.answer()), ["config.yaml: broken"], card=card)
     jsonschema.validate(json.loads(text), schema("check"), cls=jsonschema.Draft202012Validator)
     assert json.loads(text)["unreadable"] == ["config.yaml: broken"]

@@ -7,10 +7,13 @@ from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.advise import Verdict
 from tuner.memory import Item, Moment, Term
+from tuner.render.answer import Answer
 from tuner.render.bars import PARTS, chart
-from tuner.render.recommendations import pasteable, price
+from tuner.render.recommendations import price
 from tuner.render.terminal import Terminal, plain
-from tuner.render.text import advice_text, verdict
+from tuner.render.text import advice_text
+from tuner.render.verdict import verdict
+from tuner.render.words import pasteable
 from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine
@@ -26,14 +29,25 @@ def bars(text: str) -> dict[str, str]:
     return {match[1]: match[2] for match in matches if match}
 
 
+def full_text(answer: Answer, terminal: Terminal = PAPER) -> str:
+    return advice_text(answer, terminal, full=True)
+
+
 def test_whole_text_at_80_columns() -> None:
     expect("advice-80.txt", advice_text(answers.answer(), PAPER))
+    expect("advice-full-80.txt", full_text(answers.answer()))
+
+
+def test_a_refused_launch_at_80_columns() -> None:
+    text = advice_text(answers.answer(answers.advice(Verdict.WILL_NOT_START, logits=30.0)), PAPER)
+    assert text.startswith("WILL NOT START: the launch is refused (CFG902). With that lifted it fits:")
+    expect("advice-refused-80.txt", text)
 
 
 def test_running_sequences_that_the_cache_does_not_hold_are_said_to_be_preempted() -> None:
     def text(running: int) -> str:
         given = replace(answers.advice(), rollout=replace(answers.ROLLOUT, running_sequences=running))
-        return " ".join(advice_text(answers.answer(given), PAPER).split())
+        return " ".join(full_text(answers.answer(given)).split())
 
     assert "When all 512 that run grow to full length, 231 are preempted" in text(512)
     assert "preempted" not in text(281)
@@ -43,7 +57,7 @@ def test_the_meaning_of_the_fraction_is_told_for_every_engine() -> None:
     def text(**changes: object) -> str:
         given = answers.advice()
         given = replace(given, workload=given.workload.with_rollout(**changes))
-        return " ".join(advice_text(answers.answer(given), PAPER).split())
+        return " ".join(full_text(answers.answer(given)).split())
 
     told = {kind: text(fraction_of=kind).partition("memory fraction of 0.50 is ")[2] for kind in FractionOf}
     assert all(told.values())
@@ -166,7 +180,7 @@ def test_how_much_host_memory_there_may_be_is_said(limit: int | None, said: str)
         host_terms=(pinned,),
         host_capacity_bytes=None if limit is None else limit * GIB,
     )
-    text = advice_text(replace(answer, advice=replace(answer.advice, estimate=estimate)), Terminal(width=300))
+    text = full_text(replace(answer, advice=replace(answer.advice, estimate=estimate)), Terminal(width=300))
     assert said in text
     assert ("which is more than a node has" in text) is (limit == 200)
 
@@ -176,8 +190,8 @@ def test_the_engine_and_why_it_was_taken_are_said() -> None:
         answers.answer(),
         rollout_engine=RolloutEngineChoice(name="vLLM", version="0.8.5", reason="the newest"),
     )
-    assert "\n  engine    vLLM 0.8.5 (the newest)\n" in advice_text(answer, Terminal(width=120))
-    assert "\n  engine  " not in advice_text(answers.answer(), Terminal(width=120))
+    assert "\n  engine    vLLM 0.8.5 (the newest)\n" in full_text(answer, Terminal(width=120))
+    assert "\n  engine  " not in full_text(answers.answer(), Terminal(width=120))
 
 
 def test_a_doubt_is_said_below_the_verdict() -> None:
@@ -193,11 +207,11 @@ def test_what_pytorch_may_keep_is_said() -> None:
     update = advice.estimate.worst
     longer = replace(update, moments=(*update.moments, Moment(name="before", terms=(quiet,))))
     phases = tuple(longer if phase is update else phase for phase in advice.estimate.phases)
-    told = advice_text(
+    told = full_text(
         answers.answer(replace(advice, estimate=replace(advice.estimate, phases=phases))), Terminal(width=100)
     )
     assert "PyTorch may keep up to 5.0 GiB of freed blocks beyond update_actor's peak" in told
-    assert "freed blocks" not in advice_text(answers.answer(advice), PAPER)
+    assert "freed blocks" not in full_text(answers.answer(advice))
 
 
 def test_a_job_that_cannot_start_says_why() -> None:
@@ -222,8 +236,8 @@ def test_an_assumed_gpu_is_said_loudly() -> None:
 def test_no_advice_is_said_too() -> None:
     advice = replace(answers.advice(Verdict.FITS, logits=10.0), recommendations=(), combination=None)
     text = advice_text(answers.answer(advice), PAPER)
-    assert "No advice" in text
-    assert "All together" not in text
+    assert "Nothing to paste: no change is worth a percent of the step." in text
+    assert "Paste this" not in text
 
 
 def test_a_price_counts_both_phases_and_time() -> None:
@@ -236,20 +250,45 @@ def test_a_price_counts_both_phases_and_time() -> None:
     assert said == "worst phase 86.9 → 61.2 GiB; same step time (modelled)"
 
 
-def test_advice_that_is_due_only_later_is_told_apart() -> None:
-    advice = answers.advice()
-    assert advice.combination is not None
-    later = replace(advice.combination, rules=("fused-something", "late-one"))
-    text = advice_text(answers.answer(replace(advice, combination=later)), PAPER)
-    assert "from fused-something; once these are followed late-one" in text
+def test_what_each_part_of_the_block_brings_is_said() -> None:
+    text = full_text(answers.answer(), Terminal(width=200))
+    assert (
+        "MEM901 offload-something: without it the job does not fit; without it the step is 6% longer" in text
+    )
+    assert "KRN901 fused-something: without it the step is 12% longer" in text
 
 
-def test_a_combination_that_does_not_fit_says_by_how_much() -> None:
-    advice = answers.advice()
-    assert advice.combination is not None
-    short = replace(advice.combination, estimate=answers.estimate(logits=55.0))
-    text = advice_text(answers.answer(replace(advice, combination=short)), PAPER)
-    assert "All together: still does not fit, 2.3 GiB too much; worst phase 86.9" in text
+def test_seconds_are_compared_with_what_runs() -> None:
+    text = " ".join(advice_text(answers.answer(), PAPER).split())
+    assert "step 100 → 90 s (modelled), 10% shorter than the cheapest form that fits, with" in text
+    fits = " ".join(advice_text(answers.answer(answers.advice(Verdict.FITS, logits=30.0)), PAPER).split())
+    assert "10% shorter" in fits
+    assert "cheapest form" not in fits
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "Nothing to paste: no change is worth a percent of the step."),
+        ({"estimate": answers.estimate(logits=60.0)}, "makes the job fit for certain"),
+        (
+            {"if_reweighted": answers.advice().combination},
+            "With --allow reweighted a block makes",
+        ),
+        ({"refusals": (replace(answers.REFUSALS[0], overrides=()),)}, "has to be mended by hand"),
+    ],
+)
+def test_where_there_is_nothing_to_paste_it_says_why(changes: dict[str, object], why: str) -> None:
+    advice = replace(answers.advice(Verdict.FITS, logits=10.0), combination=None, **changes)
+    assert why in " ".join(advice_text(answers.answer(advice), PAPER).split())
+
+
+def test_at_most_three_findings_are_told_and_the_others_named() -> None:
+    text = advice_text(answers.answer(), PAPER)
+    matters = text.partition("What matters most")[2]
+    assert matters.count("\n    ") >= 3
+    assert "numerics: weights tokens differently" not in text
+    assert "numerics: weights tokens differently" in full_text(answers.answer())
 
 
 def test_overrides_are_pasteable() -> None:

@@ -74,7 +74,7 @@ def test_what_transformers_does_not_know_is_not_promised(tmp_path: Path) -> None
 
 def test_an_unknown_architecture_gets_an_estimate(tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", "granite", **WIDE)
-    result = advise(folder, "--trace")
+    result = advise(folder, "--trace", "--full")
     assert result.code == 0, result.err
     premise = " ".join(result.out.split())
     assert re.search(
@@ -158,6 +158,7 @@ def timed(*arguments: str, cache: Path) -> tuple[Result, set[str]]:
     return result, set(IMPORTED.findall(result.err))
 
 
+@pytest.mark.sampled(2)
 def test_torch_is_imported_for_the_first_trace_alone(tmp_path: Path, cache: Path) -> None:
     folder = str(write(tmp_path / "mine", "granite"))
     arguments = ("advise", CONFIG, "--model", folder, "--gpu", "h200", "--trace")
@@ -202,6 +203,7 @@ def test_without_the_extra_there_is_one_message(tmp_path: Path, cache: Path) -> 
     ]
 
 
+@pytest.mark.sampled(2)
 def test_own_code_is_never_run(tmp_path: Path, cache: Path) -> None:
     marker = tmp_path / "ran"
     auto_map = {"AutoConfig": "configuration_own.Own", "AutoModelForCausalLM": "modeling_own.Own"}
@@ -209,7 +211,7 @@ def test_own_code_is_never_run(tmp_path: Path, cache: Path) -> None:
         folder = write(tmp_path / model_type, model_type, auto_map=auto_map)
         for module in ("configuration_own", "modeling_own"):
             (folder / f"{module}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
-        arguments = ("advise", CONFIG, "--model", str(folder), "--gpu", "h200", "--trace")
+        arguments = ("advise", CONFIG, "--model", str(folder), "--gpu", "h200", "--trace", "--full")
         result = process(*arguments, env={"XDG_CACHE_HOME": str(cache)})
         assert result.code == code, result.err
         assert "auto_map" in result.err + result.out

@@ -17,7 +17,7 @@ SHORT = "max_response_length"
 def unset(*overrides: str) -> str:
     """The row of the text, on one line."""
     text = " ".join(run("advise", "/dev/null", "--gpu", "h100-sxm", "--", *JOB, *overrides).out.split())
-    return text.partition("not set ")[2].partition(" (defaults)")[0]
+    return text.partition("not set: ")[2].partition(" (defaults)")[0]
 
 
 def fitting(*overrides: str) -> dict[str, dict[str, float | None]]:
@@ -35,7 +35,7 @@ def test_a_length_that_decides_has_its_limit() -> None:
     whole = run(
         "advise", "/dev/null", "--gpu", "h100-sxm", "-f", "json", "--", *JOB, f"data.{SHORT}={int(limit)}"
     )
-    assert json.loads(whole.out)["verdict"] == "fits"
+    assert json.loads(whole.out)["memory_verdict"] == "fits"
     assert SHORT not in unset(f"data.{SHORT}={int(limit)}")
 
 

@@ -67,6 +67,6 @@ def test_launches_of_the_trainer_itself_have_few_unknown_keys() -> None:
         (launch["path"], key.key)
         for launch, result in outcomes()
         if isinstance(result, Loaded) and launch["entry"] == "verl.trainer.main_ppo"
-        for key in result.unknown
+        for key in result.settings.unknown
     ]
     assert 0 < len(reported) < 20, reported

@@ -7,8 +7,9 @@ import pytest
 
 from tests.loading import load
 from tuner.errors import InputError, UnsupportedError
+from tuner.inputs.settings import UnknownKey
 from tuner.trainers import verl
-from tuner.trainers.protocol import Loaded, UnknownKey
+from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.releases import BUNDLED
 
 
@@ -30,14 +31,14 @@ def trainer_config(folder: Path, overrides: Sequence[str] = (), version: str = B
 
 
 def unknown(loaded: Loaded) -> dict[str, str | None]:
-    return {key.key: key.nearest for key in loaded.unknown}
+    return {key.key: key.nearest for key in loaded.settings.unknown}
 
 
 @pytest.mark.parametrize("version", BUNDLED)
 def test_empty_file_is_the_release_itself(tmp_path: Path, version: str) -> None:
     loaded = from_yaml(tmp_path, "", version=version)
     assert loaded.settings.user_keys == ()
-    assert loaded.unknown == ()
+    assert loaded.settings.unknown == ()
     assert trainer_config(tmp_path, version=version) == "ppo_trainer"
     assert loaded.settings.integer("data.train_batch_size") == 1024
     assert str(loaded.settings.origin("data.train_batch_size")) == f"default of verl {version}"
@@ -66,7 +67,7 @@ def test_partial_file_with_and_without_a_defaults_list(tmp_path: Path, header: s
     assert str(loaded.settings.origin("actor_rollout_ref.rollout.n")) == f"{tmp_path}/config.yaml:{line}:5"
     assert loaded.settings.integer("data.train_batch_size") == 128
     assert str(loaded.settings.origin("data.train_batch_size")) == "data.train_batch_size=128"
-    assert loaded.unknown == ()
+    assert loaded.settings.unknown == ()
     assert trainer_config(tmp_path, ["data.train_batch_size=128"]) == "ppo_trainer"
 
 
@@ -87,7 +88,7 @@ def test_user_files_in_the_defaults_list(tmp_path: Path) -> None:
     assert settings.integer("data.max_response_length") == 2
     assert settings.integer("data.train_batch_size") == 16
     assert settings.integer("trainer.nnodes") == 4
-    assert loaded.unknown == ()
+    assert loaded.settings.unknown == ()
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_unknown_key_and_the_nearest_known(override: str, nearest: str | None) -
     loaded = load(None, [override], version="0.9.1")
     key, _, value = override.lstrip("+~").partition("=")
     assert unknown(loaded) == {key: nearest}
-    assert str(loaded.unknown[0].location) == "command line:1:1"
+    assert str(loaded.settings.unknown[0].location) == "command line:1:1"
     if value:
         assert str(loaded.settings.get(key)) == value
 
@@ -253,18 +254,22 @@ def test_unknown_key_and_the_nearest_known(override: str, nearest: str | None) -
     ],
 )
 def test_deliberate_and_free_form_keys_are_not_reported(override: str) -> None:
-    assert load(None, [override], version="0.9.1").unknown == ()
+    assert load(None, [override], version="0.9.1").settings.unknown == ()
 
 
 def test_keys_of_other_releases_are_named(tmp_path: Path) -> None:
     old = load(None, ["data.gen_batch_size=8"], version="0.5.0")
-    assert old.unknown == (
+    assert old.settings.unknown == (
         UnknownKey(
-            key="data.gen_batch_size", nearest=None, location=old.unknown[0].location, known_in=("0.9.1",)
+            key="data.gen_batch_size",
+            nearest=None,
+            location=old.settings.unknown[0].location,
+            refused=True,
+            known_in=BUNDLED[BUNDLED.index("0.9.0") :],
         ),
     )
     new = load(None, ["critic.model.fsdp_config.param_offload=True"], version="0.9.1")
-    assert new.unknown[0].known_in == ("0.4.1", "0.5.0", "0.6.1", "0.7.1")
+    assert new.settings.unknown[0].known_in == BUNDLED[: BUNDLED.index("0.8.0")]
 
 
 def test_key_written_with_its_dots_inside(tmp_path: Path) -> None:
@@ -276,7 +281,7 @@ def test_key_written_with_its_dots_inside(tmp_path: Path) -> None:
 
 def test_unknown_file_keys_come_in_the_order_of_the_file(tmp_path: Path) -> None:
     loaded = from_yaml(tmp_path, "zzz: 1\ndata: {aaa: 2, train_batch_size: 4}\nbbb: {c: {d: 1}}\n")
-    assert [(key.key, key.location.line) for key in loaded.unknown] == [
+    assert [(key.key, key.location.line) for key in loaded.settings.unknown] == [
         ("zzz", 1),
         ("data.aaa", 2),
         ("bbb.c.d", 3),

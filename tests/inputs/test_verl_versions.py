@@ -16,11 +16,14 @@ from tuner.versions import at_least
     [
         ("0.9.1", "0.9.1", "asked for 0.9.1"),
         ("v0.7.1", "0.7.1", "asked for v0.7.1"),
-        ("0.9", "0.9.1", "asked for 0.9"),
-        ("0.7.0", "0.6.1", "asked for 0.7.0; 0.6.1 is the nearest older bundled release"),
+        ("0.7", "0.7.1", "asked for 0.7"),
+        ("0.7.0", "0.7.0", "asked for 0.7.0"),
+        ("0.7.2", "0.7.1", "asked for 0.7.2; 0.7.1 is the nearest older bundled release"),
         ("0.8.2", "0.8.0", "asked for 0.8.2; 0.8.0 is the nearest older bundled release"),
-        ("1.0", "0.9.1", "asked for 1.0; 0.9.1 is the nearest older bundled release"),
-        ("0.3.0.post1", "0.4.1", "asked for 0.3.0.post1; 0.4.1 is the oldest bundled release"),
+        ("99.0", BUNDLED[-1], f"asked for 99.0; {BUNDLED[-1]} is the nearest older bundled release"),
+        ("0.3.0.post1", "0.3.0.post1", "asked for 0.3.0.post1"),
+        ("0.3.0", "0.3.0.post1", "asked for 0.3.0"),
+        ("0.2.0", "0.3.0.post1", "asked for 0.2.0; 0.3.0.post1 is the oldest bundled release"),
         ("0.8.0.dev0", "0.8.0", "asked for 0.8.0.dev0"),
         ("0.9.1rc2", "0.9.1", "asked for 0.9.1rc2"),
     ],
@@ -33,7 +36,7 @@ def test_requested(requested: str, version: str, reason: str) -> None:
 
 @pytest.mark.parametrize("requested", ["main", "", "latest", "0.9.1,0.8.0"])
 def test_nonsense(requested: str) -> None:
-    with pytest.raises(InputError, match=r"not a verl release; bundled releases: 0\.4\.1"):
+    with pytest.raises(InputError, match=r"not a verl release; bundled releases: 0\.3\.0\.post1"):
         choose_release(requested)
 
 

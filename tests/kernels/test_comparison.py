@@ -65,6 +65,7 @@ def exact(case: Case, logits: Tensor) -> list[Tensor]:
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_float32_against_float64(name: str, sizes: tuple[int, int, int]) -> None:

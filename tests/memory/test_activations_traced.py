@@ -166,6 +166,7 @@ def test_a_forward_pass_needs_what_is_counted(architecture: str, layer: int) -> 
     assert slope(architecture, layer).forward - expected == routing_numbers(shape, layer)[0]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_backward_pass_needs_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture)
@@ -195,6 +196,7 @@ def test_adapters_leave_what_is_counted(architecture: str, layer: int) -> None:
         assert counted.forward - activations.layer_inside_bytes(shape, engine, layer) == least
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_what_does_not_grow_with_the_tokens_is_small(architecture: str, layer: int) -> None:
     """Float32 copies of norms' weights, a router's weight for autocast, offsets of experts."""

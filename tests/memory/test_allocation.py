@@ -150,6 +150,16 @@ def test_attention_scores_are_a_square_of_tokens() -> None:
     assert tensor.full_bytes == 28 * longest**2 * 4
 
 
+def test_sequences_longer_than_the_longest_come_after_micro_batches_that_are_too_full() -> None:
+    """65,536 tokens of logits are four budgets; 18,864 tokens are no sequence of this job."""
+    found = matches(parse_failed_allocation("37.12 GiB"), tensors(workloads.grpo_7b()))
+    confidences = [one.confidence for one in found]
+    assert found[0].tensor.name == "logits_float32"
+    assert set(confidences) == {Confidence.OVERFULL, Confidence.TOO_LONG}
+    assert confidences == sorted(confidences, key=list(Confidence).index)
+    assert all(one.tensor.quadratic == (one.confidence is Confidence.TOO_LONG) for one in found)
+
+
 def test_a_size_that_nothing_has_is_claimed_by_nothing() -> None:
     failed = FailedAllocation(text="", bytes=61, low_bytes=60, high_bytes=62)
     assert matches(failed, tensors(workloads.grpo_7b())) == ()

@@ -316,6 +316,7 @@ COSTLY: dict[str, Callable[[Workload], Workload]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @law
 @given(job=jobs)
 @pytest.mark.parametrize("name", COSTLY)

@@ -19,9 +19,9 @@ from tuner.memory.process.overhead import (
     NCCL_CODE,
     NCCL_KERNEL,
 )
+from tuner.memory.rollout.at_start import cache_share, least_shares
 from tuner.memory.rollout.capacity import rollout_memory, start_problems
 from tuner.memory.rollout.profile_run import engine_activations
-from tuner.memory.rollout.share import CacheShare
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine, Workload
@@ -39,7 +39,7 @@ def job(**changes: object) -> Workload:
 
 def trainer(workload: Workload) -> int:
     """Shards, context and communicators: what is there before the first step."""
-    return CacheShare(workload).trainer
+    return cache_share(workload).trainer
 
 
 def test_the_profile_run_is_the_larger_of_layers_and_sampler():
@@ -99,7 +99,7 @@ def test_tensorrt_takes_a_share_of_what_weights_and_activations_leave():
 
 @pytest.mark.parametrize("kind", list(FractionOf))
 def test_the_formula_of_the_cache_is_the_cache(kind):
-    share = CacheShare(workloads.grpo_7b().with_rollout(fraction_of=kind, memory_fraction=0.77))
+    share = cache_share(workloads.grpo_7b().with_rollout(fraction_of=kind, memory_fraction=0.77))
     term = share.cache_term
     assert term is not None
     assert ceil(evaluate(term.formula, term.symbols)) == term.bytes == share.cache > 0
@@ -135,16 +135,16 @@ def test_data_parallel_attention_multiplies_the_cache():
 def test_an_awake_engine_is_the_sum_of_its_terms():
     for make in workloads.ALL:
         workload = make()
-        found = rollout_memory(workload)
-        assert sum(term.bytes for term in awake_terms(workload)) == found.pool_bytes
-        assert sum(term.bytes for term in asleep_terms(workload)) == found.asleep_bytes
+        found, cache = rollout_memory(workload), cache_share(workload).cache_term
+        assert sum(term.bytes for term in awake_terms(workload, cache)) == found.pool_bytes
+        assert sum(term.bytes for term in asleep_terms(workload, cache)) == found.asleep_bytes
 
 
 def test_asleep_graphs_and_process_stay():
     workload = workloads.grpo_7b()
     found = rollout_memory(workload)
     assert found.asleep_bytes == found.graph_bytes + PROCESS + ENGINE_BUFFERS.typical
-    names = [term.name for term in asleep_terms(workload)]
+    names = [term.name for term in asleep_terms(workload, cache_share(workload).cache_term)]
     assert names == ["engine_graphs", "engine_process", "engine_buffers"]
     inside = workload.with_rollout(own_process=False)
     assert rollout_memory(inside).asleep_bytes == found.graph_bytes + COMMUNICATOR_OVER_LINKS.typical
@@ -158,7 +158,8 @@ def test_what_wakes_before_new_weights():
     workload = workloads.grpo_7b()
 
     def names(**changes: object) -> list[str]:
-        return [term.name for term in waking_terms(workload.with_rollout(**changes))]
+        changed = workload.with_rollout(**changes)
+        return [term.name for term in waking_terms(changed, cache_share(changed).cache_term)]
 
     assert names() == ["engine_weights"]
     assert names(staged_wake_up=False) == ["engine_weights", "kv_cache"]
@@ -173,7 +174,7 @@ def test_the_first_wake_up_meets_the_optimizer_states():
     assert woken is not None
     assert woken.bytes_of(Item.OPTIMIZER) == 8 * 7_615_616_512 // 8
     assert woken.bytes_of(Item.KV_CACHE) == rollout_memory(workload).kv_bytes
-    assert CacheShare(workload).trainer < sum(
+    assert cache_share(workload).trainer < sum(
         term.bytes for term in woken.peak.terms if term.item not in (Item.ENGINE, Item.KV_CACHE)
     )
 
@@ -225,9 +226,9 @@ def test_vllm_asks_for_its_whole_share_at_the_start():
 @pytest.mark.parametrize(("share", "free"), [(0.5, True), (1.5, False)])
 def test_what_vllm_loads_later_need_not_be_free_at_its_start(share, free):
     workload = job().with_actor_engine(param_offload=False)
-    found = CacheShare(workload, least=True)
+    found = least_shares(workload)[0]
     asked = CARD - found.trainer - found.process + round(share * found.kernels)
-    at_start = CacheShare(workload.with_rollout(memory_fraction=asked / CARD), least=True)
+    at_start = least_shares(workload.with_rollout(memory_fraction=asked / CARD))[0]
     assert at_start.starts_free is free
 
 
@@ -254,4 +255,6 @@ def test_a_replaced_engine_has_no_process_of_its_own():
     workload = replace(workloads.grpo_7b()).with_rollout(
         engine=RolloutEngine.TRANSFORMERS, own_process=False, tensor_parallel=1
     )
-    assert [t.name for t in asleep_terms(workload) if t.item is Item.ENGINE] == []
+    assert [
+        t.name for t in asleep_terms(workload, cache_share(workload).cache_term) if t.item is Item.ENGINE
+    ] == []

@@ -182,7 +182,7 @@ def _engine(draw: Draw, model: ModelShape, cluster: Cluster, backend: Backend) -
         backend=backend,
         parallel=Parallelism(
             gpus=cluster.gpus,
-            shard=1 if megatron else cluster.gpus,
+            shard=1 if megatron else cluster.gpus // (2 if cluster.nodes > 1 and draw.chance(0.2) else 1),
             tensor=draw.choice(heads) if megatron else 1,
             ulysses=1 if megatron else draw.choice((1, 1, 1, *heads)),
         ),
@@ -229,6 +229,7 @@ def _batch(draw: Draw, engine: Engine, model: ModelShape) -> Batch:
         epochs=draw.choice((1, 1, 2)),
         max_prompt_tokens=prompt,
         max_response_tokens=total - prompt,
+        balanced=draw.chance(0.9),
     )
 
 
@@ -253,7 +254,7 @@ def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
         fraction_of=FRACTIONS[engine],
         tensor_parallel=draw.choice(sizes),
         max_sequences=draw.choice((64, 256, 1024, 2048)),
-        max_batched_tokens=draw.choice((1024, 8192)),
+        max_batched_tokens=draw.choice((256, 1024, 8192)),
         max_model_tokens=draw.choice((None, 32768)),
         cuda_graphs=draw.chance(0.8),
         capture_sizes=draw.choice((None, None, (1, 2, 4, 8))),

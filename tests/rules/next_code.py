@@ -18,7 +18,7 @@ FOLDERS = {
 # Codes and names of rules and checks that are gone: neither is ever used again.
 RETIRED: dict[str, str] = {}
 
-_FIRST = {"CFG": 101}  # of verl's own checks; CFG001 is the configuration's
+_FIRST = {"CFG": 101}  # of verl's own checks; CFG001 is older than the others
 
 
 @cache

@@ -1,39 +1,21 @@
 """Pricing, ranking, conflicts and the combination."""
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
-from tests.tables import HEADROOM, bases, check_findings, rule_findings, scene
+from tests.readings import HEADROOM, advice_of, paths
+from tests.tables import SceneReading, bases, rule_findings, scene
 from tests.workloads import ALL, dynamic, grpo_7b, ppo_7b, static
 from tuner import memory, rules, timing
 from tuner.advise import Advice, Recommendation, Verdict, advise
 from tuner.advise.differences import changes, merged, without_idle_sizes
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.rules.case import Case
-from tuner.trainers import verl
 from tuner.workload import Checkpointing, Phase, Workload
 
 Change = Callable[[Workload], Workload]
-
-
-def paths(before: Workload, after: Workload) -> tuple[str, ...]:
-    """Overrides of a trainer whose keys are the workload's own fields."""
-    return tuple(f"{'.'.join(path)}={value}" for path, value in changes(before, after).items())
-
-
-def advice_of(workload: Workload, findings: list[Finding] | None = None, **options: object) -> Advice:
-    given = rules.run(Case.of(workload, headroom=HEADROOM)) if findings is None else findings
-    return advise(
-        workload,
-        findings=given,
-        write_overrides=options.get("write_overrides", partial(paths, workload)),  # type: ignore[arg-type]
-        headroom=HEADROOM,
-        ignored=options.get("ignored", ()),  # type: ignore[arg-type]
-    )
 
 
 def finding(
@@ -139,7 +121,7 @@ class TestDropping:
 
         workload = grpo_7b()
         given = finding("fuse", workload.with_actor_engine(fused_layers=True))
-        result = advice_of(workload, [given], write_overrides=mute)
+        result = advice_of(workload, [given], write=mute)
         assert result.recommendations == ()
         assert result.combination is None
 
@@ -249,17 +231,6 @@ class TestCombination:
         assert "padding-sequences" not in result.combination.rules
         assert result.combination.workload.batch == workload.batch
 
-    def test_does_not_ask_ignored_rules(self) -> None:
-        workload = grpo_7b()
-        ignored = "fused-layers"
-        given = [
-            found for found in rules.run(Case.of(workload, headroom=HEADROOM)) if found.rule.name != ignored
-        ]
-        result = advice_of(workload, given, ignored=(ignored,))
-        assert result.combination is not None
-        assert ignored not in result.combination.rules
-        assert not result.combination.workload.actor.engine.fused_layers
-
     def test_checks_every_step_when_the_whole_cannot_be_written(self) -> None:
         """A trainer that cannot set both switches at once still gets one of them."""
 
@@ -274,25 +245,22 @@ class TestCombination:
             finding("fuse", workload.with_actor_engine(fused_layers=True)),
             finding("more", workload.with_rollout(memory_fraction=0.7)),
         ]
-        result = advice_of(workload, given, write_overrides=either)
+        result = advice_of(workload, given, write=either)
         assert result.combination is not None
         assert len(result.combination.overrides) == 1
 
-    def test_brings_the_repairs_without_which_the_job_would_not_run(self) -> None:
+    def test_brings_what_mends_silent_errors(self) -> None:
         workload = grpo_7b()
         given = [
             finding("fuse", workload.with_actor_engine(fused_layers=True)),
             replace(finding("assert", None, severity=Severity.ERROR), overrides=("+bucket=4096",)),
-            replace(finding("again", None, severity=Severity.ERROR), overrides=("rollout.log_stats=False",)),
             replace(finding("old", None, severity=Severity.WARNING), overrides=("new=1",)),
             finding("log", workload.with_rollout(log_stats=True), goal=Goal.CORRECTNESS),
         ]
         combination = advice_of(workload, given).combination
         assert combination is not None
-        assert combination.rules[-1] == "assert"
-        assert "+bucket=4096" in combination.overrides
-        assert "rollout.log_stats=False" not in combination.overrides
-        assert "new=1" not in combination.overrides
+        assert combination.rules == ("assert", "fuse")
+        assert combination.overrides == ("+bucket=4096", "actor.engine.fused_layers=True")
 
     def test_a_repair_alone_is_a_combination(self) -> None:
         tuned = scene(bases()["tuned"]).workload
@@ -304,7 +272,9 @@ class TestCombination:
 
     def test_two_right_proposals_do_not_make_a_wrong_one(self) -> None:
         """A micro-batch of 256 divides what each of four ranks holds, not what each of eight does."""
-        base = grpo_7b().with_batch(prompts=128, mini_batch_prompts=128)
+        base = grpo_7b().with_batch(
+            prompts=128, mini_batch_prompts=128, max_prompt_tokens=128, max_response_tokens=128
+        )
         engine = base.actor.engine
         shared = replace(engine, parallel=replace(engine.parallel, ulysses=2))
         workload = base.with_actor(engine=shared, update=static(2))
@@ -312,9 +282,7 @@ class TestCombination:
             finding("larger", workload.with_actor(update=static(256))),
             finding("unshared", workload.with_actor(engine=engine), goal=Goal.CORRECTNESS),
         ]
-        combination = advice_of(
-            workload, given, ignored=[module.RULE.name for module in rules.modules()]
-        ).combination
+        combination = advice_of(workload, given).combination
         assert combination is not None
         update = combination.workload.actor.update.batching
         local = 128 * 8 // combination.workload.actor.engine.parallel.data
@@ -361,13 +329,7 @@ class TestDifferences:
 def test_overrides_of_the_combination_settle_a_real_configuration() -> None:
     """Through the trainer: what is pasted is read back as the combined workload."""
     base = bases()["grpo-0.9.1"]
-    it = scene(base)
-    result = advise(
-        it.workload,
-        findings=check_findings(it) + rule_findings(it),
-        write_overrides=verl.override_writer(it.workload, it.settings, version=it.version),
-        headroom=HEADROOM,
-    )
+    result = advise(SceneReading(base), headroom=HEADROOM)
     assert result.combination is not None
     followed = scene(base, result.combination.overrides)
     assert memory.estimate(followed.workload).worst.peak_bytes == result.combination.estimate.worst.peak_bytes

@@ -19,6 +19,7 @@ def short(**rollout: object) -> Workload:
         ({}, 512, 512),  # vLLM's own list of sizes ends there
         ({"capture_sizes": (8, 128)}, 128, 128),
         ({"capture_sizes": (8, 1024)}, 1024, 1024),
+        ({"max_batched_tokens": 100}, 96, 96),  # vLLM refuses fewer tokens per step than sequences
         ({"cuda_graphs": False}, 1025, 1 << 20),  # the cache decides
     ],
 )

@@ -23,7 +23,7 @@ def case_of(it: Scene) -> Case:
 
 def bad(name: str) -> tuple[Scene, Finding]:
     example = table(name)
-    it = scene(example.base, example.bad)
+    it = scene(example.bad_base, example.bad)
     finding = MODULES[name].check(case_of(it))
     assert finding is not None
     return it, finding
@@ -31,7 +31,7 @@ def bad(name: str) -> tuple[Scene, Finding]:
 
 def overrides(it: Scene, finding: Finding) -> tuple[str, ...]:
     assert finding.proposal is not None
-    return verl.override_writer(it.workload, it.settings, version=it.version)(finding.proposal)
+    return verl.override_writer(it.workload, it.settings, version=it.version)(finding.proposal).overrides
 
 
 # -- what shows that a proposal serves its goal: the case before and after, and the finding ---------------
@@ -73,7 +73,7 @@ def assert_serves_its_goal(it: Scene, finding: Finding, example: Table) -> None:
         assert example.settings
         assert overrides(it, finding) == example.settings
         return
-    remedied = finding.proposal or scene(example.base, [*example.bad, *example.remedy]).workload
+    remedied = finding.proposal or scene(example.bad_base, [*example.bad, *example.remedy]).workload
     assert JUDGES[judge](case_of(it), Case.of(remedied, headroom=HEADROOM), finding)
 
 
@@ -84,7 +84,7 @@ class TestBadExample:
 
     def test_triggers_its_rule(self, name: str) -> None:
         example = table(name)
-        it = scene(example.base, example.bad)
+        it = scene(example.bad_base, example.bad)
         assert [found.rule.name for found in rule_findings(it)].count(name) == 1
 
     def test_its_base_alone_does_not(self, name: str) -> None:
@@ -112,7 +112,7 @@ class TestBadExample:
         it, finding = bad(name)
         example = table(name)
         written = example.remedy if finding.proposal is None else overrides(it, finding)
-        followed = scene(example.base, [*example.bad, *written])
+        followed = scene(example.bad_base, [*example.bad, *written])
         assert MODULES[name].check(case_of(followed)) is None
 
 

@@ -27,11 +27,13 @@ def places() -> Iterator[tuple[str, list[Finding]]]:
     """
     scenes = {f"base {name}": scene(base) for name, base in bases().items()}
     scenes["base grpo-0.9.1, combination followed"] = combined(bases()["grpo-0.9.1"])
-    scenes |= {f"example {rule.name}": scene(table(rule.name).base, table(rule.name).bad) for rule in RULES}
+    scenes |= {
+        f"example {rule.name}": scene(table(rule.name).bad_base, table(rule.name).bad) for rule in RULES
+    }
     for place, it in scenes.items():
         yield place, rule_findings(it) + check_findings(it)
     for rule in CHECKS:
-        yield f"example {rule.name}", check_findings(scene(table(rule.name).base, table(rule.name).bad))
+        yield f"example {rule.name}", check_findings(scene(table(rule.name).bad_base, table(rule.name).bad))
 
 
 def test_who_speaks_where() -> None:

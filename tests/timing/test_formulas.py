@@ -80,6 +80,23 @@ def test_micro_batches_hold_all_tokens_of_a_rank():
     assert padded.sequence_tokens == 2 * packed.sequence_tokens
 
 
+def test_ranks_that_nobody_balances_wait_for_the_longest():
+    workload = workloads.grpo_7b()
+    batch, step_pass = workload.batch, workload.actor_update
+    even, uneven = (
+        micro_batches_of(workload.with_batch(balanced=balanced).batch, step_pass)
+        for balanced in (True, False)
+    )
+    ranks = step_pass.engine.parallel.data
+    factor = straggler_factor(batch, sequences=batch.sequences // ranks, ranks=ranks)
+    assert uneven.tokens == pytest.approx(even.tokens * factor)
+    assert uneven.tokens > even.tokens
+    padded = workload.with_actor_engine(packed=False)
+    assert micro_batches_of(padded.with_batch(balanced=False).batch, padded.actor_update) == micro_batches_of(
+        padded.batch, padded.actor_update
+    )
+
+
 def test_decoding_reads_its_share_of_weights_and_cache():
     workload = workloads.grpo_7b()
     body = workload.model.active_parameters

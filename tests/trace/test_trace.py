@@ -123,6 +123,7 @@ def test_saved_bytes_are_those_of_the_layer_by_hand(trace: Trace) -> None:
     assert saved == norms + inputs + attention + mlp + ceil(constant / 4096)
 
 
+@pytest.mark.sampled(2)
 def test_layers_that_differ_are_counted_apart(trace: Trace) -> None:
     shape = trace("cohere2")
     assert counts(shape).kind_of_layer == (0, 0, 0, 1)

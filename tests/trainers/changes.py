@@ -90,6 +90,15 @@ def ulysses(ranks: int) -> Change:
     return lambda workload: _on_reference(workload.with_actor(engine=split(workload.actor.engine)), split)
 
 
+def shard(ranks: int) -> Change:
+    """Ranks that share the model states, in the actor and its reference."""
+
+    def divided(engine: Engine) -> Engine:
+        return replace(engine, parallel=replace(engine.parallel, shard=ranks))
+
+    return lambda workload: _on_reference(workload.with_actor(engine=divided(workload.actor.engine)), divided)
+
+
 def sync(**changes: Any) -> Change:
     """The weight sync."""
     return lambda workload: replace(workload, sync=replace(workload.sync, **changes))
@@ -134,6 +143,7 @@ CHANGES: Mapping[str, Change] = {
     "bfloat16 reference": reference(stored_dtype=DType.BFLOAT16),
     "bfloat16 reduction": actor(reduce_dtype=DType.BFLOAT16),
     "ulysses": ulysses(2),
+    "hybrid sharding": shard(4),
     "fused torch": head(kind=HeadKind.FUSED_TORCH),
     "fused triton": head(kind=HeadKind.FUSED_TRITON),
     "eager entropy": head(compiled=False),
@@ -161,6 +171,7 @@ CHANGES: Mapping[str, Change] = {
     "train batch": lambda workload: workload.with_batch(prompts=256),
     "responses": lambda workload: workload.with_batch(responses_per_prompt=4),
     "response tokens": lambda workload: workload.with_batch(max_response_tokens=2048),
+    "unbalanced": lambda workload: workload.with_batch(balanced=False),
     "bucket": sync(bucket_bytes=256 * MIB),
     "tensor by tensor": sync(gathers_whole_model=False),
 }

@@ -1,6 +1,7 @@
 """Launches that the tests of verl's reader rest on."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from tests.loading import load
 from tests.workloads import QWEN25_7B, cluster
@@ -8,9 +9,11 @@ from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl import read
 from tuner.trainers.verl.releases import BUNDLED
+from tuner.versions import at_least
 from tuner.workload import Workload
 
-VERSIONS = BUNDLED
+_T = TypeVar("_T")
+VERSIONS = BUNDLED[1:]  # 0.3 runs FSDP1 without adapters alone and has tests of its own
 ACTOR = "actor_rollout_ref.actor"
 REF = "actor_rollout_ref.ref"
 MODEL = "actor_rollout_ref.model"
@@ -59,6 +62,24 @@ ALL = {
     "sglang": SGLANG,
     "megatron": MEGATRON,
 }
+
+
+def since(release: str) -> tuple[str, ...]:
+    """The bundled releases from this one on."""
+    return tuple(version for version in VERSIONS if at_least(version, release))
+
+
+def before(release: str) -> tuple[str, ...]:
+    """The bundled releases before this one."""
+    return tuple(version for version in VERSIONS if not at_least(version, release))
+
+
+def by_release(first: _T, *changes: tuple[str, _T]) -> list[tuple[str, _T]]:
+    """One case per bundled release: the value at first, and from each release on that changes it."""
+    value_of = dict.fromkeys(VERSIONS, first)
+    for release, value in changes:
+        value_of.update(dict.fromkeys(since(release), value))
+    return list(value_of.items())
 
 
 def settings_of(overrides: Sequence[str], version: str) -> Settings:

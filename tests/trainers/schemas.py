@@ -15,7 +15,7 @@ OUTSIDE = (
 )
 # Read with .get() by the legacy workers, so that they may be added although no schema lists them.
 ADDED = ("mixed_precision.", "override_optimizer_config.", "override_transformer_config.", "engine_kwargs.")
-LEGACY_ADDED = ("fsdp_config.model_dtype", "ref.fsdp_config.")
+LEGACY_ADDED = ("fsdp_config.model_dtype", "ref.fsdp_config.", "actor_rollout_ref.model.use_liger")
 
 
 def unknown_keys(names: Iterable[str], version: str) -> list[str]:

@@ -7,14 +7,14 @@ from math import ceil
 import pytest
 from msgspec.structs import replace
 
-from tests.trainers.launches import DYNAMIC, GRPO, LORA, MEGATRON, ROLLOUT, VERSIONS, settings_of
+from tests.trainers.launches import DYNAMIC, GRPO, LORA, MEGATRON, ROLLOUT, by_release, settings_of
 from tests.workloads import H100, QWEN25_7B, cluster
 from tuner import memory, versions
 from tuner.errors import InputError, UnsupportedError
 from tuner.memory.host import host_terms
 from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT
+from tuner.memory.rollout.at_start import cache_share
 from tuner.memory.rollout.capacity import rollout_memory
-from tuner.memory.rollout.share import CacheShare
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.serving.vllm import default_sequences
@@ -50,7 +50,7 @@ def workload_of(
 
 
 def trainer(workload: Workload) -> int:
-    return CacheShare(workload).trainer
+    return cache_share(workload).trainer
 
 
 # -- which version -------------------------------------------------------------------------
@@ -58,7 +58,14 @@ def trainer(workload: Workload) -> int:
 
 @pytest.mark.parametrize(
     ("release", "version"),
-    list(zip(VERSIONS, ("0.8.5", "0.8.5", "0.11.0", "0.12.0", "0.12.0", "0.24.0"), strict=True)),
+    by_release(
+        "0.8.5",
+        ("0.6.0", "0.9.1"),
+        ("0.6.1", "0.11.0"),
+        ("0.7.0", "0.12.0"),
+        ("0.9.0", "0.18.0"),  # it names the oldest alone
+        ("0.9.1", "0.24.0"),
+    ),
 )
 def test_without_a_version_the_newest_allowed_one_is_taken(release: str, version: str) -> None:
     found = choose_version(RolloutEngine.VLLM, release)
@@ -86,6 +93,7 @@ def test_a_version_that_is_named_is_taken_and_a_strange_one_is_noted() -> None:
         ("0.9.1", "0.12.0", "0.18.0 or newer"),
         ("0.5.0", "0.6.3", "0.7.0 or newer"),
         ("0.4.1", "0.6.6", "0.5.4, 0.6.3"),
+        ("0.4.1", "0.4.2", "0.5.4, 0.6.3"),
         ("0.4.1", "latest", "not a version of vLLM"),
     ],
 )
@@ -120,7 +128,7 @@ def test_overrides_are_read_with_the_same_engine() -> None:
     before = workload_of("0.7.3")
     after = before.with_rollout(memory_fraction=0.4)
     settings = settings_of((*DYNAMIC, ALONE), "0.4.1")
-    assert verl.override_writer(before, settings, version="0.4.1")(after) == (
+    assert verl.override_writer(before, settings, version="0.4.1")(after).overrides == (
         f"{ROLLOUT}.gpu_memory_utilization=0.4",
     )
 
@@ -152,7 +160,7 @@ def test_0_10_creates_its_communicator_within_its_share() -> None:
     two = f"{ROLLOUT}.tensor_model_parallel_size=2"
     early, late = (rollout_memory(workload_of(version, "0.6.1", two)) for version in ("0.10.2", "0.11.0"))
     assert late.kv_bytes - early.kv_bytes == COMMUNICATOR_OVER_LINKS.typical
-    own = CacheShare(workload_of("0.10.2", "0.7.1"))
+    own = cache_share(workload_of("0.10.2", "0.7.1"))
     assert (own.process, own.added) == (CONTEXT.typical, 0)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.trainers.launches import ACTOR, DYNAMIC, ROLLOUT, VERSIONS, workload_of
+from tests.trainers.launches import ACTOR, DYNAMIC, ROLLOUT, by_release, workload_of
 from tuner.batching import micro_batch_tokens, overshoot
 
 
@@ -51,18 +51,17 @@ def test_a_budget_that_holds_everything_is_not_exceeded() -> None:
     assert overshoot(8192, 4096, 1) == 1.0
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_only_the_last_release_keeps_to_the_budget(version: str) -> None:
+@pytest.mark.parametrize(("version", "keeps"), by_release(False, ("0.9.1", True)))
+def test_which_releases_keep_to_the_budget(version: str, keeps: bool) -> None:
     workload = workload_of((*DYNAMIC, f"{ACTOR}.ppo_max_token_len_per_gpu=8192"), version)
     tokens = micro_batch_tokens(workload.batch, workload.actor_update)
-    assert (tokens == 8192) is (version == "0.9.1")
+    assert (tokens == 8192) is keeps
     assert 8192 <= tokens <= 2 * 8192
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_which_release_holds_the_budget(version: str) -> None:
-    batching = workload_of(DYNAMIC, version).actor.update.batching
-    assert batching.hard_limit is (version == "0.9.1")
+@pytest.mark.parametrize(("version", "hard"), by_release(False, ("0.9.1", True)))
+def test_which_releases_hold_the_budget(version: str, hard: bool) -> None:
+    assert workload_of(DYNAMIC, version).actor.update.batching.hard_limit is hard
 
 
 def test_prompts_of_the_streaming_recipe() -> None:

@@ -216,7 +216,7 @@ def check_read_back(launch: str, version: str, after: Workload) -> bool:
     """Whether there are overrides for a proposal; if so, the release must read them as it."""
     start, own = before(launch, version), source(launch, version)
     try:
-        overrides = Writer(start, own.settings, version=version).overrides(after)
+        overrides = Writer(start, own.settings, version=version).written(after).overrides
     except NotExpressible:
         return False
     read = workload_of((*LAUNCHES[launch], *overrides), version)

@@ -1,7 +1,5 @@
 """What each release makes of the same settings."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
@@ -18,7 +16,10 @@ from tests.trainers.launches import (
     SGLANG,
     STATIC,
     VERSIONS,
+    before,
+    by_release,
     settings_of,
+    since,
     workload_of,
 )
 from tests.workloads import QWEN3_30B_A3B, QWEN25_0_5B, QWEN25_7B
@@ -37,11 +38,6 @@ from tuner.workload import (
     RolloutEngine,
     Scaling,
 )
-
-
-def by_release(*values: Any) -> list[Any]:
-    """One case per bundled release, oldest first."""
-    return list(zip(VERSIONS, values, strict=True))
 
 
 def engine_of(overrides: tuple[str, ...], version: str) -> Engine:
@@ -78,7 +74,7 @@ def test_dynamic_batching_and_budgets_follow_the_actor(version: str) -> None:
     assert [one.batching.token_budget for one in passes] == [20480] * 3
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(4, 4, 4, 4, 1, 1))
+@pytest.mark.parametrize(("version", "expected"), by_release(4, ("0.8.0", 1)))
 def test_a_global_micro_batch_is_divided_over_the_ranks_until_it_is_dead(version: str, expected: int) -> None:
     overrides = (*GRPO, f"{ACTOR}.ppo_micro_batch_size=16", f"{ACTOR}.ulysses_sequence_parallel_size=2")
     assert workload_of(overrides, version).actor.update.batching.micro_batch_sequences == expected
@@ -103,7 +99,7 @@ def test_an_entropy_metric_counts_like_an_entropy_loss() -> None:
     assert workload_of((*DYNAMIC, f"{ACTOR}.calculate_entropy=True"), "0.9.1").actor.update.entropy
 
 
-@pytest.mark.parametrize("version", ["0.6.1", "0.7.1", "0.8.0", "0.9.1"])
+@pytest.mark.parametrize("version", since("0.6.1"))
 def test_bypass_mode_drops_old_log_probs(version: str) -> None:
     overrides = (*DYNAMIC, "algorithm.rollout_correction.bypass_mode=True")
     assert workload_of(overrides, version).actor.log_prob is None
@@ -131,7 +127,7 @@ def test_shard_group(size: int, shard: int) -> None:
     assert workload.actor.engine.parallel.shard == shard
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(*["bf16"] * 2, *["fp32"] * 4))
+@pytest.mark.parametrize(("version", "expected"), by_release("bf16", ("0.6.0", "fp32")))
 def test_dtype_of_the_reference(version: str, expected: str) -> None:
     reference = workload_of(DYNAMIC, version).reference
     assert reference is not None
@@ -155,8 +151,8 @@ def test_offload_policy_is_for_fsdp2(version: str) -> None:
     assert (first.streamed_offload, first.param_offload) == (False, True)
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(True, True, True, False, False, False))
-def test_fsdp1_heeds_reshard_after_forward_since_0_7_1(version: str, expected: bool) -> None:
+@pytest.mark.parametrize(("version", "expected"), by_release(True, ("0.7.0", False)))
+def test_fsdp1_heeds_reshard_after_forward_since_0_7(version: str, expected: bool) -> None:
     assert (
         engine_of(
             (*STATIC, f"{ACTOR}.fsdp_config.reshard_after_forward=False"), version
@@ -165,7 +161,7 @@ def test_fsdp1_heeds_reshard_after_forward_since_0_7_1(version: str, expected: b
     )
 
 
-@pytest.mark.parametrize(("version", "legacy"), by_release(True, True, True, True, False, False))
+@pytest.mark.parametrize(("version", "legacy"), by_release(True, ("0.8.0", False)))
 def test_legacy_workers_free_the_root_of_fsdp1_and_engines_only_with_a_shard_size(
     version: str, legacy: bool
 ) -> None:
@@ -176,7 +172,7 @@ def test_legacy_workers_free_the_root_of_fsdp1_and_engines_only_with_a_shard_siz
     assert not engine_of((*STATIC, f"{ACTOR}.fsdp_config.fsdp_size=1"), version).frees_root or legacy
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(False, False, True, True, False, False))
+@pytest.mark.parametrize(("version", "expected"), by_release(False, ("0.6.0", True), ("0.8.0", False)))
 def test_legacy_workers_free_the_root_of_fsdp2s_reference_since_0_6(version: str, expected: bool) -> None:
     workload = workload_of(DYNAMIC, version)
     assert workload.reference is not None
@@ -191,20 +187,20 @@ def test_no_release_frees_the_root_of_a_critic_by_itself(version: str) -> None:
     assert not critic.engine.frees_root
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(True, True, False, False, False, False))
+@pytest.mark.parametrize(("version", "expected"), by_release(True, ("0.6.0", False)))
 def test_fsdp2_keeps_its_root_with_the_torch_of_releases_before_0_6(version: str, expected: bool) -> None:
     assert engine_of(DYNAMIC, version).keeps_root is expected
     assert not engine_of(STATIC, version).keeps_root
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(False, False, False, False, True, True))
+@pytest.mark.parametrize(("version", "expected"), by_release(False, ("0.8.0", True)))
 def test_fsdp2_heeds_forward_prefetch_since_0_8(version: str, expected: bool) -> None:
     prefetch = f"{ACTOR}.fsdp_config.forward_prefetch=True"
     assert engine_of((*DYNAMIC, prefetch), version).prefetch_effective is expected
     assert engine_of((*STATIC, prefetch), version).prefetch_effective
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(False, False, False, True, True, True))
+@pytest.mark.parametrize(("version", "expected"), by_release(False, ("0.7.1", True)))
 def test_fsdp2_wraps_an_untied_embedding_and_head_since_0_7_1(version: str, expected: bool) -> None:
     assert engine_of(DYNAMIC, version).separate_embedding_units is expected
     assert not workload_of(DYNAMIC, version, model=QWEN25_0_5B).actor.engine.separate_embedding_units
@@ -217,7 +213,7 @@ def test_deferred_gradient_sync_is_asked_for_in_0_9_1() -> None:
     assert engine_of((*DYNAMIC, switch), "0.9.1").deferred_gradient_sync
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(False, False, False, True, True, True))
+@pytest.mark.parametrize(("version", "expected"), by_release(False, ("0.7.0", True)))
 def test_packing_is_the_default_since_0_7(version: str, expected: bool) -> None:
     overrides = tuple(override for override in GRPO if "remove_padding" not in override)
     workload = workload_of(overrides, version)
@@ -263,8 +259,9 @@ def test_fsdp_turbo_counts_as_fsdp2_and_veomni_is_refused() -> None:
 @pytest.mark.parametrize(
     ("version", "at_one", "at_other"),
     [
-        *[(version, Scaling.IN_PLACE, Scaling.IN_PLACE) for version in VERSIONS[:-1]],
-        (VERSIONS[-1], Scaling.NONE, Scaling.COPY),
+        *[(version, Scaling.IN_PLACE, Scaling.IN_PLACE) for version in before("0.9.0")],
+        ("0.9.0", Scaling.COPY, Scaling.COPY),
+        ("0.9.1", Scaling.NONE, Scaling.COPY),
     ],
 )
 def test_temperature(version: str, at_one: Scaling, at_other: Scaling) -> None:
@@ -272,7 +269,7 @@ def test_temperature(version: str, at_one: Scaling, at_other: Scaling) -> None:
     assert workload_of((*DYNAMIC, f"{ROLLOUT}.temperature=0.7"), version).actor.head.scaling is at_other
 
 
-@pytest.mark.parametrize(("version", "clones"), by_release(False, False, True, True, True, True))
+@pytest.mark.parametrize(("version", "clones"), by_release(False, ("0.6.0", True)))
 def test_megatrons_cross_entropy_works_on_a_clone_since_0_6(version: str, clones: bool) -> None:
     assert workload_of(MEGATRON, version).actor.head.clones_logits is clones
     assert not workload_of(DYNAMIC, version).actor.head.clones_logits
@@ -280,7 +277,7 @@ def test_megatrons_cross_entropy_works_on_a_clone_since_0_6(version: str, clones
 
 @pytest.mark.parametrize(
     ("version", "key"),
-    by_release(*["actor.use_torch_compile"] * 4, *["actor.fsdp_config.use_torch_compile"] * 2),
+    by_release("actor.use_torch_compile", ("0.8.0", "actor.fsdp_config.use_torch_compile")),
 )
 def test_the_live_compile_key(version: str, key: str) -> None:
     assert workload_of(DYNAMIC, version).actor.head.compiled
@@ -291,8 +288,12 @@ def test_the_dead_compile_key_does_nothing() -> None:
     assert workload_of((*DYNAMIC, f"{ACTOR}.use_torch_compile=False"), "0.9.1").actor.head.compiled
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(2048, 2048, 2048, 2048, None, 2048))
-def test_the_actors_chunking_key_is_dead_in_0_8_only(version: str, expected: int | None) -> None:
+@pytest.mark.parametrize(
+    ("version", "expected"), by_release(None, ("0.4.1", 2048), ("0.8.0", None), ("0.9.0", 2048))
+)
+def test_the_actors_chunking_key_comes_with_0_4_1_and_is_dead_in_0_8(
+    version: str, expected: int | None
+) -> None:
     overrides = (*DYNAMIC, f"{ACTOR}.entropy_from_logits_with_chunking=True")
     assert workload_of(overrides, version).actor.head.chunk_tokens == expected
 
@@ -371,7 +372,7 @@ def test_adapters_need_no_reference_of_their_own(version: str) -> None:
     assert workload.reference.engine == workload.actor.engine
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(True, True, True, False, False, False))
+@pytest.mark.parametrize(("version", "expected"), by_release(True, ("0.7.0", False)))
 def test_a_reference_within_the_actor_computes_entropy_until_0_7(version: str, expected: bool) -> None:
     reference = workload_of(LORA, version).reference
     assert reference is not None
@@ -385,7 +386,7 @@ def test_fsdp1_gathers_the_model_for_its_adapters_unless_told_otherwise(version:
     assert not workload_of((*LORA, f"{ACTOR}.strategy=fsdp2"), version).sync.gathers_whole_model
 
 
-@pytest.mark.parametrize(("version", "expected"), by_release(*[DType.FLOAT32] * 5, DType.BFLOAT16))
+@pytest.mark.parametrize(("version", "expected"), by_release(DType.FLOAT32, ("0.9.0", DType.BFLOAT16)))
 def test_moments_of_adapters_on_a_bfloat16_base(version: str, expected: DType) -> None:
     engine = engine_of((*LORA, f"++{ACTOR}.fsdp_config.model_dtype=bf16"), version)
     assert (engine.stored_dtype, engine.optimizer_dtype) == (DType.BFLOAT16, expected)
@@ -409,7 +410,8 @@ def test_there_is_a_critic_for_gae_or_on_request() -> None:
 
 @pytest.mark.parametrize(
     ("version", "update", "values"),
-    [(v, 40000, 40000) for v in VERSIONS[:4]] + [("0.8.0", 40000, 32768), ("0.9.1", 32768, 32768)],
+    [(version, 40000, 40000) for version in before("0.8.0")]
+    + [("0.8.0", 40000, 32768), ("0.9.0", 32768, 32768), ("0.9.1", 32768, 32768)],
 )
 def test_critic_budgets_reach_less_and_less(version: str, update: int, values: int) -> None:
     critic = workload_of((*PPO, "critic.ppo_max_token_len_per_gpu=40000"), version).critic
@@ -425,7 +427,7 @@ def test_the_critics_inference_budget_is_both_under_the_v1_trainer() -> None:
         assert (critic.update.batching.token_budget, critic.values.batching.token_budget) == (update, 65536)
 
 
-@pytest.mark.parametrize(("version", "dynamic"), by_release(False, False, False, False, True, True))
+@pytest.mark.parametrize(("version", "dynamic"), by_release(False, ("0.8.0", True)))
 def test_a_critic_of_the_model_engines_is_always_dynamic(version: str, dynamic: bool) -> None:
     critic = workload_of(
         (*PPO, "critic.use_dynamic_bsz=False", "critic.ppo_micro_batch_size_per_gpu=8"), version
@@ -457,7 +459,7 @@ def test_trl_wraps_what_transformers_cannot_build_with_a_value_head(
 
 
 @pytest.mark.parametrize(
-    ("version", "section"), by_release(*["critic.model.fsdp_config"] * 4, *["critic.fsdp"] * 2)
+    ("version", "section"), by_release("critic.model.fsdp_config", ("0.8.0", "critic.fsdp"))
 )
 def test_the_critics_fsdp_section(version: str, section: str) -> None:
     critic = workload_of((*PPO, f"{section}.param_offload=True"), version).critic
@@ -474,7 +476,8 @@ def test_megatron(version: str) -> None:
     engine = workload.actor.engine
     assert engine.backend is Backend.MEGATRON
     assert (engine.parallel.tensor, engine.parallel.data, engine.parallel.shard) == (4, 2, 1)
-    assert engine.parallel.expert_tensor == 4  # as the tensor size where nothing says
+    # as the tensor size where nothing says; the YAML of 0.6.0 says 1
+    assert engine.parallel.expert_tensor == (1 if version == "0.6.0" else 4)
     assert engine.checkpointing is Checkpointing.NONE
     assert engine.stored_dtype is DType.BFLOAT16
     assert (workload.actor.head.logits_dtype, workload.actor.head.compiled) == (DType.FLOAT32, False)
@@ -483,7 +486,7 @@ def test_megatron(version: str) -> None:
     assert not workload.reference.engine.streamed_offload
 
 
-@pytest.mark.parametrize(("version", "tensor"), by_release(4, 4, 4, 4, 2, 2))
+@pytest.mark.parametrize(("version", "tensor"), by_release(4, ("0.8.0", 2)))
 def test_the_legacy_workers_put_the_reference_on_the_actors_grid(version: str, tensor: int) -> None:
     reference = workload_of((*MEGATRON, f"{REF}.megatron.tensor_model_parallel_size=2"), version).reference
     assert reference is not None

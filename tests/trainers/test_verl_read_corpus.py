@@ -58,5 +58,5 @@ def test_a_change_of_a_real_launch_is_read_back(loaded: list[Loaded]) -> None:
     for launch in loaded[::25]:
         before = _read(launch)
         after = before.with_rollout(memory_fraction=0.61).with_batch(mini_batch_prompts=24)
-        written = Writer(before, launch.settings, version=launch.version).overrides(after)
+        written = Writer(before, launch.settings, version=launch.version).written(after).overrides
         assert len(written) == 2, written

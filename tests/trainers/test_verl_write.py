@@ -22,7 +22,9 @@ from tests.trainers.launches import (
     ROLLOUT,
     STATIC,
     VERSIONS,
+    before,
     settings_of,
+    since,
     workload_of,
 )
 from tuner.inputs.settings import Settings
@@ -34,7 +36,7 @@ from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
 def written(overrides: Sequence[str], version: str, after: Workload) -> tuple[str, ...]:
     before = workload_of(overrides, version)
-    return Writer(before, settings_of(overrides, version), version=version).overrides(after)
+    return Writer(before, settings_of(overrides, version), version=version).written(after).overrides
 
 
 def change(overrides: Sequence[str], version: str, name: str) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ def check_round_trip(launch: Sequence[str], version: str, names: Sequence[str]) 
         after = CHANGES[name](after)
     original = settings_of(launch, version)
     try:
-        overrides = Writer(before, original, version=version).overrides(after)
+        overrides = Writer(before, original, version=version).written(after).overrides
     except NotExpressible:
         return False
     read = workload_of((*launch, *overrides), version)
@@ -86,7 +88,7 @@ def test_changes_together(launch: str, version: str, names: list[str]) -> None:
 def outcome(writer: Writer, after: Workload) -> tuple[str, ...] | str:
     """The overrides, or why there are none."""
     try:
-        return writer.overrides(after)
+        return writer.written(after).overrides
     except NotExpressible as error:
         return str(error)
 
@@ -125,11 +127,11 @@ def test_overrides_that_begin_alike_are_read_once(monkeypatch: pytest.MonkeyPatc
     before = workload_of(DYNAMIC, "0.9.1")
     writer = Writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
     first = CHANGES["all budgets"](before)
-    assert len(writer.overrides(first)) == len(readings) == 1
-    assert len(writer.overrides(CHANGES["fraction"](first))) == len(readings) == 2
-    assert len(writer.overrides(CHANGES["eager entropy"](first))) == 2
+    assert len(writer.written(first).overrides) == len(readings) == 1
+    assert len(writer.written(CHANGES["fraction"](first)).overrides) == len(readings) == 2
+    assert len(writer.written(CHANGES["eager entropy"](first)).overrides) == 2
     assert len(readings) == 3
-    assert writer.overrides(before) == ()
+    assert writer.written(before).overrides == ()
     assert len(readings) == 3
 
 
@@ -138,7 +140,7 @@ def test_another_value_of_the_same_key_is_read_on_its_own() -> None:
     writer = Writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
     for fraction in (0.3, 0.7, 0.3):
         proposal = before.with_rollout(memory_fraction=fraction)
-        assert writer.overrides(proposal) == (f"{ROLLOUT}.gpu_memory_utilization={fraction}",)
+        assert writer.written(proposal).overrides == (f"{ROLLOUT}.gpu_memory_utilization={fraction}",)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -149,7 +151,7 @@ def test_nothing_to_change_is_nothing_to_write(launch: str, version: str) -> Non
 
 # -- spelling ------------------------------------------------------------------------------
 
-LEGACY, ENGINES = VERSIONS[:4], VERSIONS[4:]
+LEGACY, ENGINES = before("0.8.0"), since("0.8.0")
 
 
 @pytest.mark.parametrize(
@@ -163,23 +165,23 @@ LEGACY, ENGINES = VERSIONS[:4], VERSIONS[4:]
         (VERSIONS, DYNAMIC, "padding", [f"{MODEL}.use_remove_padding=False"]),
         (VERSIONS, LORA, "tensor by tensor", [f"{ROLLOUT}.layered_summon=True"]),
         (
-            VERSIONS,
+            since("0.4.1"),
             DYNAMIC,
             "fused triton",
             [f"{MODEL}.use_fused_kernels=True", f"{MODEL}.fused_kernel_options.impl_backend=triton"],
         ),
         (VERSIONS, DYNAMIC, "fp8 cache", [f"+{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype=fp8"]),
-        (VERSIONS[2:], DYNAMIC, "capture sizes", [f"{ROLLOUT}.cudagraph_capture_sizes=[1,2,4]"]),
-        (VERSIONS[2:], DYNAMIC, "sequences", [f"{ROLLOUT}.max_num_seqs=400"]),
-        (VERSIONS[:2], DYNAMIC, "bfloat16 states", [f"+{ACTOR}.fsdp_config.model_dtype=bf16"]),
-        (VERSIONS[2:], DYNAMIC, "bfloat16 states", [f"{ACTOR}.fsdp_config.model_dtype=bf16"]),
+        (since("0.6.0"), DYNAMIC, "capture sizes", [f"{ROLLOUT}.cudagraph_capture_sizes=[1,2,4]"]),
+        (since("0.6.0"), DYNAMIC, "sequences", [f"{ROLLOUT}.max_num_seqs=400"]),
+        (before("0.6.0"), DYNAMIC, "bfloat16 states", [f"+{ACTOR}.fsdp_config.model_dtype=bf16"]),
+        (since("0.6.0"), DYNAMIC, "bfloat16 states", [f"{ACTOR}.fsdp_config.model_dtype=bf16"]),
         (
-            VERSIONS[:1],
+            before("0.5.0"),
             DYNAMIC,
             "graphs on",
             [f"{ROLLOUT}.enforce_eager=False", f"{ROLLOUT}.free_cache_engine=False"],
         ),
-        (VERSIONS[1:2], DYNAMIC, "graphs on", [f"{ROLLOUT}.enforce_eager=False"]),
+        (("0.5.0",), DYNAMIC, "graphs on", [f"{ROLLOUT}.enforce_eager=False"]),
         (LEGACY, DYNAMIC, "eager entropy", [f"{ACTOR}.use_torch_compile=False"]),
         (ENGINES, DYNAMIC, "eager entropy", [f"{ACTOR}.fsdp_config.use_torch_compile=False"]),
         (LEGACY, PPO, "critic budgets", ["critic.ppo_max_token_len_per_gpu=65536"]),
@@ -189,7 +191,7 @@ LEGACY, ENGINES = VERSIONS[:4], VERSIONS[4:]
             "critic budgets",
             ["critic.ppo_max_token_len_per_gpu=65536", "+critic.ppo_infer_max_token_len_per_gpu=65536"],
         ),
-        (("0.9.1",), PPO, "critic budgets", ["+critic.ppo_infer_max_token_len_per_gpu=65536"]),
+        (since("0.9.0"), PPO, "critic budgets", ["+critic.ppo_infer_max_token_len_per_gpu=65536"]),
         (
             LEGACY,
             PPO,
@@ -206,7 +208,7 @@ LEGACY, ENGINES = VERSIONS[:4], VERSIONS[4:]
             ["critic.fsdp.param_offload=True", "critic.fsdp.optimizer_offload=True"],
         ),
         (
-            VERSIONS[1:],
+            since("0.5.0"),
             MEGATRON,
             "recomputation",
             [
@@ -215,7 +217,7 @@ LEGACY, ENGINES = VERSIONS[:4], VERSIONS[4:]
             ],
         ),
         (
-            VERSIONS[2:],
+            since("0.6.0"),
             MEGATRON,
             "host optimizer",
             [

@@ -1,86 +1,106 @@
 """Prices what the rules propose with the model that judged the original.
 
-Each proposal is priced alone. Those that do not help their own goal, break what fits, or cannot be
-written in the trainer's keys are dropped. The rest are ranked, and combined: changes are merged one
-after the other, each kept only if the job is better with it, and the rules are asked again about
-the result until they have nothing to add.
+First what the trainer or its engine refuses is lifted: everything else is said of the job that starts.
+Each proposal is priced alone, as the trainer reads its overrides. Those that do not help their own goal,
+break what fits, or cannot be written in the trainer's keys are dropped; what changes the training is left
+to the user. The rest are ranked, and combined into one block, which is judged as it is read back.
 """
 
 from collections.abc import Collection, Sequence
 
-from tuner.advise.answer import Advice, Combination, OverrideWriter, Price, Recommendation, Verdict
-from tuner.advise.combine import combine
+from tuner import rules
+from tuner.advise.answer import (
+    Advice,
+    CheapestRun,
+    Combination,
+    Contribution,
+    Price,
+    Recommendation,
+    Verdict,
+    Without,
+)
+from tuner.advise.combine import cheapest_run, combine
 from tuner.advise.differences import with_conflicts
 from tuner.advise.pricing import rank, recommend
+from tuner.advise.reading import Reading
 from tuner.advise.releases import Considered, ReleaseRange, release_range
-from tuner.findings import Finding
-from tuner.memory import mean_tokens_that_fit
+from tuner.advise.repairs import Refusal, Started, started
+from tuner.advise.verdicts import judged, verdict
+from tuner.findings import Numerics, Written
 from tuner.rules.case import Case
-from tuner.workload import Workload
 
 __all__ = [
     "Advice",
+    "CheapestRun",
     "Combination",
     "Considered",
-    "OverrideWriter",
+    "Contribution",
     "Price",
+    "Reading",
     "Recommendation",
+    "Refusal",
     "ReleaseRange",
     "Verdict",
+    "Without",
+    "Written",
     "advise",
     "release_range",
     "verdict",
 ]
 
 
-def advise(
-    workload: Workload,
-    *,
-    findings: Sequence[Finding],
-    write_overrides: OverrideWriter,
-    headroom: float,
-    ignored: Collection[str] = (),
-    releases: ReleaseRange | None = None,
-) -> Advice:
-    """Price, rank and combine what rules and checks found.
+def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = ()) -> Advice:
+    """Judge a configuration, and price, rank and combine what rules and checks say of it.
 
     Args:
-        workload: the original.
-        findings: of ``rules.run`` and of the trainer's checks, about this workload.
-        write_overrides: turns a proposal into the trainer's overrides of the original; raises ValueError
-            where they cannot express the difference.
+        reading: the configuration.
         headroom: share of the card that proposals leave free.
-        ignored: names of rules that must not be asked again while combining.
-        releases: what the job may take where its release is not bundled.
+        allow: effects on the training that may be part of what is to be pasted.
     """
-    case = Case.of(workload, headroom=headroom)
-    priced = [recommend(case, finding, write_overrides) for finding in findings]
+    start = started(reading, headroom=headroom, allow=allow)
+    job = start.reading
+    case = Case.of(job.workload, headroom=headroom)
+    of_memory, mean_tokens = judged(case, job.releases)
+    standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
+    runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT
+    cheapest = cheapest_run(case, standing, runs=runs) if start.starts else None
+    priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
     kept = [recommendation for recommendation in priced if recommendation is not None]
     kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
-    mean_tokens = mean_tokens_that_fit([workload])
+    stopping = [
+        Recommendation(
+            finding=refusal.finding,
+            overrides=refusal.overrides,
+            workload=None,
+            price=None,
+            numerics=refusal.numerics,
+            yours=refusal.yours,
+        )
+        for refusal in start.refusals
+    ]
+    combination = combine(start, case, kept, allow=allow)
     return Advice(
-        workload=workload,
+        workload=case.workload,
         estimate=case.estimate,
         rollout=case.rollout,
         time=case.time,
         headroom=headroom,
-        verdict=verdict(case, mean_tokens, releases),
+        verdict=Verdict.WILL_NOT_START if start.refusals else of_memory,
+        memory_verdict=of_memory,
         mean_tokens=mean_tokens,
-        recommendations=with_conflicts(workload, kept),
-        combination=combine(case, kept, write_overrides, ignored),
-        releases=releases,
+        refusals=start.refusals,
+        recommendations=(*stopping, *with_conflicts(case.workload, kept)),
+        combination=combination,
+        if_reweighted=None if combination is not None else _if_reweighted(start, case, kept, allow),
+        cheapest=cheapest,
+        releases=job.releases,
     )
 
 
-def verdict(case: Case, mean_tokens: int | None, releases: ReleaseRange | None = None) -> Verdict:
-    """Whether a workload fits its card, all sequences taken at their maximum length.
-
-    The headroom is not asked: it is what proposals leave free, not what the job needs. Where the release is
-    not bundled, a job fits if it does so whatever that release may do.
-    """
-    if not case.estimate.fits():
-        return Verdict.DOES_NOT_FIT if mean_tokens is None else Verdict.FITS_WHILE_SHORT
-    if releases is not None and releases.against is not None:
-        return Verdict.DEPENDS_ON_RELEASE
-    certain = case.estimate.fits_for_certain() and (releases is None or releases.fits_for_certain())
-    return Verdict.FITS if certain else Verdict.FITS_ALONE
+def _if_reweighted(
+    start: Started, case: Case, kept: Sequence[Recommendation], allow: Collection[Numerics]
+) -> Combination | None:
+    """The block that could be offered if tokens may weigh otherwise; None where that makes no difference."""
+    if all(item.numerics is not Numerics.REWEIGHTED for item in kept):
+        return None
+    return combine(start, case, kept, allow={*allow, Numerics.REWEIGHTED})

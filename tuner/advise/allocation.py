@@ -1,20 +1,30 @@
 """Which tensor a failed allocation was, and which advice makes that tensor smaller."""
 
+from enum import Enum
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import rules
 from tuner.advise.answer import Advice
 from tuner.dtypes import DType
+from tuner.evidence import Evidence
 from tuner.findings import Finding
-from tuner.memory.failed_allocation.explanation import FailedAllocation, Match, matches
+from tuner.memory.failed_allocation.explanation import (
+    Confidence,
+    FailedAllocation,
+    Match,
+    matches,
+)
 from tuner.memory.failed_allocation.pass_tensors import logits_of_unknown_head
 from tuner.memory.failed_allocation.state_tensors import weight_tensors
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.failed_allocation.tensors import tensors
 from tuner.model_shape import ModelShape
 from tuner.rules.case import Case
-from tuner.workload import Workload
+from tuner.workload import Phase, Workload
+
+_OF_ANOTHER_JOB = (Confidence.OVERFULL, Confidence.TOO_LONG)
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -24,11 +34,40 @@ class Explained(Struct, frozen=True, kw_only=True):
     advice: tuple[str, ...] = ()
 
 
+class Agreement(Enum):
+    """How a failed allocation goes with what the model says of the job."""
+
+    AGREES = "agrees"  # the tensor belongs to a phase that is over the card
+    ELSEWHERE = "elsewhere"  # a phase is over the card, but the tensor belongs to others
+    CONTRADICTS = "contradicts"  # no phase is over the card
+
+
+class Cause(Enum):
+    """What could explain an error where the model says that the job fits."""
+
+    OTHER_SETTINGS = "other_settings"  # the size takes more tokens than this configuration has anywhere
+    INTERVAL = "interval"  # the high end of the phase is over the card
+    FRAGMENTED = "fragmented"  # enough was free or reserved, in pieces
+    ASSUMED_CARD = "assumed_card"  # nobody named the card
+    OTHERS = "others"  # something else uses the GPU, or a part that is not modelled
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """What the model says of the phase that an error points to."""
+
+    agreement: Agreement
+    phase: Phase
+    peak_bytes: int
+    capacity_bytes: int
+    causes: tuple[Cause, ...] = ()
+
+
 class Explanation(Struct, frozen=True, kw_only=True):
     """A failed allocation and what it can have been, the likeliest first."""
 
     failed: FailedAllocation
     candidates: tuple[Explained, ...]
+    standing: Standing | None = None  # None without a job
 
 
 def explain_allocation(advice: Advice, failed: FailedAllocation) -> Explanation:
@@ -46,7 +85,41 @@ def explain_allocation(advice: Advice, failed: FailedAllocation) -> Explanation:
         candidates[0] = Explained(
             match=first, advice=_remedies(first.tensor, _when_short(advice, first.tensor))
         )
-    return Explanation(failed=failed, candidates=tuple(candidates))
+    first_match = candidates[0].match if candidates else None
+    return Explanation(
+        failed=failed, candidates=tuple(candidates), standing=_standing(advice, failed, first_match)
+    )
+
+
+def _standing(advice: Advice, failed: FailedAllocation, match: Match | None) -> Standing:
+    """The error beside the verdict: the worst phase that makes the tensor, or of all where that is open."""
+    estimate = advice.estimate
+    capacity = estimate.capacity_bytes
+    named = () if match is None or match.confidence in _OF_ANOTHER_JOB else match.tensor.phases
+    own = [phase for phase in estimate.phases if not named or phase.phase in named]
+    worst = max(own or estimate.phases, key=lambda phase: phase.peak_bytes)
+    if worst.peak_bytes > capacity:
+        agreement = Agreement.AGREES
+    elif estimate.worst.peak_bytes > capacity:
+        agreement = Agreement.ELSEWHERE
+    else:
+        agreement = Agreement.CONTRADICTS
+    held = (failed.free_bytes or 0) + (failed.unused_bytes or 0)
+    true = {
+        Cause.OTHER_SETTINGS: match is None or match.confidence in _OF_ANOTHER_JOB,
+        Cause.FRAGMENTED: failed.unused_bytes is not None and held >= failed.low_bytes,
+        Cause.INTERVAL: worst.interval[1] > capacity,
+        Cause.ASSUMED_CARD: advice.workload.cluster.gpu.evidence is Evidence.HEURISTIC,
+        Cause.OTHERS: True,
+    }
+    causes = () if agreement is Agreement.AGREES else tuple(cause for cause, holds in true.items() if holds)
+    return Standing(
+        agreement=agreement,
+        phase=worst.phase,
+        peak_bytes=worst.peak_bytes,
+        capacity_bytes=capacity,
+        causes=causes,
+    )
 
 
 def _listed(advice: Advice) -> list[Finding]:

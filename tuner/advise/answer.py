@@ -1,23 +1,21 @@
 """The answer: what is wrong, what to change, and what each change costs or gains."""
 
-from collections.abc import Callable
 from enum import Enum
 
 from msgspec import Struct
 
 from tuner.advise.releases import ReleaseRange
-from tuner.findings import Finding
+from tuner.advise.repairs import Refusal
+from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import StepTime
 from tuner.workload import Phase, Workload
 
-OverrideWriter = Callable[[Workload], tuple[str, ...]]
-"""Turns a proposal into the trainer's overrides of the original; ValueError where it has no keys for it."""
-
 
 class Verdict(Enum):
-    """Whether the configuration fits the card, all sequences taken at their maximum length."""
+    """Whether the configuration starts, and fits the card, all sequences taken at their maximum length."""
 
+    WILL_NOT_START = "will_not_start"  # the trainer or its engine refuses it, whatever memory there is
     FITS = "fits"  # the high end of the worst phase's interval is within the card
     FITS_ALONE = "fits_alone"  # the expected peak is, the high end is not: nothing else may use the GPU
     DEPENDS_ON_RELEASE = "depends_on_release"  # as some releases run it, and the one meant is not bundled
@@ -33,31 +31,73 @@ class Price(Struct, frozen=True, kw_only=True):
     after_bytes: int
     worst_before_bytes: int  # peak of the worst phase
     worst_after_bytes: int
-    seconds_before: float  # of the whole step, modelled
-    seconds_after: float
+    seconds_before: float | None  # of the whole step, modelled; None where no form of the job is known to run
+    seconds_after: float | None  # None where the job does not run with the proposal
+
+    @property
+    def time_change(self) -> float | None:
+        """The step's seconds more or less, as a share; None where one of both runs does not exist."""
+        if self.seconds_before is None or self.seconds_after is None:
+            return None
+        return self.seconds_after / self.seconds_before - 1
 
 
 class Recommendation(Struct, frozen=True, kw_only=True):
-    """A finding with its price; ``price`` is None for findings that propose no workload."""
+    """A finding with its price; ``price`` is None for findings that change nothing that is modelled."""
 
     finding: Finding
     overrides: tuple[str, ...]
+    workload: Workload | None  # what the trainer reads with the overrides; None without a price
     price: Price | None
+    numerics: Numerics  # what following it does to the training, under this release
+    yours: bool  # for the user to decide, not to be pasted: it changes the training, or makes the job worse
     conflicts: tuple[str, ...] = ()  # names of rules that set the same field differently
 
 
-class Combination(Struct, frozen=True, kw_only=True):
-    """All accepted proposals together, priced once more."""
+class Without(Struct, frozen=True, kw_only=True):
+    """A combination with everything but the changes of one finding."""
 
-    rules: tuple[str, ...]
+    worst_bytes: int
+    seconds: float
+    fits: bool
+
+
+class Contribution(Struct, frozen=True, kw_only=True):
+    """What one finding puts into a combination, and what would be lost without it."""
+
+    finding: Finding
     overrides: tuple[str, ...]
+    without: Without | None = None  # None where it mends an error, or the others rest on it
+
+
+class Combination(Struct, frozen=True, kw_only=True):
+    """All accepted changes together, as the trainer reads them from the overrides."""
+
+    overrides: tuple[str, ...]
+    contributions: tuple[Contribution, ...]  # most seconds first
+    verdict: Verdict
     workload: Workload
     estimate: Estimate
     time: StepTime
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of the rules behind it."""
+        return tuple(dict.fromkeys(part.finding.rule.name for part in self.contributions))
+
+
+class CheapestRun(Struct, frozen=True, kw_only=True):
+    """The form of a job that runs with the least change of its memory: what seconds are compared with."""
+
+    seconds: float
+    rules: tuple[str, ...]  # whose changes it has; none where the job runs as it is
+
 
 class Advice(Struct, frozen=True, kw_only=True):
-    """The whole answer. Every output format is a rendering of this."""
+    """The whole answer. Every output format is a rendering of this.
+
+    Where the launch is refused, the figures are those of the job with the least change that starts.
+    """
 
     workload: Workload
     estimate: Estimate
@@ -66,6 +106,10 @@ class Advice(Struct, frozen=True, kw_only=True):
     headroom: float
     verdict: Verdict
     mean_tokens: int | None  # mean sequence length that still fits; None where no length does
+    memory_verdict: Verdict  # of the job that starts; the verdict itself where nothing refuses it
+    refusals: tuple[Refusal, ...]
     recommendations: tuple[Recommendation, ...]  # ranked: errors, then by gain
     combination: Combination | None
+    cheapest: CheapestRun | None  # None where no form of the job is known to run
+    if_reweighted: Combination | None = None  # what could be pasted if tokens may weigh otherwise
     releases: ReleaseRange | None = None  # of a release that is not bundled

@@ -1,162 +1,212 @@
-"""All proposals together: merged one after the other, as long as each makes the job better."""
+"""Everything together: repairs, fixes and proposals as one block, judged as it is read back."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner import rules
-from tuner.advise.answer import Combination, OverrideWriter, Recommendation
-from tuner.advise.differences import Changes, changes, merged, without_idle_sizes
-from tuner.advise.pricing import helps, rank, shortage, written
-from tuner.batching import pass_sequences
-from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.advise.answer import CheapestRun, Combination, Contribution, Recommendation, Verdict, Without
+from tuner.advise.differences import merged
+from tuner.advise.merge import Merged, Realise, asked_again, better, frees, merge, pruned, without_each
+from tuner.advise.pricing import is_worse, shortage
+from tuner.advise.reading import Reading
+from tuner.advise.repairs import Started
+from tuner.advise.verdicts import judged
+from tuner.findings import Finding, Numerics, Severity
 from tuner.rules.case import Case
 from tuner.workload import Workload
 
-MOST_ROUNDS = 6  # the rules are asked again at most so often
+_PASSES = 4  # what is left when idle changes are gone may make another one pay
 
 
-class _Accepted(Struct, frozen=True, kw_only=True):
-    """A rule's changes that were merged."""
+class _Block(Struct, frozen=True, kw_only=True):
+    """Overrides that were tried as a whole."""
 
-    rule: Rule
-    difference: Changes
-
-
-def _better(current: Case, candidate: Case, rule: Rule) -> bool:
-    """Whether a merged change is worth keeping: memory first where it is short, then the rule's goal.
-
-    What changes the numbers of the training run beyond rounding is left to the user, unless memory
-    is short.
-    """
-    if candidate.workload == current.workload:
-        return False
-    if _divides(current.workload) and not _divides(candidate.workload):
-        return False  # two proposals that are right alone; the next round finds what is right with the first
-    missing, left = shortage(current), shortage(candidate)
-    if missing != left:
-        return left < missing
-    if rule.numerics is Numerics.CHANGED:
-        return False
-    if rule.goal is Goal.TIME:
-        return candidate.time.seconds < current.time.seconds
-    return rule.goal is Goal.CORRECTNESS or candidate.time.seconds <= current.time.seconds
+    merged: Merged
+    overrides: tuple[str, ...]  # of the proposals
+    reading: Reading  # of everything
+    case: Case
 
 
-def _divides(workload: Workload) -> bool:
-    """Whether fixed micro-batches divide a rank's mini-batch, which trainers insist on."""
-    return all(
-        update.batching.dynamic
-        or pass_sequences(workload.batch, update) % update.batching.micro_batch_sequences == 0
-        for update in workload.passes()
-        if update.training
+def cheapest_run(case: Case, findings: Sequence[Finding], *, runs: bool) -> CheapestRun | None:
+    """The job as it is where it ``runs``, else with the least that makes it fit; None where nothing does."""
+    if runs:
+        return CheapestRun(seconds=case.time.seconds, rules=())
+    nothing = Merged(case=case, accepted=())
+    smaller = merge(
+        case, findings, start=nothing, allow=tuple(Numerics), realise=lambda job: job, wanted=frees
     )
+    if not smaller.case.estimate.fits():
+        return None
+    names = dict.fromkeys(part.finding.rule.name for part in smaller.accepted)
+    return CheapestRun(seconds=smaller.case.time.seconds, rules=tuple(names))
 
 
 def combine(
-    case: Case,
-    ranked: Sequence[Recommendation],
-    write_overrides: OverrideWriter,
-    ignored: Collection[str],
+    started: Started, case: Case, ranked: Sequence[Recommendation], *, allow: Collection[Numerics]
 ) -> Combination | None:
-    """Merge proposals round by round, until the rules have nothing to add.
+    """The block: what lifts refusals, what mends silent errors, and proposals merged round by round.
 
-    What can be written alone can nearly always be written together, so that is tried first; only if
-    it fails is every step checked.
+    It is judged as the trainer reads it. Where that is not the job that was proposed, each step is taken
+    again as it reads back. A block that is then no better, that brings a new error, or with which the job
+    does not fit for certain, is not offered.
+
+    Args:
+        started: the configuration that starts.
+        case: the job of that configuration.
+        ranked: recommendations about it, best first.
+        allow: effects on the training that the block may have.
     """
-    findings = [recommendation.finding for recommendation in ranked]
-
-    def expressible(other: Workload) -> bool:
-        return written(write_overrides, other) is not None
-
-    for check in (None, expressible):
-        final, accepted = _merge(case, findings, ignored, check)
-        settled = final.workload == case.workload
-        overrides = () if settled else written(write_overrides, final.workload)
-        if overrides is not None:
-            return _combination(final, _responsible(case, final, accepted), overrides, _repairs(ranked))
-    return None
-
-
-def _repairs(ranked: Sequence[Recommendation]) -> dict[str, tuple[str, ...]]:
-    """Overrides, by rule, of errors that propose no workload: without them the job would not run."""
-    return {
-        recommendation.finding.rule.name: recommendation.overrides
-        for recommendation in ranked
-        if recommendation.finding.severity is Severity.ERROR
-        and recommendation.finding.proposal is None
-        and recommendation.overrides
-    }
-
-
-def _combination(
-    final: Case, names: tuple[str, ...], overrides: tuple[str, ...], repairs: Mapping[str, tuple[str, ...]]
-) -> Combination | None:
-    """Merged proposals and repairs; a key that a proposal sets is not repaired on top."""
-    taken = {_key(override) for override in overrides}
-    added = {
-        name: tuple(override for override in extra if _key(override) not in taken)
-        for name, extra in repairs.items()
-    }
-    repaired = tuple(name for name, extra in added.items() if extra)
-    together = (*overrides, *(override for name in repaired for override in added[name]))
-    if not together:
+    if not started.starts:
+        return None
+    reading, fixes = _fixed(started.reading, case, ranked)
+    settled = case.other(reading.workload)
+    as_it_was = settled.workload == case.workload
+    findings = [item.finding for item in ranked] if as_it_was else asked_again(settled)
+    block = _block(reading, settled, findings, allow)
+    mended = [
+        (item.finding, item.overrides) for item in started.refusals if item.overrides and not item.yours
+    ]
+    mended += [(item.finding, item.overrides) for item in fixes]
+    overrides = _one_per_key([*(text for _, texts in mended for text in texts), *block.overrides])
+    verdict, _ = judged(block.case, block.reading.releases)
+    if not overrides or verdict is not Verdict.FITS:
         return None
     return Combination(
-        rules=(*names, *repaired),
-        overrides=together,
-        workload=final.workload,
-        estimate=final.estimate,
-        time=final.time,
+        overrides=overrides,
+        contributions=(
+            *(Contribution(finding=finding, overrides=texts) for finding, texts in mended),
+            *_contributions(reading, settled, block),
+        ),
+        verdict=verdict,
+        workload=block.case.workload,
+        estimate=block.case.estimate,
+        time=block.case.time,
     )
 
 
-def _key(override: str) -> str:
-    return override.lstrip("+~").partition("=")[0]
+def _fixed(
+    reading: Reading, case: Case, ranked: Sequence[Recommendation]
+) -> tuple[Reading, list[Recommendation]]:
+    """The configuration with what mends silent errors and makes the job no worse."""
+    fixes = []
+    for item in ranked:
+        mends = item.finding.severity is Severity.ERROR and item.finding.proposal is None
+        if not mends or item.yours or not item.overrides:
+            continue
+        try:
+            after = reading.adding(item.overrides)
+        except ValueError:
+            continue
+        before, changed = case.other(reading.workload), case.other(after.workload)
+        if _errors(after, changed) <= _errors(reading, before) and not is_worse(before, changed):
+            reading = after
+            fixes.append(item)
+    return reading, fixes
 
 
-def _merge(
-    case: Case,
+def _errors(reading: Reading, case: Case) -> set[str]:
+    findings = (*reading.findings, *rules.run(case))
+    return {finding.rule.code for finding in findings if finding.severity is Severity.ERROR}
+
+
+def _block(
+    reading: Reading, settled: Case, findings: Sequence[Finding], allow: Collection[Numerics]
+) -> _Block:
+    """The best block that reads back as no worse than what it starts from; an empty one if need be."""
+    nothing = _Block(merged=Merged(case=settled, accepted=()), overrides=(), reading=reading, case=settled)
+    proposed = _tried(reading, settled, findings, allow, lambda job: job)
+    if proposed is not None and proposed.case.workload == proposed.merged.case.workload:
+        return proposed
+    stepwise = _tried(reading, settled, findings, allow, _as_read(reading))
+    blocks = [block for block in (proposed, stepwise, nothing) if block is not None]
+    return min(blocks, key=lambda block: (shortage(block.case), block.case.time.seconds))
+
+
+def _as_read(reading: Reading) -> Realise:
+    def realise(workload: Workload) -> Workload | None:
+        if workload == reading.workload:
+            return workload
+        try:
+            return reading.write(workload).workload
+        except ValueError:
+            return None
+
+    return realise
+
+
+def _tried(
+    reading: Reading,
+    settled: Case,
     findings: Sequence[Finding],
-    ignored: Collection[str],
-    check: Callable[[Workload], bool] | None,
-) -> tuple[Case, list[_Accepted]]:
-    current, accepted = case, list[_Accepted]()
-    for _ in range(MOST_ROUNDS):
-        before = current
-        for finding in findings:
-            difference = {} if finding.proposal is None else changes(before.workload, finding.proposal)
-            candidate = case.other(merged(current.workload, difference))
-            if not _better(current, candidate, finding.rule):
-                continue
-            if check is not None and not check(candidate.workload):
-                continue
-            current = candidate
-            accepted.append(_Accepted(rule=finding.rule, difference=difference))
-        if current is before:
+    allow: Collection[Numerics],
+    realise: Realise,
+) -> _Block | None:
+    """Proposals merged, pruned and read back; None where the result cannot be written, or is worse."""
+    whole = Merged(case=settled, accepted=())
+    for _ in range(_PASSES):
+        more = merge(settled, findings, start=whole, allow=allow, realise=realise, wanted=better)
+        if more.case.workload == whole.case.workload:
             break
-        findings = _asked_again(current, ignored)
-    return case.other(without_idle_sizes(case.workload, current.workload)), accepted
+        whole = pruned(settled, more, realise)
+        findings = asked_again(whole.case)
+    if whole.case.workload == settled.workload:
+        return None
+    try:
+        overrides = reading.write(whole.case.workload).overrides
+        after = reading.adding(overrides)
+    except ValueError:
+        return None
+    case = settled.other(after.workload)
+    if is_worse(settled, case) or not _errors(after, case) <= _errors(reading, settled):
+        return None
+    return _Block(merged=whole, overrides=overrides, reading=after, case=case)
 
 
-def _asked_again(current: Case, ignored: Collection[str]) -> list[Finding]:
-    """What the rules propose about a merged workload, best first."""
-    findings = [
-        finding
-        for finding in rules.run(current)
-        if finding.rule.name not in ignored
-        and finding.proposal is not None
-        and helps(current, finding, finding.proposal)
-    ]
-    return sorted(findings, key=lambda finding: rank(current, finding))
+def _contributions(reading: Reading, settled: Case, block: _Block) -> list[Contribution]:
+    """What each accepted finding brings, and the overrides that are its own."""
+    parts, unclaimed = list[Contribution](), list(block.overrides)
+    for part, without in without_each(settled, block.merged, _as_read(reading)):
+        alone = _overrides(reading, merged(settled.workload, part.difference))
+        rest = None if without is None else _overrides(reading, without.workload)
+        own = tuple(text for text in unclaimed if text in alone or (rest is not None and text not in rest))
+        unclaimed = [text for text in unclaimed if text not in own]
+        if own:
+            parts.append(Contribution(finding=part.finding, overrides=own, without=_figures(without)))
+    parts.sort(key=_loss, reverse=True)
+    if unclaimed and parts:  # what only several findings together take
+        parts[0] = replace(parts[0], overrides=(*parts[0].overrides, *unclaimed))
+    return parts
 
 
-def _responsible(original: Case, final: Case, accepted: Sequence[_Accepted]) -> tuple[str, ...]:
-    """The rules whose changes are left in the end."""
-    left = changes(original.workload, final.workload)
-    names = dict.fromkeys(
-        step.rule.name
-        for step in accepted
-        if any(path in left and left[path] == value for path, value in step.difference.items())
-    )
-    return tuple(names)
+def _overrides(reading: Reading, workload: Workload) -> tuple[str, ...]:
+    """The overrides of a workload; none where the configuration is that already, or has no keys for it."""
+    if workload == reading.workload:
+        return ()
+    try:
+        return reading.write(workload).overrides
+    except ValueError:
+        return ()
+
+
+def _figures(case: Case | None) -> Without | None:
+    if case is None:
+        return None
+    worst = case.estimate.worst.peak_bytes
+    return Without(worst_bytes=worst, seconds=case.time.seconds, fits=case.estimate.fits())
+
+
+def _loss(part: Contribution) -> tuple[bool, float]:
+    """How much worse the job is without a finding: one that no longer fits first, then by seconds."""
+    return (True, 0.0) if part.without is None else (not part.without.fits, part.without.seconds)
+
+
+def _one_per_key(overrides: Sequence[str]) -> tuple[str, ...]:
+    """The overrides with the last value of every key; one that a key needed to be added stays an addition."""
+    last: dict[str, str] = {}
+    for text in overrides:
+        key = text.lstrip("+~").partition("=")[0]
+        added = last.pop(key, "").startswith("+") and not text.startswith(("+", "~"))
+        last[key] = f"+{text}" if added else text
+    return tuple(last.values())

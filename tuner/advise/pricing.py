@@ -1,44 +1,93 @@
 """One proposal: its price, whether it pays, and where it ranks."""
 
-from tuner.advise.answer import OverrideWriter, Price, Recommendation
-from tuner.findings import Finding, Goal, Severity
+from collections.abc import Collection
+
+from tuner.advise.answer import CheapestRun, Price, Recommendation
+from tuner.advise.numerics import is_allowed, numerics
+from tuner.advise.reading import Reading
+from tuner.findings import Finding, Goal, Numerics, Severity, Written
 from tuner.rules.case import Case
 from tuner.workload import Workload
 
 
-def recommend(case: Case, finding: Finding, write_overrides: OverrideWriter) -> Recommendation | None:
-    """A finding with its price, None when it does not pay or cannot be written."""
-    if finding.proposal is None:
-        return Recommendation(finding=finding, overrides=finding.overrides, price=None)
-    if not helps(case, finding, finding.proposal):
+def recommend(
+    case: Case,
+    finding: Finding,
+    reading: Reading,
+    *,
+    cheapest: CheapestRun | None,
+    allow: Collection[Numerics],
+) -> Recommendation | None:
+    """A finding with the price of what its overrides read back to.
+
+    None when a proposal does not pay, or cannot be written. What a check would set is kept whatever it
+    costs; if the job is worse with it, it is for the user to decide.
+    """
+    proposal = finding.proposal
+    if proposal is not None and not helps(case, finding, proposal):
         return None
-    overrides = written(write_overrides, finding.proposal)
-    if overrides is None:
+    after = _written(reading, finding)
+    if after is None and proposal is not None:
         return None
+    reads_otherwise = proposal is not None and after is not None and after.workload != proposal
+    if reads_otherwise and after is not None and not helps(case, finding, after.workload):
+        return None
+    workload = None if after is None or after.workload == case.workload else after.workload
+    effect = numerics(finding, case.workload, workload)
+    worse = proposal is None and workload is not None and is_worse(case, case.other(workload))
     return Recommendation(
-        finding=finding, overrides=overrides, price=price_of(case, finding, finding.proposal)
+        finding=finding,
+        overrides=finding.overrides if after is None else after.overrides,
+        workload=workload,
+        price=None if workload is None else price_of(case, finding, workload, cheapest),
+        numerics=effect,
+        yours=bool(finding.overrides or after)
+        and (worse or finding.rule.yours or not is_allowed(effect, allow)),
     )
 
 
-def price_of(case: Case, finding: Finding, proposal: Workload) -> Price:
-    """What a proposal costs or gains in the finding's phase, in the worst one, and in time."""
+def _written(reading: Reading, finding: Finding) -> Written | None:
+    """What a finding would set, as the trainer reads it; None where it sets nothing or cannot be read."""
+    try:
+        if finding.proposal is not None:
+            return reading.write(finding.proposal)
+        if not finding.overrides:
+            return None
+        return Written(overrides=finding.overrides, workload=reading.adding(finding.overrides).workload)
+    except ValueError:
+        return None
+
+
+def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: CheapestRun | None) -> Price:
+    """What a proposal costs or gains in the finding's phase, in the worst one, and in time.
+
+    Seconds of a run that cannot exist are none: they are compared with those of the cheapest form that runs.
+    """
     proposed = case.other(proposal)
     phase = finding.phase or case.estimate.worst.phase
+    runs = (cheapest is not None and not cheapest.rules) or proposed.estimate.fits()
     return Price(
         phase=phase,
         before_bytes=case.peak_bytes(phase),
         after_bytes=proposed.peak_bytes(phase),
         worst_before_bytes=case.estimate.worst.peak_bytes,
         worst_after_bytes=proposed.estimate.worst.peak_bytes,
-        seconds_before=case.time.seconds,
-        seconds_after=proposed.time.seconds,
+        seconds_before=None if cheapest is None else cheapest.seconds,
+        seconds_after=proposed.time.seconds if runs else None,
     )
 
 
 def shortage(case: Case) -> tuple[int, int, int]:
     """How much memory is missing: in the worst phase, to start at all, over all phases."""
-    over = [max(0, phase.peak_bytes - case.limit_bytes) for phase in case.estimate.phases]
+    over = [case.missing_bytes(phase) for phase in case.estimate.phases]
     return max(over), len(case.estimate.problems), sum(over)
+
+
+def is_worse(before: Case, after: Case) -> bool:
+    """Whether a job has less memory left where that is short, or takes noticeably longer."""
+    if shortage(after) != shortage(before):
+        return shortage(after) > shortage(before)
+    return before.slower(after.workload) or not before.affords(after.workload)
 
 
 def helps(case: Case, finding: Finding, proposal: Workload) -> bool:
@@ -46,32 +95,28 @@ def helps(case: Case, finding: Finding, proposal: Workload) -> bool:
     if finding.rule.goal is Goal.CORRECTNESS:
         return True
     proposed = case.other(proposal)
-    faster = proposed.time.seconds < case.time.seconds
     if finding.rule.goal is Goal.TIME:
-        return faster and case.affords(proposal)
+        return case.faster(proposal) and case.affords(proposal)
     if not case.affords(proposal) and shortage(proposed) >= shortage(case):
         return False
-    price = price_of(case, finding, proposal)
-    if price.after_bytes != price.before_bytes:
-        return price.after_bytes < price.before_bytes
+    phase = finding.phase or case.estimate.worst.phase
+    before, after = case.peak_bytes(phase), proposed.peak_bytes(phase)
+    if after != before:
+        return after < before
+    faster = proposed.time.seconds < case.time.seconds
     return faster or proposed.estimate.host_bytes < case.estimate.host_bytes
-
-
-def written(write_overrides: OverrideWriter, proposal: Workload) -> tuple[str, ...] | None:
-    """The overrides of a proposal, None where the trainer has no keys for it."""
-    try:
-        return write_overrides(proposal)
-    except ValueError:
-        return None
 
 
 def rank(case: Case, finding: Finding) -> tuple[float, ...]:
     """Errors first; what saves memory while it is short; warnings; then by gain in time."""
     if finding.severity is Severity.ERROR:
         return (0,)
-    price = None if finding.proposal is None else price_of(case, finding, finding.proposal)
-    saved = 0 if price is None else price.before_bytes - price.after_bytes
+    saved, gain = 0, 0.0
+    if finding.proposal is not None:
+        proposed = case.other(finding.proposal)
+        phase = finding.phase or case.estimate.worst.phase
+        saved = case.peak_bytes(phase) - proposed.peak_bytes(phase)
+        gain = (case.time.seconds - proposed.time.seconds) / case.time.seconds
     if finding.rule.goal is Goal.MEMORY and case.short() is not None and saved > 0:
         return (1, -saved)
-    gain = 0.0 if price is None else (price.seconds_before - price.seconds_after) / price.seconds_before
     return (2 if finding.severity is Severity.WARNING else 3, -max(0.0, gain))

@@ -1,13 +1,16 @@
 """``tuner advise``: priced advice for one configuration."""
 
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.premises import Premises, with_premises
+
+if TYPE_CHECKING:
+    from tuner.findings import Numerics
 
 EXAMPLES = options.examples(
     "tuner advise config.yaml --gpu h100-sxm",
@@ -39,6 +42,19 @@ def advise(
             help="Write out the sum of every phase: addends with formulas, numbers and sources.",
         ),
     ] = False,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="All premises, batch sizes, findings and prices, not what matters most alone."
+        ),
+    ] = False,
+    allow: Annotated[
+        Literal["nothing", "reweighted", "changed"],
+        typer.Option(
+            "--allow",
+            help="What the block to paste may do to the training: weigh tokens otherwise, or more.",
+        ),
+    ] = "nothing",
     failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
@@ -56,11 +72,7 @@ def advise(
         from tuner.memory.failed_allocation.explanation import parse_failed_allocation
 
         failed = parse_failed_allocation(failed_allocation)
-    answer = consult(
-        config,
-        overrides or (),
-        premises,
-    )
+    answer = consult(config, overrides or (), premises, allow=_effects(allow))
     if failed is not None:
         from msgspec.structs import replace
 
@@ -74,10 +86,19 @@ def advise(
     else:
         from tuner.render.text import advice_text
 
-        write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), explain=explain))
+        write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), full=full, explain=explain))
     if fail_on != "never":
         from tuner.findings import Severity
         from tuner.render.concise import lines
 
         if any(line.at_least(Severity(fail_on)) for line in lines(answer)):
             raise typer.Exit(FINDINGS)
+
+
+def _effects(allow: str) -> "tuple[Numerics, ...]":
+    """The effects on the training that an option allows; each allows those before it."""
+    from tuner.findings import Numerics
+
+    return {"nothing": (), "reweighted": (Numerics.REWEIGHTED,)}.get(
+        allow, (Numerics.REWEIGHTED, Numerics.CHANGED)
+    )

@@ -11,7 +11,9 @@ from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.premises import Premises, with_premises
 
 if TYPE_CHECKING:
+    from tuner.cli.hardware import Card
     from tuner.render.concise import Line
+    from tuner.render.report import CheckedGpu
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -44,10 +46,12 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
+    from tuner.cli.hardware import choose_card
     from tuner.findings import Severity
     from tuner.render.concise import concise
     from tuner.render.terminal import Terminal, plain, write
 
+    card = choose_card(premises)
     listed: list[Line] = []
     unreadable: list[str] = []
     for file in files:
@@ -60,11 +64,11 @@ def check(
     if output_format == "json":
         from tuner.render.json import check_json
 
-        write(sys.stdout, check_json(listed, unreadable))
+        write(sys.stdout, check_json(listed, unreadable, card=_card_report(card)))
     elif listed:
         terminal = Terminal.of(sys.stdout, color)
         write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
-    write(sys.stderr, _count(listed, files=len(files), unreadable=len(unreadable)))
+    write(sys.stderr, _count(listed, card, files=len(files), unreadable=len(unreadable)))
     if unreadable:
         raise typer.Exit(BAD_INPUT)
     if any(line.at_least(Severity(fail_on)) for line in listed):
@@ -85,10 +89,28 @@ def _outcome(file: str, premises: Premises) -> "list[Line] | str":
         return str(error) if file in str(error) else f"{file}: {error}"
 
 
-def _count(lines: "list[Line]", *, files: int, unreadable: int) -> str:
+def _card_report(card: "Card") -> "CheckedGpu":
+    from tuner.render.report import CheckedGpu
+
+    return CheckedGpu(
+        name=card.gpu.name, memory_bytes=card.gpu.capacity_bytes, reason=card.reason, assumed=card.assumed
+    )
+
+
+def _count(lines: "list[Line]", card: "Card", *, files: int, unreadable: int) -> str:
     from tuner.findings import Severity
 
     counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
     text = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
     unread = f", {unreadable} unreadable" if unreadable else ""
-    return f"{files} file{'s' if files != 1 else ''} checked{unread}: {text or 'no findings'}"
+    counted = f"{files} file{'s' if files != 1 else ''} checked{unread}: {text or 'no findings'}"
+    return f"{counted}; {_judged_for(card)}"
+
+
+def _judged_for(card: "Card") -> str:
+    from tuner.render.numbers import gib
+
+    gpu = f"{card.gpu.name} with {gib(card.gpu.capacity_bytes)}"
+    if card.assumed:
+        return f"for an {gpu}, since no GPU was named and none was found: give --gpu NAME"
+    return f"for {gpu} ({card.reason})"

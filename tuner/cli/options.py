@@ -52,6 +52,15 @@ CriticModel = Annotated[
         show_default=False,
     ),
 ]
+RewardModel = Annotated[
+    str | None,
+    typer.Option(
+        "--reward-model",
+        metavar="NAME|DIR|FILE",
+        help="The same for the reward model.",
+        show_default=False,
+    ),
+]
 Trace = Annotated[
     bool,
     typer.Option(
@@ -64,9 +73,9 @@ Gpu = Annotated[
     str | None,
     typer.Option(
         "--gpu",
-        metavar="NAME|FILE",
-        help="GPU to judge for: a name such as h100-sxm, or the file of a profile, which ends in .yaml; this "
-        "machine's GPU, else an assumed card of 80 GB.",
+        metavar="[COUNTx]NAME|FILE",
+        help="GPU to judge for: a name such as h100-sxm, or the file of a profile, which ends in .yaml; "
+        "8xh100-sxm says how many one node has as well. This machine's GPU, else an assumed card of 80 GB.",
         show_default=False,
     ),
 ]
@@ -87,6 +96,38 @@ Nodes = Annotated[
         min=1,
         metavar="COUNT",
         help="Number of nodes, in place of the configuration's.",
+        show_default=False,
+    ),
+]
+MeanPromptLength = Annotated[
+    int | None,
+    typer.Option(
+        "--mean-prompt-length",
+        min=1,
+        metavar="TOKENS",
+        help="Mean length of prompts; half of the maximum is assumed.",
+        show_default=False,
+    ),
+]
+MeanResponseLength = Annotated[
+    int | None,
+    typer.Option(
+        "--mean-response-length",
+        min=1,
+        metavar="TOKENS",
+        help="Mean length of responses, such as a run's response_length/mean; half of the maximum is "
+        "assumed. The verdict, the seconds and the sequences that the KV cache holds at a time go by it.",
+        show_default=False,
+    ),
+]
+ResponseP95 = Annotated[
+    int | None,
+    typer.Option(
+        "--response-p95",
+        min=1,
+        metavar="TOKENS",
+        help="Length that 95 % of responses do not exceed: the room that a response gets in the KV cache, "
+        "and the point from which only the last ones keep the rollout from its end.",
         show_default=False,
     ),
 ]

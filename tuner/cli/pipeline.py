@@ -1,62 +1,61 @@
 """From a configuration to an answer: the one way that ``advise`` and ``check`` share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from tuner import rules
 from tuner.advise import ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
+from tuner.cli.hardware import choose_card, choose_cluster
+from tuner.cli.lengths import expect_possible, lengths_of
 from tuner.cli.premises import Premises
-from tuner.errors import InputError
-from tuner.evidence import Evidence
-from tuner.gpus import find_gpu
+from tuner.errors import InputError, TunerError
+from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
 from tuner.render.answer import Answer
-from tuner.rules.case import Case
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
-from tuner.units import GIB, GIGA
-from tuner.workload import Workload
-
-NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
+from tuner.workload import ServiceRole, Workload
 
 
-def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer:
+def consult(
+    source: str, overrides: Sequence[str], premises: Premises, *, allow: Collection[Numerics] = ()
+) -> Answer:
     """Read, estimate and advise.
+
+    Args:
+        source: path of the configuration file.
+        overrides: as on the trainer's command line.
+        premises: what the options say.
+        allow: effects on the training that may be part of what is to be pasted.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
+    card = choose_card(premises)
     release = TRAINER.choose_release(premises.verl_version)
     configuration = TRAINER.parse(Path(source), overrides)
     loaded = configuration.on(release.version)
     settings = loaded.settings
     model, model_reason = _model(settings, premises)
-    cluster, gpus_reason = _cluster(settings, premises)
+    cluster, gpus_reason = choose_cluster(settings, premises, card)
     job = _Job(premises=premises, model=model, cluster=cluster)
     rollout_engine = job.rollout_engine(loaded)
-    workload = job.workload(loaded, rollout_engine)
+    reading = _Reading(job, release, configuration, loaded)
+    workload = reading.workload
+    expect_possible(workload.batch)
     if premises.trace:
         from tuner.trace.limits import expect_counted
 
         expect_counted(workload)
-    findings = TRAINER.check(settings, workload, version=loaded.version)
-    findings += rules.run(Case.of(workload, headroom=premises.headroom))
-    advice = advise(
-        workload,
-        findings=findings,
-        write_overrides=TRAINER.override_writer(workload, settings, version=loaded.version),
-        headroom=premises.headroom,
-        releases=job.releases(configuration, release, workload),
-    )
-    assumed = cluster.gpu.evidence is Evidence.HEURISTIC
+    advice = advise(reading, headroom=premises.headroom, allow=allow)
     resting = TRAINER.resting_on_defaults(
         settings, version=loaded.version, dynamic=workload.actor.update.batching.dynamic
     )
@@ -64,15 +63,15 @@ def consult(source: str, overrides: Sequence[str], premises: Premises) -> Answer
     return Answer(
         source=source,
         settings=settings,
-        unknown=loaded.unknown,
         release_reason=release.reason,
         rollout_engine=rollout_engine,
         model_reason=model_reason,
-        gpu_reason=_gpu_reason(premises, assumed=assumed),
-        gpu_assumed=assumed,
+        gpu_reason=card.reason,
+        gpu_assumed=card.assumed,
         gpus_reason=gpus_reason,
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
+        left_out=TRAINER.left_out(settings, workload, version=loaded.version),
         advice=advice,
     )
 
@@ -102,6 +101,8 @@ class _Job(Struct, frozen=True, kw_only=True):
             critic_model=_critic_model(loaded.settings, self.premises),
             cluster=self.cluster,
             rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
+            lengths=lengths_of(self.premises),
+            service_models=_service_models(loaded, self.premises),
         )
 
     def releases(
@@ -120,6 +121,57 @@ class _Job(Struct, frozen=True, kw_only=True):
             f"{workload.release.trainer} {release.unbundled}",
             [(behaviour.name, behaviour.workload) for behaviour in behaviours],
         )
+
+
+class _Reading:
+    """The user's configuration, or the same with overrides that advice would add to it."""
+
+    def __init__(
+        self, job: _Job, release: ReleaseChoice, configuration: Configuration, loaded: Loaded
+    ) -> None:
+        self._job = job
+        self._release = release
+        self._configuration = configuration
+        self._loaded = loaded
+        self._further: dict[tuple[str, ...], _Reading] = {}
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What the release makes of it."""
+        return self._job.workload(self._loaded, self._job.rollout_engine(self._loaded))
+
+    @cached_property
+    def findings(self) -> Sequence[Finding]:
+        """What the trainer's checks say about it."""
+        return TRAINER.check(self._loaded.settings, self.workload, version=self._loaded.version)
+
+    @cached_property
+    def releases(self) -> ReleaseRange | None:
+        """What the job may take where its release is not bundled."""
+        return self._job.releases(self._configuration, self._release, self.workload)
+
+    def write(self, proposal: Workload) -> Written:
+        """The proposal as overrides; ValueError where the release has no keys for it."""
+        return self._writer(proposal)
+
+    @cached_property
+    def _writer(self) -> Callable[[Workload], Written]:
+        return TRAINER.override_writer(self.workload, self._loaded.settings, version=self._loaded.version)
+
+    def adding(self, overrides: Sequence[str]) -> "_Reading":
+        """The configuration with further overrides; ValueError where the release refuses to read it."""
+        added = tuple(overrides)
+        if added not in self._further:
+            try:
+                configuration = self._configuration.adding(added)
+                reading = _Reading(
+                    self._job, self._release, configuration, configuration.on(self._loaded.version)
+                )
+                reading.workload  # noqa: B018 - a value that cannot be read is an error here
+            except TunerError as error:
+                raise ValueError(str(error)) from error
+            self._further[added] = reading
+        return self._further[added]
 
 
 def expect_a_file(config: str, *, command: str) -> None:
@@ -167,6 +219,19 @@ def _critic_model(settings: Settings, premises: Premises) -> ModelShape | None:
     return _named(path, settings, TRAINER.critic_model_key, trace=premises.trace)
 
 
+def _service_models(loaded: Loaded, premises: Premises) -> dict[str, ModelShape]:
+    """The models of a reward model and of teachers that are known, by their paths; others are left out."""
+    models = {}
+    for role, path in TRAINER.service_paths(loaded.settings, version=loaded.version):
+        named = premises.reward_model if role is ServiceRole.REWARD else None
+        try:
+            models[path] = model_shape(named or path, trace=premises.trace)
+        except InputError:
+            if named is not None:
+                raise
+    return models
+
+
 def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShape:
     """The model of a key; an error says where the key was set."""
     try:
@@ -176,27 +241,3 @@ def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShap
         message = f"{error.location}: {error.message}" if error.location is not None else error.message
         place = origin.location if origin is not None else None
         raise InputError(message, location=place, key=key, hint=error.hint) from None
-
-
-def _cluster(settings: Settings, premises: Premises) -> tuple[Cluster, str]:
-    gpus_per_node, nodes = TRAINER.cluster_size(settings)
-    named = [
-        option
-        for option, value in (("--gpus-per-node", premises.gpus_per_node), ("--nodes", premises.nodes))
-        if value is not None
-    ]
-    host = premises.host_memory_gib
-    cluster = Cluster(
-        gpu=find_gpu(premises.gpu),
-        gpus_per_node=premises.gpus_per_node or gpus_per_node,
-        nodes=premises.nodes or nodes,
-        network_bytes_per_s=NETWORK_BYTES_PER_S,
-        host_memory_bytes=round(host * GIB) if host is not None else None,
-    )
-    return cluster, " and ".join(named) or "the configuration"
-
-
-def _gpu_reason(premises: Premises, *, assumed: bool) -> str:
-    if premises.gpu is not None:
-        return "--gpu"
-    return "assumed" if assumed else "found on this machine"

@@ -17,10 +17,14 @@ class Premises(Struct, frozen=True, kw_only=True):
     engine_version: options.EngineVersion = None
     model: options.Model = None
     critic_model: options.CriticModel = None
+    reward_model: options.RewardModel = None
     trace: options.Trace = False
     gpu: options.Gpu = None
     gpus_per_node: options.GpusPerNode = None
     nodes: options.Nodes = None
+    mean_prompt: options.MeanPromptLength = None
+    mean_response: options.MeanResponseLength = None
+    response_p95: options.ResponseP95 = None
     host_memory_gib: options.HostMemory = None
     headroom: options.Headroom = 0.1
 

@@ -153,10 +153,10 @@ def _write_reports(files: "Sequence[ValidationFile]", output: str) -> "list[Path
 
 
 def _write_profiles(files: "Sequence[ValidationFile]", name: str, gpu: str | None) -> None:
-    from tuner.gpus import find_gpu
+    from tuner.gpus import counted, find_gpu
     from tuner.validate.report.profile import profile_file, write_profile
 
-    base = None if gpu is None else find_gpu(gpu)
+    base = None if gpu is None else find_gpu(counted(gpu)[1])
     for index, file in enumerate(files):
         _say_written(write_profile(str(_numbered(profile_file(name), index)), file, base=base))
 

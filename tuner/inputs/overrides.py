@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
-from tuner.inputs.plain_overrides import read_plain
 from tuner.inputs.tree import shown
 
 COMMAND_LINE = "command line"
@@ -91,6 +90,8 @@ def _place(number: int, column: int = 1) -> Location:
 
 
 def _read(text: str, number: int) -> Override:
+    from tuner.inputs.plain_overrides import read_plain  # its patterns take a millisecond to compile
+
     plain = read_plain(text)
     if plain is None:
         return _parse(text, number)

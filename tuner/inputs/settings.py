@@ -47,6 +47,16 @@ class Setting(Struct, frozen=True, kw_only=True):
     origin: Origin
 
 
+class UnknownKey(Struct, frozen=True, kw_only=True):
+    """A key that the release's configuration does not have. Its value is kept all the same."""
+
+    key: str
+    nearest: str | None  # a key of this release; with a leading '+' where Hydra wants one for it
+    location: Location
+    refused: bool = False  # Hydra does not start on it: an override without '+', or one that deletes it
+    known_in: tuple[str, ...] = ()  # bundled releases that have the key
+
+
 class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Resolved leaves by dotted key.
 
@@ -59,12 +69,14 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         defaults: the lowest layer alone.
         origins: user-set paths with their origin; every other path has ``default_origin``.
         default_origin: the origin of what the user did not set.
+        unknown: keys of the user that the release does not have, in the order of the input.
     """
 
     tree: Tree
     defaults: Tree
     origins: Mapping[Path, Origin]
     default_origin: Origin
+    unknown: tuple[UnknownKey, ...] = ()
 
     @cached_property
     def _resolver(self) -> Resolver:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 
 from tuner import batching
+from tuner.memory.carrier import receive_moment, receiver_process
+from tuner.memory.fsdp.kept_inputs import kept_inputs
 from tuner.memory.host import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
@@ -11,8 +13,11 @@ from tuner.memory.micro_batch import PassInput
 from tuner.memory.passes import pass_moments
 from tuner.memory.process.freed_blocks import freed_blocks
 from tuner.memory.residents import Residents, States
+from tuner.memory.rollout.at_start import cache_share
 from tuner.memory.rollout.capacity import start_doubt, start_problems
+from tuner.memory.rollout.services import services_at_rest, services_judging
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
+from tuner.memory.saving import save_doubt, save_moments
 from tuner.memory.weight_sync import sync_moments
 from tuner.workload import Phase, Role, StepPass, Workload
 
@@ -24,15 +29,32 @@ class _Step:
         self.workload = workload
         self.residents = Residents.of(workload)
 
+    @property
+    def cache(self) -> Term | None:
+        """The KV cache of the rollout engine; None where its fraction leaves none."""
+        return cache_share(self.workload).cache_term
+
     @cached_property
     def awake(self) -> tuple[Term, ...]:
         """The rollout engine while it generates."""
-        return awake_terms(self.workload)
+        return awake_terms(self.workload, self.cache)
 
     @cached_property
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
-        return asleep_terms(self.workload) if self.workload.rollout.colocated else ()
+        if not self.workload.rollout.colocated:
+            return ()
+        return asleep_terms(self.workload, self.cache)
+
+    @cached_property
+    def services(self) -> tuple[Term, ...]:
+        """The inference engines of services while they have nothing to judge."""
+        return services_at_rest(self.workload)
+
+    @cached_property
+    def around(self) -> tuple[Term, ...]:
+        """What is on the card beside the trainer's models, while one of them works."""
+        return (*self.asleep, *self.services, *self.residents.process)
 
     @cached_property
     def makers(self) -> dict[Phase, Callable[[], PhaseEstimate]]:
@@ -40,10 +62,13 @@ class _Step:
         workload = self.workload
         makers: dict[Phase, Callable[[], PhaseEstimate]] = {
             Phase.ROLLOUT: partial(self.rollout_phase, Phase.ROLLOUT),
+            **({Phase.REWARD: self.reward_phase} if services_judging(workload) else {}),
             **{step_pass.phase: partial(self.pass_phase, step_pass) for step_pass in workload.passes()},
             Phase.UPDATE_ACTOR: lambda: self.update_actor,
-            Phase.UPDATE_WEIGHTS: self.update_weights,
         }
+        if workload.saves:
+            makers[Phase.SAVE_CHECKPOINT] = self.save_checkpoint
+        makers[Phase.UPDATE_WEIGHTS] = self.update_weights
         if workload.rollout.colocated:
             makers[Phase.WAKE_UP] = partial(self.rollout_phase, Phase.WAKE_UP)
         return makers
@@ -60,7 +85,8 @@ class _Step:
             micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
         )
-        around = (*self.around_pass(step_pass), *self.asleep, *self.residents.process)
+        kept = kept_inputs(given) if training else ()
+        around = (*self.around_pass(step_pass), *kept, *self.around)
         return _phase(step_pass.phase, around, pass_moments(given, training=training))
 
     def around_pass(self, step_pass: StepPass) -> tuple[Term, ...]:
@@ -68,15 +94,19 @@ class _Step:
         residents = self.residents
         if step_pass.role is Role.ACTOR:
             working = _working(residents.actor, step_pass)
-            return (*working, *residents.idle_critic, *residents.idle_reference)
+            return (*working, *residents.idle_critic, *residents.frozen)
         if step_pass.role is Role.CRITIC:
             working = _working(residents.critic, step_pass)
-            return (*working, *residents.idle_actor, *self.left_by_actor(), *residents.idle_reference)
+            return (*working, *residents.idle_actor, *self.left_by_actor(), *residents.frozen)
+        if step_pass.role is Role.REWARD and residents.reward is not None:
+            # The actor's update was the last pass before, so that nothing of it is left gathered.
+            others = (*residents.idle_actor, *residents.idle_critic, *residents.idle_reference)
+            return (residents.reward.parameters, *others, *self.loaded_for_rollout())
         # Without an engine of its own the reference is the actor, its adapters switched off.
         working = residents.actor.forward
         if residents.reference is not None:
             working = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
-        return (*working, *residents.idle_critic)
+        return (*working, *residents.idle_critic, *residents.idle_reward)
 
     @cached_property
     def update_actor(self) -> PhaseEstimate:
@@ -91,28 +121,56 @@ class _Step:
         )
         return self.residents.actor.after_forward if ran else ()
 
+    def loaded_for_rollout(self) -> tuple[Term, ...]:
+        """Offloaded weights that the weight sync loaded and left on the card, until the actor's next pass."""
+        actor = self.residents.actor
+        stay = self.workload.sync.keeps_loaded and actor.parameters not in actor.idle
+        return (actor.parameters,) if stay else ()
+
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
         """The rollout engine awake beside an idle trainer."""
-        resident = self.residents.idle if self.workload.rollout.colocated else ()
-        actor = self.residents.actor
-        if self.workload.sync.keeps_loaded and actor.parameters not in actor.idle:
-            resident = (*resident, actor.parameters)
+        beside = (*self.residents.idle, *self.services, *self.loaded_for_rollout())
+        resident = beside if self.workload.rollout.colocated else receiver_process(self.workload)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
         return _phase(phase, resident, (Moment(name=name, terms=self.awake),))
+
+    def save_checkpoint(self) -> PhaseEstimate:
+        """The models that are trained, written one after the other while the rollout engine sleeps."""
+        workload, residents = self.workload, self.residents
+        actor, critic = workload.actor, workload.critic
+        around = (*residents.frozen, *self.around)
+        moments: list[Moment] = []
+        if actor.saving is not None:
+            found = save_moments(workload.model, residents.actor, actor.saving, "actor")
+            moments += [moment.beside(_resident(residents.idle_critic)) for moment in found]
+        if critic is not None and critic.saving is not None and residents.critic is not None:
+            found = save_moments(critic.model, residents.critic, critic.saving, "critic")
+            moments += [moment.beside(_resident(residents.idle_actor)) for moment in found]
+        return _phase(Phase.SAVE_CHECKPOINT, around, tuple(moments))
+
+    def reward_phase(self) -> PhaseEstimate:
+        """The engine of a reward model awake beside an idle trainer and a rollout engine that sleeps."""
+        resident = (*self.residents.idle, *self.asleep)
+        scoring = Moment(name="scoring", terms=services_judging(self.workload))
+        return _phase(Phase.REWARD, resident, (scoring,))
 
     def update_weights(self) -> PhaseEstimate:
         """The weight sync."""
         workload, residents = self.workload, self.residents
         actor = residents.actor
-        others = (*residents.idle_critic, *residents.idle_reference)
+        others = (*residents.idle_critic, *residents.frozen)
         moments = list(sync_moments(workload, actor))
         if workload.rollout.colocated and not workload.sync.empties_cache_first:
             kept = (*actor.forward, *others)
-            back = (freed_blocks(self.update_actor, kept), *waking_terms(workload))
+            back = (freed_blocks(self.update_actor, kept), *waking_terms(workload, self.cache))
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
-        around = (*states, *others, *self.asleep, *residents.process)
-        return _phase(Phase.UPDATE_WEIGHTS, around, tuple(moments))
+        around = (*states, *others, *self.around)
+        phase = _phase(Phase.UPDATE_WEIGHTS, around, tuple(moments))
+        if workload.sync.carrier is None:
+            return phase
+        received = receive_moment(workload, self.awake)
+        return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))
 
 
 def _working(states: States | None, step_pass: StepPass) -> tuple[Term, ...]:
@@ -123,8 +181,13 @@ def _working(states: States | None, step_pass: StepPass) -> tuple[Term, ...]:
 
 
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:
-    resident = Moment(name="resident", terms=tuple([term for term in around if term.bytes]))
+    resident = _resident(around)
     return PhaseEstimate(phase=phase, moments=tuple([moment.beside(resident) for moment in moments]))
+
+
+def _resident(terms: tuple[Term, ...]) -> Moment:
+    """What stays on the card whatever a moment adds."""
+    return Moment(name="resident", terms=tuple([term for term in terms if term.bytes]))
 
 
 def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:
@@ -184,7 +247,8 @@ class StepMemory:
     @cached_property
     def whole(self) -> Estimate:
         """All of it."""
-        cluster, doubt = self._workload.cluster, start_doubt(self._workload)
+        cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
+        doubts = (start_doubt(self._workload), save_doubt(self._workload, saving))
         return Estimate(
             phases=tuple(self.phases()),
             capacity_bytes=cluster.gpu.capacity_bytes,
@@ -192,7 +256,7 @@ class StepMemory:
             host_terms=self.host_terms,
             host_capacity_bytes=cluster.host_memory_bytes,
             problems=self.problems,
-            doubts=() if doubt is None else (doubt,),
+            doubts=tuple(doubt for doubt in doubts if doubt is not None),
         )
 
 

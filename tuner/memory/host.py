@@ -8,24 +8,26 @@ Source: torch ``ATen/core/CachingHostAllocator.h``; verl ``utils/fsdp_utils.py``
 (``to("cpu", non_blocking=True)``).
 """
 
-from collections.abc import Mapping
 from math import ceil
 
-from msgspec.structs import replace
-
+from tuner.memory.carrier import carried_on_host
+from tuner.memory.controller import controller_terms
 from tuner.memory.fsdp import states as fsdp_states
 from tuner.memory.ledger.expression import as_written, ceil_div
-from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron import states as megatron_states
+from tuner.memory.pinned import MOST, pinned
+from tuner.memory.rollout.services import served
 from tuner.memory.rollout.weights import (
     dense_weight_bytes,
     has_experts,
     sparse_weight_bytes,
     weight_numbers,
 )
+from tuner.memory.saving import saved_on_host
 from tuner.model_shape import ModelShape
-from tuner.workload import Backend, Engine, RolloutEngine, Workload
+from tuner.workload import Backend, Engine, Phase, RolloutEngine, Workload
 
 SYMBOLS = {
     "G": "GPUs of a node",
@@ -37,8 +39,6 @@ SYMBOLS = {
     "f": "share of the optimizer that lives on the host",
     "s_w": "swap space of the rollout engine for one GPU",
 }
-
-_MOST = 2  # times the tensor: the next power of two
 
 
 def shards_on_host_bytes(*, G: int, b_s: int, N: int, W: int) -> int:
@@ -64,14 +64,14 @@ def weights_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> 
         return None
     if engine.backend is Backend.MEGATRON:
         slices = {"b_c": engine.compute_dtype.bytes, "N_p": megatron_states.stored_parameters(model, engine)}
-        return _pinned(Item.PARAMETERS, f"{role}_weights", slices_on_host_bytes, {"G": gpus, **slices})
+        return pinned(Item.PARAMETERS, f"{role}_weights", slices_on_host_bytes, {"G": gpus, **slices})
     numbers = {
         "G": gpus,
         "b_s": engine.stored_dtype.bytes,
         "N": fsdp_states.stored_parameters(model, engine),
         "W": engine.parallel.shard,
     }
-    return _pinned(Item.PARAMETERS, f"{role}_weights", shards_on_host_bytes, numbers)
+    return pinned(Item.PARAMETERS, f"{role}_weights", shards_on_host_bytes, numbers)
 
 
 def moments_on_host_bytes(*, G: int, b_o: int, N_t: int, W: int) -> int:
@@ -104,7 +104,7 @@ def optimizer_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -
         if not engine.optimizer_offload:
             return None
         offloaded = {"G": gpus, **megatron_states.optimizer_numbers(model, engine)}
-        return _pinned(Item.OPTIMIZER, name, megatron_optimizer_on_host_bytes, offloaded)
+        return pinned(Item.OPTIMIZER, name, megatron_optimizer_on_host_bytes, offloaded)
     if not (engine.optimizer_offload or engine.streamed_offload):
         return None
     numbers = {
@@ -113,7 +113,7 @@ def optimizer_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -
         "N_t": fsdp_states.trained_parameters(model, engine),
         "W": engine.parallel.shard,
     }
-    return _pinned(Item.OPTIMIZER, name, moments_on_host_bytes, numbers)
+    return pinned(Item.OPTIMIZER, name, moments_on_host_bytes, numbers)
 
 
 def gradients_on_host_bytes(*, G: int, b_s: int, N_t: int, W: int) -> int:
@@ -145,7 +145,7 @@ def cpu_step_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) ->
             "N_o": megatron_states.optimizer_parameters(model, engine),
             "b_o": engine.optimizer_dtype.bytes,
         }
-        return _pinned(Item.OPTIMIZER, f"{role}_cpu_optimizer", hybrid_optimizer_bytes, numbers)
+        return pinned(Item.OPTIMIZER, f"{role}_cpu_optimizer", hybrid_optimizer_bytes, numbers)
     if not engine.streamed_offload:
         return None
     numbers |= {
@@ -153,7 +153,7 @@ def cpu_step_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) ->
         "N_t": fsdp_states.trained_parameters(model, engine),
         "W": engine.parallel.shard,
     }
-    return _pinned(Item.GRADIENTS, f"{role}_gradients", gradients_on_host_bytes, numbers)
+    return pinned(Item.GRADIENTS, f"{role}_gradients", gradients_on_host_bytes, numbers)
 
 
 def dense_copy_bytes(*, G: int, b: int, N: int, T_p: int, P_p: int) -> int:
@@ -180,7 +180,7 @@ def sparse_copy_bytes(*, G: int, b: int, N: int, N_E: int, T_p: int, G_E: int, P
     return G * sparse_weight_bytes(b=b, N=N, N_E=N_E, T_p=T_p, G_E=G_E, P_p=P_p)
 
 
-def engine_copy(workload: Workload) -> Term | None:
+def engine_copy(workload: Workload, name: str = "rollout_weights") -> Term | None:
     """The copy of the rollout engine's weights; None where it keeps none."""
     rollout = workload.rollout
     asleep = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
@@ -188,8 +188,8 @@ def engine_copy(workload: Workload) -> Term | None:
         return None
     numbers = {"G": workload.cluster.gpus_per_node, **weight_numbers(workload.model, rollout)}
     size: Size = sparse_copy_bytes if has_experts(workload.model) else dense_copy_bytes
-    pinned = rollout.engine is RolloutEngine.VLLM and rollout.pins_copy
-    return _pinned(Item.ENGINE, "rollout_weights", size, numbers, most=_MOST if pinned else 1)
+    in_pinned_memory = rollout.engine is RolloutEngine.VLLM and rollout.pins_copy
+    return pinned(Item.ENGINE, name, size, numbers, most=MOST if in_pinned_memory else 1)
 
 
 def engine_swap_bytes(*, G: int, s_w: int) -> int:
@@ -210,28 +210,31 @@ def engine_swap(workload: Workload) -> Term | None:
     if not rollout.swap_bytes or not rollout.colocated:
         return None
     numbers = {"G": workload.cluster.gpus_per_node, "s_w": rollout.swap_bytes}
-    return _pinned(Item.ENGINE, "rollout_swap", engine_swap_bytes, numbers)
-
-
-def _pinned(item: Item, name: str, size: Size, numbers: Mapping[str, float], *, most: int = _MOST) -> Term:
-    """A term of the host, up to ``most`` times as large as its tensors."""
-    exact = stated(item, name, size, numbers)
-    return replace(exact, low_bytes=exact.bytes, high_bytes=most * exact.bytes)
+    return pinned(Item.ENGINE, "rollout_swap", engine_swap_bytes, numbers)
 
 
 def host_terms(workload: Workload) -> tuple[Term, ...]:
-    """Everything in the host memory of one node: actor, reference, critic, and the rollout engine's copy."""
+    """Everything in the host memory of one node: states, copies, what carries and saves weights."""
     gpus, reference, critic = workload.cluster.gpus_per_node, workload.reference, workload.critic
     engines = [(workload.model, workload.actor.engine, "actor")]
     if reference is not None and reference.separate:
         engines.append((workload.model, reference.engine, "reference"))
     if critic is not None:
         engines.append((critic.model, critic.engine, "critic"))
+    if (scored := workload.pass_of(Phase.REWARD)) is not None:
+        engines.append((scored.model, scored.engine, "reward"))
     terms: list[Term | None] = []
     for model, engine, role in engines:
         terms.append(weights_on_host(model, engine, role, gpus))
-        if role != "reference":
+        if role not in ("reference", "reward"):
             terms.append(optimizer_on_host(model, engine, role, gpus))
             terms.append(cpu_step_on_host(model, engine, role, gpus))
-    terms += [engine_copy(workload), engine_swap(workload)]
+    terms += [
+        engine_copy(workload),
+        engine_swap(workload),
+        *carried_on_host(workload),
+        *saved_on_host(workload),
+        *controller_terms(workload),
+    ]
+    terms += [engine_copy(seen, f"{service.role.value}_weights") for service, seen in served(workload)]
     return tuple(term for term in terms if term is not None)

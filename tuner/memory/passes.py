@@ -1,19 +1,13 @@
 """One pass over one model: the micro-batch it works on, and the moments it goes through."""
 
+from collections.abc import Callable
 from functools import lru_cache
 
-from tuner.memory.fsdp.fsdp1 import passes as fsdp1_passes
-from tuner.memory.fsdp.fsdp2 import passes as fsdp2_passes
 from tuner.memory.ledger.terms import Moment
-from tuner.memory.megatron import passes
 from tuner.memory.micro_batch import PassInput
 from tuner.workload import Backend
 
-_PASSES = {
-    Backend.FSDP: (fsdp1_passes.forward_moments, fsdp1_passes.training_moments),
-    Backend.FSDP2: (fsdp2_passes.forward_moments, fsdp2_passes.training_moments),
-    Backend.MEGATRON: (passes.forward_moments, passes.training_moments),
-}
+_Moments = Callable[[PassInput], tuple[Moment, ...]]
 
 
 # Advice compares hundreds of workloads that differ in one pass.
@@ -25,5 +19,22 @@ def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
         given: model, engine, head and the tokens of one micro-batch.
         training: True for forward, backward and optimizer step; False for forward only.
     """
-    forward, update = _PASSES[given.engine.backend]
+    forward, update = _moments_of(given.engine.backend)
     return update(given) if training else forward(given)
+
+
+def _moments_of(backend: Backend) -> tuple[_Moments, _Moments]:
+    """The forward and the training pass of an engine; only the engine that a job has is imported."""
+    match backend:
+        case Backend.FSDP:
+            from tuner.memory.fsdp.fsdp1 import passes as fsdp1
+
+            return fsdp1.forward_moments, fsdp1.training_moments
+        case Backend.FSDP2:
+            from tuner.memory.fsdp.fsdp2 import passes as fsdp2
+
+            return fsdp2.forward_moments, fsdp2.training_moments
+        case Backend.MEGATRON:
+            from tuner.memory.megatron import passes as megatron
+
+            return megatron.forward_moments, megatron.training_moments

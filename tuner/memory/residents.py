@@ -15,7 +15,7 @@ from tuner.memory.fsdp.units import has_held_weights, is_unsharded
 from tuner.memory.ledger.terms import Term
 from tuner.memory.process import communicators, terms
 from tuner.model_shape import ModelShape
-from tuner.workload import Backend, Engine, Workload
+from tuner.workload import Backend, Engine, Phase, Workload
 
 
 class States(Struct, frozen=True, kw_only=True):
@@ -56,6 +56,12 @@ class States(Struct, frozen=True, kw_only=True):
         return (self.parameters, *buffer, self.optimizer)
 
     @property
+    def saving(self) -> tuple[Term, ...]:
+        """A checkpoint loads offloaded weights, with Megatron's gradient buffer, not the optimizer."""
+        kept = (self.parameters,) if self.buffer is None else (self.parameters, self.buffer)
+        return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
+
+    @property
     def at_start(self) -> tuple[Term, ...]:
         """Before the first pass: modules of a single GPU under FSDP1 hold weights that were offloaded."""
         if is_unsharded(self.engine):
@@ -71,7 +77,7 @@ class States(Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=256)  # proposals that leave an engine as it is leave its states as they are
 def states_of(model: ModelShape, engine: Engine, role: str) -> States:
     """The states of an engine; ``role`` begins the terms' names."""
-    has_buffer = engine.backend is Backend.MEGATRON and role != "reference"
+    has_buffer = engine.backend is Backend.MEGATRON and role not in ("reference", "reward")
     return States(
         parameters=model_states.parameters(model, engine, role),
         optimizer=model_states.optimizer(model, engine, role),
@@ -87,7 +93,8 @@ class Residents(Struct, frozen=True, kw_only=True):
     actor: States
     critic: States | None
     reference: States | None  # None also where it is the actor
-    process: tuple[Term, ...]  # context and communicators
+    reward: States | None  # None also where an inference engine serves it
+    process: tuple[Term, ...]  # context, communicators, buckets that are never given back
 
     @classmethod
     def of(cls, workload: Workload) -> "Residents":
@@ -95,15 +102,18 @@ class Residents(Struct, frozen=True, kw_only=True):
         critic, reference = workload.critic, workload.reference
         connected = communicators.trainer_communicators(workload)
         separate = reference is not None and reference.separate
+        scored = workload.pass_of(Phase.REWARD)
         return cls(
             actor=states_of(workload.model, workload.actor.engine, "actor"),
             critic=None if critic is None else states_of(critic.model, critic.engine, "critic"),
             reference=states_of(workload.model, reference.engine, "reference")
             if reference is not None and separate
             else None,
+            reward=None if scored is None else states_of(scored.model, scored.engine, "reward"),
             process=(
                 terms.context_term("trainer_context", workload.cluster.gpu),
                 terms.communicators_term("communicators", connected, workload.cluster.gpu),
+                *terms.kept_buckets(workload.sync),
             ),
         )
 
@@ -124,13 +134,24 @@ class Residents(Struct, frozen=True, kw_only=True):
         return () if reference is None else (*reference.kept_parameters, *reference.after_forward)
 
     @property
+    def idle_reward(self) -> tuple[Term, ...]:
+        """The reward model while others work: it never trains either."""
+        reward = self.reward
+        return () if reward is None else (*reward.kept_parameters, *reward.after_forward)
+
+    @property
+    def frozen(self) -> tuple[Term, ...]:
+        """The models that only run forward, while others work."""
+        return (*self.idle_reference, *self.idle_reward)
+
+    @property
     def idle(self) -> tuple[Term, ...]:
         """Everything the trainer holds during generation."""
-        return (*self.idle_actor, *self.idle_critic, *self.idle_reference, *self.process)
+        return (*self.idle_actor, *self.idle_critic, *self.frozen, *self.process)
 
     @property
     def at_start(self) -> tuple[Term, ...]:
         """What the trainer holds before its first pass, when the rollout engine sizes its cache."""
-        engines = (self.actor, self.critic, self.reference)
+        engines = (self.actor, self.critic, self.reference, self.reward)
         weights = tuple(term for states in engines if states is not None for term in states.at_start)
         return (*weights, *self.process)

@@ -5,13 +5,17 @@ of FSDP's root unit and of its largest layer, :math:`E` the largest tensor, :mat
 :math:`b_s` bytes of the stored dtype.
 """
 
+from msgspec.structs import replace
+
 from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import root_parameters
 from tuner.memory.ledger.expression import ceil_div, largest
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
 from tuner.memory.residents import States
+from tuner.memory.rollout.at_start import cache_share
 from tuner.memory.rollout.terms import waking_terms
+from tuner.memory.tensor_sizes import largest_layer_tensor_parameters, largest_tensor_parameters
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, WeightSync, Workload
 
@@ -23,21 +27,6 @@ SYMBOLS = {
     "n_e": "buckets on the engine's side",
     "n_t": "buckets on the trainer's side",
 }
-
-
-def largest_tensor_parameters(model: ModelShape) -> int:
-    r"""The largest tensor of a model, :math:`E`.
-
-    .. math:: E = \max(V H, 2 n_x H I_e)
-
-    The embedding, or gate and up projections of a layer's :math:`n_x` experts of width :math:`I_e`,
-    which are one tensor in current transformers.
-    """
-    return max(model.embedding_parameters, model.expert_parameters * 2 // 3)
-
-
-def _layer_tensor_parameters(model: ModelShape) -> int:
-    return max(model.hidden * model.intermediate, model.expert_parameters * 2 // 3)
 
 
 def gathered_tensor_bytes(*, b_s: int, E: int) -> int:
@@ -92,12 +81,17 @@ def bucket_bytes(*, n_t: int, n_e: int, B: int) -> int:
     """Buffers that tensors are copied into.
 
     The trainer fills :math:`n_t` buckets: one where the engine shares the card and maps it through
-    CUDA IPC, two where it is sent over the network while the next is filled. An engine that
-    clones what it receives holds :math:`n_e = 1` more. SGLang has no such buffer, but gets as
-    many whole tensors at once as fill one.
+    CUDA IPC, two where it is sent over the network while the next is filled (``nccl``, ``nixl``,
+    ``mooncake``), those of ``nixl`` and of rank 0 under ``nccl`` outside PyTorch's allocator.
+    ``delta_sharded`` gathers one, has put one together and broadcasts a copy of it: three.
+    ``kimi_ckpt_engine`` gathers one and moves it to the host. An engine that clones what it receives
+    holds :math:`n_e = 1` more. SGLang has no such buffer, but gets as many whole tensors at once as
+    fill one.
 
     Source: verl 0.7.1, 0.8.0 and 0.9.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py``,
-    ``checkpoint_engine/nccl_checkpoint_engine.py``; SGLang ``weight_sync/utils.py``.
+    ``checkpoint_engine/nccl_checkpoint_engine.py`` and ``nixl_checkpoint_engine.py`` (``prepare``),
+    ``mooncake_checkpoint_engine.py`` (``__init__``), ``delta_checkpoint_engine.py`` (``_FlushBucket``),
+    ``kimi_checkpoint_engine.py`` (``ckpt_get_named_tensor_buckets``); SGLang ``weight_sync/utils.py``.
     """
     return (n_t + n_e) * B
 
@@ -142,16 +136,20 @@ def unsharded_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, E_v: int) ->
     return b_s * (U_r + largest(U_l + E_l, E_v))
 
 
-def unsharded_units(model: ModelShape, engine: Engine) -> Term:
-    """The units that exist at once when the state dict of an engine is made."""
-    numbers = {
+def unit_numbers(model: ModelShape, engine: Engine) -> dict[str, float]:
+    """The symbols of the units that an engine gathers for a state dict."""
+    return {
         "b_s": engine.stored_dtype.bytes,
         "U_r": root_parameters(model, engine),
         "U_l": model.largest_layer_parameters,
-        "E_l": _layer_tensor_parameters(model),
+        "E_l": largest_layer_tensor_parameters(model),
         "E_v": model.embedding_parameters,
     }
-    return stated(Item.SYNC, "sync_units", unsharded_unit_bytes, numbers)
+
+
+def unsharded_units(model: ModelShape, engine: Engine) -> Term:
+    """The units that exist at once when the state dict of an engine is made."""
+    return stated(Item.SYNC, "sync_units", unsharded_unit_bytes, unit_numbers(model, engine))
 
 
 def summoned_layer_bytes(*, b_s: int, U_l: int) -> int:
@@ -239,7 +237,7 @@ def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
     Source: verl 0.4.1 ``third_party/vllm/vllm_v_0_6_3/dtensor_weight_loaders.py`` (``load_dtensor_weights``).
     """
     sync = workload.sync
-    back = waking_terms(workload) if workload.rollout.colocated else ()
+    back = waking_terms(workload, cache_share(workload).cache_term) if workload.rollout.colocated else ()
     gather = gather_moment(workload.model, states, sync)
     travelling = transfer_moment(workload.model, states, sync)
     if sync.loads_on_host:
@@ -250,6 +248,11 @@ def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
         ]
     else:
         found = [Moment(name="transfer", terms=_present(*travelling, *back))]
+    if workload.rollout.colocated and sync.carrier is not None:  # engines elsewhere get theirs first
+        filled = 0 if sync.carrier.keeps_buckets else sync.carrier.sender_buckets
+        apart = replace(sync, buckets=filled, engine_buckets=0)
+        sent = transfer_moment(workload.model, states, apart)
+        found.insert(0, Moment(name="send", terms=_present(*sent)))
     if gather:
         early = back if sync.resumes_first else ()
         found.insert(0, Moment(name="gather", terms=_present(*gather, *early)))

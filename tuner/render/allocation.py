@@ -1,6 +1,6 @@
 """A failed allocation in words: the tensor, its formula with the numbers put in, and what helps."""
 
-from tuner.advise.allocation import Explained, Explanation
+from tuner.advise.allocation import Agreement, Cause, Explained, Explanation
 from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal
@@ -12,6 +12,14 @@ _VERDICTS = {
     Confidence.LIKELY: "most likely ",
     Confidence.POSSIBLE: "perhaps ",
     Confidence.OVERFULL: "perhaps ",
+    Confidence.TOO_LONG: "hardly ",
+}
+_CAUSES = {
+    Cause.OTHER_SETTINGS: "settings of the job that failed which are not in this configuration",
+    Cause.FRAGMENTED: "memory in pieces (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
+    Cause.INTERVAL: "a peak at the high end of its interval",
+    Cause.ASSUMED_CARD: "another card than the assumed one",
+    Cause.OTHERS: "another process on the GPU (nvidia-smi shows it), or a part that is not modelled",
 }
 
 
@@ -20,7 +28,8 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
     title = f"Failed allocation of {explanation.failed.text}"
     head = terminal.style(title, "bold")
     if not explanation.candidates:
-        return f"{head}\n{_INDENT}No tensor of this configuration has this size."
+        nothing = f"{head}\n{_INDENT}No tensor of this configuration has this size."
+        return "\n".join([nothing, *_beside_the_verdict(explanation, terminal)])
     first, *others = explanation.candidates
     lines = [terminal.prose(f"{title}: {_named(first.match)}").replace(title, head, 1)]
     lines.append(terminal.prose(f"= {formula(first.match)}", indent=_INDENT * 2, first=_INDENT))
@@ -35,7 +44,24 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
         terminal.prose(f"or {_named(match)} = {formula(match)}", indent=_INDENT * 2, first=_INDENT)
         for match in also[:_OTHERS]
     ]
+    lines += _beside_the_verdict(explanation, terminal)
     return "\n".join(lines)
+
+
+def _beside_the_verdict(explanation: Explanation, terminal: Terminal) -> list[str]:
+    """How the error goes with what the model says of the job."""
+    standing = explanation.standing
+    if standing is None:
+        return []
+    peak = f"{standing.phase.value} peaks at {gib(standing.peak_bytes)} of {gib(standing.capacity_bytes)}"
+    if standing.agreement is Agreement.AGREES:
+        return [terminal.prose(f"The model says that {peak}: the error agrees.", indent=_INDENT)]
+    fits = "it fits" if standing.agreement is Agreement.CONTRADICTS else "another phase is over the card"
+    causes = "; ".join(_CAUSES[cause] for cause in standing.causes)
+    return [
+        terminal.prose(f"The model says that {fits}: {peak}.", indent=_INDENT),
+        terminal.prose(f"What could explain the error: {causes}.", indent=_INDENT),
+    ]
 
 
 def formula(match: Match) -> str:
@@ -77,6 +103,8 @@ def _compared(match: Match) -> str:
     holds = f"{unit} has {match.tensor.tokens:,}"
     if match.confidence is Confidence.OVERFULL:
         return f"{holds} here, so the job that failed was set otherwise, or this was another tensor"
+    if match.confidence is Confidence.TOO_LONG:
+        return f"{holds} here, so this was another tensor or another job"
     if match.confidence is Confidence.POSSIBLE:
         return f"{holds}, and some number below that fits any size"
     return holds

@@ -7,7 +7,7 @@ from msgspec import Struct
 from tuner.advise import Advice
 from tuner.inputs.settings import Settings
 from tuner.memory.limits import Fitting
-from tuner.trainers.protocol import RolloutEngineChoice, UnknownKey
+from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
 if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
@@ -18,7 +18,6 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     source: str  # the configuration file, as given
     settings: Settings
-    unknown: tuple[UnknownKey, ...]
     release_reason: str  # why this release's defaults and rules were used
     rollout_engine: RolloutEngineChoice | None = None  # None where the trainer generates by itself
     model_reason: str  # which option or key named the model
@@ -27,5 +26,6 @@ class Answer(Struct, frozen=True, kw_only=True):
     gpus_reason: str  # where the number of GPUs comes from
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
     fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits
+    left_out: tuple[LeftOut, ...] = ()  # parts of the job that the advice does not count
     advice: Advice
     allocation: "Explanation | None" = None  # of a failed allocation that was asked about

@@ -33,6 +33,7 @@ PARTS = (
     Part(item=Item.LOGITS, letter="L", label="logits", colour=202),
     Part(item=Item.ENGINE, letter="E", label="rollout engine", colour=175),
     Part(item=Item.KV_CACHE, letter="K", label="KV cache", colour=139),
+    Part(item=Item.SERVICE, letter="R", label="reward model", colour=108),
     Part(item=Item.SYNC, letter="S", label="weight sync", colour=187),
     Part(item=Item.OVERHEAD, letter="C", label="CUDA context and buffers", colour=246),
 )
@@ -51,14 +52,14 @@ def chart(estimate: Estimate, terminal: Terminal) -> str:
     cells = max(4, terminal.width - left - 1)
     mark = round(cells * estimate.capacity_bytes / scale)
     lines = [_head(estimate, terminal, left=left, mark=mark, shares=shares)]
-    for phase in estimate.phases:
+    for phase in estimate.telling_phases:
         peak = gib(phase.peak_bytes).rjust(_PEAK_WIDTH)
         share = percent(phase.peak_bytes / estimate.capacity_bytes).rjust(_SHARE_WIDTH) if shares else ""
         over = phase.peak_bytes > estimate.capacity_bytes
         label = f"  {phase.phase.value:<{_NAME_WIDTH}} {peak}{share} "
         label = terminal.style(label, "bold", "red") if over else label
         lines.append(label + _bar(phase, terminal, scale=scale, cells=cells, mark=mark))
-    return "\n".join([*lines, "", _legend(estimate.phases, terminal)])
+    return "\n".join([*lines, "", _legend(estimate.telling_phases, terminal)])
 
 
 def _head(estimate: Estimate, terminal: Terminal, *, left: int, mark: int, shares: bool) -> str:

@@ -4,10 +4,10 @@ from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.findings import Finding, Severity
-from tuner.render import does_not_fit, unknown_key
+from tuner.render import does_not_fit, not_modelled
 from tuner.render.answer import Answer
-from tuner.render.recommendations import SEVERITY_COLOURS, pasteable
 from tuner.render.terminal import Terminal, plain
+from tuner.render.words import SEVERITY_COLOURS, pasteable
 
 _ORDER = {severity: rank for rank, severity in enumerate(Severity)}
 
@@ -25,7 +25,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 def lines(answer: Answer) -> tuple[Line, ...]:
-    """All findings, with a bad verdict and unknown keys among them, worst first, then in the file's order."""
+    """All findings, with a bad verdict among them, worst first, then in the file's order."""
     listed = [
         Line(
             location=_location(answer, item.finding, item.overrides),
@@ -35,7 +35,7 @@ def lines(answer: Answer) -> tuple[Line, ...]:
         for item in answer.advice.recommendations
     ]
     missing = does_not_fit.check(answer.advice)
-    others = [*([missing] if missing is not None else []), *unknown_key.check(answer)]
+    others = [*([missing] if missing is not None else []), *not_modelled.check(answer)]
     listed += [Line(location=_location(answer, other, ()), finding=other, overrides=()) for other in others]
     return tuple(sorted(listed, key=_rank))
 

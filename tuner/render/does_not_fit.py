@@ -8,6 +8,7 @@ With ``--host-memory`` also whether offloaded states and copies take more host m
 This is the verdict of the memory model itself, given as a finding so that a check can fail on it.
 It is an error where the job cannot fit.
 It is a warning where it fits while its sequences are short.
+With ``--mean-response-length`` that is so only where the mean is short enough.
 It is a warning as well where the release is not bundled and the job does not fit whatever that release does.
 
 Why it matters
@@ -33,6 +34,7 @@ The page on the memory model lists every term and what it was compared with.
 from tuner.advise import Advice, Verdict
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.render.lengths import average
 from tuner.render.numbers import gib
 from tuner.render.releases import against
 
@@ -48,14 +50,14 @@ RULE = Rule(
 
 def check(advice: Advice) -> Finding | None:
     """The verdict as a finding; None when the job fits, if only alone on the GPU."""
-    if advice.verdict in (Verdict.FITS, Verdict.FITS_ALONE):
+    if advice.memory_verdict in (Verdict.FITS, Verdict.FITS_ALONE):
         return None
     estimate = advice.estimate
-    short = advice.verdict is Verdict.FITS_WHILE_SHORT
+    short = advice.memory_verdict is Verdict.FITS_WHILE_SHORT
     worst = estimate.worst
     peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} of {gib(estimate.capacity_bytes)}"
-    release = [against(advice)] if advice.verdict is Verdict.DEPENDS_ON_RELEASE else []
-    length = [f"fits while sequences average at most {advice.mean_tokens:,} tokens"] if short else []
+    release = [against(advice)] if advice.memory_verdict is Verdict.DEPENDS_ON_RELEASE else []
+    length = [_length(advice, short=short)] if advice.mean_tokens is not None else []
     return Finding(
         rule=RULE,
         message="; ".join(release or [*length, peak, *estimate.problems]),
@@ -63,3 +65,11 @@ def check(advice: Advice) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=worst.phase,
     )
+
+
+def _length(advice: Advice, *, short: bool) -> str:
+    known = advice.workload.batch.known_mean_tokens
+    if not short:
+        return average(advice)
+    as_yours = f", as yours do with {known:,.0f}" if known is not None else ""
+    return f"fits while sequences average at most {advice.mean_tokens:,} tokens{as_yours}"

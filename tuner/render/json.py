@@ -12,17 +12,21 @@ from tuner.memory.head.logits import published_rule_bytes
 from tuner.model_shape import ModelShape
 from tuner.render.allocation import formula
 from tuner.render.answer import Answer
+from tuner.render.batches import batch_rows
 from tuner.render.concise import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.report import (
     AllocationReport,
     CandidateReport,
+    CheckedGpu,
     CheckLine,
     CheckReport,
     CombinationReport,
     ConsideredReport,
+    ContributionReport,
     FindingReport,
     HeadReport,
+    LeftOutReport,
     MemoryReport,
     MomentReport,
     PhaseReport,
@@ -38,6 +42,7 @@ from tuner.render.report import (
     UserSetting,
 )
 from tuner.timing import StepTime
+from tuner.trainers.protocol import LeftOut
 
 
 def report(answer: Answer) -> Report:
@@ -48,7 +53,11 @@ def report(answer: Answer) -> Report:
         premises=_premises(answer),
         workload=advice.workload,
         verdict=advice.verdict,
+        memory_verdict=advice.memory_verdict,
+        cheapest_run=advice.cheapest,
         mean_tokens=advice.mean_tokens,
+        left_out=tuple(map(_left_out, answer.left_out)),
+        batches=batch_rows(advice.workload),
         memory=_memory(advice.estimate, advice.time),
         rollout=advice.rollout,
         time=_time(advice.time),
@@ -91,7 +100,7 @@ def advice_json(answer: Answer) -> str:
     return report(answer).model_dump_json(indent=2)
 
 
-def check_json(lines: Sequence[Line], unreadable: Sequence[str]) -> str:
+def check_json(lines: Sequence[Line], unreadable: Sequence[str], *, card: CheckedGpu) -> str:
     """The findings of several files as JSON."""
     findings = tuple(
         CheckLine(
@@ -108,7 +117,7 @@ def check_json(lines: Sequence[Line], unreadable: Sequence[str]) -> str:
         for line in lines
     )
     return CheckReport(
-        tuner_version=__version__, findings=findings, unreadable=tuple(unreadable)
+        tuner_version=__version__, gpu=card, findings=findings, unreadable=tuple(unreadable)
     ).model_dump_json(indent=2)
 
 
@@ -153,7 +162,7 @@ def _premises(answer: Answer) -> Premises:
                 known_in=unknown.known_in,
                 location=_place(unknown.location),
             )
-            for unknown in answer.unknown
+            for unknown in answer.settings.unknown
         ),
     )
 
@@ -170,6 +179,18 @@ def _settings(answer: Answer) -> tuple[UserSetting, ...]:
         )
         for setting in settings
         if setting is not None
+    )
+
+
+def _left_out(part: LeftOut) -> LeftOutReport:
+    location = None if part.origin is None else part.origin.location
+    return LeftOutReport(
+        name=part.name,
+        key=part.key,
+        value=part.value,
+        location=None if location is None else _place(location),
+        reason=part.reason,
+        affects=part.affects,
     )
 
 
@@ -232,7 +253,9 @@ def _finding(item: Recommendation) -> FindingReport:
         name=finding.rule.name,
         severity=finding.severity,
         goal=finding.rule.goal,
-        numerics=finding.rule.numerics,
+        numerics=item.numerics,
+        refuses=finding.refuses,
+        yours=item.yours,
         evidence=finding.evidence,
         phase=finding.phase,
         message=finding.message,
@@ -253,6 +276,7 @@ def _allocation(explanation: Explanation) -> AllocationReport:
         high_bytes=failed.high_bytes,
         free_bytes=failed.free_bytes,
         unused_bytes=failed.unused_bytes,
+        standing=explanation.standing,
         candidates=tuple(
             CandidateReport(
                 name=match.tensor.name,
@@ -281,6 +305,17 @@ def _combination(advice: Advice) -> CombinationReport | None:
     return CombinationReport(
         rules=together.rules,
         overrides=together.overrides,
+        contributions=tuple(
+            ContributionReport(
+                code=part.finding.rule.code,
+                name=part.finding.rule.name,
+                message=part.finding.message,
+                overrides=part.overrides,
+                without=part.without,
+            )
+            for part in together.contributions
+        ),
+        verdict=together.verdict,
         fits=together.estimate.fits(),
         worst_phase=together.estimate.worst.phase,
         worst_bytes=together.estimate.worst.peak_bytes,

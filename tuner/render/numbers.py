@@ -58,6 +58,18 @@ def step_change(seconds_before: float, seconds_after: float) -> str:
     return f"step {percent(abs(share))} {'longer' if share > 0 else 'shorter'} (modelled)"
 
 
+def seconds_change(before: float, after: float) -> str:
+    """The modelled step before and after, with the change as a share: ``"step 243 -> 85 s, 65% shorter"``."""
+    share = after / before - 1
+    digits = 0 if max(before, after) >= 10 else 2
+    text = f"step {before:.{digits}f} -> {after:.{digits}f} s (modelled)"
+    return (
+        text
+        if abs(share) < 0.005
+        else f"{text}, {percent(abs(share))} {'longer' if share > 0 else 'shorter'}"
+    )
+
+
 def quantity(value: float, unit: str) -> str:
     """A measured figure: ``"60.90 GiB"``, ``"12.3 ms"``, ``"790 TFLOP/s"``; counts have no unit."""
     if unit == "bytes":

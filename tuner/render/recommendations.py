@@ -1,34 +1,84 @@
-"""Advice in words: what, why, its price, and the override to paste."""
+"""Advice in words: what, why, its price, and the override to paste; sorted by whose it is to decide."""
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from tuner.advise import Advice, Combination, Price, Recommendation
-from tuner.errors import Location
-from tuner.findings import Numerics, Severity
-from tuner.inputs.overrides import COMMAND_LINE
+from msgspec import Struct
+
+from tuner.advise import Advice, Price, Recommendation
+from tuner.findings import Severity
 from tuner.render.numbers import change, gib, same_gib, step_change
 from tuner.render.terminal import Terminal, plain
+from tuner.render.words import NUMERICS, SEVERITY_COLOURS, pasteable, place, sentence
 
-SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
-NUMERICS = {
-    Numerics.EXACT: "unchanged",
-    Numerics.REORDERED: "sums in another order",
-    Numerics.CHANGED: "changed",
-}
-NOTHING_TO_ADVISE = "No advice: nothing was found to improve."
+_LEAST = 0.01  # of the step; what gains less is listed in one line
 _INDENT = "    "
 
 
+class Sorted(Struct, frozen=True, kw_only=True):
+    """The advice that is left once refusals are told, by what a reader does with it."""
+
+    shown: tuple[Recommendation, ...]  # with a price or a warning
+    yours: tuple[Recommendation, ...]  # changes the training, or makes the job worse
+    idle: tuple[Recommendation, ...]  # gains nothing here
+
+
+def sorted_advice(advice: Advice) -> Sorted:
+    """All advice but the refusals, which the verdict tells."""
+    refused = {refusal.finding.message for refusal in advice.refusals}
+    left = [item for item in advice.recommendations if item.finding.message not in refused]
+    block = advice.combination
+    used = set() if block is None else {part.finding.rule.code for part in block.contributions}
+    yours = [item for item in left if item.yours]
+    idle = [item for item in left if not item.yours and _is_idle(item) and item.finding.rule.code not in used]
+    shown = [item for item in left if item not in yours and item not in idle]
+    return Sorted(shown=tuple(shown), yours=tuple(yours), idle=tuple(idle))
+
+
+def _is_idle(item: Recommendation) -> bool:
+    """Whether advice changes neither bytes nor, by a percent, the step."""
+    if item.finding.severity is not Severity.ADVICE:
+        return False
+    cost = item.price
+    return cost is None or (
+        same_gib(cost.before_bytes, cost.after_bytes)
+        and same_gib(cost.worst_before_bytes, cost.worst_after_bytes)
+        and abs(cost.time_change or 0.0) < _LEAST
+    )
+
+
 def recommendations(advice: Advice, terminal: Terminal) -> str:
-    """All advice, numbered, in the order of its rank."""
-    if not advice.recommendations:
-        return terminal.style(NOTHING_TO_ADVISE, "bold")
-    title = "Advice"
-    head = terminal.prose(f"{title}: {_counts(advice.recommendations)}", indent="  ", first="")
+    """All advice by rank, then what is the user's to decide, and what gains nothing."""
+    by_use = sorted_advice(advice)
+    parts = []
+    if by_use.shown:
+        parts.append(_list("Advice", _counts(by_use.shown), by_use.shown, advice, terminal))
+    if by_use.yours:
+        why = "changes the training, or costs more than it brings; never part of what is to be pasted"
+        parts.append(_list("Yours to decide", why, by_use.yours, advice, terminal, after=len(by_use.shown)))
+    if by_use.idle:
+        parts.append(idle_line(by_use.idle, terminal))
+    return "\n\n".join(parts)
+
+
+def idle_line(items: Iterable[Recommendation], terminal: Terminal) -> str:
+    """Advice that gains nothing here, in one sentence."""
+    names = ", ".join(f"{item.finding.rule.code} {item.finding.rule.name}" for item in items)
+    return terminal.prose(f"Gains nothing here: {names}.", indent="  ", first="")
+
+
+def _list(
+    title: str,
+    text: str,
+    items: Sequence[Recommendation],
+    advice: Advice,
+    terminal: Terminal,
+    *,
+    after: int = 0,
+) -> str:
+    head = terminal.prose(f"{title}: {text}", indent="  ", first="")
     entries = [
         recommendation(item, number, terminal, capacity_bytes=advice.estimate.capacity_bytes)
-        for number, item in enumerate(advice.recommendations, start=1)
+        for number, item in enumerate(items, start=after + 1)
     ]
     return "\n\n".join([head.replace(title, terminal.style(title, "bold"), 1), *entries])
 
@@ -64,26 +114,9 @@ def recommendation(item: Recommendation, number: int, terminal: Terminal, *, cap
     return "\n".join(lines)
 
 
-def place(location: Location) -> str:
-    """Where the user wrote something: a file with line and column, or the number of an override."""
-    if location.source == COMMAND_LINE and location.line is not None:
-        return f"override {location.line} of the command line"
-    return str(location)
-
-
-def sentence(text: str) -> str:
-    """A message as a sentence. A first word that is no plain word, such as a key, stays as it is."""
-    first = text.split(maxsplit=1)[0] if text else ""
-    word = first.rstrip(",;:")
-    start = first.capitalize() if word.isalpha() and word.islower() else first
-    end = "" if text.endswith((".", "?", "!")) else "."
-    return start + text[len(first) :] + end
-
-
 def _trust(item: Recommendation) -> str:
-    finding = item.finding
-    effect = f"; numerics: {NUMERICS[finding.rule.numerics]}" if item.overrides else ""
-    return f"evidence: {finding.evidence.value}{effect}"
+    effect = f"; numerics: {NUMERICS[item.numerics]}" if item.overrides else ""
+    return f"evidence: {item.finding.evidence.value}{effect}"
 
 
 def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
@@ -97,51 +130,6 @@ def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
     if cost.worst_before_bytes > capacity_bytes >= cost.worst_after_bytes:
         parts.append("then it fits")
     parts = parts or [f"{cost.phase.value} stays at {gib(cost.after_bytes)}"]
-    parts.append(step_change(cost.seconds_before, cost.seconds_after))
+    if cost.seconds_before is not None and cost.seconds_after is not None:
+        parts.append(step_change(cost.seconds_before, cost.seconds_after))
     return "; ".join(parts).replace("->", terminal.arrow)
-
-
-def combination(advice: Advice, terminal: Terminal) -> str:
-    """The overrides of all accepted advice as one block, priced together."""
-    together = advice.combination
-    if together is None or not together.overrides or len(together.rules) < 2:
-        return ""
-    return "\n".join(
-        [
-            _outcome(advice, together, terminal),
-            terminal.prose(_sources(advice, together), indent="  "),
-            "",
-            " \\\n".join(pasteable(override) for override in together.overrides),
-        ]
-    )
-
-
-def _sources(advice: Advice, together: Combination) -> str:
-    """The rules whose advice is in the block; some are due only once others are followed."""
-    listed = {item.finding.rule.name for item in advice.recommendations}
-    parts = [", ".join(name for name in together.rules if name in listed)]
-    later = ", ".join(name for name in together.rules if name not in listed)
-    if later:
-        parts.append(f"once these are followed {later}")
-    return f"from {'; '.join(part for part in parts if part)}"
-
-
-def _outcome(advice: Advice, together: Combination, terminal: Terminal) -> str:
-    worst, before = together.estimate.worst, advice.estimate.worst
-    missing = worst.peak_bytes - together.estimate.capacity_bytes
-    still = "still cannot start"
-    if missing > 0:
-        still = f"still does not fit, {gib(missing)} too much"
-    elif together.estimate.host_is_short:
-        still = "still takes more host memory than a node has"
-    words = ["fits" if together.estimate.fits() else still]
-    words.append(f"worst phase {change(before.peak_bytes, worst.peak_bytes)} ({worst.phase.value})")
-    words.append(step_change(advice.time.seconds, together.time.seconds))
-    title = "All together"
-    text = terminal.prose(f"{title}: {'; '.join(words).replace('->', terminal.arrow)}", indent="  ", first="")
-    return text.replace(title, terminal.style(title, "bold"), 1)
-
-
-def pasteable(override: str) -> str:
-    """An override as a POSIX shell takes it, quoted only where it must be."""
-    return shlex.quote(plain(override))

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuner.advise import Price, Verdict
+from tuner.advise import CheapestRun, Price, Verdict, Without
+from tuner.advise.allocation import Standing
 from tuner.evidence import Evidence
 from tuner.findings import Goal, Numerics, Severity
 from tuner.inputs.settings import Layer
@@ -16,11 +17,13 @@ from tuner.memory import Item, RolloutMemory, Term
 from tuner.memory.derivations import Symbol
 from tuner.memory.failed_allocation.explanation import Confidence
 from tuner.memory.limits import Fitting
+from tuner.render.batches import BatchRow
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.render.struct_models import STRUCTS
+from tuner.trainers.protocol import Affects
 from tuner.workload import Phase, Workload
 
-SCHEMA_VERSION: Literal["2.0"] = "2.0"
+SCHEMA_VERSION: Literal["3.0"] = "3.0"
 
 Bytes = Annotated[int, Field(description="bytes")]
 Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
@@ -56,6 +59,17 @@ class Unknown(_Model):
     nearest: str | None
     known_in: Annotated[tuple[str, ...], Field(description="bundled releases that have this key")]
     location: Place
+
+
+class LeftOutReport(_Model):
+    """A part of the job that the estimate does not count, and the setting by which the job has it."""
+
+    name: Annotated[str, Field(description='completes "the job fits, without ..."')]
+    key: str
+    value: Any
+    location: Place | None
+    reason: str
+    affects: Annotated[Affects, Field(description="what is missing from the answer")]
 
 
 class Premises(_Model):
@@ -232,14 +246,32 @@ class FindingReport(_Model):
     location: Place | None
     overrides: tuple[str, ...]
     price: Annotated[Price | None, STRUCTS]
+    refuses: Annotated[bool, Field(description="the launch ends for this reason, whatever memory there is")]
+    yours: Annotated[
+        bool, Field(description="for the user to decide: it changes the training, or makes the job worse")
+    ]
     conflicts: tuple[str, ...]
 
 
+class ContributionReport(_Model):
+    """What one finding puts into the combination, and what the job would be with everything else."""
+
+    code: str
+    name: str
+    message: str
+    overrides: tuple[str, ...]
+    without: Annotated[
+        Without | None, STRUCTS, Field(description="null where it mends an error, or the others rest on it")
+    ]
+
+
 class CombinationReport(_Model):
-    """All accepted advice together."""
+    """All accepted advice together, as the trainer reads it from the overrides."""
 
     rules: tuple[str, ...]
     overrides: tuple[str, ...]
+    contributions: tuple[ContributionReport, ...]
+    verdict: Verdict
     fits: bool
     worst_phase: Phase
     worst_bytes: Bytes
@@ -300,6 +332,9 @@ class AllocationReport(_Model):
     free_bytes: Annotated[int | None, Field(description="bytes free on the card, where the line says so")]
     unused_bytes: Annotated[int | None, Field(description="bytes that PyTorch had reserved but not used")]
     candidates: tuple[CandidateReport, ...]
+    standing: Annotated[
+        Standing | None, STRUCTS, Field(description="what the model says of it; null without a job")
+    ] = None
 
 
 class Report(_Model):
@@ -307,14 +342,30 @@ class Report(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner report")
 
-    schema_version: Literal["2.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
     premises: Premises
     workload: Annotated[Workload, STRUCTS]
     verdict: Verdict
+    memory_verdict: Annotated[
+        Verdict, Field(description="of memory alone, for the job with the least change that starts")
+    ]
+    cheapest_run: Annotated[
+        CheapestRun | None,
+        STRUCTS,
+        Field(description="what seconds are compared with; null where no form of the job is known to run"),
+    ]
     mean_tokens: Annotated[
         int | None, Field(description="mean tokens per sequence that still fit; null where no length does")
     ]
+    left_out: Annotated[
+        tuple[LeftOutReport, ...], Field(description="parts of the job that verdict and seconds do not count")
+    ] = ()
+    batches: Annotated[
+        tuple[BatchRow, ...],
+        STRUCTS,
+        Field(description="the batch sizes of every pass, as sequences and micro-batches of one rank"),
+    ] = ()
     memory: MemoryReport
     rollout: Annotated[RolloutMemory, STRUCTS]
     time: tuple[PhaseTimeReport, ...]
@@ -344,13 +395,23 @@ class CheckLine(_Model):
     overrides: tuple[str, ...]
 
 
+class CheckedGpu(_Model):
+    """The card that files were checked for."""
+
+    name: str
+    memory_bytes: Annotated[int, Field(description="bytes that processes can have")]
+    reason: Annotated[str, Field(description="which option named it, or how it was found")]
+    assumed: Annotated[bool, Field(description="nothing named the card")]
+
+
 class CheckReport(_Model):
     """What ``tuner check`` found in all files together, worst first within a file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner check report")
 
-    schema_version: Literal["2.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
+    gpu: CheckedGpu
     findings: tuple[CheckLine, ...]
     unreadable: Annotated[tuple[str, ...], Field(description="messages on files that cannot be used")]
 
@@ -360,7 +421,7 @@ class HeadReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner estimate-memory report")
 
-    schema_version: Literal["2.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
     sizes: Annotated[HeadSizes, STRUCTS]
     heads: Annotated[tuple[HeadRow, ...], STRUCTS]

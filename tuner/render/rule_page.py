@@ -15,10 +15,10 @@ from msgspec import Struct
 from tuner import rules
 from tuner.errors import InputError
 from tuner.findings import Rule
-from tuner.render import does_not_fit, unknown_key
-from tuner.render.recommendations import NUMERICS, SEVERITY_COLOURS, pasteable
+from tuner.render import does_not_fit, not_modelled
 from tuner.render.rst import parse_docstring, plain_text, reflow
 from tuner.render.terminal import Terminal
+from tuner.render.words import NUMERICS, SEVERITY_COLOURS, pasteable
 from tuner.trainers.chosen import TRAINER
 
 
@@ -52,7 +52,7 @@ class RulePage(Struct, frozen=True, kw_only=True):
 
 def pages() -> tuple[RulePage, ...]:
     """The pages of all rules and checks, by code."""
-    own = ((module.RULE, module) for module in (does_not_fit, unknown_key, *rules.modules()))
+    own = ((module.RULE, module) for module in (does_not_fit, not_modelled, *rules.modules()))
     return tuple(
         page(rule, module, TRAINER.examples / f"{rule.name}.yaml")
         for rule, module in sorted((*own, *TRAINER.rules), key=lambda pair: str(pair[0].code))
@@ -85,16 +85,21 @@ def read_example(path: Path) -> Example:
         (case["proposes"] for case in table["cases"] if "proposes" in case and _strings(case["set"]) == bad),
         (),
     )
-    return Example(premise=_premise(bases[table["base"]]), bad=bad, instead=_strings(instead))
+    return Example(
+        premise=_premise(bases[table["base"]], table.get("engine_version")),
+        bad=bad,
+        instead=_strings(instead),
+    )
 
 
 def _strings(values: Any) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
-def _premise(base: dict[str, Any]) -> str:
+def _premise(base: dict[str, Any], engine_version: str | None) -> str:
     gpus = int(base.get("gpus_per_node", 1)) * int(base.get("nodes", 1))
-    return f"{base['model']} on {gpus} x {base['gpu']}, {TRAINER.name} {base['version']}"
+    engine = "" if engine_version is None else f" with --engine-version {engine_version}"
+    return f"{base['model']} on {gpus} x {base['gpu']}, {TRAINER.name} {base['version']}{engine}"
 
 
 def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:

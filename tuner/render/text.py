@@ -1,38 +1,66 @@
-"""The advice as a person reads it: verdict, premises, bars, advice by gain, everything together."""
+"""The advice as a person reads it: in short, or all of it."""
 
 from collections.abc import Iterator
 
-from tuner.advise import Advice, Verdict
+from tuner.advise import Advice
 from tuner.hardware import MeasuredGpu
 from tuner.memory import Estimate
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.answer import Answer
-from tuner.render.bars import PARTS, chart
+from tuner.render.bars import chart
+from tuner.render.batches import batch_table
+from tuner.render.block import block, contributions
+from tuner.render.brief import brief
 from tuner.render.fitting import unset
-from tuner.render.numbers import gib, interval, parameters, percent, tokens
-from tuner.render.recommendations import combination, place, recommendations
-from tuner.render.releases import against, not_known
+from tuner.render.left_out import named
+from tuner.render.lengths import premise
+from tuner.render.numbers import gib, parameters, percent, tokens
+from tuner.render.recommendations import recommendations
+from tuner.render.releases import not_known
+from tuner.render.services import service_rows
 from tuner.render.terminal import Terminal, plain
+from tuner.render.verdict import verdict
 from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
-_LARGEST = 3  # parts named when the job does not fit
-_GLUE = "\u2060"  # a word joiner, which no text to be wrapped holds
 
 
-def advice_text(answer: Answer, terminal: Terminal, *, explain: bool = False) -> str:
-    """The whole answer. ``explain`` adds the sum of every phase, written out."""
+def advice_text(answer: Answer, terminal: Terminal, *, full: bool = False, explain: bool = False) -> str:
+    """The answer in short: verdict, phases, what to paste, three findings.
+
+    Args:
+        answer: to be told.
+        terminal: where.
+        full: all premises, findings and prices instead.
+        explain: the sum of every phase, written out, as well.
+    """
+    if full or explain:
+        return _full(answer, terminal, explain=explain)
     advice = answer.advice
     sections = [
         _failed_allocation(answer, terminal),
-        verdict(advice, terminal),
+        verdict(advice, terminal, answer.left_out),
+        _premises_in_short(answer, terminal),
+        chart(advice.estimate, terminal),
+        block(advice, terminal),
+        brief(advice, terminal),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
+    advice = answer.advice
+    sections = [
+        _failed_allocation(answer, terminal),
+        verdict(advice, terminal, answer.left_out),
         _premises(answer, terminal),
         _title("GPU memory by phase, per GPU", terminal) + "\n" + chart(advice.estimate, terminal),
         _aside(advice, terminal),
         _sums(advice, terminal) if explain else "",
-        _unknown(answer, terminal),
+        _batches(advice, terminal),
         recommendations(advice, terminal),
-        combination(advice, terminal),
+        contributions(advice, terminal),
+        block(advice, terminal),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -45,95 +73,51 @@ def _failed_allocation(answer: Answer, terminal: Terminal) -> str:
     return allocation_text(answer.allocation, terminal)
 
 
+def _batches(advice: Advice, terminal: Terminal) -> str:
+    title = terminal.style("Batch sizes, in sequences", "bold")
+    return f"{title}\n{batch_table(advice.workload, terminal)}"
+
+
 def _sums(advice: Advice, terminal: Terminal) -> str:
     from tuner.render.explain import explanation  # the same
 
     return explanation(advice.workload, advice.estimate, terminal)
 
 
-def verdict(advice: Advice, terminal: Terminal) -> str:
-    """Whether it fits, in which phase it is tightest, and by how much."""
-    estimate = advice.estimate
-    free = estimate.capacity_bytes - estimate.worst.peak_bytes
-    where = _peak(estimate)
-    if advice.verdict in (Verdict.FITS, Verdict.FITS_ALONE):
-        text = f"{where}; {_free(advice)}."
-    elif advice.verdict is Verdict.DEPENDS_ON_RELEASE:
-        text = f"{against(advice)}."
-    elif advice.verdict is Verdict.FITS_WHILE_SHORT:
-        average = f"sequences may average {advice.mean_tokens:,} of at most {_longest(advice):,} tokens"
-        text = f"{average}; at full length {where}."
-    elif free < 0:
-        text = f"{where}, {gib(-free)} too much."
-    else:
-        text = f"{where}, but {_obstacle(estimate)}."
-    word, colour = _word(advice)
-    # The words are one piece while the line is wrapped, so that they can be painted in one.
-    lines = [terminal.prose(f"{word.replace(' ', _GLUE)}: {text}").replace(_GLUE, " ")]
-    lines[0] = lines[0].replace(word, terminal.style(word, "bold", colour), 1)
-    if free < 0:
-        lines.append(terminal.prose(_largest_parts(estimate), indent="  "))
-    reasons = (*estimate.problems, *estimate.doubts)
-    lines += [terminal.prose(plain(reason), indent="  ") for reason in reasons]
+def _title(text: str, terminal: Terminal) -> str:
+    return terminal.style(terminal.prose(text), "bold")
+
+
+def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
+    """What was taken to be so, in a few lines; the reasons are in the full answer."""
+    workload = answer.advice.workload
+    cluster, engine = workload.cluster, answer.rollout_engine
+    nodes = f"{cluster.nodes} node" + ("s" if cluster.nodes > 1 else "")
+    words = [
+        f"{workload.release}, {workload.actor.engine.backend.value}",
+        *([f"{engine.name} {engine.version}"] if engine is not None else []),
+        f"{workload.model.name} ({parameters(workload.model.parameters)})",
+        f"{cluster.gpus} x {cluster.gpu.name} on {nodes}",
+    ]
+    lines = [terminal.prose(plain("; ".join(words)), indent="    ", first="  ")]
+    if answer.advice.releases is not None:
+        lines.append(terminal.prose(f"not known: {not_known(answer.advice)}", indent="    ", first="  "))
+    if answer.gpu_assumed:
+        lines.insert(0, _assumed(answer, terminal))
+    if answer.resting:
+        lines.append(terminal.prose(f"not set: {unset(answer)}", indent="    ", first="  "))
+    lines.append(terminal.prose(f"lengths: {premise(workload.batch)}", indent="    ", first="  "))
+    if answer.left_out:
+        lines.append(terminal.prose(f"left out: {named(answer.left_out)}", indent="    ", first="  "))
     return "\n".join(lines)
 
 
-def _word(advice: Advice) -> tuple[str, str]:
-    """The verdict in words, and their colour."""
-    if advice.verdict is Verdict.DOES_NOT_FIT:
-        fits_card = advice.estimate.worst.peak_bytes <= advice.estimate.capacity_bytes
-        return ("CANNOT START" if fits_card and not advice.estimate.host_is_short else "WILL NOT FIT"), "red"
-    return {
-        Verdict.FITS: ("FITS", "green"),
-        Verdict.FITS_ALONE: ("FITS IF NOTHING ELSE USES THE GPU", "yellow"),
-        Verdict.DEPENDS_ON_RELEASE: ("MAY NOT FIT", "yellow"),
-        Verdict.FITS_WHILE_SHORT: ("FITS WHILE SHORT", "yellow"),
-    }[advice.verdict]
-
-
-def _peak(estimate: Estimate) -> str:
-    """The worst phase, its peak and the interval around it, and the card."""
-    worst = estimate.worst
-    peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} ({interval(worst.interval)})"
-    return f"{peak} of {gib(estimate.capacity_bytes)}"
-
-
-def _free(advice: Advice) -> str:
-    """What stays free beside the expected peak, and whether it is less than the headroom."""
-    capacity = advice.estimate.capacity_bytes
-    free = capacity - advice.estimate.worst.peak_bytes
-    text = f"{gib(free)} ({percent(free / capacity)}) stay free"
-    if free >= capacity * advice.headroom:
-        return text
-    return f"{text}, less than the headroom of {percent(advice.headroom)}"
-
-
-def _obstacle(estimate: Estimate) -> str:
-    """Why a job whose phases fit the card does not run."""
-    limit = estimate.host_capacity_bytes
-    if limit is None or not estimate.host_is_short:
-        return "the job cannot start"
-    return f"the job takes {gib(estimate.host_bytes)} of {gib(limit)} host memory per node"
-
-
-def _longest(advice: Advice) -> int:
-    return advice.workload.batch.sequence_tokens
-
-
-def _largest_parts(estimate: Estimate) -> str:
-    worst = estimate.worst
-    amounts = sorted(((worst.bytes_of(part.item), part.label) for part in PARTS), reverse=True)[:_LARGEST]
-    largest = ", ".join(f"{label} {gib(amount)}" for amount, label in amounts if amount)
-    others = [
-        f"{phase.phase.value} {gib(phase.peak_bytes)}"
-        for phase in estimate.phases
-        if phase is not worst and phase.peak_bytes > estimate.capacity_bytes
-    ]
-    return f"Largest parts: {largest}." + (f" Too large as well: {', '.join(others)}." if others else "")
-
-
-def _title(text: str, terminal: Terminal) -> str:
-    return terminal.style(terminal.prose(text), "bold")
+def _assumed(answer: Answer, terminal: Terminal) -> str:
+    memory = gib(answer.advice.workload.cluster.gpu.memory_bytes)
+    text = terminal.prose(
+        f"ASSUMED: no GPU was named and none was found; {memory} are taken. Give --gpu NAME.", indent="  "
+    )
+    return text.replace("ASSUMED", terminal.style("ASSUMED", "bold", "yellow"), 1)
 
 
 def _premises(answer: Answer, terminal: Terminal) -> str:
@@ -151,23 +135,22 @@ def _premises(answer: Answer, terminal: Terminal) -> str:
     if workload.critic is not None:
         critic = workload.critic.model
         rows.append(("critic", f"{critic.name}, {parameters(critic.parameters)} parameters"))
+    rows += service_rows(workload)
     gpu = f"{cluster.gpus} x {cluster.gpu.name}, {gib(cluster.gpu.capacity_bytes)} each, on {nodes}"
     rows += [
         ("GPUs", f"{gpu} ({answer.gpu_reason}; number from {answer.gpus_reason})"),
         *((("measured", _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
         ("batch", _batch(workload)),
+        ("lengths", premise(workload.batch)),
     ]
     if answer.resting:
         rows.append(("not set", unset(answer)))
+    if answer.left_out:
+        rows.append(("left out", named(answer.left_out)))
     indent = " " * (_LABEL + 2)
     lines = [terminal.prose(plain(text), indent=indent, first=f"  {name:<{_LABEL}}") for name, text in rows]
     if answer.gpu_assumed:
-        text = terminal.prose(
-            f"ASSUMED: no GPU was named and none was found; {gib(cluster.gpu.memory_bytes)} are taken. "
-            "Give --gpu NAME.",
-            indent="  ",
-        )
-        lines.insert(0, text.replace("ASSUMED", terminal.style("ASSUMED", "bold", "yellow"), 1))
+        lines.insert(0, _assumed(answer, terminal))
     return "\n".join(lines)
 
 
@@ -206,15 +189,17 @@ def _batch(workload: Workload) -> str:
 def _aside(advice: Advice, terminal: Terminal) -> str:
     lines = []
     rollout = advice.rollout
+    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
+    length = "full length" if room == longest else f"{room:,} tokens"
     if rollout.kv_tokens > 0:
         cache = (
             f"KV cache: {gib(rollout.kv_bytes)} hold {rollout.kv_tokens:,} tokens per replica, "
-            f"{rollout.concurrent_sequences:,} sequences of full length at a time "
+            f"{rollout.concurrent_sequences:,} sequences of {length} at a time "
             f"(at most {advice.workload.rollout.max_sequences:,} are admitted)."
         )
         if rollout.preempted_sequences:
             cache += (
-                f" When all {rollout.running_sequences:,} that run grow to full length, "
+                f" When all {rollout.running_sequences:,} that run grow to {length}, "
                 f"{rollout.preempted_sequences:,} are preempted and computed again."
             )
         lines.append(terminal.prose(cache, indent="    ", first="  "))
@@ -255,20 +240,3 @@ def _host(estimate: Estimate) -> str:
     if limit is None or estimate.host_is_short or most <= limit:
         return f"{pinned}."
     return f"{pinned}, which is more than a node has."
-
-
-def _unknown(answer: Answer, terminal: Terminal) -> str:
-    if not answer.unknown:
-        return ""
-    release = answer.advice.workload.release
-    head = f"Unknown to {release}, not taken into account"
-    lines = [_title(head, terminal)]
-    for unknown in answer.unknown:
-        lines.append(f"  {plain(unknown.key)} ({plain(place(unknown.location))})")
-        if unknown.nearest == f"+{unknown.key}":
-            lines.append(f"    Hydra takes it as: {plain(unknown.nearest)}=...")
-        elif unknown.nearest is not None:
-            lines.append(f"    nearest known key: {plain(unknown.nearest)}")
-        if unknown.known_in:
-            lines.append(f"    known to {release.trainer} {', '.join(unknown.known_in)}")
-    return "\n".join(lines)

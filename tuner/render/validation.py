@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from tuner.render.numbers import gib, percent, quantity, share
 from tuner.render.progress import ended
-from tuner.render.recommendations import NOTHING_TO_ADVISE, pasteable, sentence
 from tuner.render.terminal import Terminal, plain
+from tuner.render.words import NOTHING_TO_ADVISE, pasteable, sentence
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import (
     JudgedRecommendation,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from tuner.render.numbers import quantity, share
 from tuner.render.progress import ended
-from tuner.render.recommendations import sentence
 from tuner.render.terminal import plain
 from tuner.render.validation import counts, headline, machine_lines, prediction, remarks
+from tuner.render.words import sentence
 from tuner.validate.report.schema import (
     JudgedRecommendation,
     Measurement,

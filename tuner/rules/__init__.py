@@ -21,3 +21,9 @@ def run(case: Case) -> list[Finding]:
     """What all rules find in one case, by code."""
     findings = (module.check(case) for module in modules())
     return [finding for finding in findings if finding is not None]
+
+
+def refusals(case: Case) -> list[Finding]:
+    """What rules say of the job that its trainer or engine refuses, by code."""
+    findings = (module.check(case) for module in modules() if module.RULE.refuses)
+    return [finding for finding in findings if finding is not None and finding.refuses]

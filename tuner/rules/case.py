@@ -11,8 +11,8 @@ from tuner.memory import Estimate, PhaseEstimate, RolloutMemory
 from tuner.timing import StepTime
 from tuner.workload import Phase, Workload
 
-# A gain below this share of the step is smaller than what the time model can tell apart.
-LEAST_GAIN = 0.005
+# A smaller gain of the step is not worth a line to paste, and hardly what the time model can tell apart.
+LEAST_GAIN = 0.01
 
 
 class Figures:
@@ -85,16 +85,21 @@ class Case(Struct, frozen=True, kw_only=True):
         in_phase = self.estimate.phase(phase)
         return 0 if in_phase is None else in_phase.peak_bytes
 
+    def missing_bytes(self, in_phase: PhaseEstimate) -> int:
+        """Bytes that a phase lacks: of its peak below the limit, or of its interval's upper end within the card."""
+        over = in_phase.peak_bytes - self.limit_bytes
+        return max(0, over, in_phase.interval[1] - self.estimate.capacity_bytes)
+
     def short(self, *phases: Phase) -> PhaseEstimate | None:
-        """The worst of these phases (of all, when none is named) if it is over the limit."""
+        """The worst of these phases (of all, when none is named) if it lacks memory."""
         candidates = [in_phase for in_phase in self.estimate.phases if not phases or in_phase.phase in phases]
-        worst = max(candidates, key=lambda in_phase: in_phase.peak_bytes, default=None)
-        return worst if worst is not None and worst.peak_bytes > self.limit_bytes else None
+        worst = max(candidates, key=self.missing_bytes, default=None)
+        return worst if worst is not None and self.missing_bytes(worst) else None
 
     def eases(self, workload: Workload, *phases: Phase) -> bool:
-        """Whether a proposal brings all of these phases under the limit."""
+        """Whether with a proposal none of these phases lacks memory."""
         proposed = (figures(workload).memory.phase(phase) for phase in phases)
-        return all(in_phase is None or in_phase.peak_bytes <= self.limit_bytes for in_phase in proposed)
+        return all(in_phase is None or not self.missing_bytes(in_phase) for in_phase in proposed)
 
     def severity(self, phase: Phase) -> Severity:
         """How bad a phase over the limit is: a warning when it exceeds the card, advice when it is tight."""
@@ -108,13 +113,19 @@ class Case(Struct, frozen=True, kw_only=True):
     def affords(self, workload: Workload) -> bool:
         """Whether a proposal costs no memory that is missing.
 
-        Every phase is within the limit or no higher than it was, and the job can start if it could.
+        Every phase is within the limit, the upper end of its interval as well, or no higher than it was, and
+        the job can start if it could.
         """
         proposed = figures(workload).memory
         return len(proposed.problems) <= len(self.estimate.problems) and all(
-            in_phase.peak_bytes <= max(self.limit_bytes, self.peak_bytes(in_phase.phase))
-            for in_phase in proposed.phases()
+            map(self._affords_phase, proposed.phases())
         )
+
+    def _affords_phase(self, proposed: PhaseEstimate) -> bool:
+        limit, before = self.limit_bytes, self.estimate.phase(proposed.phase)
+        if proposed.peak_bytes > max(limit, 0 if before is None else before.peak_bytes):
+            return False
+        return proposed.interval[1] <= max(limit, 0 if before is None else before.interval[1])
 
     def lowers(self, workload: Workload, phase: Phase) -> bool:
         """Whether a proposal brings the peak of a phase down."""

@@ -93,6 +93,26 @@ def resharded(workload: Workload, phase: Phase) -> Workload:
     return with_engine(workload, phase, replace(engine, reshard_after_forward=True))
 
 
+def fully_sharded(workload: Workload, phase: Phase) -> Workload:
+    """All GPUs share one copy of the model states; a reference is sharded as its actor is."""
+    if phase in _CRITIC_PHASES:
+        return (
+            workload
+            if workload.critic is None
+            else workload.with_critic(engine=_shared(workload.critic.engine))
+        )
+    changed = workload.with_actor(engine=_shared(workload.actor.engine))
+    if workload.reference is None:
+        return changed
+    return changed.with_reference(engine=_shared(workload.reference.engine))
+
+
+def _shared(engine: Engine) -> Engine:
+    if engine.backend is Backend.MEGATRON:
+        return engine
+    return replace(engine, parallel=replace(engine.parallel, shard=engine.parallel.gpus))
+
+
 def entropy_compiled(workload: Workload, phase: Phase) -> Workload:
     """Entropy in one compiled kernel that reads the logits once."""
     actor = workload.actor

@@ -17,6 +17,7 @@ from tuner.rules.cures import (
     entropy_compiled,
     entropy_in_chunks,
     fewer_graphs,
+    fully_sharded,
     gradients_synchronised,
     head_fused,
     least_cache,
@@ -50,6 +51,7 @@ LADDERS = (
             gradients_synchronised,
             entropy_compiled,
             resharded,
+            fully_sharded,
             checkpointed,
             one_sequence,
             optimizer_offloaded,  # those of the other role
@@ -68,6 +70,7 @@ LADDERS = (
             entropy_compiled,
             entropy_in_chunks,
             one_sequence,
+            fully_sharded,
             optimizer_offloaded,
             parameters_offloaded,
             head_fused,
@@ -76,11 +79,11 @@ LADDERS = (
     ),
     Ladder(
         phases=(Phase.ROLLOUT, Phase.WAKE_UP),
-        cures=(fewer_graphs, least_cache, optimizer_offloaded, parameters_offloaded),
+        cures=(fewer_graphs, least_cache, fully_sharded, optimizer_offloaded, parameters_offloaded),
     ),
     Ladder(
         phases=(Phase.UPDATE_WEIGHTS,),
-        cures=(fewer_graphs, synced_by_tensor, small_bucket, optimizer_offloaded),
+        cures=(fewer_graphs, synced_by_tensor, small_bucket, fully_sharded, optimizer_offloaded),
     ),
 )
 

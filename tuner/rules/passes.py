@@ -4,7 +4,7 @@ Sizes are counted in longest sequences, so that a token budget and a fixed numbe
 compared and proposed alike.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil
 
@@ -12,10 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.batching import pass_sequences
-from tuner.rules.case import LEAST_GAIN, Case
+from tuner.rules.case import Case
 from tuner.workload import Engine, Pass, Phase, StepPass, Workload
-
-NEARLY_ALL = 0.9  # of a gain; the rest costs memory and gives little
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -104,14 +102,14 @@ _PUT: dict[Phase, Callable[[Workload, Pass], Workload]] = {
 
 
 def all_passes(workload: Workload) -> tuple[Site, ...]:
-    """Every pass the step has, in order."""
-    return tuple([_site(step_pass) for step_pass in workload.passes()])
+    """Every pass whose size can be changed, in order: all but the reward model's."""
+    return tuple([_site(step_pass) for step_pass in workload.passes() if step_pass.phase in _PUT])
 
 
 def site_of(workload: Workload, phase: Phase) -> Site | None:
-    """The pass of a phase, None where the phase is none or the step lacks it."""
+    """The pass of a phase, None where the phase is none that can be changed or the step lacks it."""
     step_pass = workload.pass_of(phase)
-    return None if step_pass is None else _site(step_pass)
+    return None if step_pass is None or phase not in _PUT else _site(step_pass)
 
 
 def actor_update(workload: Workload) -> Site:
@@ -135,30 +133,53 @@ def with_dividing_sizes(workload: Workload) -> Workload:
 
 
 def larger(case: Case, site: Site) -> int | None:
-    """The size that pays: the smallest with nearly all of what the largest affordable one gains.
+    """The size at the knee: doubled while that is affordable and makes the step a percent shorter.
 
-    At least three longest sequences where they are affordable, the largest multiple otherwise. None
-    when no larger size makes the step faster.
+    At least three longest sequences where they are affordable, so that sequences of more than half the
+    length share a micro-batch. None when not even the first doubling pays.
     """
+    workload, candidates = case.workload, site.sizes(case.workload)
+    knee, before = None, case
+    following = _next(candidates, site.size(workload))
+    while following is not None:
+        proposal = site.resized(workload, following)
+        if not case.affords(proposal):
+            return _last(case, site, before, below=following) or knee
+        if not before.faster(proposal):
+            break
+        knee, before = following, before.other(proposal)
+        following = _next(candidates, knee)
+    return knee
+
+
+def _last(case: Case, site: Site, before: Case, *, below: int) -> int | None:
+    """The largest affordable size below one that is not, if it makes the step a percent shorter."""
+    now = site_of(before.workload, site.phase)
+    least = site.size(case.workload) if now is None else now.size(before.workload)
+    sizes = [size for size in site.sizes(case.workload) if least < size < below]
+    size = case.largest(sizes, lambda size: site.resized(case.workload, size))
+    return size if size is not None and before.faster(site.resized(case.workload, size)) else None
+
+
+def _next(candidates: Sequence[int], size: float) -> int | None:
+    """The next size to look at: twice as much and at least three, else the largest, if there is one."""
+    beyond = [candidate for candidate in candidates if candidate > size]
+    if not beyond:
+        return None
+    return next((candidate for candidate in beyond if candidate >= max(2 * size, 3)), beyond[-1])
+
+
+def beyond(case: Case, site: Site, size: int) -> tuple[str, ...]:
+    """What the next size would have brought, as a note on the one that is proposed."""
     workload = case.workload
-    now = site.size(workload)
-    candidates = [size for size in site.sizes(workload) if size > now]
-    if not candidates or not case.faster(site.resized(workload, candidates[-1])):
-        return None
-    most = case.largest(candidates, lambda size: site.resized(workload, size))
-    if most is None or not case.faster(site.resized(workload, most)):
-        return None
-    best = case.seconds(site.resized(workload, most))
-    # Whatever is left must be too little for this rule to speak again.
-    enough = min(best / (1 - LEAST_GAIN), case.time.seconds - NEARLY_ALL * (case.time.seconds - best))
-    usable = [size for size in candidates if min(3, most) <= size <= most]
-    slow = case.largest(
-        usable[:-1],
-        lambda size: site.resized(workload, size),
-        accept=lambda other: case.seconds(other) > enough,
-    )
-    size = next(size for size in usable if slow is None or size > slow)
-    return size if case.pays(site.resized(workload, size)) else most
+    following = _next(site.sizes(workload), size)
+    if following is None:
+        return ()
+    proposal = site.resized(workload, following)
+    if not case.affords(proposal):
+        return (f"{following} longest sequences at a time no longer fit",)
+    gain = 1 - case.seconds(proposal) / case.seconds(site.resized(workload, size))
+    return (f"{following} longest sequences at a time fit as well and bring another {gain:.1%} of the step",)
 
 
 def smaller(case: Case, site: Site) -> Workload | None:

@@ -74,7 +74,8 @@ def with_matching_limit(workload: Workload) -> Workload:
 
     A limit and a cache that are raised one without the other gain nothing. Nor is it raised beyond the
     largest CUDA graph: the host then launches every kernel of a step, and schedules more sequences beside;
-    nor where a step waits for the host already.
+    nor where a step waits for the host already; nor beyond the tokens of one step, of which each running
+    sequence takes one: vLLM refuses that.
     """
     rollout = workload.rollout
     if not rollout.sequences_adjustable or step_waits_for_host(workload):
@@ -82,6 +83,7 @@ def with_matching_limit(workload: Workload) -> Workload:
     most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
     if graph := largest_graph(rollout):
         most = min(most, graph)
+    most = min(most, rollout.max_batched_tokens // ALIGNMENT * ALIGNMENT)
     unlimited = figures(workload.with_rollout(max_sequences=most)).rollout
     held = unlimited.concurrent_sequences // rollout.data_parallel
     limit = most if held >= most else held // ALIGNMENT * ALIGNMENT

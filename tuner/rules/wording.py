@@ -2,7 +2,7 @@
 
 from tuner.rules.case import Case
 from tuner.units import GIB, MIB
-from tuner.workload import Phase
+from tuner.workload import Batch, Phase
 
 
 def gib(count_bytes: float) -> str:
@@ -28,6 +28,15 @@ def sequences(number: float) -> str:
 def longest(number: float) -> str:
     """A number of longest sequences: ``"1 longest sequence"``, ``"2.5 longest sequences"``."""
     return f"{sequences(number)} longest sequence{'' if number == 1 else 's'}"
+
+
+def with_room(batch: Batch) -> str:
+    """How long sequences may be that the cache holds: ``"at full length"``, ``"of 1,624 tokens"``."""
+    return (
+        "at full length"
+        if batch.room_tokens == batch.sequence_tokens
+        else f"of {count(batch.room_tokens)} tokens"
+    )
 
 
 def over(case: Case, phase: Phase) -> str:

@@ -1,6 +1,6 @@
 """What SGLang does with memory.
 
-Read in SGLang 0.4.6, 0.5.5, 0.5.6, 0.5.8 and 0.5.12, which agree in what is told here.
+Read in SGLang 0.4.4, 0.4.6, 0.5.2, 0.5.5, 0.5.6, 0.5.8 and 0.5.12, which agree in what is told here.
 """
 
 from typing import Any

@@ -6,15 +6,6 @@ operations on one NVIDIA H200 (PyTorch 2.11, Triton 3.6, November 2026), or from
 The model that rests on them compares two configurations; it is no clock.
 """
 
-# -- lengths ----------------------------------------------------------------------------------
-
-#: Mean prompt length as a share of the maximum. Heuristic: lengths are spread evenly up to it.
-MEAN_PROMPT_SHARE = 0.5
-
-#: Mean response length as a share of the maximum. Heuristic: lengths are spread evenly up to it.
-#: Memory is judged by the maxima instead, because one full batch is enough to run out.
-MEAN_RESPONSE_SHARE = 0.5
-
 # -- rates of a GPU ---------------------------------------------------------------------------
 
 #: Share of the dense peak that products of a model's shapes reach. Between 0.60 (layers of small
@@ -114,9 +105,8 @@ ENGINE_STEP_S = 1e-3
 #: 0.24, measured by ``tuner validate``, 2026-11-22).
 ENGINE_SEQUENCE_S = 20e-6
 
-#: Where within the drain of a batch its steps are looked at, as shares of the full batch: midpoints
-#: of thirds, because the running sequences fall evenly from all to none.
-DRAIN_POINTS = (1 / 6, 1 / 2, 5 / 6)
+#: Parts of the drain of a batch, as shares of its sequences that still run: a step of each part is looked at.
+DRAIN_SHARES = (1.0, 2 / 3, 1 / 3, 0.0)
 
 #: Bytes that sampling moves per logit: cast to float32, temperature, softmax, random choice.
 SAMPLER_BYTES = 24

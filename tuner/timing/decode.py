@@ -17,7 +17,7 @@ from tuner.timing.rates import (
     decode_bytes_per_s,
     product_flop_per_s,
 )
-from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
+from tuner.timing.responses import Band, drain
 from tuner.workload import Batch, Rollout, Workload
 
 _REDUCTIONS_PER_LAYER = 2
@@ -45,29 +45,30 @@ class Generation(Struct, frozen=True, kw_only=True):
     sequences: int
     concurrent: int  # sequences that run at once
     full_steps: float  # engine steps that each yield one token of ``concurrent`` sequences
-    drain_steps: float  # steps in which the running sequences fall from ``concurrent`` to none
+    drain: tuple[Band, ...]  # steps in which the running sequences fall from ``concurrent`` to none
 
 
 def generation(inputs: RolloutInput, *, concurrent_sequences: int) -> Generation:
     """Steps and running sequences of one replica.
 
     Sequences that run at once are limited by the KV cache, by the engine's own limit, and by one
-    token each of a step's tokens. Each is taken to need room for its maximum length from the start,
-    so none is preempted. With mean length r and maximum R the last batch drains over ``2 (R - r)``
-    steps at half occupancy, the rest of the ``sequences x r`` tokens come from full batches: R
-    steps when all sequences run at once.
+    token each of a step's tokens. Each is taken to need its room in the cache from the start, so none is
+    preempted. The last ``concurrent`` sequences drain as their responses end; the rest of the
+    ``sequences x r`` tokens, with a mean response of r, come from full batches: no fewer steps than the
+    longest response has when all sequences run at once.
     """
     batch, rollout = inputs.batch, inputs.rollout
     sequences = ceil(batch.sequences / rollout.replicas)
-    scheduled = min(rollout.max_sequences, rollout.max_batched_tokens) * rollout.data_parallel
+    scheduled = min(rollout.max_sequences, rollout.step_tokens) * rollout.data_parallel
     concurrent = max(1, min(concurrent_sequences, scheduled, sequences))
-    mean = max(1.0, mean_response_tokens(batch))
-    beyond = max(0.0, batch.max_response_tokens - mean)
+    mean = max(1.0, batch.mean_response_tokens)
+    bands = drain(batch)
+    drained = sum(band.share * band.steps for band in bands)
     return Generation(
         sequences=sequences,
         concurrent=concurrent,
-        full_steps=max(0.0, mean * sequences / concurrent - beyond),
-        drain_steps=2 * beyond,
+        full_steps=max(0.0, mean * sequences / concurrent - drained),
+        drain=bands,
     )
 
 
@@ -96,7 +97,7 @@ def cache_read_bytes(inputs: RolloutInput, running: float) -> float:
     Heads are divided by tensor parallelism as far as there are any; a latent cache is not.
     """
     model, rollout, batch = inputs.model, inputs.rollout, inputs.batch
-    context = mean_prompt_tokens(batch) + mean_response_tokens(batch) / 2
+    context = batch.mean_prompt_tokens + batch.mean_response_tokens / 2
     visible = cached_keys(average_layer(model), context)
     split = 1 if model.latent is not None else min(rollout.tensor_parallel, model.kv_heads)
     values = model.cached_layers * model.kv_values_per_token / split
@@ -106,7 +107,8 @@ def cache_read_bytes(inputs: RolloutInput, running: float) -> float:
 def arithmetic_seconds(inputs: RolloutInput, tokens: float, keys: float) -> float:
     """Products and attention of ``tokens`` tokens on one GPU of a replica; ``keys`` visible to each."""
     model, rollout, gpu = inputs.model, inputs.rollout, inputs.cluster.gpu
-    head = model.vocab * model.hidden  # computed for sampled tokens only, counted with decoding
+    # computed for sampled tokens only, counted with decoding
+    head = model.projection_parameters if model.value_head else model.vocab * model.hidden
     body = model.active_parameters - head
     width = average_layer(model).attention_width * model.layers
     products = 2 * tokens * body / product_flop_per_s(gpu, rollout.weight_dtype)
@@ -194,16 +196,15 @@ def _of_one_engine(inputs: RolloutInput, sequences: float) -> float:
 def decode_parts(inputs: RolloutInput, done: Generation) -> dict[str, float]:
     """Seconds by cause of all decoding steps of one replica: full batches, then the drain."""
     total = dict.fromkeys(("decode", "communication", "launch", "engine"), 0.0)
-    drain = [(share, done.drain_steps / len(assume.DRAIN_POINTS)) for share in assume.DRAIN_POINTS]
-    for share, steps in [(1.0, done.full_steps), *drain]:
-        for name, seconds in decode_step_parts(inputs, share * done.concurrent).items():
-            total[name] += steps * seconds
+    for band in (Band(share=1.0, steps=done.full_steps), *done.drain):
+        for name, seconds in decode_step_parts(inputs, band.share * done.concurrent).items():
+            total[name] += band.steps * seconds
     return total
 
 
 def prefill_chunk_tokens(inputs: RolloutInput, prompt: float, tokens: float) -> float:
     """Prompt tokens of one engine step: the limit, or as many whole prompts as fit when not chunked."""
-    limit = float(max(1, inputs.rollout.max_batched_tokens))
+    limit = float(max(1, inputs.rollout.step_tokens))
     if not inputs.rollout.chunked_prefill:
         limit = max(1, limit // prompt) * prompt
     return min(limit, tokens)
@@ -219,7 +220,7 @@ def prefill_parts(inputs: RolloutInput, done: Generation) -> dict[str, float]:
     """
     batch, rollout, gpu = inputs.batch, inputs.rollout, inputs.cluster.gpu
     shared = batch.responses_per_prompt if rollout.prefix_caching else 1
-    prompt = max(1.0, mean_prompt_tokens(batch))
+    prompt = max(1.0, batch.mean_prompt_tokens)
     tokens = max(prompt, done.sequences / shared / rollout.data_parallel * prompt)
     chunk = prefill_chunk_tokens(inputs, prompt, tokens)
     chunks = tokens / chunk

@@ -6,9 +6,10 @@ from math import ceil
 
 from msgspec import Struct
 
-from tuner.timing import fsdp, megatron
+from tuner.timing import fsdp
 from tuner.timing.decode import RolloutInput, rollout_parts
 from tuner.timing.job import Job, Parts
+from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Phase, Workload
@@ -41,7 +42,7 @@ def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
     """Roofline seconds of every phase that the step has, in order.
 
     Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
-    sequences of mean length. Not counted: reward, advantages, data handling, checkpoints,
+    sequences of mean length. Not counted: rewards by rules, advantages, data handling, checkpoints,
     validation, preemption, and the slack between phases.
 
     Args:
@@ -53,6 +54,8 @@ def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
 
 def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime]:
     yield _rollout_time(RolloutInput.of(workload), concurrent_sequences)
+    if workload.services and (judge := judges(workload)) is not None:
+        yield _judging_time(judge)
     for step_pass in workload.passes():
         yield _pass_time(Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
     yield _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
@@ -61,6 +64,11 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 @lru_cache(maxsize=1024)
 def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     return _phase_time(Phase.ROLLOUT, rollout_parts(inputs, concurrent_sequences=concurrent_sequences))
+
+
+@lru_cache(maxsize=64)
+def _judging_time(inputs: JudgeInput) -> PhaseTime:
+    return _phase_time(Phase.REWARD, judging_parts(inputs))
 
 
 @lru_cache(maxsize=4096)  # a proposal leaves most passes as they are
@@ -73,8 +81,11 @@ def _phase_time(phase: Phase, parts: Parts) -> PhaseTime:
 
 
 def _pass_parts(job: Job) -> dict[str, float]:
-    megatron_engine = job.engine.backend is Backend.MEGATRON
-    return megatron.pass_parts(job) if megatron_engine else fsdp.pass_parts(job)
+    if job.engine.backend is not Backend.MEGATRON:
+        return fsdp.pass_parts(job)
+    from tuner.timing import megatron  # most jobs have none of it
+
+    return megatron.pass_parts(job)
 
 
 def _forward(job: Job) -> Parts:

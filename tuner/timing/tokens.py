@@ -4,9 +4,10 @@ from math import log, sqrt
 
 from msgspec import Struct
 
-from tuner.batching import micro_batches, pass_sequences
-from tuner.timing import assumptions as assume
+from tuner.batching import local_sequences, micro_batches, pass_sequences
 from tuner.workload import Batch, StepPass
+
+_NORMAL_P95 = 1.645  # standard deviations between the mean of a normal distribution and its 95th percentile
 
 
 class MicroBatches(Struct, frozen=True, kw_only=True):
@@ -17,35 +18,30 @@ class MicroBatches(Struct, frozen=True, kw_only=True):
     sequence_tokens: float  # length over which attention runs
 
 
-def mean_prompt_tokens(batch: Batch) -> float:
-    """Mean prompt length, a stated share of the maximum."""
-    return batch.max_prompt_tokens * assume.MEAN_PROMPT_SHARE
-
-
-def mean_response_tokens(batch: Batch) -> float:
-    """Mean response length, a stated share of the maximum."""
-    return batch.max_response_tokens * assume.MEAN_RESPONSE_SHARE
-
-
-def mean_sequence_tokens(batch: Batch) -> float:
-    """Mean length of prompt and response together, at least 1."""
-    return max(1.0, mean_prompt_tokens(batch) + mean_response_tokens(batch))
-
-
 def straggler_factor(batch: Batch, *, sequences: int, ranks: int) -> float:
     """Largest over mean tokens among ranks that draw ``sequences`` each, at least 1.
 
-    Ranks wait for each other in every collective, so the slowest sets the pace. Lengths are even
-    between 0 and their maxima: the largest of D sums of k is about ``1 + c sqrt(2 ln(D) / k)`` with
-    ``c = sqrt((P^2 + R^2) / 3) / (P + R)``, and never above ``D / (D + 1)`` of the maximum.
+    Ranks wait for each other in every collective, so the slowest sets the pace. Lengths are even around
+    their means, as far as 0 and the maxima allow: the largest of D sums of k is about
+    ``1 + c sqrt(2 ln(D) / k)`` with ``c = sqrt((p^2 + r^2) / 3) / m`` for prompts that lie up to p from
+    their mean, responses up to r from theirs, and a mean length m of both together; it is never above
+    ``D / (D + 1)`` of the maximum. Where the 95th percentile q of responses is known, ``r / sqrt(3)`` is
+    ``(q - mean) / 1.645`` instead, as of a normal distribution.
     """
     if ranks < 2:
         return 1.0
-    prompt, response = batch.max_prompt_tokens, batch.max_response_tokens
-    variation = sqrt((prompt**2 + response**2) / 3) / max(1, prompt + response)
+    mean = batch.mean_sequence_tokens
+    variation = sqrt(batch.prompt_spread**2 / 3 + _response_deviation(batch) ** 2) / mean
     normal = 1 + variation * sqrt(2 * log(ranks) / max(1, sequences))
-    longest = batch.sequence_tokens / mean_sequence_tokens(batch)
+    longest = batch.sequence_tokens / mean
     return max(1.0, min(normal, longest * ranks / (ranks + 1)))
+
+
+def _response_deviation(batch: Batch) -> float:
+    """Standard deviation of response lengths."""
+    if batch.lengths.response_p95 is None:
+        return batch.response_spread / sqrt(3)
+    return max(0.0, batch.response_p95_tokens - batch.mean_response_tokens) / _NORMAL_P95
 
 
 def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
@@ -53,17 +49,32 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
 
     Packed sequences cost their mean length, unpacked ones the maximum (an engine that pads to the
     longest sequence of each micro-batch does a little better). A token budget evens out
-    the tokens of all ranks; a fixed number of sequences leaves the differences between them.
+    the tokens of all ranks where the trainer balances them; a fixed number of sequences leaves the
+    differences between micro-batches, and no balancing those between whole ranks.
 
     Args:
         batch: global batch sizes.
         step_pass: which pass.
     """
-    mean = mean_sequence_tokens(batch)
+    mean = batch.mean_sequence_tokens
     engine, sequences = step_pass.engine, pass_sequences(batch, step_pass)
     count = micro_batches(batch, step_pass, sequence_tokens=mean)
     length = mean if engine.packed else float(batch.sequence_tokens)
     tokens = sequences * length / engine.parallel.sequence_split / count
-    if engine.packed and not step_pass.batching.dynamic:
-        tokens *= straggler_factor(batch, sequences=sequences // count, ranks=engine.parallel.data)
+    uneven = _uneven_sequences(batch, step_pass, sequences // count)
+    if engine.packed and uneven is not None:
+        tokens *= straggler_factor(batch, sequences=uneven, ranks=engine.parallel.data)
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=length)
+
+
+def _uneven_sequences(batch: Batch, step_pass: StepPass, micro_batch: int) -> int | None:
+    """Sequences over which the tokens of ranks differ as they come, None where a trainer evens them out.
+
+    Ranks that nobody balances are taken to differ over all sequences of the step: a trainer balances
+    those, not each mini-batch.
+    """
+    if not step_pass.batching.dynamic:
+        return micro_batch
+    if batch.balanced:
+        return None
+    return local_sequences(batch, step_pass.engine, optimizer_step=False)

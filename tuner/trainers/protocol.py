@@ -4,19 +4,19 @@ A trainer is a package below ``tuner/trainers/`` whose names fulfil :class:`Trai
 keys, its releases and its bugs are known there and nowhere else.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
 from msgspec import Struct
 
-from tuner.errors import Location
-from tuner.findings import Finding, Rule
+from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
-from tuner.inputs.settings import Settings
+from tuner.inputs.settings import Origin, Settings
 from tuner.model_shape import ModelShape
-from tuner.workload import Quantity, Workload
+from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
 
 class ReleaseChoice(Struct, frozen=True, kw_only=True):
@@ -35,21 +35,48 @@ class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class UnknownKey(Struct, frozen=True, kw_only=True):
-    """A key that the release's configuration does not have. Its value is kept all the same."""
-
-    key: str
-    nearest: str | None  # a key of this release; with a leading '+' where Hydra wants one for it
-    location: Location
-    known_in: tuple[str, ...] = ()  # bundled releases that have the key
-
-
 class Loaded(Struct, frozen=True, kw_only=True):
     """A user's configuration on the defaults of the release that it rests on."""
 
     settings: Settings
-    unknown: tuple[UnknownKey, ...]
     version: str
+
+
+class Affects(Enum):
+    """What is missing from the answer where a part of a job is left out."""
+
+    GPU = "GPU memory"
+    HOST = "host memory"
+    SECONDS = "seconds"
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """A part of the job that the estimate does not count, and the setting by which the job has it."""
+
+    name: str  # completes "the job fits, without ..."
+    key: str
+    value: object
+    origin: Origin | None  # of the value
+    reason: str  # what the trainer does there that is not counted
+    affects: Affects
+
+
+class Kind(Enum):
+    """What the estimate makes of a key."""
+
+    MODELLED = "modelled"
+    NO_EFFECT = "no effect"
+    NOT_MODELLED = "not modelled"
+
+
+class KeyClass(Struct, frozen=True, kw_only=True):
+    """Keys of a release that the estimate treats alike for one reason."""
+
+    kind: Kind
+    name: str = ""
+    reason: str = ""  # why there is no effect, or what is not counted
+    affects: Affects | None = None  # what is missing from the answer where it is not counted
+    keys: tuple[str, ...]
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
@@ -72,6 +99,13 @@ class Configuration(Protocol):
         Raises:
             InputError: a section is given a plain value.
             UnsupportedError: the configuration is for a part of the trainer that is not modelled.
+        """
+
+    def adding(self, overrides: Sequence[str]) -> "Configuration":
+        """The same with overrides behind those of the user.
+
+        Raises:
+            InputError: an override is malformed.
         """
 
 
@@ -98,6 +132,13 @@ class Trainer(Protocol):
     def examples(self) -> Path:
         """The folder with a table of cases for each rule and check, written in the trainer's keys."""
 
+    @property
+    def bundled_releases(self) -> tuple[str, ...]:
+        """The releases whose defaults travel with the program, oldest first."""
+
+    def key_classes(self, version: str) -> tuple[KeyClass, ...]:
+        """Every key of a bundled release's configuration once, by what the estimate makes of it."""
+
     def choose_release(self, requested: str | None) -> ReleaseChoice:
         """The release to rest on: the requested one, else the installed one, else the newest bundled one.
 
@@ -118,6 +159,9 @@ class Trainer(Protocol):
 
     def critic_model_path(self, settings: Settings) -> str | None:
         """Where the critic's model comes from; None without a critic, and where nobody says."""
+
+    def service_paths(self, settings: Settings, *, version: str) -> tuple[tuple[ServiceRole, str], ...]:
+        """Where the models come from that judge responses in the job: of a reward model, of teachers."""
 
     def cluster_size(self, settings: Settings) -> tuple[int, int]:
         """The trainer's GPUs per node, and nodes."""
@@ -143,6 +187,8 @@ class Trainer(Protocol):
         critic_model: ModelShape | None,
         cluster: Cluster,
         rollout_engine_version: str | None = None,
+        lengths: Lengths = ANY_LENGTHS,
+        service_models: Mapping[str, ModelShape] = ...,
     ) -> Workload:
         """The workload that a release makes of its settings; its own behaviour becomes plain facts in it.
 
@@ -152,15 +198,15 @@ class Trainer(Protocol):
         """
 
     def check(self, settings: Settings, workload: Workload, *, version: str) -> list[Finding]:
-        """What the checks of raw settings find: dead and renamed keys, what the release itself rejects."""
+        """What the checks of raw settings find: unknown, dead and renamed keys, what the release rejects."""
 
     def override_writer(
         self, before: Workload, settings: Settings, *, version: str
-    ) -> Callable[[Workload], tuple[str, ...]]:
+    ) -> Callable[[Workload], Written]:
         """A function that writes a proposal as overrides, to be added to the settings of ``before``.
 
         The function raises ValueError where the release has no keys for the change. What it writes,
-        ``read`` reads as the proposal.
+        ``read`` reads as the workload beside it: the proposal, with what the release does of its own accord.
         """
 
     def resting_on_defaults(
@@ -169,6 +215,12 @@ class Trainer(Protocol):
         """Keys that decide what fits and that nobody set, with the defaults that are used.
 
         ``dynamic`` says whether the update's micro-batches are packed by tokens.
+        """
+
+    def left_out(self, settings: Settings, workload: Workload, *, version: str) -> tuple[LeftOut, ...]:
+        """What the settings ask for and the workload does not hold: none with the release's defaults.
+
+        ``settings`` and ``version`` are those that ``workload`` was read from.
         """
 
     def quantities(self, keys: Iterable[str], *, version: str) -> dict[str, Quantity]:

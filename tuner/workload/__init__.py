@@ -7,28 +7,32 @@ models and the rules see nothing else. A release's behaviour arrives here as a p
 Structs with ``cache_hash`` are keys of caches, looked up far more often than they are made.
 """
 
-from tuner.workload.batch import Batch, Batching, Pass
+from tuner.workload.batch import ANY_LENGTHS, P95, Batch, Batching, Lengths, Pass
 from tuner.workload.engine import Backend, Checkpointing, Engine, Lora, Parallelism
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 from tuner.workload.job import Quantity, Release, Workload
 from tuner.workload.passes import Role, StepPass
-from tuner.workload.phases import Phase
-from tuner.workload.roles import Actor, Critic, Reference
 from tuner.workload.rollout import CacheSizing, FractionOf, Rollout, RolloutEngine
-from tuner.workload.sync import WeightSync
+from tuner.workload.services import Service, ServiceRole
+from tuner.workload.step import Actor, Carrier, Controller, Critic, Phase, Reference, Saving, WeightSync
 
 __all__ = [
+    "ANY_LENGTHS",
     "ENTROPY_CHUNK_TOKENS",
+    "P95",
     "Actor",
     "Backend",
     "Batch",
     "Batching",
     "CacheSizing",
+    "Carrier",
     "Checkpointing",
+    "Controller",
     "Critic",
     "Engine",
     "FractionOf",
     "HeadKind",
+    "Lengths",
     "Lora",
     "OutputHead",
     "Parallelism",
@@ -40,7 +44,10 @@ __all__ = [
     "Role",
     "Rollout",
     "RolloutEngine",
+    "Saving",
     "Scaling",
+    "Service",
+    "ServiceRole",
     "StepPass",
     "WeightSync",
     "Workload",

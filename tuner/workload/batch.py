@@ -1,10 +1,35 @@
 """How many sequences and tokens a step brings, and how a pass cuts them into micro-batches."""
 
+from math import ceil
+
 from msgspec import Struct
+
+#: Mean length of prompts and of responses as a share of the maximum, where nobody says what it is.
+#: Heuristic: lengths are spread evenly up to the maximum.
+MEAN_SHARE = 0.5
+
+#: Share of responses that are no longer than the 95th percentile.
+P95 = 0.95
+
+
+class Lengths(Struct, frozen=True, kw_only=True):
+    """How long a job's prompts and responses really are, in tokens; None where nobody says.
+
+    Memory is judged by the maxima, because one full batch is enough to run out. The seconds go by the
+    means; the 95th percentile says how long the slowest responses keep the rollout from its end, and how
+    much room in the KV cache a sequence is given.
+    """
+
+    mean_prompt: int | None = None
+    mean_response: int | None = None
+    response_p95: int | None = None
+
+
+ANY_LENGTHS = Lengths()  # nobody says
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """Sizes of one training step. Prompt counts are global, lengths are maxima."""
+    """Sizes of one training step. Prompt counts are global, lengths are maxima but for ``lengths``."""
 
     prompts: int
     responses_per_prompt: int
@@ -12,6 +37,74 @@ class Batch(Struct, frozen=True, kw_only=True):
     epochs: int
     max_prompt_tokens: int
     max_response_tokens: int
+    balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
+    lengths: Lengths = ANY_LENGTHS
+    loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
+
+    @property
+    def mean_prompt_tokens(self) -> float:
+        """Mean prompt length; where nobody says, a stated share of the maximum."""
+        mean = self.lengths.mean_prompt
+        return self.max_prompt_tokens * MEAN_SHARE if mean is None else min(mean, self.max_prompt_tokens)
+
+    @property
+    def mean_response_tokens(self) -> float:
+        """Mean response length.
+
+        Where nobody says, a stated share of the maximum, or of the length up to which the 95th percentile
+        has responses spread evenly.
+        """
+        mean, p95 = self.lengths.mean_response, self.lengths.response_p95
+        if mean is not None:
+            return min(mean, self.max_response_tokens)
+        longest = self.max_response_tokens if p95 is None else min(self.max_response_tokens, p95 / P95)
+        return longest * MEAN_SHARE
+
+    @property
+    def mean_sequence_tokens(self) -> float:
+        """Mean length of prompt and response together, at least 1."""
+        return max(1.0, self.mean_prompt_tokens + self.mean_response_tokens)
+
+    @property
+    def known_mean_tokens(self) -> float | None:
+        """Mean length of prompt and response together; None where nobody says how long responses are."""
+        lengths = self.lengths
+        unknown = lengths.mean_response is None and lengths.response_p95 is None
+        return None if unknown else self.mean_sequence_tokens
+
+    @property
+    def prompt_spread(self) -> float:
+        """How far prompts lie from their mean at most, spread evenly as far as 0 and the maximum allow."""
+        mean = self.mean_prompt_tokens
+        return min(mean, self.max_prompt_tokens - mean)
+
+    @property
+    def response_spread(self) -> float:
+        """The same of responses."""
+        mean = self.mean_response_tokens
+        return min(mean, self.max_response_tokens - mean)
+
+    @property
+    def response_p95_tokens(self) -> float:
+        """The length that 95 % of responses do not exceed; where nobody says, that of evenly spread ones."""
+        p95 = self.lengths.response_p95
+        if p95 is not None:
+            return min(p95, self.max_response_tokens)
+        return self.mean_response_tokens + (2 * P95 - 1) * self.response_spread
+
+    @property
+    def room_tokens(self) -> int:
+        """Tokens of the KV cache that a running sequence is given room for.
+
+        Prompt and response at the lengths that evenly spread ones reach, twice their means and no more than
+        the maxima, or the response at its 95th percentile where that is known. Longer ones are few, and take
+        the room that shorter ones leave.
+        """
+        lengths = self.lengths
+        p95 = None if lengths.response_p95 is None else self.response_p95_tokens
+        prompt = min(self.max_prompt_tokens, 2 * self.mean_prompt_tokens)
+        response = min(self.max_response_tokens, 2 * self.mean_response_tokens)
+        return ceil(prompt + (response if p95 is None else p95))
 
     @property
     def sequence_tokens(self) -> int:

@@ -72,6 +72,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     optimizer_dtype: DType  # moments (and Megatron's main weights)
     checkpointing: Checkpointing
     packed: bool  # sequences without padding, end to end
+    packable: bool = True  # False where another setting needs padding, and packing would undo what it gains
+    packing_tested: bool = True  # False where the trainer's documentation does not name the model's family
     activation_offload: bool = False
     param_offload: bool = False  # to the host between passes
     optimizer_offload: bool = False
@@ -91,6 +93,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     )
     reshard_after_forward: bool = True
     keeps_root: bool = False  # FSDP2 before torch 2.8: the root unit stays gathered until the backward pass
+    keeps_inputs: bool = False  # FSDP, LoRA: embedded tokens are held until the optimizer steps
     frees_root: bool = False  # the release reshards the root unit itself after a forward-only pass
     forward_prefetch: bool = False
     prefetch_effective: bool = True  # False where this release ignores the switch

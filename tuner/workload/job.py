@@ -10,10 +10,9 @@ from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Batch
 from tuner.workload.passes import StepPass, step_passes
-from tuner.workload.phases import Phase
-from tuner.workload.roles import Actor, Critic, Reference
 from tuner.workload.rollout import Rollout
-from tuner.workload.sync import WeightSync
+from tuner.workload.services import Service, ServiceRole
+from tuner.workload.step import Actor, Controller, Critic, Phase, Reference, WeightSync
 
 
 class Release(Struct, frozen=True, kw_only=True):
@@ -52,10 +51,23 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     critic: Critic | None
     rollout: Rollout
     sync: WeightSync
+    services: tuple[Service, ...] = ()  # models that judge the responses
+    controller: Controller | None = None  # None where nobody said what its processes are
 
     def passes(self) -> tuple[StepPass, ...]:
         """The job's passes over models, in the order of a step."""
-        return step_passes(self.model, self.actor, self.reference, self.critic)
+        return step_passes(self.model, self.actor, self.reference, self.critic, self.reward)
+
+    @property
+    def reward(self) -> Service | None:
+        """The reward model, None where rewards are computed by rules alone."""
+        return next((service for service in self.services if service.role is ServiceRole.REWARD), None)
+
+    @property
+    def saves(self) -> bool:
+        """Whether the job writes checkpoints."""
+        critic = self.critic
+        return self.actor.saving is not None or (critic is not None and critic.saving is not None)
 
     @property
     def actor_update(self) -> StepPass:

@@ -8,8 +8,8 @@ from tuner.model_shape import ModelShape
 from tuner.workload.batch import Batching, Pass
 from tuner.workload.engine import Engine
 from tuner.workload.head import HeadKind, OutputHead
-from tuner.workload.phases import Phase
-from tuner.workload.roles import Actor, Critic, Reference
+from tuner.workload.services import Service
+from tuner.workload.step import Actor, Critic, Phase, Reference
 
 _VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)
 
@@ -20,6 +20,7 @@ class Role(Enum):
     ACTOR = "actor"
     REFERENCE = "reference"
     CRITIC = "critic"
+    REWARD = "reward"
 
 
 class StepPass(Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -45,7 +46,11 @@ class StepPass(Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 def step_passes(
-    model: ModelShape, actor: Actor, reference: Reference | None, critic: Critic | None
+    model: ModelShape,
+    actor: Actor,
+    reference: Reference | None,
+    critic: Critic | None,
+    reward: Service | None = None,
 ) -> tuple[StepPass, ...]:
     """The passes that a step has, in the order in which it makes them.
 
@@ -54,8 +59,9 @@ def step_passes(
         actor: the policy that is trained.
         reference: the frozen policy, None without one.
         critic: the value model, None without one.
+        reward: the reward model, None without one; it has a pass where the trainer's engine runs it.
     """
-    passes = []
+    passes = [] if reward is None else _of_reward(reward)
     if actor.log_prob is not None:
         passes.append(_of_actor(model, actor, Phase.OLD_LOG_PROB, actor.log_prob, training=False))
     if reference is not None:
@@ -99,3 +105,20 @@ def _of_critic(critic: Critic, phase: Phase, settings: Pass, *, training: bool) 
         settings=settings,
         training=training,
     )
+
+
+def _of_reward(reward: Service) -> list[StepPass]:
+    """The pass over the reward model; none where an inference engine serves it, on other GPUs, or unknown."""
+    if reward.model is None or reward.engine is None or reward.scoring is None:
+        return []
+    return [
+        StepPass(
+            phase=Phase.REWARD,
+            role=Role.REWARD,
+            model=reward.model,
+            engine=reward.engine,
+            head=_VALUE_HEAD,
+            settings=reward.scoring,
+            training=False,
+        )
+    ]

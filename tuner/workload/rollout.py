@@ -60,6 +60,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     frees_memory: bool = True  # sleeps between generations
     sleep_level: int = 2  # 1 keeps the weights on the host, 2 drops them
     sleeps_with_weights: bool = False  # only the KV cache is freed, the weights stay on the card
+    least_unchunked_tokens: int = 0  # of a step that takes prompts whole: the trainer raises the limit
     sleeps_with_cache: bool = False  # only the weights are freed, the KV cache stays on the card
     pins_copy: bool = True  # weights kept on the host lie in pinned memory
     swap_bytes: int = 0  # pinned host memory of one GPU, for cache blocks of preempted sequences
@@ -75,6 +76,11 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     log_stats: bool = False
     colocated: bool = True  # on the same GPUs as the trainer
     gpus: int
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens that one scheduling step takes at most."""
+        return max(self.max_batched_tokens, 0 if self.chunked_prefill else self.least_unchunked_tokens)
 
     @property
     def replica_gpus(self) -> int:

@@ -16,20 +16,15 @@ graphs.
 import argparse
 import json
 import os
-import traceback
-from collections.abc import Callable
 from datetime import date
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import torch
-from measure.overhead.graphs import capture_graphs
-from measure.overhead.probes import probe_communicators, probe_kv_cache, probe_process
-from measure.readings import hardware, used_by_all
+from measure.overhead.processes import PROBES, run_probe
+from measure.readings import hardware
 
 NOTES = (
     "non_torch_bytes: used on the device and not reserved by PyTorch's allocator; every step keeps what the "
@@ -41,66 +36,6 @@ NOTES = (
     "cuda-graphs: one graph per batch size, in one pool, from the largest down, of a decode step that "
     "attends to its own token alone; the weights were there before.",
 )
-
-
-PROBES: dict[str, tuple[int, Callable[[], list[dict[str, Any]]]]] = {
-    "process": (1, probe_process),
-    "communicators-1": (1, probe_communicators),
-    "communicators-2": (2, probe_communicators),
-    "communicators-4": (4, probe_communicators),
-    "kv-cache": (1, probe_kv_cache),
-    "cuda-graphs-qwen2.5-0.5b": (1, capture_graphs("Qwen/Qwen2.5-0.5B")),
-    "cuda-graphs-qwen2.5-7b": (1, capture_graphs("Qwen/Qwen2.5-7B")),
-}
-
-
-def _work(name: str, rank: int, ranks: int, port: int, results: Any) -> None:
-    os.environ |= {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "localhost",
-        "MASTER_PORT": str(port),
-    }
-    try:
-        if torch.cuda.is_available():
-            torch.cuda.set_device(rank)
-        found = PROBES[name][1]()
-    except Exception:
-        found = traceback.format_exc()
-    if rank == 0:
-        results.put(found)
-        results.close()
-        results.join_thread()
-    os._exit(0)
-
-
-def run_probe(name: str, port: int) -> dict[str, Any]:
-    """One probe in processes of its own; what went wrong stands in the place of its steps."""
-    ranks = PROBES[name][0]
-    spawn = get_context("spawn")
-    results = spawn.Queue()
-    before = used_by_all()
-    processes = [
-        spawn.Process(target=_work, args=(name, rank, ranks, port, results)) for rank in range(ranks)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        found = results.get(timeout=100)
-    except Exception as error:
-        found = repr(error)
-    for process in processes:
-        process.join(15)
-        process.kill()
-    nccl = {key: value for key, value in sorted(os.environ.items()) if key.startswith("NCCL_")}
-    return {
-        "probe": name,
-        "gpus": ranks,
-        "used_before_mib": before,
-        "environment": nccl,
-        "steps": found,
-    }
 
 
 def main() -> None:

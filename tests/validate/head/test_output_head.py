@@ -171,6 +171,9 @@ def recommendation(now: Workload, proposal: Workload, *, faster: bool = True) ->
             proposal=proposal,
         ),
         overrides=("a.key=true",),
+        workload=proposal,
+        numerics=RULE.numerics,
+        yours=False,
         price=Price(
             phase=Phase.UPDATE_ACTOR,
             before_bytes=2,

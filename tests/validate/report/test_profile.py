@@ -161,7 +161,7 @@ def test_advice_goes_by_what_was_measured_and_says_so(tmp_path: Path) -> None:
     seconds = [sum(phase["seconds"] for phase in answer["time"]) for answer in (before, after)]
     assert seconds[1] > 1.5 * seconds[0]
 
-    text = run("advise", CONFIG, "--gpu", file, "--verl-version", "0.9.1").out
+    text = run("advise", CONFIG, "--gpu", file, "--verl-version", "0.9.1", "--full").out
     words = " ".join(text.split())
     assert "on such a card on 2026-11-21 (driver 580.1, torch 2.11.0)" in words
     assert "rate of matrix products" in words

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.validate.parts import CONFIG, MACHINE
 from tuner.advise import Recommendation
@@ -129,12 +130,31 @@ def subject(*overrides: str) -> Subject:
     )
 
 
+def tight_subject() -> Subject:
+    """With so small a budget that a larger one is advised."""
+    return subject("actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096")
+
+
+def advised(tokens: int) -> Subject:
+    """The same with advice for a budget of so many tokens."""
+    tight = tight_subject()
+    update = tight.workload.actor.update
+    batching = structs.replace(update.batching, token_budget=tokens)
+    proposal = tight.workload.with_actor(update=structs.replace(update, batching=batching))
+    changed = tuple(
+        structs.replace(item, finding=structs.replace(item.finding, proposal=proposal), workload=proposal)
+        for item in tight.advice.recommendations
+        if item.finding.rule.code == CODE
+    )
+    return replace(tight, advice=structs.replace(tight.advice, recommendations=changed))
+
+
 @dataclass(kw_only=True)
 class Device:
     """A session whose GPU runs up to so many tokens of the update."""
 
     limit: int
-    subject: Subject = field(default_factory=subject)
+    subject: Subject = field(default_factory=tight_subject)
     options: Options = OPTIONS
     machine: Machine = MACHINE
     left_s: float = 600.0
@@ -312,7 +332,7 @@ def test_a_recommended_budget_that_does_not_run_is_refuted() -> None:
 
 def test_a_budget_that_these_gpus_cannot_hold_is_not_judged() -> None:
     """With a fifth of the memory the recommended size was never promised here."""
-    device = Device(limit=20_000)
+    device = Device(limit=20_000, subject=advised(73_728))
     device.options = replace(device.options, memory_limit_bytes=50 * GIB)
     part.run(device)
     (found,) = recommended(device)

@@ -512,7 +512,7 @@ def test_passes_that_are_too_long_make_room_for_others() -> None:
     longest = max(group.pass_s)
     kept = group.within(group.seconds - longest)
     assert 0 < len(kept.tries) < len(group.tries)
-    assert kept.seconds <= group.seconds - longest
+    assert kept.seconds - (group.seconds - longest) < 1e-9  # sums in another order
     assert not group.within(group.start_s).tries
     left = group.after({each.key for each in kept.tries}).tries
     assert left == tuple(each for each in group.tries if each not in kept.tries)
@@ -536,14 +536,20 @@ def test_every_engine_gets_its_time_before_the_longest_pass() -> None:
     """Passes of the reference have an engine of their own, which comes last."""
     (first, *others) = Bench(subject=subject()).plan.groups
     assert others
-    longest = first.tries[first.pass_s.index(max(first.pass_s))].planned.settings
+    slowest = max(first.pass_s)
+    longest = {
+        each.planned.settings
+        for each, seconds in zip(first.tries, first.pass_s, strict=True)
+        if seconds == slowest
+    }
     needed = sum(group.seconds for group in (first, *others))
 
-    bench = Clocked(subject=subject(), left_s=needed - max(first.pass_s) / 2)
+    bench = Clocked(subject=subject(), left_s=needed - slowest / 2)
     with pytest.raises(OutOfBudgetError, match="no time for 1 of its passes"):
         bench.run()
     wanted = {each.planned.settings for group in (first, *others) for each in group.tries}
-    assert set(bench.ran) == wanted - {longest}
+    (left_out,) = wanted - set(bench.ran)
+    assert left_out in longest
 
     enough = Clocked(subject=subject(), left_s=needed + first.start_s).run()
     assert set(enough.ran) == wanted and len(enough.ran) == len(wanted)

@@ -27,4 +27,4 @@ def tower(vision: Config, text: ModelShape) -> int:
     return patches + positions + blocks + 2 * width + merger + deep_stack
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower, verl_gathers_head_since="0.9.1")
+ARCHITECTURE = Architecture(read=read, tower=tower, verl_gathers_head_since="0.9.0")

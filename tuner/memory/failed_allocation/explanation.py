@@ -31,6 +31,7 @@ class Confidence(Enum):
     LIKELY = "likely"  # the tokens of a micro-batch that is more than half full
     POSSIBLE = "possible"  # fewer tokens: some number of them always fits
     OVERFULL = "overfull"  # more tokens than a micro-batch of this configuration holds
+    TOO_LONG = "too_long"  # pairs of more tokens than the longest sequence of this configuration has
 
 
 _RANKED = tuple(Confidence)
@@ -113,7 +114,8 @@ def match(tensor: Tensor, failed: FailedAllocation) -> Match | None:
     full, since :math:`k` micro-batches are made of more than :math:`k - 1` budgets; a single one may hold
     any number of tokens. One of a fixed number of sequences runs out of memory when they have grown. So a
     number of tokens between a half and a whole micro-batch says something; a smaller one can be found for
-    any size.
+    any size. A budget that was larger in the job that failed explains a fuller micro-batch; nothing explains
+    a sequence beyond the longest.
     """
     unit, full = tensor.unit_bytes, tensor.tokens
     if full is None:
@@ -129,7 +131,7 @@ def match(tensor: Tensor, failed: FailedAllocation) -> Match | None:
     if low <= full <= high:
         confidence, tokens = Confidence.EXACT, full
     elif low > full > 0:
-        confidence = Confidence.OVERFULL
+        confidence = Confidence.TOO_LONG if tensor.quadratic else Confidence.OVERFULL
     elif not tensor.quadratic and 2 * tokens > full:
         confidence = Confidence.LIKELY
     else:

@@ -122,7 +122,7 @@ def weight_tensors(model: ModelShape) -> tuple[Tensor, ...]:
 def sync_tensors(workload: Workload) -> tuple[Tensor, ...]:
     """What carrying the weights and sampling from them allocate in one piece."""
     rollout = workload.rollout
-    sampled = min(rollout.max_sequences, rollout.max_batched_tokens)
+    sampled = min(rollout.max_sequences, rollout.step_tokens)
     bucket = Tensor(
         name="sync_bucket",
         kinds=("a bucket of weights on their way to the rollout engine",),

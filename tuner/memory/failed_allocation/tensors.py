@@ -18,7 +18,7 @@ from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.workload import Role, StepPass, Workload
 
 #: Whose passes an answer names first, where those of several models make a tensor.
-_NAMED_FIRST = (Role.ACTOR, Role.REFERENCE, Role.CRITIC)
+_NAMED_FIRST = (Role.ACTOR, Role.REFERENCE, Role.CRITIC, Role.REWARD)
 
 
 def _pass_tensors(workload: Workload) -> Iterable[Tensor]:
@@ -47,6 +47,9 @@ def _state_tensors(workload: Workload) -> Iterable[Tensor]:
         yield from unit_tensors(workload.model, workload.reference.engine, "reference")
     if workload.critic is not None:
         yield from unit_tensors(workload.critic.model, workload.critic.engine, "critic")
+    for step_pass in workload.passes():
+        if step_pass.role is Role.REWARD:
+            yield from unit_tensors(step_pass.model, step_pass.engine, "reward model")
     yield from sync_tensors(workload)
 
 

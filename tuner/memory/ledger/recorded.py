@@ -177,4 +177,8 @@ def recorded_workload(workload: Workload) -> Workload:
         workload,
         model=recorded_model(workload.model),
         critic=None if critic is None else replace(critic, model=recorded_model(critic.model)),
+        services=tuple(
+            service if service.model is None else replace(service, model=recorded_model(service.model))
+            for service in workload.services
+        ),
     )

@@ -21,12 +21,13 @@ class Item(Enum):
     LOGITS = "logits"
     ENGINE = "engine"  # rollout engine: weights, activations, graphs
     KV_CACHE = "kv_cache"
+    SERVICE = "service"  # inference engine of a reward model that shares the GPUs
     SYNC = "sync"  # weight-sync buckets and gathered tensors
     OVERHEAD = "overhead"  # CUDA context, communication buffers, workspaces
 
 
 # What the trainer's own PyTorch allocator does not hand out.
-_NOT_OF_THE_ALLOCATOR = (Item.ENGINE, Item.KV_CACHE, Item.OVERHEAD)
+_NOT_OF_THE_ALLOCATOR = (Item.ENGINE, Item.KV_CACHE, Item.SERVICE, Item.OVERHEAD)
 
 
 class Term(Struct, frozen=True, kw_only=True):
@@ -165,6 +166,18 @@ class Estimate(Struct, frozen=True, kw_only=True, dict=True):
     def worst(self) -> PhaseEstimate:
         """The phase with the highest peak."""
         return max(self.phases, key=lambda phase: phase.peak_bytes)
+
+    @cached_property
+    def telling_phases(self) -> tuple[PhaseEstimate, ...]:
+        """The phases that a short answer shows: all but saving a checkpoint, which no other hides behind.
+
+        Saving is among them where its high end is above every other phase's peak.
+        """
+        others = tuple(phase for phase in self.phases if phase.phase is not Phase.SAVE_CHECKPOINT)
+        saving = self.phase(Phase.SAVE_CHECKPOINT)
+        if saving is None or saving.interval[1] <= max(phase.peak_bytes for phase in others):
+            return others
+        return self.phases
 
     def phase(self, phase: Phase) -> PhaseEstimate | None:
         """The estimate of one phase, None when the step does not have it."""

@@ -15,15 +15,20 @@ Source: Transformer Engine ``pytorch/module/layernorm_linear.py``, ``linear.py``
 ``fusions/fused_bias_swiglu.py``, ``transformer/moe/``.
 """
 
+from math import ceil
+
 from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.memory.layer.attention import linear_attention_saved_bytes
-from tuner.model_shape import LatentAttention, ModelShape, QueryKeyNorm
+from tuner.model_shape import LatentAttention, MixtureOfExperts, ModelShape, QueryKeyNorm
 from tuner.workload import Engine
 
 _FLOAT32 = DType.FLOAT32.bytes
 _INDEX = 8  # torch.topk's indices
+
+#: By how much the fullest expert of a balanced model exceeds the mean load, see :func:`imbalance_bytes`.
+MAX_VIOLATION = 0.72
 
 
 def norm_bytes(width: int, engine: Engine) -> int:
@@ -128,8 +133,9 @@ def experts_bytes(model: ModelShape, engine: Engine) -> int:
     .. math:: 5 E_x + 12 K \;+\; K \, \bigl(b \, T_e H + 3 \, b \, I_e + 4\, T_e\bigr) \;+\; 3 \, b \, I_s
 
     The router keeps a float32 probability and a mask per expert and the chosen indices. After the
-    all-to-all every rank is taken to hold as many copies as it sent: a balanced router. (In RL no
-    loss balances it; a rank whose experts are chosen more often needs more in proportion.) Expert
+    all-to-all every rank is taken to hold as many copies as it sent: a balanced router. What an
+    unbalanced one adds is the upper end of the activations, see
+    :func:`~tuner.memory.megatron.layers.imbalance_bytes`. Expert
     tensor parallelism gathers the copies of its :math:`T_e` ranks. Each copy keeps the input of the
     experts, the joint projection and the product, which is already weighted: nothing is kept to
     merge the copies. Without fusion two more, :math:`5 \, b \, I_e`. A gate on the shared expert
@@ -141,14 +147,39 @@ def experts_bytes(model: ModelShape, engine: Engine) -> int:
     moe = model.moe
     if moe is None:
         return 0
-    compute, copies = engine.compute_dtype.bytes, engine.parallel.expert_tensor
+    compute = engine.compute_dtype.bytes
     router = (_FLOAT32 + 1) * moe.experts + (_FLOAT32 + _INDEX) * moe.experts_per_token
-    tensors = 3 if engine.fused_layers else 5
-    routed = compute * (copies * model.hidden + tensors * moe.expert_intermediate) + _FLOAT32 * copies
     shared = _gated(model, engine) * compute * moe.shared_intermediate
     if moe.shared_gate and moe.shared_intermediate:
         shared += compute * model.hidden
-    return router + moe.experts_per_token * routed + shared
+    return router + _routed_bytes(model, engine, moe) + shared
+
+
+def _routed_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> int:
+    """The routed copies of one token, see :func:`experts_bytes`."""
+    compute, copies = engine.compute_dtype.bytes, engine.parallel.expert_tensor
+    tensors = 3 if engine.fused_layers else 5
+    routed = compute * (copies * model.hidden + tensors * moe.expert_intermediate) + _FLOAT32 * copies
+    return moe.experts_per_token * routed
+
+
+def imbalance_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
+    r"""What one layer may keep per token beyond :func:`layer_bytes` because its router is not balanced.
+
+    .. math:: 0.72 \, K \, \bigl(b \, T_e H + 3 \, b \, I_e + 4\, T_e\bigr)
+
+    With expert parallelism the rank whose experts are chosen more often receives more copies than it
+    sends. 0.72 is by how much the load of the fullest expert exceeded the mean of a whole evaluation set
+    in a model that an auxiliary loss balanced. It is a heuristic end: RL has no such loss, but starts
+    from such a model, and a rank averages over several experts. Never more than all copies of all
+    :math:`E_p` ranks. Nothing without expert parallelism: each rank then computes what it sends.
+
+    Source: Wang et al. 2024, arXiv:2408.15664, table 2 (MaxVio of the 1B model with an auxiliary loss).
+    """
+    moe, ranks = model.moe, engine.parallel.expert
+    if moe is None or ranks == 1 or not model.is_sparse(layer):
+        return 0
+    return ceil(min(MAX_VIOLATION, ranks - 1) * _routed_bytes(model, engine, moe))
 
 
 def layer_bytes(model: ModelShape, engine: Engine, layer: int) -> int:

@@ -81,6 +81,7 @@ def deepest_pipeline(workload: Workload) -> int:
     engines = [workload.actor.engine]
     if workload.critic is not None:
         engines.append(workload.critic.engine)
+    engines += [service.engine for service in workload.services if service.engine is not None]
     return max(engine.parallel.pipeline for engine in engines)
 
 
@@ -116,4 +117,12 @@ def _seen_from(workload: Workload, stage: int, stages: int) -> Workload:
         seen = seen.with_reference(engine=at_stage(workload.reference.engine, stage, stages))
     if workload.critic is not None:
         seen = seen.with_critic(engine=at_stage(workload.critic.engine, stage, stages))
-    return seen
+    return replace(
+        seen,
+        services=tuple(
+            service
+            if service.engine is None
+            else replace(service, engine=at_stage(service.engine, stage, stages))
+            for service in workload.services
+        ),
+    )

@@ -10,9 +10,9 @@ from math import ceil
 from tuner.evidence import Evidence
 from tuner.memory.layer import activations
 from tuner.memory.ledger.expression import ceil_div, largest
-from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.ledger.stated import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.megatron.layers import backward_sizes, forward_bytes, layer_bytes
+from tuner.memory.megatron.layers import backward_sizes, forward_bytes, imbalance_bytes, layer_bytes
 from tuner.memory.megatron.stages import in_flight, stage_layers
 from tuner.memory.micro_batch import PassInput
 from tuner.workload import Checkpointing, Engine
@@ -48,16 +48,29 @@ def kept_per_token(micro_batch: PassInput) -> int:
     """
     model, engine = micro_batch.model, micro_batch.engine
     layers = stage_layers(model, engine.parallel, stage_of(engine))
-    covered = 0
-    if engine.checkpointing is Checkpointing.FULL:
-        first = engine.recompute_first_layers
-        covered = len(layers) if first is None else min(first, len(layers))
+    covered = _covered_layers(engine, len(layers))
     sent = 0 if is_last(engine) or engine.frees_stage_outputs else 1
     states = (ceil(covered / engine.recompute_layers) + sent) * engine.compute_dtype.bytes * model.hidden
     kinds: dict[tuple[bool, bool], list[int]] = {}
     for layer in layers[covered:]:
         kinds.setdefault((model.is_linear(layer), model.is_sparse(layer)), []).append(layer)
     return states + sum(len(alike) * layer_bytes(model, engine, alike[0]) for alike in kinds.values())
+
+
+def _covered_layers(engine: Engine, layers: int) -> int:
+    """Layers of a stage that are recomputed in full, the first of it."""
+    if engine.checkpointing is not Checkpointing.FULL:
+        return 0
+    first = engine.recompute_first_layers
+    return layers if first is None else min(first, layers)
+
+
+def imbalance_per_token(micro_batch: PassInput) -> int:
+    """Bytes per token that a stage keeps beyond :func:`kept_per_token` where routers are not balanced."""
+    model, engine = micro_batch.model, micro_batch.engine
+    layers = stage_layers(model, engine.parallel, stage_of(engine))
+    kept = layers[_covered_layers(engine, len(layers)) :]
+    return sum(imbalance_bytes(model, engine, layer) for layer in kept)
 
 
 def tokens_in_flight(micro_batch: PassInput) -> int:
@@ -76,8 +89,18 @@ def tokens_in_flight(micro_batch: PassInput) -> int:
     return min(flight * micro_batch.tokens, of_step)
 
 
-def _activations(name: str, size: Size, numbers: Mapping[str, float]) -> Term:
-    return stated(Item.ACTIVATIONS, name, size, numbers, evidence=Evidence.MODELLED)
+def _activations(name: str, size: Size, numbers: Mapping[str, float], *, upper: int = 0) -> Term:
+    """A term of the activations.
+
+    Args:
+        name: its identifier.
+        size: the function that states it.
+        numbers: by symbol.
+        upper: bytes that it may have beyond, where routers are not balanced.
+    """
+    typical = bytes_of(size, numbers) if upper else 0
+    interval = (typical, typical + upper) if upper else None
+    return stated(Item.ACTIVATIONS, name, size, numbers, evidence=Evidence.MODELLED, interval=interval)
 
 
 def saved_activation_bytes(*, T_f: int, a_k: int, v_p: int, T_p: int) -> int:
@@ -101,7 +124,8 @@ def saved_activations(micro_batch: PassInput, *, others_only: bool = False) -> T
         "v_p": parallel.virtual_pipeline,
         "T_p": parallel.tensor,
     }
-    return _activations("saved_activations", saved_activation_bytes, numbers)
+    upper = ceil(numbers["T_f"] * imbalance_per_token(micro_batch) / (numbers["v_p"] * numbers["T_p"]))
+    return _activations("saved_activations", saved_activation_bytes, numbers, upper=upper)
 
 
 def recomputed_layer_bytes(*, n_r: int, T: int, a_m: int, T_p: int) -> int:
@@ -124,7 +148,9 @@ def recomputed_layers(micro_batch: PassInput, layer: int) -> Term | None:
         "a_m": layer_bytes(micro_batch.model, engine, layer),
         "T_p": engine.parallel.tensor,
     }
-    return _activations("recomputed_layers", recomputed_layer_bytes, numbers)
+    unbalanced = imbalance_bytes(micro_batch.model, engine, layer)
+    upper = ceil(numbers["n_r"] * numbers["T"] * unbalanced / numbers["T_p"])
+    return _activations("recomputed_layers", recomputed_layer_bytes, numbers, upper=upper)
 
 
 def layer_backward_bytes(

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.workload import Backend, Engine, Parallelism, Workload
+from tuner.workload import Backend, Engine, Parallelism, Phase, Workload
 
 
 class Communicators(Struct, frozen=True, kw_only=True):
@@ -92,12 +92,16 @@ def trainer_communicators(workload: Workload) -> Communicators:
     """Communicators of the trainer's process, in which its engines work side by side.
 
     One communicator spans all GPUs. Each FSDP engine adds its own, :func:`fsdp_communicators`, and Megatron's
-    share theirs, :func:`megatron_communicators`. Not counted: groups that only Gloo serves.
+    share theirs, :func:`megatron_communicators`. What carries weights to engines on other GPUs can add one,
+    on the rank that sends. Not counted: groups that only Gloo serves.
 
-    Source: verl ``single_controller/ray/base.py`` (``create_colocated_worker_cls``: one process per GPU).
+    Source: verl ``single_controller/ray/base.py`` (``create_colocated_worker_cls``: one process per GPU),
+    verl 0.9.1 ``checkpoint_engine/nccl_checkpoint_engine.py`` (``init_process_group``).
     """
-    cluster, tied = workload.cluster, workload.model.tied_embeddings
-    return _of_engines(_engines(workload), tied=tied, gpus_per_node=cluster.gpus_per_node)
+    cluster, tied, carrier = workload.cluster, workload.model.tied_embeddings, workload.sync.carrier
+    counted = _of_engines(_engines(workload), tied=tied, gpus_per_node=cluster.gpus_per_node)
+    sending = 0 if carrier is None else carrier.sender_communicators
+    return counted + Communicators(connected=sending) if sending else counted
 
 
 @lru_cache(maxsize=256)  # most proposals leave the engines as they are
@@ -120,4 +124,6 @@ def _engines(workload: Workload) -> tuple[Engine, ...]:
         engines.append(workload.reference.engine)
     if workload.critic is not None:
         engines.append(workload.critic.engine)
+    if (scored := workload.pass_of(Phase.REWARD)) is not None:
+        engines.append(scored.engine)
     return tuple(engines)

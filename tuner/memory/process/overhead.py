@@ -6,7 +6,7 @@ interval decide whether a job fits for certain or only where nothing else uses t
 """
 
 from tuner.hardware import Gpu
-from tuner.memory.process.constant import Constant
+from tuner.memory.process.constant import Constant, together
 from tuner.units import GIGA, KIB, MIB
 
 # What a process had outside PyTorch's allocator after its first tensor, and what its first matrix product,
@@ -161,19 +161,73 @@ CUBLAS_WORKSPACES = Constant(
         "each of two H200 held 64 MiB"
     ),
 )
+ASCEND_CONTEXT = Constant(
+    low=350 * MIB,
+    typical=560 * MIB,
+    high=2950 * MIB,
+    source=(
+        "one process on an Ascend card outside PyTorch's allocator: total capacity less what is reserved and "
+        "what is free in lines of torch_npu that ran out of memory: 0.36 to 0.55 GiB (vllm-ascend 1127, 1987 "
+        "and 5020, CogVideo 63), 0.89 in training on 8 cards (LlamaFactory 5491), 2.88 on 16 with expert "
+        "parallelism (sglang 29838); code of HCCL and some of its buffers are in it"
+    ),
+)
+HCCL_COMMUNICATOR = Constant(
+    low=2 * MIB,
+    typical=400 * MIB,
+    high=800 * MIB,
+    source=(
+        "one HCCL communicator: a buffer to send from and one to receive into, HCCL_BUFFSIZE each, 200 MB by "
+        "default and 1 MB at least (CANN 8.0, environment variable reference); high: twice the default"
+    ),
+)
+HCCL_PEER = Constant(
+    low=2 * MIB,
+    typical=40 * MIB,
+    high=400 * MIB,
+    source=(
+        "a GPU that an HCCL communicator sends to, not known: buffers of its own between the least and the "
+        "default HCCL_BUFFSIZE"
+    ),
+)
+ASCEND_GRAPHS = Constant(
+    low=2 * MIB,
+    typical=192 * MIB,
+    high=2048 * MIB,
+    source="graphs of vLLM's plug-in for Ascend, which captures its own, not known: the pool of CUDA's",
+)
 
 
 FASTEST_PCIE_BYTES_PER_S = 64 * GIGA  # sixteen lanes of the fifth generation
 
 
 def communicator(gpu: Gpu) -> Constant:
-    """One NCCL communicator of several GPUs, by how those of a machine are linked."""
+    """One communicator of several GPUs: HCCL's, or NCCL's by how those of a machine are linked."""
+    if is_ascend(gpu):
+        return HCCL_COMMUNICATOR
     return COMMUNICATOR_OVER_LINKS if _linked(gpu) else COMMUNICATOR_OVER_PCIE
 
 
 def peer(gpu: Gpu) -> Constant:
     """What a communicator takes for each GPU that it sends to and receives from."""
+    if is_ascend(gpu):
+        return HCCL_PEER
     return PEER_OVER_LINKS if _linked(gpu) else PEER_OVER_PCIE
+
+
+def lone_communicator(gpu: Gpu) -> Constant:
+    """One communicator of a single GPU."""
+    return HCCL_COMMUNICATOR if is_ascend(gpu) else COMMUNICATOR_ALONE
+
+
+def library(gpu: Gpu, constant: Constant) -> Constant:
+    """What NCCL loads; what HCCL loads is in the context of an Ascend process."""
+    return together(()) if is_ascend(gpu) else constant
+
+
+def is_ascend(gpu: Gpu) -> bool:
+    """Whether the card is an Ascend, where nothing that was recorded of CUDA holds."""
+    return gpu.vendor == "huawei"
 
 
 def _linked(gpu: Gpu) -> bool:
@@ -181,14 +235,14 @@ def _linked(gpu: Gpu) -> bool:
 
 
 def context(gpu: Gpu) -> Constant:
-    """The CUDA context of one process with the kernels it has loaded: as measured on the card, if it was.
+    """The context of one process with the kernels it has loaded: as measured on the card, if it was.
 
     The interval is then from a process that knows neither a backward pass nor attention to one that has
     loaded as many kernels more as made the difference between recorded passes.
     """
     measured = gpu.measured
     if measured is None or measured.context_bytes is None:
-        return CONTEXT
+        return ASCEND_CONTEXT if is_ascend(gpu) else CONTEXT
     return Constant(
         low=max(0, measured.context_bytes - _BACKWARD - _ATTENTION),
         typical=measured.context_bytes,

@@ -1,14 +1,15 @@
-"""Terms of the trainer's process: its CUDA context, cuBLAS's workspaces, NCCL's communicators."""
+"""Terms of the trainer's process: CUDA context, cuBLAS's workspaces, NCCL's communicators, kept buckets."""
 
 from functools import lru_cache, partial
 
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
+from tuner.memory.ledger.stated import stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.communicators import Communicators
 from tuner.memory.process.constant import Constant, heuristic, together
 from tuner.memory.process.overhead import (
-    COMMUNICATOR_ALONE,
+    ASCEND_CONTEXT,
     CONTEXT,
     CUBLAS_WORKSPACES,
     NCCL_CODE,
@@ -16,10 +17,15 @@ from tuner.memory.process.overhead import (
     NCCL_KERNEL,
     communicator,
     context,
+    library,
+    lone_communicator,
     peer,
 )
+from tuner.workload import WeightSync
 
 SYMBOLS = {
+    "B": "bytes of one bucket",
+    "n_t": "buckets on the trainer's side",
     "k": "code and kernels that NCCL loads",
     "n": "NCCL communicators of several GPUs in the process",
     "c": "bytes of one of them",
@@ -42,7 +48,7 @@ def context_bytes(*, context: int) -> int:
 def context_term(name: str, gpu: Gpu) -> Term:
     """The CUDA context of one process: measured where it was on such a card."""
     constant = context(gpu)
-    evidence = Evidence.HEURISTIC if constant is CONTEXT else Evidence.MEASURED
+    evidence = Evidence.HEURISTIC if constant in (CONTEXT, ASCEND_CONTEXT) else Evidence.MEASURED
     return heuristic(Item.OVERHEAD, name, context_bytes, {"context": constant}, evidence=evidence)
 
 
@@ -80,11 +86,27 @@ def communicators_term(name: str, connected: Communicators, gpu: Gpu) -> Term:
     loaded += [NCCL_KERNEL] if connected.connected else []
     loaded += [NCCL_EXCHANGE] if connected.peers else []
     constants: dict[str, Constant] = {
-        "k": together(loaded),
+        "k": together([library(gpu, part) for part in loaded]),
         "c": communicator(gpu),
-        "c_1": COMMUNICATOR_ALONE,
+        "c_1": lone_communicator(gpu),
         "c_p": peer(gpu),
     }
     counts = {"n": connected.connected, "n_1": connected.alone, "p": connected.peers}
     size = partial(communicator_bytes, **{symbol: 0 for symbol, count in counts.items() if not count})
     return heuristic(Item.OVERHEAD, name, size, constants, counts)
+
+
+def kept_bucket_bytes(*, n_t: int, B: int) -> int:
+    """Buckets that what carries weights to other GPUs makes once and keeps: ``mooncake`` registers them.
+
+    Source: verl 0.9.1 ``checkpoint_engine/mooncake_checkpoint_engine.py`` (``__init__``).
+    """
+    return n_t * B
+
+
+def kept_buckets(sync: WeightSync) -> tuple[Term, ...]:
+    """The buckets that a process of the trainer never gives back; empty where there are none."""
+    if sync.carrier is None or not sync.carrier.keeps_buckets:
+        return ()
+    numbers = {"n_t": sync.carrier.sender_buckets, "B": sync.bucket_bytes}
+    return (stated(Item.SYNC, "sync_buckets_kept", kept_bucket_bytes, numbers),)

@@ -1,13 +1,19 @@
 """What one GPU of a rollout replica holds, how many sequences that is good for, and whether it starts."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
 
+from tuner.memory.rollout.at_start import cache_share, least_shares
 from tuner.memory.rollout.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
-from tuner.memory.rollout.share import CacheShare, cache_share, least_shares
-from tuner.workload import RolloutEngine, Workload
+from tuner.memory.rollout.services import at_service_start, served
+from tuner.memory.rollout.share import CacheShare, least_cores
+from tuner.workload import RolloutEngine, ServiceRole, Workload
+
+_ROLLOUT = "the rollout engine"
+_SERVICES = {ServiceRole.REWARD: "the reward model's engine", ServiceRole.TEACHER: "the teacher's engine"}
 
 
 class RolloutMemory(Struct, frozen=True, kw_only=True):
@@ -22,12 +28,12 @@ class RolloutMemory(Struct, frozen=True, kw_only=True):
     kv_bytes_per_token: int
     kv_tokens: int  # tokens one replica can cache
     model_tokens: int  # longest sequence the engine is built for
-    concurrent_sequences: int  # sequences of full length one replica can hold, at most max_sequences
+    concurrent_sequences: int  # with their whole room in one replica's cache, at most max_sequences
     running_sequences: int = 0  # sequences one replica runs at once as long as the cache has room
 
     @property
     def preempted_sequences(self) -> int:
-        """Running sequences that lose their cache, and are computed again, when all grow to full length."""
+        """Running sequences that lose their cache, and are computed again, when all need their whole room."""
         return max(0, self.running_sequences - self.concurrent_sequences)
 
 
@@ -35,20 +41,21 @@ class RolloutMemory(Struct, frozen=True, kw_only=True):
 def rollout_memory(workload: Workload) -> RolloutMemory:
     """The engine's memory on one GPU.
 
-    The cache is given out in whole blocks; one sequence of full length takes
-    :func:`~tuner.memory.rollout.kv_cache.kv_bytes_per_sequence`. A replica runs what it is given up to
-    ``max_sequences``. Where the cache holds fewer of full length, it preempts: the youngest
-    lose their cache and are computed again.
+    The cache is given out in whole blocks; a sequence takes
+    :func:`~tuner.memory.rollout.kv_cache.kv_bytes_per_sequence` of its full length, or of the room that it
+    needs where the job's lengths are known (``Batch.room_tokens``). A replica runs what it is given up to
+    ``max_sequences``. Where the cache holds fewer, it preempts: the youngest lose their cache and are
+    computed again.
 
     Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``: ``preempt``).
     """
     share, model, rollout = cache_share(workload), workload.model, workload.rollout
     batch = workload.batch
     built = _built_tokens(workload)
-    longest = min(built, batch.sequence_tokens)
+    room = min(built, batch.room_tokens)
     per_token = kv_bytes_per_token(model, rollout)
     usable, block = max(0, share.cache), block_tokens(model, rollout)
-    held = usable // max(1, kv_bytes_per_sequence(model, rollout, longest)) * rollout.data_parallel
+    held = usable // max(1, kv_bytes_per_sequence(model, rollout, room)) * rollout.data_parallel
     admitted = rollout.max_sequences * rollout.data_parallel
     kept = share.graphs + share.process + share.buffers
     awake = share.cache + share.weights + share.activations + kept
@@ -75,7 +82,7 @@ def built_sequence_bytes(workload: Workload) -> int:
     """Cache on one GPU of one sequence of the length that the engine is built for, as its prompt is read."""
     rollout = workload.rollout
     return kv_bytes_per_sequence(
-        workload.model, rollout, _built_tokens(workload), prefilled=rollout.max_batched_tokens
+        workload.model, rollout, _built_tokens(workload), prefilled=rollout.step_tokens
     )
 
 
@@ -93,7 +100,7 @@ def start_doubt(workload: Workload) -> str | None:
     if older is not None and _cache_problem(workload, share.cache) is not None:
         return (
             "the rollout engine may not start: its share of memory leaves enough for a KV cache only with "
-            "the V0 core (VLLM_USE_V1=0)"
+            "the V0 core (VLLM_USE_V1=0 or VLLM_ATTENTION_BACKEND=XFORMERS)"
         )
     return (
         "the rollout engine may not start: its share of memory leaves enough for a KV cache only where "
@@ -101,20 +108,21 @@ def start_doubt(workload: Workload) -> str | None:
     )
 
 
-def _cache_problem(workload: Workload, cache: int) -> str | None:
+def _cache_problem(workload: Workload, cache: int, engine: str = _ROLLOUT) -> str | None:
     rollout, model = workload.rollout, workload.model
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
     if cache <= 0:
-        return "the rollout engine's share of memory holds its weights and activations, but no KV cache"
+        return f"{engine}'s share of memory holds its weights and activations, but no KV cache"
+    of_engine = "" if engine == _ROLLOUT else f" of {engine}"
     if cache < kv_bytes_per_sequence(
         model, rollout, min(_built_tokens(workload), workload.batch.sequence_tokens)
     ):
-        return "the KV cache is too small for one sequence of full length"
+        return f"the KV cache{of_engine} is too small for one sequence of full length"
     if rollout.engine is RolloutEngine.VLLM and cache < built_sequence_bytes(workload):
         return (
-            "the KV cache is too small for one sequence of the length that the rollout engine is built for, "
-            "so the engine refuses to start"
+            f"the KV cache{of_engine} is too small for one sequence of the length that {engine} is built "
+            "for, so the engine refuses to start"
         )
     return None
 
@@ -134,4 +142,14 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     found = [_cache_problem(workload, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):
         found.append("the rollout engine asks at its start for more memory than the trainer leaves free")
+    found += _service_problems(workload)
     return tuple(problem for problem in found if problem is not None)
+
+
+def _service_problems(workload: Workload) -> Iterator[str | None]:
+    """Why the engine of a reward model or a teacher would not start, on the trainer's GPUs or on its own."""
+    for service, seen in served(workload):
+        name, least = _SERVICES[service.role], least_cores(seen, at_service_start(workload, service))
+        yield _cache_problem(seen, max(share.cache for share in least), name)
+        if not any(share.starts_free for share in least):
+            yield f"{name} asks at its start for more memory than the trainer leaves free"

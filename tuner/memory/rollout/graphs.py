@@ -4,7 +4,7 @@ Symbols: :math:`L` layers of one GPU, :math:`n_w` sizes that are captured whole,
 captured in pieces, :math:`m` the largest size.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from msgspec import Struct
 from tuner.memory.ledger.expression import ceil_div, smallest
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import heuristic
-from tuner.memory.process.overhead import GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL
+from tuner.memory.process.overhead import ASCEND_GRAPHS, GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL, is_ascend
 from tuner.serving.graphs import capture_sizes
 from tuner.serving.vllm import LARGEST_GRAPH
 from tuner.workload import RolloutEngine, Workload
@@ -76,7 +76,16 @@ def graph_bytes(*, g: int, m: int, m_0: int, n_w: int, L: int, g_w: int, n_p: in
 def engine_graphs(workload: Workload, *, counted: bool = False) -> Term:
     """The engine's CUDA graphs; ``counted`` where the cache is smaller by as much as they are larger."""
     captured = captured_graphs(workload)
+    if is_ascend(workload.cluster.gpu):
+        return _ascend_graphs(captured.largest, counted=counted)
     return _graphs(captured.layers, captured.whole, captured.pieced, captured.largest, counted=counted)
+
+
+@lru_cache(maxsize=64)
+def _ascend_graphs(largest: int, *, counted: bool) -> Term:
+    size = partial(graph_bytes, n_w=0, L=0, g_w=0, n_p=0, g_p=0)
+    numbers = {"m": largest, "m_0": LARGEST_GRAPH}
+    return heuristic(Item.ENGINE, "engine_graphs", size, {"g": ASCEND_GRAPHS}, numbers, exact_sum=counted)
 
 
 # Most proposals leave the graphs as they are. Typed: a recorded number of layers is not a plain one.

@@ -10,7 +10,14 @@ from tuner.hardware import Gpu
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
-from tuner.memory.process.overhead import ENGINE_BUFFERS, NCCL_CODE, NCCL_KERNEL, communicator, context
+from tuner.memory.process.overhead import (
+    ENGINE_BUFFERS,
+    NCCL_CODE,
+    NCCL_KERNEL,
+    communicator,
+    context,
+    library,
+)
 from tuner.workload import RolloutEngine, Workload
 
 SYMBOLS = {
@@ -63,7 +70,7 @@ def _parts(gpu: Gpu, *, own: bool, alone: bool) -> dict[str, Constant]:
     started = {"c_x": context(gpu)} if own else {}
     if alone:
         return started
-    loaded = {"c_n": NCCL_CODE, "c_k": NCCL_KERNEL} if own else {}
+    loaded = {"c_n": library(gpu, NCCL_CODE), "c_k": library(gpu, NCCL_KERNEL)} if own else {}
     return started | loaded | {"c_c": communicator(gpu)}
 
 

@@ -1,6 +1,6 @@
 r"""What the rollout engine's profile run needs beyond weights: the largest step, and what compiling takes.
 
-Symbols: :math:`t` tokens of one scheduling step (``max_batched_tokens``), :math:`s` sequences that are
+Symbols: :math:`t` tokens of one scheduling step (``step_tokens``), :math:`s` sequences that are
 sampled at once, :math:`b` bytes of a number, :math:`b_V` bytes per logit of the sampler.
 """
 
@@ -70,12 +70,12 @@ def profile_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
     """The symbols of the profile run."""
     return {
         "b": DType.BFLOAT16.bytes,
-        "t": rollout.max_batched_tokens,
+        "t": rollout.step_tokens,
         "H": model.hidden,
         "I": step_width(model),
         "T_p": rollout.tensor_parallel,
         "b_V": rollout.sampler_bytes,
-        "s": min(rollout.max_sequences, rollout.max_batched_tokens),
+        "s": min(rollout.max_sequences, rollout.step_tokens),
         "V": model.vocab,
     }
 

@@ -6,7 +6,8 @@ weights, :math:`a` what its profile run needs beyond them, :math:`g` CUDA graphs
 communicator of its process, :math:`k` the kernels that this process loads after it has begun to count.
 """
 
-from functools import cached_property, lru_cache
+from collections.abc import Sequence
+from functools import cached_property
 from math import ceil
 
 from msgspec.structs import asdict
@@ -16,7 +17,6 @@ from tuner.memory.ledger.expression import as_written
 from tuner.memory.ledger.stated import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.overhead import ENGINE_KERNELS
-from tuner.memory.residents import Residents
 from tuner.memory.rollout.graphs import engine_graphs
 from tuner.memory.rollout.process import engine_buffers, process_parts
 from tuner.memory.rollout.profile_run import engine_activations, profile_numbers, step_bytes
@@ -25,7 +25,7 @@ from tuner.workload import FractionOf, Workload
 
 SYMBOLS = {
     "M": "memory of the card",
-    "R": "what the trainer holds when the engine starts",
+    "R": "what is on the card already when the engine starts: the trainer, a reward model",
     "a": "what the engine's profile run needs beyond weights",
     "c": "context and communicator of the engine's process",
     "c_e": "communicator that the engine creates within its share",
@@ -45,11 +45,6 @@ FRACTION_MEANS = {
     FractionOf.FREE_AFTER_WEIGHTS: "a share of what is free after the weights, for the cache alone",
 }
 """What each engine takes its memory fraction for, in words."""
-
-
-def trainer_at_start(workload: Workload) -> tuple[Term, ...]:
-    """What the trainer holds on the card while the engine sizes its cache; nothing on GPUs of its own."""
-    return Residents.of(workload).at_start if workload.rollout.colocated else ()
 
 
 # -- what a fraction leaves for the cache ------------------------------------------------
@@ -138,12 +133,12 @@ _CACHE: dict[FractionOf, Size] = {
 class CacheShare:
     """The KV cache by the meaning of the engine's fraction, and what the engine takes with it.
 
-    ``least`` counts what is not derived at the low end of its interval: the most cache there can be.
-    Where the engine's environment can ask for its older core, see :func:`least_shares`.
+    ``at_start`` is what others hold on the card when the engine starts. ``least`` counts what is not derived
+    at the low end of its interval: the most cache there can be.
     """
 
-    def __init__(self, workload: Workload, *, least: bool = False) -> None:
-        self.workload, self.least = workload, least
+    def __init__(self, workload: Workload, at_start: Sequence[Term], *, least: bool = False) -> None:
+        self.at_start, self.least = at_start, least
         self.rollout = workload.rollout
         self.weights = int(engine_weights(workload).bytes)  # explained by its own term
         self.activations = (
@@ -166,11 +161,10 @@ class CacheShare:
 
     @cached_property
     def trainer(self) -> int:
-        """What the trainer holds when the engine starts; at least that without its communicators."""
-        terms = trainer_at_start(self.workload)
+        """What others hold when the engine starts; at least that without the trainer's communicators."""
         if self.least:
-            return sum(term.low for term in terms if term.name != "communicators")
-        return sum(term.bytes for term in terms)
+            return sum(term.low for term in self.at_start if term.name != "communicators")
+        return sum(term.bytes for term in self.at_start)
 
     @property
     def size(self) -> Size:
@@ -224,13 +218,7 @@ class CacheShare:
 _OF_OWN = (FractionOf.TOTAL, FractionOf.OWN)
 
 
-@lru_cache(maxsize=256)  # the engine's terms ask for it, and so do its capacity and the time model
-def cache_share(workload: Workload) -> CacheShare:
-    """The share of a workload's engine, with typical sizes of what is not derived."""
-    return CacheShare(workload)
-
-
-def least_shares(workload: Workload) -> tuple[CacheShare, ...]:
+def least_cores(workload: Workload, at_start: Sequence[Term]) -> tuple[CacheShare, ...]:
     """The most cache that there can be, by each core that the engine may run.
 
     vLLM 0.8 and 0.9.0 have two, and ``VLLM_USE_V1=0``, or a backend or a format that the newer one
@@ -239,4 +227,4 @@ def least_shares(workload: Workload) -> tuple[CacheShare, ...]:
     cores = [workload]
     if workload.rollout.older_core is not None:
         cores.append(workload.with_rollout(**asdict(workload.rollout.older_core)))
-    return tuple(CacheShare(core, least=True) for core in cores)
+    return tuple(CacheShare(core, at_start, least=True) for core in cores)

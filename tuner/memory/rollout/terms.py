@@ -4,13 +4,12 @@ from tuner.memory.ledger.terms import Term
 from tuner.memory.rollout.graphs import engine_graphs
 from tuner.memory.rollout.process import engine_buffers, engine_process
 from tuner.memory.rollout.profile_run import engine_activations
-from tuner.memory.rollout.share import cache_share
 from tuner.memory.rollout.weights import engine_weights
 from tuner.workload import FractionOf, Workload
 
 
-def awake_terms(workload: Workload) -> tuple[Term, ...]:
-    """The engine while it generates.
+def awake_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
+    """The engine while it generates, with the KV cache of its share.
 
     Where its fraction covers context or graphs, larger ones leave a smaller cache, and the sum stays.
     """
@@ -21,11 +20,11 @@ def awake_terms(workload: Workload) -> tuple[Term, ...]:
         engine_graphs(workload, counted=rollout.counts_graphs),
         engine_process(workload, counted=rollout.fraction_of in (FractionOf.TOTAL_OF_ALL, FractionOf.OWN)),
         engine_buffers(workload),
-        cache_share(workload).cache_term,
+        cache,
     )
 
 
-def asleep_terms(workload: Workload) -> tuple[Term, ...]:
+def asleep_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
     """What the engine keeps while the trainer works: graphs, process, buffers; all where it never sleeps.
 
     vLLM 0.6.3 moves its weights to the host in any case, its cache only where verl is told to free it.
@@ -35,21 +34,20 @@ def asleep_terms(workload: Workload) -> tuple[Term, ...]:
     ``third_party/vllm/vllm_v_0_6_3/worker.py`` (``offload_model_weights``, ``free_cache_engine``).
     """
     if not workload.rollout.frees_memory:
-        return awake_terms(workload)
+        return awake_terms(workload, cache)
     weights = engine_weights(workload) if workload.rollout.sleeps_with_weights else None
-    cache = cache_share(workload).cache_term if workload.rollout.sleeps_with_cache else None
+    kept = cache if workload.rollout.sleeps_with_cache else None
     process = engine_process(workload)
-    return _present(weights, cache, engine_graphs(workload), process, engine_buffers(workload))
+    return _present(weights, kept, engine_graphs(workload), process, engine_buffers(workload))
 
 
-def waking_terms(workload: Workload) -> tuple[Term, ...]:
+def waking_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
     """What comes back before new weights arrive: weights, and the cache too where both wake together."""
     rollout = workload.rollout
     if not rollout.frees_memory:
         return ()
     weights = None if rollout.sleeps_with_weights else engine_weights(workload)
-    cache = None if rollout.staged_wake_up else cache_share(workload).cache_term
-    return _present(weights, cache)
+    return _present(weights, None if rollout.staged_wake_up else cache)
 
 
 def _present(*terms: Term | None) -> tuple[Term, ...]:

@@ -27,7 +27,7 @@ verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (entropy is on in this pass), ``w
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import larger, site_of
+from tuner.rules.passes import beyond, larger, site_of
 from tuner.rules.wording import longest
 from tuner.workload import Phase
 
@@ -57,4 +57,5 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=site.phase,
         proposal=site.resized(workload, size),
+        notes=beyond(case, site, size),
     )

@@ -28,7 +28,7 @@ verl 0.9.1, ``workers/engine/utils.py`` (the micro-batch must divide the local m
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import actor_update, larger
+from tuner.rules.passes import actor_update, beyond, larger
 
 RULE = Rule(
     code="BAT004",
@@ -55,4 +55,5 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=site.phase,
         proposal=site.resized(workload, size),
+        notes=beyond(case, site, size),
     )

@@ -28,7 +28,7 @@ verl #7182.
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import larger, site_of
+from tuner.rules.passes import beyond, larger, site_of
 from tuner.rules.wording import longest
 from tuner.workload import Phase
 
@@ -59,4 +59,5 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=site.phase,
         proposal=site.resized(workload, size),
+        notes=beyond(case, site, size),
     )

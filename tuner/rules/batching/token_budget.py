@@ -4,7 +4,7 @@ What it checks
 --------------
 
 The update's token budget is smaller than what fits, and a larger one shortens the step.
-The proposal is a whole multiple of the longest sequence: at least two, three where they fit, and as many more as still make a difference.
+The proposal is a whole multiple of the longest sequence: at least three where they fit, and twice as many as long as that makes the step one percent shorter.
 
 Why it matters
 --------------
@@ -30,7 +30,7 @@ verl 0.9.1, ``utils/seqlen_balancing.py`` (hard limit); earlier releases exceed 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import actor_update, larger
+from tuner.rules.passes import actor_update, beyond, larger
 from tuner.rules.wording import count, sequences
 
 RULE = Rule(
@@ -60,4 +60,5 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=site.phase,
         proposal=site.resized(workload, size),
+        notes=beyond(case, site, size),
     )

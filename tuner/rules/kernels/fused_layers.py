@@ -14,7 +14,8 @@ Fused layers also save less for the backward pass and launch fewer than half of 
 When it does not apply
 ----------------------
 
-The package is not installed, or has no kernels for the architecture.
+The package has no kernels for the architecture.
+It is no dependency of the trainer, whose workers stop while they load the model where it is missing; a note says so unless it is installed where ``tuner`` runs.
 Megatron's layers are fused already.
 The layers were counted with ``--trace``: the fused ones were not.
 Together with a fused output head some releases lose gradients; nothing is proposed then.
@@ -24,8 +25,11 @@ Sources
 
 Liger-Kernel, ``ops/rms_norm.py``, ``ops/rope.py``, ``ops/swiglu.py``.
 verl documentation, performance tuning guide, "LigerKernel": written for fine-tuning, a model setting for all trainers since 0.7.
+verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``: ``from liger_kernel.transformers.monkey_patch import ...``.
 verl #6913.
 """
+
+from importlib.util import find_spec
 
 from msgspec.structs import replace
 
@@ -42,6 +46,11 @@ RULE = Rule(
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
+)
+
+_MISSING = (
+    "the package liger-kernel is not installed here; without it the trainer's workers stop while they load the"
+    " model, so install it where the job runs (pip install liger-kernel)"
 )
 
 
@@ -64,6 +73,7 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
         proposal=proposal,
+        notes=() if find_spec("liger_kernel") else (_MISSING,),
     )
 
 

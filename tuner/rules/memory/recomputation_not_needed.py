@@ -16,7 +16,8 @@ A few thousand tokens are often enough for that, so small micro-batches without 
 When it does not apply
 ----------------------
 
-The activations of one sequence do not fit.
+The activations of one sequence do not fit, or only if everything that is known as an interval stays below its upper end.
+Experts that are divided among ranks widen it: a rank whose experts are chosen more often keeps more of every layer.
 Small micro-batches lose more on gathered weights than recomputation costs: slow links, or weights that come from the host.
 
 Sources
@@ -73,11 +74,21 @@ def _kept(case: Case, phase: Phase) -> Workload | None:
         return None
     engine = replace(site.engine, checkpointing=Checkpointing.NONE)
     kept = with_engine(case.workload, phase, engine)
-    if not case.faster(kept) or case.affords(kept):
+    if not case.faster(kept) or _affords(case, kept, phase):
         return kept
     sizes = [size for size in site.sizes(kept) if size < site.size(kept)]
-    size = case.largest(sizes, lambda size: site.resized(kept, size))
+    size = case.largest(
+        sizes,
+        lambda size: site.resized(kept, size),
+        accept=lambda other: _affords(case, other, phase),
+    )
     return None if size is None else site.resized(kept, size)
+
+
+def _affords(case: Case, kept: Workload, phase: Phase) -> bool:
+    """Whether kept activations fit at the upper end of what they may take."""
+    in_phase = case.other(kept).estimate.phase(phase)
+    return case.affords(kept) and (in_phase is None or in_phase.interval[1] <= case.limit_bytes)
 
 
 def _with_size(case: Case, proposal: Workload, phase: Phase) -> str:

@@ -10,7 +10,7 @@ Why it matters
 
 With chunks, prompts and running sequences share an engine step, and a long prompt does not hold up the others.
 Without them a whole sequence must fit into one step, and the engine refuses a limit on its tokens that is smaller than the longest sequence.
-A limit raised to that length takes its activations out of the cache.
+verl 0.9.1 raises the limit to that length, whose activations come out of the cache; earlier releases hand both on, and the launch ends.
 
 When it does not apply
 ----------------------
@@ -37,6 +37,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 
@@ -46,11 +47,11 @@ def check(case: Case) -> Finding | None:
     if rollout.chunked_prefill or rollout.engine is not RolloutEngine.VLLM:
         return None
     longest = case.rollout.model_tokens
-    refused = rollout.max_batched_tokens < longest
+    refused = rollout.step_tokens < longest
     reason = "the engine refuses this" if refused else "long prompts hold up the running sequences"
     return Finding(
         rule=RULE,
-        message=f"prompts are not computed in chunks: a step takes {count(rollout.max_batched_tokens)} tokens, the"
+        message=f"prompts are not computed in chunks: a step takes {count(rollout.step_tokens)} tokens, the"
         f" longest sequence is {count(longest)}; {reason}",
         severity=Severity.ERROR if refused else RULE.severity,
         evidence=Evidence.EXACT,

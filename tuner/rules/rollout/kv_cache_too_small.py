@@ -11,6 +11,9 @@ Why it matters
 
 The engine refuses to start: "No available memory for the cache blocks", or "max seq len is larger than the maximum number of tokens that can be stored in KV cache".
 
+It is an error where the engine starts at no size that is possible, and a warning where it may: contexts and communicators are smaller on some systems, and vLLM 0.8 and 0.9.0 have an older core that takes less.
+Which core runs no configuration tells: ``VLLM_USE_V1=0`` picks the older one, and so does ``VLLM_ATTENTION_BACKEND=XFORMERS``, which many scripts of that time export.
+
 When it does not apply
 ----------------------
 
@@ -20,6 +23,7 @@ Sources
 -------
 
 vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
+vLLM 0.8.3, ``engine/arg_utils.py``, ``_is_v1_supported_oracle``.
 verl documentation, best practices, "memory x fraction x tensor-parallel size must exceed the weights".
 """
 
@@ -48,14 +52,16 @@ def check(case: Case) -> Finding | None:
     proposal = with_more_cache(case, workload, than=workload) or least_fraction(workload)
     if proposal is None or hundredths(proposal) <= hundredths(workload) or not case.affords(proposal):
         return None
+    doubts = case.estimate.doubts
     needed = case.rollout.weight_bytes + case.rollout.activation_bytes
     return Finding(
         rule=RULE,
         message=f"weights and activations of the rollout engine take {gib(needed)} per GPU; a fraction of"
         f" {workload.rollout.memory_fraction:.2f} leaves no cache for one sequence of"
         f" {workload.batch.sequence_tokens:,} tokens, {proposal.rollout.memory_fraction:.2f} does",
-        severity=RULE.severity,
+        severity=Severity.WARNING if doubts else RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
         proposal=proposal,
+        notes=doubts,
     )

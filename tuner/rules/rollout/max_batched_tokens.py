@@ -49,7 +49,8 @@ def check(case: Case) -> Finding | None:
     workload, rollout = case.workload, case.workload.rollout
     if rollout.max_batched_tokens > FLOOR or rollout.engine is RolloutEngine.SGLANG:
         return None
-    paying = [tokens for tokens in CANDIDATES if case.pays(_chunked(workload, tokens))]
+    candidates = [tokens for tokens in CANDIDATES if tokens >= rollout.max_sequences]  # or vLLM refuses them
+    paying = [tokens for tokens in candidates if case.pays(_chunked(workload, tokens))]
     if not paying:
         return None
     best = min(paying, key=lambda tokens: case.seconds(_chunked(workload, tokens)))

@@ -34,7 +34,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, with_matching_limit
-from tuner.rules.wording import count
+from tuner.rules.wording import count, with_room
 from tuner.serving.graphs import largest_graph
 from tuner.workload import Phase, Workload
 
@@ -66,7 +66,7 @@ def check(case: Case) -> Finding | None:
 
 
 def _held(proposal: Workload) -> str:
-    limit = proposal.rollout.max_sequences
+    limit, room = proposal.rollout.max_sequences, with_room(proposal.batch)
     if limit == largest_graph(proposal.rollout):
-        return f"at least {count(limit)} at full length, as many as the engine's largest CUDA graph"
-    return f"{count(limit)} at full length"
+        return f"at least {count(limit)} {room}, as many as the engine's largest CUDA graph"
+    return f"{count(limit)} {room}"

@@ -31,7 +31,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import ALIGNMENT, AWAKE, sequences_per_replica, starts, with_more_cache
-from tuner.rules.wording import count
+from tuner.rules.wording import count, with_room
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -65,7 +65,7 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"{count(rollout.max_sequences)} sequences may run; a replica has {count(of_replica)} and its"
-        f" cache holds {count(held)} at full length",
+        f" cache holds {count(held)} {with_room(workload.batch)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

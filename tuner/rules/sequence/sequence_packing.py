@@ -17,12 +17,15 @@ When it does not apply
 ----------------------
 
 The architecture has no packed attention in transformers.
+The trainer shares prompts between responses, as verl 0.7.1 does with ``use_prefix_grouper``: it then pads, and packing would turn that off.
+A family that verl's guide does not name (Llama, Mistral, the first Gemma and Qwen are) is advised with the word to compare one step first.
 Nearly all sequences are equally long.
 
 Sources
 -------
 
 verl documentation, performance tuning guide, "Enable remove padding (sequence packing)".
+verl 0.7.1, ``workers/actor/dp_actor.py:128-135`` (``can_use_pg``).
 verl 0.7.1 and later pack by default; earlier releases do not.
 """
 
@@ -31,7 +34,7 @@ from msgspec.structs import replace
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.workload import Phase, Workload
+from tuner.workload import Engine, Phase, Workload
 
 RULE = Rule(
     code="SEQ001",
@@ -42,28 +45,41 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
 )
 
+_UNTESTED = (
+    "The trainer's documentation does not name this model's family for packing; compare the log-probabilities of"
+    " one step with padding before relying on it."
+)
+_ASSUMED = "Mean lengths are taken as half of the maxima; the gain grows with shorter responses."
+
 
 def check(case: Case) -> Finding | None:
     """Pack in every engine that pads."""
     proposal = _packed(case.workload)
     if proposal == case.workload or not case.pays(proposal):
         return None
-    batch = case.workload.batch
+    batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
     return Finding(
         rule=RULE,
         message=f"every sequence is computed as if it had {batch.sequence_tokens:,} tokens, whatever its length",
         severity=RULE.severity,
-        evidence=Evidence.HEURISTIC,
+        evidence=Evidence.HEURISTIC if batch.known_mean_tokens is None else Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
         proposal=proposal,
-        notes=("Mean lengths are taken as half of the maxima; the gain grows with shorter responses.",),
+        notes=(
+            *((_ASSUMED,) if batch.known_mean_tokens is None else ()),
+            *(() if tested else (_UNTESTED,)),
+        ),
     )
 
 
 def _packed(workload: Workload) -> Workload:
-    changed = workload.with_actor_engine(packed=True)
+    changed = workload.with_actor(engine=_packing(workload.actor.engine))
     if workload.reference is not None:
-        changed = changed.with_reference(engine=replace(workload.reference.engine, packed=True))
+        changed = changed.with_reference(engine=_packing(workload.reference.engine))
     if workload.critic is not None:
-        changed = changed.with_critic(engine=replace(workload.critic.engine, packed=True))
+        changed = changed.with_critic(engine=_packing(workload.critic.engine))
     return changed
+
+
+def _packing(engine: Engine) -> Engine:
+    return replace(engine, packed=engine.packed or engine.packable)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tuner.trainers.verl import checks
 from tuner.trainers.verl.checks import run as check
+from tuner.trainers.verl.coverage.left_out import key_classes, left_out
 from tuner.trainers.verl.load import parse
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
@@ -13,14 +14,16 @@ from tuner.trainers.verl.read import (
     model_key,
     model_path,
     read,
+    service_paths,
 )
-from tuner.trainers.verl.releases import choose_release
+from tuner.trainers.verl.releases import BUNDLED, choose_release
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
 from tuner.trainers.verl.unbundled import behaviours
 from tuner.trainers.verl.write import override_writer
 
 __all__ = [
     "behaviours",
+    "bundled_releases",
     "check",
     "choose_release",
     "choose_rollout_engine",
@@ -28,6 +31,8 @@ __all__ = [
     "critic_model_key",
     "critic_model_path",
     "examples",
+    "key_classes",
+    "left_out",
     "model_key",
     "model_path",
     "name",
@@ -37,8 +42,10 @@ __all__ = [
     "read",
     "resting_on_defaults",
     "rules",
+    "service_paths",
 ]
 
 name = "verl"
 examples = Path(__file__).parent / "examples"
 rules = checks.RULES
+bundled_releases = BUNDLED

@@ -11,8 +11,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tuner.trainers.verl.engine_keys import CRITIC_BATCHES, FSDP, MEGATRON, TRAINED_MEGATRON
-from tuner.trainers.verl.releases import ENGINE_PREVIEW
+from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.trainers.verl.rollout_keys import RECIPES, ROLLOUT
+from tuner.trainers.verl.service_keys import REWARD, REWARD_MEGATRON, REWARD_WORKER
 from tuner.versions import at_least
 
 
@@ -25,8 +26,8 @@ class Spelling(Struct, frozen=True, kw_only=True):
 
     def holds(self, version: str) -> bool:
         """Whether this release reads the key."""
-        return (self.since is None or at_least(version, self.since)) and (
-            self.until is None or not at_least(version, self.until)
+        return (self.since is None or reaches(version, self.since)) and (
+            self.until is None or not reaches(version, self.until)
         )
 
     def below(self, section: "Spelling") -> "Spelling":
@@ -37,7 +38,8 @@ class Spelling(Struct, frozen=True, kw_only=True):
         return Spelling(key=f"{section.key}.{self.key}", since=since, until=self.until or section.until)
 
 
-def _spelling(text: str) -> Spelling:
+def spelling(text: str) -> Spelling:
+    """A key with the bounds behind it: ``"a.b >=0.6.0 <0.9.0"``."""
     key, *bounds = text.split()
     since = next((bound[2:] for bound in bounds if bound.startswith(">=")), None)
     until = next((bound[1:] for bound in bounds if bound.startswith("<")), None)
@@ -51,7 +53,7 @@ Keys = Mapping[str, tuple[Spelling, ...]]
 def _keys(names: Names) -> Keys:
     """Keys by meaning; those that moved between releases are several."""
     return {
-        meaning: tuple(map(_spelling, (keys,) if isinstance(keys, str) else keys))
+        meaning: tuple(map(spelling, (keys,) if isinstance(keys, str) else keys))
         for meaning, keys in names.items()
     }
 
@@ -64,10 +66,10 @@ def _within(section: str, names: Names) -> Keys:
 
 def _engine(meaning: str, sections: Iterable[str], leaves: Iterable[str]) -> Keys:
     """Keys of an engine's section, which keep their names while the section moves."""
-    above = [_spelling(section) for section in sections]
+    above = [spelling(section) for section in sections]
     return {
         f"{meaning}.{own.key}": tuple(own.below(section) for section in above)
-        for own in map(_spelling, leaves)
+        for own in map(spelling, leaves)
     }
 
 
@@ -76,9 +78,9 @@ def _optimizer(role: str, section: str) -> Keys:
     return _within(
         f"{section}.optim",
         {
-            f"{role}.optimizer_offload_fraction": f"{override}.optimizer_offload_fraction >=0.6.1",
-            f"{role}.optimizer_cpu_offload": f"{override}.optimizer_cpu_offload >=0.6.1",
-            f"{role}.override_precision_aware": f"{override}.use_precision_aware_optimizer >=0.6.1",
+            f"{role}.optimizer_offload_fraction": f"{override}.optimizer_offload_fraction >=0.6.0",
+            f"{role}.optimizer_cpu_offload": f"{override}.optimizer_cpu_offload >=0.6.0",
+            f"{role}.override_precision_aware": f"{override}.use_precision_aware_optimizer >=0.6.0",
             f"{role}.precision_aware": "use_precision_aware_optimizer >=0.9.0",
             f"{role}.main_grads_dtype": "main_grads_dtype >=0.9.0",
             f"{role}.moment_dtype": "exp_avg_dtype >=0.9.0",
@@ -89,15 +91,17 @@ def _optimizer(role: str, section: str) -> Keys:
 _JOB = {
     "gpus_per_node": "trainer.n_gpus_per_node",
     "nodes": "trainer.nnodes",
+    "saving.frequency": "trainer.save_freq",
     "batch.prompts": "data.train_batch_size",
     "batch.generated_prompts": "data.gen_batch_size",
     "batch.max_prompt_tokens": "data.max_prompt_length",
     "batch.max_response_tokens": "data.max_response_length",
+    "batch.balanced": "trainer.balance_batch",
     "advantage": "algorithm.adv_estimator",
-    "kl_in_reward": "algorithm.use_kl_in_reward",
+    "kl_in_reward": "algorithm.use_kl_in_reward >=0.4.0",
     "bypass_old_log_prob": "algorithm.rollout_correction.bypass_mode >=0.6.1",
     "hybrid_engine": "actor_rollout_ref.hybrid_engine",
-    "legacy_workers": "trainer.use_legacy_worker_impl >=0.7.1 <0.8.0",
+    "legacy_workers": "trainer.use_legacy_worker_impl >=0.7.0 <0.8.0",
     "v1_trainer": "trainer.use_v1 >=0.9.0",
     "v1_mode": "trainer.v1.trainer_mode >=0.9.0",
 }
@@ -105,22 +109,25 @@ _MODEL = {
     "model.path": "path",
     "model.packed": "use_remove_padding",
     "model.gradient_checkpointing": "enable_gradient_checkpointing",
-    "model.activation_offload": "enable_activation_offload",
+    "model.activation_offload": "enable_activation_offload >=0.4.0",
     "model.liger": "use_liger",
-    "model.fused_head": "use_fused_kernels",
-    "model.fused_backend": "fused_kernel_options.impl_backend",
-    "model.lora_rank": "lora_rank",
-    "model.target_modules": "target_modules",
+    "model.fused_head": "use_fused_kernels >=0.4.0",
+    "model.fused_backend": "fused_kernel_options.impl_backend >=0.4.1",
+    "model.lora_rank": "lora_rank >=0.4.0",
+    "model.target_modules": "target_modules >=0.4.0",
     "model.exclude_modules": "exclude_modules >=0.5.0",
     "model.lora_adapter": "lora_adapter_path >=0.6.1",
-    "model.megatron_lora_rank": "lora.rank >=0.7.1",
-    "model.megatron_target_modules": "lora.target_modules >=0.7.1",
+    "model.megatron_lora_rank": "lora.rank >=0.7.0",
+    "model.megatron_target_modules": "lora.target_modules >=0.7.0",
     "model.lora_merge": "lora.merge >=0.7.1",
-    "model.megatron_recompute": "gradient_checkpointing_kwargs.activations_checkpoint_granularity <0.5.0",
+    "model.megatron_recompute": (
+        "gradient_checkpointing_kwargs.activations_checkpoint_granularity >=0.4.0 <0.5.0"
+    ),
     "model.mtp_rollout": "mtp.enable_rollout >=0.9.0",
 }
 _ACTOR: Names = {
     "actor.strategy": "strategy",
+    "actor.saved": ("checkpoint.contents <0.4.1", "checkpoint.save_contents >=0.4.1"),
     "batch.mini_batch_prompts": "ppo_mini_batch_size",
     "batch.epochs": "ppo_epochs",
     "actor.dynamic": "use_dynamic_bsz",
@@ -128,23 +135,25 @@ _ACTOR: Names = {
     "actor.micro_batch": "ppo_micro_batch_size_per_gpu",
     "actor.global_micro_batch": f"ppo_micro_batch_size <{ENGINE_PREVIEW}",
     "actor.use_kl_loss": "use_kl_loss",
+    "actor.shared_prefixes": f"use_prefix_grouper >=0.7.1 <{ENGINE_PREVIEW}",
     "actor.entropy_coeff": "entropy_coeff",
-    "actor.calculate_entropy": "calculate_entropy >=0.7.1",
+    "actor.loss_aggregation": "loss_agg_mode >=0.4.0",
+    "actor.calculate_entropy": "calculate_entropy >=0.7.0",
     "actor.fsdp.dtype": f"fsdp_config.dtype >=0.6.1 <{ENGINE_PREVIEW}",
     # forwarded to the engine's own key when above 1
     "actor.old_ulysses": f"ulysses_sequence_parallel_size >={ENGINE_PREVIEW}",
     **{
-        meaning: (f"{leaf} <{ENGINE_PREVIEW}", f"fsdp_config.{leaf} >={ENGINE_PREVIEW}")
-        for meaning, leaf in (
-            ("actor.ulysses", "ulysses_sequence_parallel_size"),
-            ("actor.torch_compile", "use_torch_compile"),
-            ("actor.entropy_checkpointing", "entropy_checkpointing"),
-            ("actor.entropy_chunking", "entropy_from_logits_with_chunking"),
+        meaning: (f"{leaf}{since} <{ENGINE_PREVIEW}", f"fsdp_config.{leaf} >={ENGINE_PREVIEW}")
+        for meaning, leaf, since in (
+            ("actor.ulysses", "ulysses_sequence_parallel_size", ""),
+            ("actor.torch_compile", "use_torch_compile", ""),
+            ("actor.entropy_checkpointing", "entropy_checkpointing", " >=0.4.1"),
+            ("actor.entropy_chunking", "entropy_from_logits_with_chunking", " >=0.4.1"),
         )
     },
 }
 _REFERENCE = {
-    "ref.strategy": "strategy",
+    "ref.strategy": "strategy >=0.4.0",
     "ref.dynamic": "log_prob_use_dynamic_bsz",
     "ref.token_budget": "log_prob_max_token_len_per_gpu",
     "ref.micro_batch": "log_prob_micro_batch_size_per_gpu",
@@ -157,20 +166,21 @@ _REFERENCE_ULYSSES = (
     f"actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size >={ENGINE_PREVIEW}",
 )
 _CRITIC: Names = {
-    "critic.enable": "enable >=0.6.1",
+    "critic.enable": "enable >=0.6.0",
     "critic.strategy": "strategy",
     "critic.path": "model.path",
+    "critic.saved": ("checkpoint.contents <0.4.1", "checkpoint.save_contents >=0.4.1"),
     "critic.packed": "model.use_remove_padding",
     "critic.gradient_checkpointing": "model.enable_gradient_checkpointing",
-    "critic.activation_offload": "model.enable_activation_offload",
+    "critic.activation_offload": "model.enable_activation_offload >=0.4.0",
     "critic.liger": "model.use_liger >=0.8.0",
-    "critic.lora_rank": "model.lora_rank",
-    "critic.target_modules": "model.target_modules",
+    "critic.lora_rank": "model.lora_rank >=0.4.0",
+    "critic.target_modules": "model.target_modules >=0.4.0",
     "critic.exclude_modules": "model.exclude_modules >=0.8.0",
-    "critic.megatron_lora_rank": "model.lora.rank >=0.7.1",
-    "critic.megatron_target_modules": "model.lora.target_modules >=0.7.1",
+    "critic.megatron_lora_rank": "model.lora.rank >=0.7.0",
+    "critic.megatron_target_modules": "model.lora.target_modules >=0.7.0",
     "critic.megatron_recompute": (
-        "model.gradient_checkpointing_kwargs.activations_checkpoint_granularity <0.5.0"
+        "model.gradient_checkpointing_kwargs.activations_checkpoint_granularity >=0.4.0 <0.5.0"
     ),
     "critic.dynamic": f"use_dynamic_bsz <{ENGINE_PREVIEW}",
     "critic.micro_batch": f"ppo_micro_batch_size_per_gpu <{ENGINE_PREVIEW}",
@@ -194,21 +204,24 @@ KEYS: Keys = {
     **_within("actor_rollout_ref.model", _MODEL),
     **_within("actor_rollout_ref.actor", _ACTOR),
     **_engine("actor.fsdp", ("actor_rollout_ref.actor.fsdp_config",), FSDP),
-    **_engine("actor.megatron", ("actor_rollout_ref.actor.megatron",), TRAINED_MEGATRON),
+    **_engine("actor.megatron", ("actor_rollout_ref.actor.megatron >=0.4.0",), TRAINED_MEGATRON),
     **_optimizer("actor", "actor_rollout_ref.actor"),
     **_within("actor_rollout_ref.ref", _REFERENCE),
     **_keys({"ref.ulysses": _REFERENCE_ULYSSES}),
     **_engine("ref.fsdp", ("actor_rollout_ref.ref.fsdp_config",), FSDP),
-    **_engine("ref.megatron", ("actor_rollout_ref.ref.megatron",), MEGATRON),
+    **_engine("ref.megatron", ("actor_rollout_ref.ref.megatron >=0.4.0",), MEGATRON),
     **_within("critic", _CRITIC),
     **_engine(
         "critic.fsdp",
         ("critic.model.fsdp_config <0.8.0", "critic.fsdp >=0.8.0"),
         (*FSDP, *CRITIC_BATCHES),
     ),
-    **_engine("critic.megatron", ("critic.megatron",), (*TRAINED_MEGATRON, *CRITIC_BATCHES)),
+    **_engine("critic.megatron", ("critic.megatron >=0.4.0",), (*TRAINED_MEGATRON, *CRITIC_BATCHES)),
     **_optimizer("critic", "critic"),
     **_within("actor_rollout_ref.rollout", ROLLOUT),
+    **_keys(REWARD),
+    **_keys(REWARD_WORKER),
+    **_engine("reward.megatron", ("reward_model.megatron >=0.4.0 <0.7.1",), REWARD_MEGATRON),
 }
 
 
@@ -219,4 +232,4 @@ def key(meaning: str, version: str) -> str | None:
     Raises:
         KeyError: the meaning is not in the table.
     """
-    return next((spelling.key for spelling in KEYS[meaning] if spelling.holds(version)), None)
+    return next((name.key for name in KEYS[meaning] if name.holds(version)), None)

@@ -6,7 +6,7 @@ from typing import Any
 from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.overrides import Kind, Override
-from tuner.inputs.settings import Layer, Origin
+from tuner.inputs.settings import Layer, Origin, UnknownKey
 from tuner.inputs.tree import (
     Path,
     Tree,
@@ -21,9 +21,10 @@ from tuner.inputs.tree import (
     without,
 )
 from tuner.inputs.yaml_file import Document
-from tuner.trainers.protocol import UnknownKey
 from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.schema import Schema, releases_with
+
+_REFUSED = (Kind.CHANGE, Kind.DELETE)  # how Hydra does not let a key be named that is not there
 
 
 class Layers:
@@ -71,7 +72,10 @@ class Layers:
             known_in = releases_with(path)
             nearest = self._nearest(path, deliberate=added, moved=bool(known_in))
             if not added or nearest is not None:
-                yield UnknownKey(key=dotted(path), nearest=nearest, location=location, known_in=known_in)
+                refused = kind in _REFUSED
+                yield UnknownKey(
+                    key=dotted(path), nearest=nearest, location=location, refused=refused, known_in=known_in
+                )
 
     def _nearest(self, path: Path, *, deliberate: bool, moved: bool) -> str | None:
         """The key to suggest, as a user would type it."""
@@ -117,6 +121,9 @@ class Layers:
             raise InputError(message, location=override.location, key=override.key, hint=hint)
         self._forget_below(path)
         self.origins.pop(path, None)
+        for suspect in [suspect for suspect in self._suspects if suspect[: len(path)] == path]:
+            if self._suspects[suspect][0] not in _REFUSED:  # else Hydra has stopped there
+                del self._suspects[suspect]
         self.tree = without(self.tree, path)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path as FilePath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.inputs.overrides import Arguments, Override, parse_overrides
@@ -34,6 +35,17 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
         """
         return choose_config(self.composition, self.arguments, self.keys, version)
 
+    def adding(self, overrides: Sequence[str]) -> "UserConfiguration":
+        """The same with overrides behind those of the user.
+
+        Raises:
+            InputError: an override is malformed.
+        """
+        more = parse_overrides(overrides).overrides
+        arguments = replace(self.arguments, overrides=(*self.arguments.overrides, *more))
+        keys = _user_locations(self.composition.documents, arguments.overrides)
+        return replace(self, arguments=arguments, keys=keys)
+
     def on(self, version: str) -> Loaded:
         """Lay what the user gives on the defaults of a bundled release.
 
@@ -52,8 +64,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             defaults=dict(defaults.tree),
             origins=layers.origins,
             default_origin=Origin(layer=Layer.DEFAULT, text=f"default of verl {version}"),
+            unknown=tuple(layers.unknown()),
         )
-        return Loaded(settings=settings, unknown=tuple(layers.unknown()), version=version)
+        return Loaded(settings=settings, version=version)
 
 
 def parse(path: FilePath | None, overrides: Sequence[str]) -> UserConfiguration:

@@ -1,5 +1,8 @@
 """Reads verl's settings into a workload. Everything a release does of its own becomes a plain fact."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from msgspec.structs import replace
 
 from tuner.architectures import find_architecture
@@ -19,22 +22,30 @@ from tuner.trainers.verl.fields.engine import read_engine
 from tuner.trainers.verl.fields.field import Context
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
+from tuner.trainers.verl.fields.saving import read_saving
+from tuner.trainers.verl.fields.services import read_services
+from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.source import Source, source_of
 from tuner.workload import (
+    ANY_LENGTHS,
     Actor,
     Backend,
+    Controller,
     Critic,
     Engine,
+    Lengths,
     Pass,
     Reference,
     Release,
+    ServiceRole,
     Workload,
 )
 
 model_key = "actor_rollout_ref.model.path"
 critic_model_key = "critic.model.path"
+_NONE: Mapping[str, ModelShape] = MappingProxyType({})
 
 
 def read(
@@ -45,6 +56,8 @@ def read(
     critic_model: ModelShape | None,
     cluster: Cluster,
     rollout_engine_version: str | None = None,
+    lengths: Lengths = ANY_LENGTHS,
+    service_models: Mapping[str, ModelShape] = _NONE,
 ) -> Workload:
     """The workload that a release makes of its settings.
 
@@ -55,13 +68,15 @@ def read(
         critic_model: those of the critic's, None to take the actor's.
         cluster: the trainer's GPUs; the settings' own counts are not looked at.
         rollout_engine_version: the rollout engine's, None for the newest that the release allows.
+        lengths: how long prompts and responses really are, which no setting says.
+        service_models: those of reward model and teachers, by what :func:`service_paths` calls them.
 
     Raises:
         InputError: a value has the wrong type or makes no workload.
         UnsupportedError: the training engine is not modelled, or the rollout engine cannot serve the model.
     """
     source = source_of(settings, version)
-    batch = source.part("batch", read_batch)
+    batch = replace(source.part("batch", read_batch), lengths=lengths)
     actor = source.part("actor", _actor, model, cluster.gpus)
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
@@ -76,6 +91,10 @@ def read(
         critic=source.part("critic", _critic, critic_model or model, cluster.gpus),
         rollout=rollout,
         sync=source.part("sync", read_sync, model, rollout, actor.engine),
+        services=source.part(
+            "services", read_services, batch, rollout, cluster, tuple(service_models.items())
+        ),
+        controller=_controller(source),
     )
 
 
@@ -98,6 +117,11 @@ def critic_model_path(settings: Settings) -> str | None:
     return settings.text(critic_model_key) if is_set else None
 
 
+def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRole, str], ...]:
+    """Where the models come from that judge responses in the job: of a reward model, of teachers."""
+    return models_of_services(source_of(settings, version))
+
+
 def cluster_size(settings: Settings) -> tuple[int, int]:
     """The trainer's GPUs per node, and nodes."""
     gpus = settings.integer("trainer.n_gpus_per_node", default=8, minimum=1)
@@ -113,8 +137,8 @@ def uses_critic(settings: Settings) -> bool:
 
 
 def uses_reference(source: Source) -> bool:
-    """Whether there is a KL term, in the loss or in the reward."""
-    return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
+    """Whether there is a KL term, in the loss or in the reward; before 0.4 there always is one."""
+    return not source.since("0.4.0") or source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
 
 
 def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
@@ -129,6 +153,7 @@ def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
         head=read_head(source, model, engine),
         update=update,
         log_prob=log_prob if LOG_PROB.read(context) else None,
+        saving=read_saving(source, "actor", engine),
     )
 
 
@@ -138,33 +163,35 @@ def _reference(source: Source, model: ModelShape, actor: Actor) -> Reference | N
     if _is_adapter(source, actor.engine):
         return _own_reference(source, actor)
     engine = source.part("reference.engine", read_engine, "ref", model, actor.engine.parallel.gpus)
+    old = not source.since("0.4.0")  # computes entropy in every pass, the reference's always compiled
+    head = read_head(source, model, engine)
     return Reference(
         engine=engine,
-        head=read_head(source, model, engine),
-        log_prob=Pass(batching=read_batching(source, "ref", engine)),
+        head=replace(head, compiled=engine.packed) if old else head,
+        log_prob=Pass(batching=read_batching(source, "ref", engine), entropy=old),
     )
 
 
 def _own_reference(source: Source, actor: Actor) -> Reference:
-    """The actor with its adapters off. 0.7.1 batches it by the reference's keys and spares the entropy."""
+    """The actor with its adapters off. 0.7 batches it by the reference's keys and spares the entropy."""
     keys: BatchRole = "ref" if batches_by_reference_keys(source) else "log_prob"
     return Reference(
         engine=actor.engine,
         head=actor.head,
-        log_prob=Pass(batching=read_batching(source, keys, actor.engine), entropy=not source.since("0.7.1")),
+        log_prob=Pass(batching=read_batching(source, keys, actor.engine), entropy=not source.since("0.7.0")),
         separate=False,
     )
 
 
 def batches_by_reference_keys(source: Source) -> bool:
     """Whether the reference's keys batch it although it is the actor itself."""
-    return source.since("0.7.1") and not source.engine_workers
+    return source.since("0.7.0") and not source.engine_workers
 
 
 def _is_adapter(source: Source, actor: Engine) -> bool:
-    """Whether the reference is the actor itself; since 0.7 either spelling of the rank decides."""
+    """Whether the reference is the actor itself; since 0.7.1 either spelling of the rank decides."""
     if actor.lora is not None:
-        return True
+        return actor.backend is not Backend.MEGATRON or source.since("0.7.1")
     return source.since("0.7.1") and any(
         lora_rank(source, "actor", backend) > 0 for backend in (Backend.FSDP, Backend.MEGATRON)
     )
@@ -179,7 +206,15 @@ def _critic(source: Source, model: ModelShape, gpus: int) -> Critic | None:
         engine=engine,
         update=Pass(batching=read_batching(source, "critic", engine)),
         values=Pass(batching=read_batching(source, "values", engine)),
+        saving=read_saving(source, "critic", engine),
     )
+
+
+def _controller(source: Source) -> Controller:
+    """Agent-loop workers: since 0.7 always, before where generation is asynchronous."""
+    asynchronous = source.since("0.7.0") or source.text("rollout.mode", default="sync") == "async"
+    workers = source.integer("rollout.agent_workers", default=8) if source.since("0.5.0") else 0
+    return Controller(agent_workers=workers if asynchronous else 0)
 
 
 def _value_model(model: ModelShape, engine: Engine) -> ModelShape:

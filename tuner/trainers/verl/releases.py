@@ -4,11 +4,36 @@ from tuner.errors import InputError
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.versions import at_least, installed_version, is_version, numbers
 
-BUNDLED: tuple[str, ...] = ("0.4.1", "0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.1")
+BUNDLED: tuple[str, ...] = (
+    "0.3.0.post1",
+    "0.4.0",
+    "0.4.1",
+    "0.5.0",
+    "0.6.0",
+    "0.6.1",
+    "0.7.0",
+    "0.7.1",
+    "0.8.0",
+    "0.9.0",
+    "0.9.1",
+)
 
-# 0.7.1 carries both generations of workers; trainer.use_legacy_worker_impl=disable picks the new
-# one, which reads the keys of the releases after it. It counts as a release between 0.7.1 and 0.8.0.
+# 0.7 carries both generations of workers; trainer.use_legacy_worker_impl=disable picks the new one,
+# which reads the keys of the releases after it. It counts as a release of its own.
 ENGINE_PREVIEW = "0.7.1.1"
+PREVIEWS = {"0.7.0": "0.7.0.1", "0.7.1": ENGINE_PREVIEW}
+
+
+def reaches(version: str, bound: str) -> bool:
+    """Whether a release is at a bound or after it.
+
+    Args:
+        version: a release, or one of :data:`PREVIEWS`.
+        bound: a release; :data:`ENGINE_PREVIEW` bounds what has the new generation of workers.
+    """
+    if bound == ENGINE_PREVIEW:
+        return version in PREVIEWS.values() or at_least(version, "0.8.0")
+    return at_least(version, bound)
 
 
 def choose_release(requested: str | None) -> ReleaseChoice:

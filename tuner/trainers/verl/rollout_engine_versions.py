@@ -15,7 +15,7 @@ from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.versions import at_least, installed_version, is_version
 from tuner.workload import RolloutEngine
 
-OLDEST_SERVED = "0.7.0"  # vLLM: older ones run in a copy of their worker that verl 0.4 brings along
+OLDEST_SERVED = "0.7.0"  # vLLM: older ones run in a copy of their worker that verl up to 0.4 brings along
 
 
 class _Allowed(Struct, frozen=True, kw_only=True):
@@ -30,18 +30,23 @@ class _Allowed(Struct, frozen=True, kw_only=True):
 # verl: METADATA of its wheels.
 _REQUIRED = {
     RolloutEngine.VLLM: (
-        _Allowed(since="0.9.0", newest="0.24.0", oldest="0.24.0", word="one"),
+        _Allowed(since="0.9.1", newest="0.24.0", oldest="0.24.0", word="one"),
+        _Allowed(since="0.9.0", newest="0.18.0", oldest="0.18.0", word="oldest"),
         _Allowed(since="0.7.0", newest="0.12.0", oldest="0.8.5"),
-        _Allowed(since="0.6.0", newest="0.11.0", oldest="0.8.5"),
+        _Allowed(since="0.6.1", newest="0.11.0", oldest="0.8.5"),
+        _Allowed(since="0.6.0", newest="0.9.1", oldest="0.7.3"),
         _Allowed(since="0.5.0", newest="0.8.5", oldest="0.7.3"),
-        _Allowed(since="0", newest="0.8.5", oldest="0.5.4"),
+        _Allowed(since="0.4.0", newest="0.8.5", oldest="0.5.4"),
+        _Allowed(since="0", newest="0.8.2", oldest="0.3.1"),
     ),
     RolloutEngine.SGLANG: (
-        _Allowed(since="0.9.0", newest="0.5.12", oldest="0.5.12", word="one"),
+        _Allowed(since="0.9.1", newest="0.5.12", oldest="0.5.12", word="one"),
         _Allowed(since="0.8.0", newest="0.5.8", oldest="0.5.8", word="one"),
         _Allowed(since="0.7.0", newest="0.5.6", oldest="0.5.6", word="one"),
-        _Allowed(since="0.6.0", newest="0.5.5", oldest="0.5.5", word="one"),
-        _Allowed(since="0", newest="0.4.6.post5", oldest="0.4.6.post5", word="one"),
+        _Allowed(since="0.6.1", newest="0.5.5", oldest="0.5.5", word="one"),
+        _Allowed(since="0.6.0", newest="0.5.2", oldest="0.5.2", word="one"),
+        _Allowed(since="0.4.0", newest="0.4.6.post5", oldest="0.4.6.post5", word="one"),
+        _Allowed(since="0", newest="0.4.4.post3", oldest="0.4.4.post3", word="one"),
     ),
     RolloutEngine.TENSORRT_LLM: (_Allowed(since="0", newest="1.2.0rc6", oldest="1.2.0rc6", word="oldest"),),
 }
@@ -119,5 +124,7 @@ def _refusal(rollout_engine: RolloutEngine, release: str, version: str) -> str |
     if at_least(release, "0.5.0"):
         return f"it needs {OLDEST_SERVED} or newer"
     if version == "0.5.4" or version.startswith("0.6.3"):
+        return None
+    if not at_least(release, "0.4.0") and version in ("0.3.1", "0.4.2"):
         return None
     return f"it needs 0.5.4, 0.6.3, or {OLDEST_SERVED} or newer"

@@ -9,10 +9,11 @@ from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
+from tuner.trainers.verl.carriers import read_carrier
 from tuner.trainers.verl.rollout_engine_versions import OLDEST_SERVED
 from tuner.trainers.verl.source import Source
 from tuner.versions import at_least
-from tuner.workload import Backend, Engine, FractionOf, Rollout, RolloutEngine
+from tuner.workload import Backend, Carrier, Engine, FractionOf, Rollout, RolloutEngine
 
 # verl 0.4.1, ``third_party/vllm``: its own copy of the worker of vLLM 0.6.3 takes a share of what its
 # profile run leaves free, and makes the cache when generation starts
@@ -52,7 +53,9 @@ def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dic
         )
     if not at_least(version, OLDEST_SERVED):
         facts |= _COPIED_WORKER
-    return facts | {"own_process": source.since("0.7.0")}  # before, its workers are the trainer's processes
+    elif not source.since("0.4.0"):  # verl wakes weights and cache together, whatever vLLM can
+        facts |= {"staged_wake_up": False}
+    return facts | {"own_process": source.since("0.7.1")}  # before, its workers are the trainer's processes
 
 
 def sleeps_with_cache(source: Source, rollout_engine: RolloutEngine, version: str) -> bool:
@@ -69,7 +72,8 @@ def sleep_level(source: Source, rollout_engine: RolloutEngine, version: str, act
     """What happens to the rollout engine's weights while it sleeps: 1 to the host, 2 dropped.
 
     SGLang keeps a copy on the host since 0.9; before, only for draft models. vLLM keeps one where the
-    trainer sends adapters alone, and 0.6 asks for one where experts are divided and vLLM is older than 0.11.
+    trainer sends adapters alone. Before 0.7.1 verl asks for one where adapters are gathered layer by layer
+    and where experts are divided, since 0.6.1 only with a vLLM older than 0.11.
     """
     if rollout_engine is RolloutEngine.SGLANG:
         return 1 if source.since("0.9.0") else 2
@@ -77,8 +81,9 @@ def sleep_level(source: Source, rollout_engine: RolloutEngine, version: str, act
         return 2
     if not source.since("0.6.0"):
         return 1
-    if not source.since("0.7.0"):
-        experts = source.integer("rollout.expert_parallel", default=1) > 1 and not at_least(version, "0.11.0")
+    if not source.since("0.7.1"):
+        experts = source.integer("rollout.expert_parallel", default=1) > 1
+        experts = experts and not (source.since("0.6.1") and at_least(version, "0.11.0"))
         return 1 if experts or source.flag("rollout.layered_summon") else 2
     return 1 if _serves_adapters(actor) or source.flag("model.mtp_rollout") else 2
 
@@ -88,14 +93,17 @@ def sync_facts(source: Source, rollout: Rollout, actor: Engine) -> dict[str, Any
     vllm = rollout.engine is RolloutEngine.VLLM
     fsdp = actor.backend is not Backend.MEGATRON
     copied = vllm and not at_least(rollout.engine_version, OLDEST_SERVED)
+    engines = source.engine_workers and source.since("0.7.1")  # 0.7.0's send as the legacy workers do
+    carrier = read_carrier(source, rollout, actor.parallel.gpus)
     # the model engines cast to bfloat16 until 0.9, the loaders for vLLM 0.6.3 to the engine's dtype
-    casts = fsdp and (copied or (source.engine_workers and not source.since("0.9.0")))
+    casts = fsdp and (copied or (engines and not source.since("0.9.0")))
     return {
+        "carrier": carrier,
         "sent_dtype": DType.BFLOAT16 if casts else None,
-        "buckets": 2 if not rollout.colocated and source.since("0.7.0") else 1,
-        # 0.7 clones each tensor out of the bucket before it loads them
+        "buckets": _trainer_buckets(source, rollout, carrier),
+        # 0.7.1 clones each tensor out of the bucket before it loads them
         "engine_buckets": int(
-            vllm and rollout.colocated and source.since("0.7.0") and not source.since("0.8.0")
+            vllm and rollout.colocated and source.since("0.7.1") and not source.since("0.8.0")
         ),
         # 0.9 leaves FSDP2's offloaded shards on the host and fetches them tensor by tensor
         "stages_weights": not (
@@ -103,10 +111,21 @@ def sync_facts(source: Source, rollout: Rollout, actor: Engine) -> dict[str, Any
         ),
         "offloads_first": source.since("0.6.0"),
         "loads_on_host": copied,
-        "keeps_loaded": copied and fsdp,  # its branch of verl 0.4's sharding manager forgets to offload
-        "resumes_first": source.engine_workers or (not vllm and not source.since("0.6.0")),
-        "empties_cache_first": not source.engine_workers or source.since("0.9.0") or actor.param_offload,
+        # its branch of verl 0.4's sharding manager forgets to offload
+        "keeps_loaded": copied and fsdp and source.since("0.4.0"),
+        "resumes_first": engines
+        or (not vllm and source.since("0.4.1") and not source.since("0.6.0")),  # SGLang's
+        "empties_cache_first": not engines or source.since("0.9.0") or actor.param_offload,
     }
+
+
+def _trainer_buckets(source: Source, rollout: Rollout, carrier: Carrier | None) -> int:
+    """Buckets that the trainer fills: one that an engine on the same card maps, or those of the carrier."""
+    if rollout.colocated:
+        return 1
+    if carrier is None:
+        return 2 if source.since("0.7.1") else 1
+    return 0 if carrier.keeps_buckets else carrier.sender_buckets
 
 
 def _serves_adapters(actor: Engine) -> bool:

@@ -9,11 +9,10 @@ from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.keys import key
-from tuner.trainers.verl.releases import ENGINE_PREVIEW
-from tuner.versions import at_least
+from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
 
 _T = TypeVar("_T")
-Role = Literal["actor", "ref", "critic"]
+Role = Literal["actor", "ref", "critic", "reward"]
 ROLES: tuple[Role, ...] = ("actor", "ref", "critic")
 
 
@@ -24,12 +23,12 @@ class Source(Struct, frozen=True, kw_only=True):
     """
 
     settings: Settings
-    version: str  # of the keys: ENGINE_PREVIEW for 0.7.1 with its new workers
+    version: str  # of the keys: one of PREVIEWS for 0.7 with its new workers
     v1_trainer: bool  # the trainer of 0.9 and later that ignores the critic's batch keys
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
-        return at_least(self.version, version)
+        return reaches(self.version, version)
 
     @property
     def engine_workers(self) -> bool:
@@ -126,7 +125,7 @@ def source_of(settings: Settings, version: str) -> Source:
     """
     workers = key("legacy_workers", version)
     if workers is not None and settings.text(workers, default="auto") == "disable":
-        version = ENGINE_PREVIEW
+        version = PREVIEWS.get(version, version)
     v1 = key("v1_trainer", version)
     return Source(
         settings=settings, version=version, v1_trainer=v1 is not None and settings.flag(v1, default=True)

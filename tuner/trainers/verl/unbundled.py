@@ -13,9 +13,8 @@ from tuner.errors import TunerError
 from tuner.trainers.protocol import Behaviour, Reader
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.versions import at_least
-from tuner.workload import Backend, RolloutEngine, Workload
+from tuner.workload import RolloutEngine, Workload
 
-_ENTROPY_ON_DEMAND = "0.4.0"  # before: computed in every update, also where its coefficient is 0
 _NEWER_VLLM = "0.3.0"  # before: setup.py asks for vllm<=0.6.3
 _OLD_VLLM = "0.6.3"
 
@@ -25,16 +24,16 @@ def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, 
 
     * As its neighbours among the bundled releases would run the same configuration: the next older and the
       next newer. One that refuses it is left out.
-    * Before 0.4 the entropy is part of every update, and before 0.3 the engine is vLLM 0.6.3.
-    * With that vLLM goes a transformers whose models may return float32 logits, as all did before 4.46.
+    * Before 0.3 the engine is vLLM 0.6.3.
+    * With it goes a transformers whose models may return float32 logits, as all did before 4.46.
 
     Args:
         asked: the release that is meant.
         nearest: the workload as the bundled release has it that the answer rests on; it comes first.
         read: reads the configuration as another release.
 
-    Source: verl ``workers/actor/dp_actor.py``, ``setup.py`` (v0.2.0.post2, v0.3.0.post1); transformers
-    ``models/qwen2/modeling_qwen2.py`` (4.45).
+    Source: verl ``setup.py`` (v0.2.0.post2, v0.3.0.post1); transformers ``models/qwen2/modeling_qwen2.py``
+    (4.45).
     """
     newer = [version for version in BUNDLED if at_least(version, asked)]
     read_by = [_tried(read, version) for version in newer[:1] if version != nearest.release.version]
@@ -46,22 +45,19 @@ def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, 
 
 
 def _of_older(asked: str, read: Reader) -> Iterator[Behaviour]:
-    if at_least(asked, _ENTROPY_ON_DEMAND):
+    if at_least(asked, _NEWER_VLLM):
         return
     job = _tried(read, BUNDLED[0])
     if job is None:
         return
-    if job.rollout.engine is RolloutEngine.VLLM and not at_least(asked, _NEWER_VLLM):
+    if job.rollout.engine is RolloutEngine.VLLM:
         job = _tried(read, BUNDLED[0], _OLD_VLLM) or job
-    job = job.with_actor(update=replace(job.actor.update, entropy=True))
-    yield Behaviour(name="as releases before 0.4", workload=job)
-    if job.actor.engine.backend is Backend.MEGATRON:
-        return
+    yield Behaviour(name="as releases before 0.3", workload=job)
     job = job.with_actor_head(logits_dtype=DType.FLOAT32)
     if job.reference is not None:
         job = job.with_reference(head=replace(job.reference.head, logits_dtype=DType.FLOAT32))
     yield Behaviour(
-        name="as releases before 0.4 with float32 logits (transformers before 4.46)", workload=job
+        name="as releases before 0.3 with float32 logits (transformers before 4.46)", workload=job
     )
 
 

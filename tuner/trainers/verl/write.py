@@ -7,7 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.errors import TunerError
+from tuner.findings import Written
 from tuner.inputs.settings import Settings
+from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.parts import Part, parts
 from tuner.trainers.verl.read import read
@@ -22,11 +24,9 @@ class NotExpressible(ValueError):  # noqa: N818 - the name says what the proposa
     """No overrides of this release turn the settings into the proposed workload."""
 
 
-def override_writer(
-    before: Workload, settings: Settings, *, version: str
-) -> Callable[[Workload], tuple[str, ...]]:
-    """A function that writes a proposal as overrides of the settings, see :meth:`Writer.overrides`."""
-    return Writer(before, settings, version=version).overrides
+def override_writer(before: Workload, settings: Settings, *, version: str) -> Callable[[Workload], Written]:
+    """A function that writes a proposal as overrides of the settings, see :meth:`Writer.written`."""
+    return Writer(before, settings, version=version).written
 
 
 class Writer:
@@ -46,8 +46,8 @@ class Writer:
         self._version = version
         self._original = _Draft(source_of(settings, version), before, version, {})
 
-    def overrides(self, after: Workload) -> tuple[str, ...]:
-        """The fewest overrides that make the release read ``after`` where it reads ``before``.
+    def written(self, after: Workload) -> Written:
+        """The fewest overrides that make the release read ``after``, and what it reads from them.
 
         A key that already follows another one is not written. ``+`` marks keys that the settings lack.
         What a release does of its own accord need not agree, see :func:`settled`.
@@ -65,18 +65,19 @@ class Writer:
                 return self._finished(draft.with_dynamic_log_probs(), changes=self._before != after)
         raise NotExpressible(f"verl {self._version} cannot be set to {_differences(draft, after)}")
 
-    def _finished(self, draft: "_Draft", *, changes: bool) -> tuple[str, ...]:
-        """The overrides of a draft, in the order they were found.
+    def _finished(self, draft: "_Draft", *, changes: bool) -> Written:
+        """The overrides of a draft, in the order they were found, and what the release reads from them.
 
         Raises:
             NotExpressible: something ``changes``, and there is nothing to set for it.
         """
         if changes and not draft.written:
             raise NotExpressible(f"verl {self._version} has no key for this change")
-        return tuple(
+        overrides = (
             f"{'' if key in self._settings else '+'}{_override(key, value)}"
             for key, value in draft.written.items()
         )
+        return Written(overrides=tuple(overrides), workload=draft.workload)
 
 
 class _Draft:
@@ -110,6 +111,8 @@ class _Draft:
                 critic_model=None if critic is None else critic.model,
                 cluster=self._before.cluster,
                 rollout_engine_version=self._before.rollout.engine_version,
+                lengths=self._before.batch.lengths,
+                service_models=_service_models(self._before),
             )
         except TunerError as error:
             raise NotExpressible(str(error)) from error
@@ -151,6 +154,11 @@ class _Draft:
             written = {**self.written, key: value}
             self._next[override] = _Draft(source, self._before, self._version, written)
         return self._next[override]
+
+
+def _service_models(workload: Workload) -> dict[str, ModelShape]:
+    """The models of services by what the configuration calls them."""
+    return {service.name: service.model for service in workload.services if service.model is not None}
 
 
 def settled(source: Source, before: Workload, after: Workload, read: Workload) -> Workload:

@@ -103,7 +103,7 @@ def _contradiction(recommendation: Recommendation, before: _Seen, after: _Seen) 
     price = recommendation.price
     if price is None or before.seconds is None or after.seconds is None:
         return ""
-    claimed = price.seconds_after < price.seconds_before * (1 - LEAST_GAIN)
+    claimed = price.time_change is not None and price.time_change < -LEAST_GAIN
     if claimed and after.seconds > before.seconds * (1 + _SAME_SECONDS):
         return ", although a shorter step was claimed"
     return ""

@@ -108,6 +108,7 @@ def profile(report: ValidationFile, *, base: Gpu) -> dict[str, Any]:
         "architecture": base.architecture,
         "memory_mib": round(total / MIB),
         **_scaled({field: getattr(base, field) for field in _RATES}),
+        **({} if base.per_node is None else {"per_node": base.per_node}),
         "source": base.source,
         "measured": {
             "date": report.validation.date,

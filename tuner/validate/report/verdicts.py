@@ -90,7 +90,7 @@ def claim(recommendation: Recommendation) -> str:
     ):
         parts.append(f"worst phase {_change(cost.worst_before_bytes, cost.worst_after_bytes)}")
     if _changes_time(cost):
-        parts.append(f"step time {cost.seconds_after / cost.seconds_before - 1:+.1%}")
+        parts.append(f"step time {cost.time_change:+.1%}")
     return ", ".join(parts)
 
 
@@ -99,7 +99,7 @@ def _change(before: int, after: int) -> str:
 
 
 def _changes_time(cost: Price) -> bool:
-    return abs(cost.seconds_after - cost.seconds_before) >= LEAST_GAIN * cost.seconds_before > 0
+    return abs(cost.time_change or 0.0) >= LEAST_GAIN
 
 
 def claims_something(recommendation: Recommendation) -> bool:

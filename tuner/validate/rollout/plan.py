@@ -17,7 +17,6 @@ from tuner.memory.rollout.kv_cache import (
     kv_bytes_per_sequence,
     kv_bytes_per_token_and_layer,
 )
-from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
 from tuner.units import MIB
 from tuner.validate.children.devices import UNUSED_BYTES
 from tuner.validate.report.schema import Machine
@@ -116,8 +115,8 @@ class PlannedRollout:
 
     @property
     def longest_tokens(self) -> int:
-        """The longest sequence that the engine has to hold."""
-        return min(self.predicted.model_tokens, self.workload.batch.sequence_tokens)
+        """The length that the engine's sequences are given room for."""
+        return min(self.predicted.model_tokens, self.workload.batch.room_tokens)
 
     def sequences(self, blocks: int) -> int:
         """Sequences of full length that one replica runs at once with so many blocks on each of its GPUs."""
@@ -131,7 +130,7 @@ class PlannedRollout:
         """What the worker is given."""
         rollout, batch = self.workload.rollout, self.workload.batch
         cache = replace(self.wanted, blocks=self.run_blocks)
-        mean = mean_prompt_tokens(batch) + mean_response_tokens(batch) / 2
+        mean = batch.mean_prompt_tokens + batch.mean_response_tokens / 2
         return RolloutWork(
             residents=self.residents,
             weight_bytes=self.predicted.weight_bytes,

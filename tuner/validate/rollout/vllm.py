@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from tuner.advise import Recommendation
 from tuner.dtypes import DType
-from tuner.timing.tokens import mean_prompt_tokens, mean_response_tokens
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Worker
 from tuner.validate.rollout.judged import changing
@@ -97,7 +96,7 @@ def _started(session: Session, planned: PlannedRollout, how: str) -> EngineFigur
 def engine_work(session: Session, planned: PlannedRollout) -> EngineWork:
     """What vLLM is started with, as verl starts it, and what it decodes: sequences of mean length."""
     workload, longest = planned.workload, planned.longest_tokens
-    mean = mean_prompt_tokens(workload.batch) + mean_response_tokens(workload.batch) / 2
+    mean = workload.batch.mean_prompt_tokens + workload.batch.mean_response_tokens / 2
     steps = min(_STEPS, longest // 2)
     return EngineWork(
         config=session.subject.model_config,
@@ -115,7 +114,7 @@ def _arguments(workload: Workload) -> Iterator[tuple[str, object]]:
     yield "dtype", rollout.weight_dtype.value
     yield "gpu_memory_utilization", rollout.memory_fraction
     yield "max_num_seqs", rollout.max_sequences
-    yield "max_num_batched_tokens", rollout.max_batched_tokens
+    yield "max_num_batched_tokens", rollout.step_tokens
     yield "enforce_eager", not rollout.cuda_graphs
     yield "enable_chunked_prefill", rollout.chunked_prefill
     yield "enable_prefix_caching", rollout.prefix_caching

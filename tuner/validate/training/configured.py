@@ -77,11 +77,11 @@ def heads_can_be_shared(model: ModelShape, ranks: int) -> bool:
 
 
 def by_value(workload: Workload) -> list[StepPass]:
-    """All passes of a job, the most valuable to run first: the actor's, the critic's, the reference's.
+    """All passes of a job, the most valuable to run first; of each model the update comes first.
 
-    Of each model the update comes first.
+    The actor's, the critic's, the reference's, the reward model's.
     """
-    order = (Role.ACTOR, Role.CRITIC, Role.REFERENCE)
+    order = (Role.ACTOR, Role.CRITIC, Role.REFERENCE, Role.REWARD)
     return sorted(
         workload.passes(), key=lambda step_pass: (order.index(step_pass.role), not step_pass.training)
     )

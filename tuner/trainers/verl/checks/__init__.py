@@ -8,6 +8,7 @@ from types import ModuleType
 
 from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.keys import unknown_key
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
 
@@ -19,10 +20,19 @@ RULES: tuple[tuple[Rule, ModuleType], ...] = tuple(
 def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding]:
     """All findings on one configuration, by code, then in the order of the check.
 
+    An unknown key that another finding explains is left to that finding, unless Hydra refuses it: then nothing
+    starts, whatever else is known of the key.
+
     Args:
         settings: the resolved configuration.
         workload: the same configuration as read for the model.
         version: the bundled release whose behaviour counts.
     """
     generation = source_of(settings, version).version
-    return [finding for _, module in RULES for finding in module.check(settings, workload, generation)]
+    findings = [finding for _, module in RULES for finding in module.check(settings, workload, generation)]
+    explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}
+    return [
+        finding
+        for finding in findings
+        if finding.rule is not unknown_key.RULE or finding.refuses or explained.isdisjoint(finding.keys)
+    ]

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tuner.versions import at_least
+from tuner.trainers.verl.releases import reaches
 
 
 class Releases(Struct, frozen=True, kw_only=True):
@@ -12,6 +12,6 @@ class Releases(Struct, frozen=True, kw_only=True):
     until: str | None = None
 
     def __contains__(self, version: str) -> bool:
-        return (self.since is None or at_least(version, self.since)) and (
-            self.until is None or not at_least(version, self.until)
+        return (self.since is None or reaches(version, self.since)) and (
+            self.until is None or not reaches(version, self.until)
         )

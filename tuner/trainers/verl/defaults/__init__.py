@@ -33,6 +33,9 @@ class Defaults(Struct, frozen=True, kw_only=True):
 @cache
 def read_defaults(version: str, config: str) -> Defaults:
     """The defaults of a bundled release; ``config`` is one of :data:`CONFIGS`."""
-    return msgspec.json.decode(
-        (Path(__file__).parent / f"{version}-{config}.json").read_bytes(), type=Defaults
-    )
+    return read_file(Path(__file__).parent / f"{version}-{config}.json")
+
+
+def read_file(file: Path) -> Defaults:
+    """Defaults as they were written."""
+    return msgspec.json.decode(file.read_bytes(), type=Defaults)

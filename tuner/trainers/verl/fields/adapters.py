@@ -53,7 +53,8 @@ def megatron_lora(context: EngineContext) -> Lora | None:
         return None
     target = _names(source, f"{section}.megatron_target_modules", default=_MEGATRON_LINEARS)
     parameters = megatron_adapter_parameters(context.model, rank=rank, target=target)
-    merged = context.role == "actor" and source.flag("model.lora_merge")
+    # 0.7.0 exports weights with the adapters in them, whatever the switch of later releases says
+    merged = context.role == "actor" and (source.flag("model.lora_merge") or not source.since("0.7.1"))
     return Lora(rank=rank, parameters=parameters, merged_for_rollout=merged)
 
 

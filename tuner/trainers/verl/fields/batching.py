@@ -2,13 +2,29 @@
 
 from typing import Literal
 
-from tuner.trainers.verl.fields.field import COUNT, Assignments, Context, Field, Plain, Ruled, read_fields
+from tuner.trainers.verl.fields.field import (
+    COUNT,
+    FLAG,
+    Assignments,
+    Context,
+    Field,
+    Plain,
+    Ruled,
+    read_fields,
+)
 from tuner.trainers.verl.source import Source
 from tuner.workload import Actor, Backend, Batch, Batching, Engine
 
-BatchRole = Literal["actor", "log_prob", "ref", "critic", "values"]
+BatchRole = Literal["actor", "log_prob", "ref", "critic", "values", "reward"]
 
-_DEFAULT_BUDGET = {"actor": 16384, "log_prob": 16384, "ref": 16384, "critic": 32768, "values": 32768}
+_DEFAULT_BUDGET = {
+    "actor": 16384,
+    "log_prob": 16384,
+    "ref": 16384,
+    "critic": 32768,
+    "values": 32768,
+    "reward": 32768,
+}
 
 
 class PassContext(Context, frozen=True, kw_only=True):
@@ -21,7 +37,23 @@ class PassContext(Context, frozen=True, kw_only=True):
 def read_batch(source: Source) -> Batch:
     """Sizes of one step."""
     source.integer("batch.generated_prompts")  # prompts of one round of filtered generation: checked only
-    return Batch(**read_fields(BATCH, Context(source=source)))
+    return Batch(
+        **read_fields(BATCH, Context(source=source)),
+        loss_averages_micro_batches=_averages_micro_batches(source),
+    )
+
+
+def _averages_micro_batches(source: Source) -> bool:
+    """Whether the loss weights tokens by the micro-batch that they are in.
+
+    The workers divide by the valid tokens of a micro-batch where they aggregate by tokens. The model engine
+    hands down the tokens of the whole mini-batch. A mean over sequences counts them alike in both.
+
+    Source: verl 0.7.1 ``trainer/ppo/core_algos.py`` (``agg_loss``), ``workers/actor/dp_actor.py``
+    (``update_policy``); 0.9.1 ``workers/utils/losses.py`` (``ppo_loss``).
+    """
+    aggregation = source.value("actor.loss_aggregation")
+    return not source.engine_workers and aggregation in (None, "token-mean")
 
 
 def read_batching(source: Source, role: BatchRole, engine: Engine) -> Batching:
@@ -54,6 +86,10 @@ def _set_prompts(context: Context, batch: Batch) -> Assignments:
     return (("batch.prompts", batch.prompts),)
 
 
+def _asks_to_balance(context: Context) -> bool:
+    return not context.source.v1_trainer
+
+
 _MINI_BATCH: Plain[Context] = Plain("mini_batch_prompts", "batch.mini_batch_prompts", COUNT, 256)
 
 BATCH: tuple[Field[Context], ...] = (
@@ -63,6 +99,8 @@ BATCH: tuple[Field[Context], ...] = (
     Plain("epochs", "batch.epochs", COUNT, 1),
     Plain("max_prompt_tokens", "batch.max_prompt_tokens", COUNT, 512),
     Plain("max_response_tokens", "batch.max_response_tokens", COUNT, 512),
+    # the V1 trainer asks nobody
+    Plain("balanced", "batch.balanced", FLAG, True, heeded=_asks_to_balance, otherwise=True),
 )
 
 
@@ -70,8 +108,10 @@ BATCH: tuple[Field[Context], ...] = (
 
 
 def _entropy(context: Context) -> bool:
-    coefficient = context.source.number("actor.entropy_coeff", default=0.0)
-    return coefficient != 0 or context.source.flag("actor.calculate_entropy")
+    """Whether the update computes entropy: on demand, and before 0.4 always."""
+    source = context.source
+    asked = source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.calculate_entropy")
+    return asked or not source.since("0.4.0")
 
 
 def _set_entropy(context: Context, actor: Actor) -> Assignments:

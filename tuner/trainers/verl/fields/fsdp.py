@@ -20,6 +20,9 @@ FULL_CHECKPOINTING = Form(
     encode=lambda checkpointing: checkpointing is Checkpointing.FULL,
 )
 
+#: Beginnings of the model types that verl's performance guide names for ``use_remove_padding``, with gemma.
+_PACKED_FAMILIES = ("llama", "mistral", "qwen")
+
 
 def read_fsdp(context: EngineContext) -> Engine:
     """An engine under FSDP.
@@ -36,9 +39,12 @@ def read_fsdp(context: EngineContext) -> Engine:
         compute_dtype=_compute_dtype(context),
         optimizer_dtype=_moment_dtype(context, fields["stored_dtype"]),
         keeps_root=second and not source.since("0.6.0"),  # released for torch 2.6
+        keeps_inputs=source.engine_workers and not source.since("0.9.0"),
         frees_root=_frees_root(context),
         prefetch_effective=not second or source.since("0.8.0"),
         separate_embedding_units=second and not context.model.tied_embeddings and source.since("0.7.1"),
+        packable=role == "critic" or not source.flag("actor.shared_prefixes"),
+        packing_tested=_packing_tested(context.model.architecture),
         lora=None if role == "ref" else fsdp_lora(context),
         **(_FROZEN if role == "ref" else {}),
     )
@@ -53,13 +59,17 @@ def _expect_ranks(context: EngineContext, parallel: Parallelism) -> Parallelism:
     return parallel
 
 
+def _packing_tested(architecture: str) -> bool:
+    return architecture == "gemma" or architecture.startswith(_PACKED_FAMILIES)
+
+
 # -- what the release makes of other settings -------------------------------------------------
 
 
 def _compute_dtype(context: EngineContext) -> DType:
     """The dtype of weights and activations inside a layer.
 
-    0.6.1 and 0.7.1 take ``fsdp_config.dtype`` where ``mixed_precision`` is absent, for actor and reference.
+    0.6.1 and 0.7 take ``fsdp_config.dtype`` where ``mixed_precision`` is absent, for actor and reference.
     """
     source, role = context.source, context.role
     default = DType.BFLOAT16
@@ -71,13 +81,13 @@ def _compute_dtype(context: EngineContext) -> DType:
 def _moment_dtype(context: EngineContext, stored: DType) -> DType:
     """AdamW's moments have the dtype of what it trains: the sharded weights, or adapters.
 
-    peft makes adapters in float32; since 0.9.1 verl casts them to the dtype of the base.
+    peft makes adapters in float32; since 0.9.0 verl casts them to the dtype of the base.
     """
     source, role = context.source, context.role
     if role == "ref":
         return DType.FLOAT32  # it has no optimizer
     adapters = lora_rank(source, role, Backend.FSDP) > 0
-    return DType.FLOAT32 if adapters and not source.since("0.9.1") else stored
+    return DType.FLOAT32 if adapters and not source.since("0.9.0") else stored
 
 
 def _frees_root(context: EngineContext) -> bool:
@@ -112,7 +122,9 @@ def _shard(context: EngineContext) -> int:
 
 def _set_shard(context: EngineContext, engine: Engine) -> Assignments:
     parallel = engine.parallel
-    size = -1 if parallel.shard == parallel.gpus else parallel.shard
+    # a whole number keeps the engines freeing the root unit, -1 does not: see _frees_root
+    counted = parallel.shard < parallel.gpus or (context.source.engine_workers and engine.frees_root)
+    size = parallel.shard if counted else -1
     return ((f"{context.configured_role}.fsdp.fsdp_size", size),)
 
 
@@ -154,10 +166,10 @@ def _keeps_states(context: EngineContext) -> bool:
 
 
 def _heeds_reshard(context: EngineContext) -> bool:
-    """FSDP1 heeds the switch since 0.7.1, there only for actor and reference."""
+    """FSDP1 heeds the switch since 0.8.0, and the legacy workers' actor and reference since 0.7.0."""
     source = context.source
-    legacy_critic = context.role == "critic" and not source.engine_workers
-    return context.backend is Backend.FSDP2 or (source.since("0.7.1") and not legacy_critic)
+    legacy = source.since("0.7.0") and not source.engine_workers and context.role != "critic"
+    return context.backend is Backend.FSDP2 or source.since("0.8.0") or legacy
 
 
 def shares_prefetch(context: EngineContext) -> bool:

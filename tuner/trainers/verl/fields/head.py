@@ -39,7 +39,7 @@ def read_head(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
     logits.
     """
     context = HeadContext(source=source, model=model, engine=engine)
-    dtype = engine.compute_dtype if source.since("0.6.0") else DType.BFLOAT16
+    dtype = engine.compute_dtype if source.since("0.6.1") else DType.BFLOAT16  # autocast's
     return OutputHead(
         **read_fields(HEAD, context),
         scaling=_scaling(context),
@@ -75,8 +75,8 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     * They read ``lm_head.weight`` as it stands, which FSDP2 has sharded where it is a unit of its own
       (verl #7520).
     * Up to 0.8 Liger's patch drops their gradients (verl #6913).
-    * Triton's kernel takes widths in multiples of 128; before 0.7.1 it counts columns beyond the
-      vocabulary unless that is a multiple of 1024 (verl #5349).
+    * Triton's kernel came with 0.4.1. It takes widths in multiples of 128; before 0.7.1 it counts columns
+      beyond the vocabulary unless that is a multiple of 1024 (verl #5349).
     """
     source, model, engine = context.source, context.model, context.engine
     if not engine.packed or engine.separate_embedding_units:
@@ -85,7 +85,8 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
         return ()
     if engine.fused_layers and not source.since("0.9.0"):
         return ()
-    triton = model.hidden % 128 == 0 and (source.since("0.7.1") or model.vocab % 1024 == 0)
+    triton = source.since("0.4.1") and model.hidden % 128 == 0
+    triton = triton and (source.since("0.7.1") or model.vocab % 1024 == 0)
     kinds = (HeadKind.FUSED_TRITON,) if triton else ()
     if context.megatron:
         return kinds if source.since("0.5.0") else ()

@@ -35,13 +35,14 @@ def read_megatron(context: EngineContext) -> Engine:
         compute_dtype=dtype,
         fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
         fused_rotary=_fuses(context, "apply_rope_fusion", elsewhere=False),
-        **(_FROZEN if role == "ref" else _trained(context, dtype, fields["checkpointing"])),
+        **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype, fields["checkpointing"])),
     )
 
 
 # -- what the release makes of other settings -------------------------------------------------
 
-#: A reference has neither a backward pass nor an optimizer.
+#: A reference and a reward model have neither a backward pass nor an optimizer.
+_NEVER_TRAINED = ("ref", "reward")
 _FROZEN: Mapping[str, Any] = {
     "checkpointing": Checkpointing.NONE,
     "reduce_dtype": DType.FLOAT32,
@@ -84,7 +85,7 @@ def _optimizer(source: Source, role: Role, dtype: DType) -> dict[str, Any]:
 
 
 def _through_bridge(source: Source, role: Role) -> bool:
-    """Whether Megatron-Bridge builds the model: since 0.7.1 where it is chosen over mbridge."""
+    """Whether Megatron-Bridge builds the model: since 0.7.0 where it is chosen over mbridge."""
     if source.key(f"{role}.megatron.vanilla_mbridge") is None:
         return False
     return source.flag(f"{role}.megatron.use_mbridge", default=True) and not source.flag(
@@ -93,14 +94,17 @@ def _through_bridge(source: Source, role: Role) -> bool:
 
 
 def _gradient_dtype(source: Source, role: Role, dtype: DType) -> DType:
-    """The gradient buffer: float32, but what Megatron-Bridge builds in 0.7.1 and 0.8 follows the weights.
+    """The gradient buffer: float32, but what Megatron-Bridge builds in 0.7 and 0.8 follows the weights.
 
-    Since 0.9 a precision-aware optimizer says it; an override wins everywhere.
+    Since 0.9 a precision-aware optimizer says it. An override wins, but for mbridge, which gets none
+    before 0.6.1.
     """
     override = f"{role}.megatron.override_ddp_config.grad_reduce_in_fp32"
     low = _through_bridge(source, role) and not source.since("0.9.0")
     if source.flag(f"{role}.precision_aware"):
         low = source.dtype(f"{role}.main_grads_dtype", default=DType.FLOAT32) is not DType.FLOAT32
+    if not source.since("0.6.1") and source.flag(f"{role}.megatron.use_mbridge"):
+        return DType.FLOAT32
     return DType.FLOAT32 if source.flag(override, default=not low) else dtype
 
 
@@ -123,7 +127,7 @@ def _recompute(role: Role) -> str:
 
 
 def _recomputation(context: EngineContext) -> Checkpointing:
-    """What is recomputed; 0.4.1 has switches of its own that win when enabled."""
+    """What is recomputed; 0.4 has switches of its own that win when enabled."""
     source, legacy = context.source, context.switches
     meaning = f"{_recompute(context.role)}_granularity"
     if not source.since("0.5.0") and source.flag(f"{legacy}.gradient_checkpointing"):
@@ -155,7 +159,7 @@ def _recomputed_layers(source: Source, role: Role, checkpointing: Checkpointing)
 
 
 def _packed(context: EngineContext) -> str:
-    """Megatron packs always up to 0.6, by its own switch in 0.7.1, by the model's later."""
+    """Megatron packs always up to 0.6, by its own switch in 0.7, by the model's later."""
     if context.source.engine_workers:
         return f"{context.switches}.packed"
     return f"{'critic' if context.role == 'critic' else 'actor'}.megatron.use_remove_padding"
@@ -189,7 +193,8 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
     )
 
 
+_REWARD: Role = "reward"
 MEGATRON = {
-    role: tuple(field for field in _fields(role) if role != "ref" or field.path not in _FROZEN)
-    for role in ROLES
+    role: tuple(field for field in _fields(role) if role not in _NEVER_TRAINED or field.path not in _FROZEN)
+    for role in (*ROLES, _REWARD)
 }

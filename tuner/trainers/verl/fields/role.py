@@ -43,7 +43,7 @@ def read_backend(source: Source, role: Role) -> Backend:
     """How a role shards its model; the legacy workers build the reference with the actor's strategy.
 
     Raises:
-        UnsupportedError: the strategy is one that is not modelled.
+        UnsupportedError: the strategy is one that is not modelled, or that the release does not have.
     """
     meaning = f"{_configured_role(source, role)}.strategy"
     strategy = source.choice(meaning, (*_BACKENDS, *_UNMODELLED), default="fsdp")
@@ -52,7 +52,23 @@ def read_backend(source: Source, role: Role) -> Backend:
         raise UnsupportedError(
             error.message, key=error.key, location=error.location, hint="fsdp, fsdp2 and megatron are"
         )
+    if not source.since("0.4.0") and strategy != "fsdp":
+        raise _before_0_4(source, meaning, strategy)
     return _BACKENDS[strategy]
+
+
+def _before_0_4(source: Source, meaning: str, strategy: str) -> UnsupportedError:
+    """What stops a strategy before 0.4: FSDP2 is not there, and Megatron is another one.
+
+    Source: verl 0.3.0.post1 ``trainer/main_ppo.py`` (the two strategies), ``workers/megatron_workers.py``
+    (models of verl's own, ``AllGatherPPModel`` with the weights of every stage, vLLM 0.6.3 at the latest).
+    """
+    reason = f"verl {source.version} has no {strategy}"
+    if strategy == "megatron":
+        reason = f"the Megatron workers of verl {source.version} are other ones and not modelled"
+    error = source.error(meaning, reason)
+    hint = "fsdp is; Megatron and FSDP2 are from 0.4.0 on"
+    return UnsupportedError(error.message, key=error.key, location=error.location, hint=hint)
 
 
 def _configured_role(source: Source, role: Role) -> Role:

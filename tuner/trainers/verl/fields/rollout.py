@@ -19,7 +19,7 @@ _ENGINES = {
     "hf": RolloutEngine.TRANSFORMERS,
 }
 #: What a release makes of the other fields; a proposal need not say it.
-FOLLOWING = ("sleep_level", "sleeps_with_weights")
+FOLLOWING = ("least_unchunked_tokens", "sleep_level", "sleeps_with_weights")
 
 
 def read_rollout(
@@ -48,12 +48,13 @@ def read_rollout(
         gpu=gpu,
     )
     fields = read_fields(ROLLOUT, context)
-    _expect_gpus(context, fields, gpus)
+    expect_gpus(context, fields, gpus)
     return Rollout(
         engine=rollout_engine,
         engine_version=version,
         **fields,
         sequences_adjustable=adjusts_sequences(context),
+        least_unchunked_tokens=_least_unchunked_tokens(context, fields["max_model_tokens"], model),
         sleep_level=sleep_level(source, rollout_engine, version, actor),
         sleeps_with_cache=sleeps_with_cache(source, rollout_engine, version),
         colocated=colocated,
@@ -62,12 +63,27 @@ def read_rollout(
     )
 
 
+def _least_unchunked_tokens(context: RolloutContext, built: int | None, model: ModelShape) -> int:
+    """Tokens that a step is given where prompts are not computed in chunks; 0 where vLLM refuses fewer.
+
+    Source: verl 0.9.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` (``_validate_configs``) raises
+    ``max_num_batched_tokens`` to ``max_model_len``; releases before it hand both on as they are.
+    """
+    raises = context.rollout_engine is RolloutEngine.VLLM and context.source.since("0.9.1")
+    return (built or model.max_positions) if raises else 0
+
+
 def read_rollout_engine(source: Source) -> RolloutEngine:
     """The engine; vLLM where none is named, which a check reports."""
     return _ENGINES[source.choice("rollout.engine", tuple(_ENGINES), default="vllm")]
 
 
-def _expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) -> None:
+def expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) -> None:
+    """Refuse a replica that needs more GPUs than there are.
+
+    Raises:
+        InputError: it does.
+    """
     tensor, data, pipeline = (sizes[f"{name}_parallel"] for name in ("tensor", "data", "pipeline"))
     if serves(context) and tensor * data * pipeline > gpus:
         raise context.source.error(

@@ -82,7 +82,7 @@ def _default_capture_sizes(context: RolloutContext) -> tuple[int, ...] | None:
 def _max_model_tokens(context: RolloutContext) -> int | None:
     """The longest sequence the engine is built for.
 
-    Prompt and response up to 0.6 (0.6.1's server whatever the key says), the model's limit later.
+    Prompt and response up to 0.6 (its servers whatever the key says), the model's limit later.
     """
     source, batch = context.source, context.batch
     limit = source.integer("rollout.max_model_tokens")

@@ -2,14 +2,15 @@
 
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
+from tuner.trainers.verl.carriers import refuses_large_tensors
 from tuner.trainers.verl.fields.field import MEBIBYTES, Assignments, Context, Field, Plain, Ruled, read_fields
 from tuner.trainers.verl.rollout_facts import sync_facts
 from tuner.trainers.verl.source import Source
 from tuner.units import MIB
-from tuner.workload import Backend, Engine, Rollout, RolloutEngine, WeightSync
+from tuner.workload import Backend, Carrier, Engine, Rollout, RolloutEngine, WeightSync
 
 #: What a release makes of the other fields; a proposal need not say it.
-FOLLOWING = ("smallest_bucket_bytes", "empties_cache_first", "stages_weights")
+FOLLOWING = ("smallest_bucket_bytes", "empties_cache_first", "stages_weights", "carrier", "buckets")
 
 
 class SyncContext(Context, frozen=True, kw_only=True):
@@ -23,21 +24,24 @@ class SyncContext(Context, frozen=True, kw_only=True):
 def read_sync(source: Source, model: ModelShape, rollout: Rollout, actor: Engine) -> WeightSync:
     """How new weights travel."""
     context = SyncContext(source=source, model=model, rollout=rollout, actor=actor)
+    facts = sync_facts(source, rollout, actor)
     return WeightSync(
         **read_fields(SYNC, context),
-        smallest_bucket_bytes=_largest_tensor(context) if _asserts_bucket(context) else 0,
-        **sync_facts(source, rollout, actor),
+        smallest_bucket_bytes=_largest_tensor(context) if _asserts_bucket(context, facts["carrier"]) else 0,
+        **facts,
     )
 
 
 # -- what the release makes of other settings -------------------------------------------------
 
 
-def _asserts_bucket(context: SyncContext) -> bool:
+def _asserts_bucket(context: SyncContext, carrier: Carrier | None) -> bool:
     """0.7.1 refuses a tensor larger than vLLM's bucket; later releases send it on its own."""
     source = context.source
+    if carrier is not None and refuses_large_tensors(source, carrier):
+        return True
     vllm = context.rollout.engine is RolloutEngine.VLLM
-    return vllm and source.since("0.7.0") and not source.since("0.8.0")
+    return vllm and source.since("0.7.1") and not source.since("0.8.0")
 
 
 def _largest_tensor(context: SyncContext) -> int:
@@ -50,9 +54,9 @@ def _largest_tensor(context: SyncContext) -> int:
 
 
 def _travels_in_buckets(context: SyncContext) -> bool:
-    """Up to 0.6 only SGLang gets new weights in buckets, and 0.4 has no size for them."""
+    """Up to 0.7.0 only SGLang gets new weights in buckets, and 0.4 has no size for them."""
     source, engine = context.source, context.rollout.engine
-    later = source.since("0.7.0") and engine is not RolloutEngine.TRANSFORMERS
+    later = source.since("0.7.1") and engine is not RolloutEngine.TRANSFORMERS
     return source.key("sync.bucket_megabytes") is not None and (engine is RolloutEngine.SGLANG or later)
 
 
@@ -80,7 +84,7 @@ SYNC: tuple[Field[SyncContext], ...] = (
         "bucket_bytes",
         "sync.bucket_megabytes",
         MEBIBYTES,
-        lambda context: (2048 if context.source.since("0.7.0") else 512) * MIB,
+        lambda context: (2048 if context.source.since("0.7.1") else 512) * MIB,
         heeded=_travels_in_buckets,
         otherwise=0,
         checked=True,

@@ -35,6 +35,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
+    refuses=True,
 )
 
 _KEY = f"{ROLLOUT}.load_format"

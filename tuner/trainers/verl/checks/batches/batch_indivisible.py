@@ -8,7 +8,7 @@ The override is the smallest larger batch that divides evenly, or the largest mi
 Why it matters
 --------------
 With static batches verl asserts at start-up that the sequences divide by the number of GPUs (under Megatron by the data-parallel ranks times the micro-batch size).
-With dynamic batches 0.6.1 and later skip that, but the balancing of sequences over the ranks asserts it in the first step; 0.9.0's V1 trainer adds dummy sequences instead, which other advice counts.
+With dynamic batches 0.6.0 and later skip that, but the balancing of sequences over the ranks asserts it in the first step; 0.9.0's V1 trainer adds dummy sequences instead, which other advice counts.
 From 0.8.0 on the forward passes assert that a static micro-batch divides one rank's share.
 
 When it does not apply
@@ -40,10 +40,11 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    refuses=True,
 )
 
-_ASKS_DYNAMIC_TOO = Releases(until="0.6.1")
-_BALANCES_OVER_GPUS = Releases(until="0.7.1")
+_ASKS_DYNAMIC_TOO = Releases(until="0.6.0")
+_BALANCES_OVER_GPUS = Releases(until="0.7.0")
 _PADS = Releases(since="0.9.0")
 _ENGINE = Releases(since=ENGINE_PREVIEW)
 _KEY = "data.train_batch_size"

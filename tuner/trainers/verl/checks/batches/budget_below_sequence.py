@@ -40,6 +40,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 #: The meaning of the key with each pass's budget, in the order in which the message names them.

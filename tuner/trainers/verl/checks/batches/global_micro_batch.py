@@ -41,6 +41,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 _ASSERTED = Releases(since=ENGINE_PREVIEW)

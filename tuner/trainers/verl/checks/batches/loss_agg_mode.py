@@ -36,6 +36,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    refuses=True,
 )
 
 _TOKEN_SUM = Releases(since="0.9.0")

@@ -2,7 +2,7 @@
 
 What it checks
 --------------
-Static batching (``use_dynamic_bsz=False``, the default) with no micro-batch size for the actor, the rollout's log-probabilities, the reference or, where there is one, the critic.
+Static batching (``use_dynamic_bsz=False``, the default) with no micro-batch size for the actor, the rollout's log-probabilities, the reference or, where there are such, the critic and a reward model of the trainer.
 The override takes one sequence per GPU, which always fits best; advice on the memory then says how far it can be raised.
 
 Why it matters
@@ -17,13 +17,14 @@ A global micro-batch size satisfies this check; another check says what becomes 
 Sources
 -------
 verl 0.9.1 ``workers/config/actor.py:199-210`` and ``workers/config/critic.py:107-108`` at construction, ``utils/config.py:131-182`` for rollout and reference, ``workers/engine_workers.py:632-637``.
-verl 0.4.1 ``trainer/ppo/ray_trainer.py:381-425``.
+verl 0.4.1 ``trainer/ppo/ray_trainer.py:381-425``; reward model: 0.6.1 ``utils/config.py`` (``validate_config``).
 """
 
 from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
 from tuner.workload import Workload
@@ -35,12 +36,20 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
+
+_SCORES = Releases(until="0.7.0")  # the trainer has a worker for the reward model, later an engine
+_REWARD = "reward_model"
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding with every size that is missing."""
-    lacking = [(key, dynamic) for key, dynamic in _sizes(workload) if _lacks(settings, key, dynamic)]
+    lacking = [
+        (key, dynamic)
+        for key, dynamic in _sizes(settings, workload, version)
+        if _lacks(settings, key, dynamic)
+    ]
     missing = [key for key, _ in lacking]
     switches = dict.fromkeys(dynamic for _, dynamic in lacking)
     if missing:
@@ -57,7 +66,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         )
 
 
-def _sizes(workload: Workload) -> Iterator[tuple[str, str]]:
+def _sizes(settings: Settings, workload: Workload, version: str) -> Iterator[tuple[str, str]]:
     """Each per-GPU size with its switch for dynamic batching; verl asks the actor's for the first three."""
     dynamic = f"{ACTOR}.use_dynamic_bsz"
     yield f"{ACTOR}.ppo_micro_batch_size_per_gpu", dynamic
@@ -66,6 +75,8 @@ def _sizes(workload: Workload) -> Iterator[tuple[str, str]]:
         yield f"{REFERENCE}.log_prob_micro_batch_size_per_gpu", dynamic
     if workload.critic is not None:
         yield f"{CRITIC}.ppo_micro_batch_size_per_gpu", f"{CRITIC}.use_dynamic_bsz"
+    if version in _SCORES and settings.flag(f"{_REWARD}.enable"):
+        yield f"{_REWARD}.micro_batch_size_per_gpu", f"{_REWARD}.use_dynamic_bsz"
 
 
 def _lacks(settings: Settings, key: str, dynamic: str) -> bool:

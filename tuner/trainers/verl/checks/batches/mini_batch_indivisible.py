@@ -40,6 +40,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    refuses=True,
 )
 
 _ENGINE = Releases(since=ENGINE_PREVIEW)  # asserts the ranks; earlier workers round down

@@ -35,6 +35,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    refuses=True,
 )
 
 

@@ -12,8 +12,8 @@ The fused forward never calls that module, it reads ``lm_head.weight``, so that 
 
 When it does not apply
 ----------------------
-Models with tied embeddings, whose head belongs to the root unit, and releases up to 0.6.1.
-Qwen3.5 from 0.8.0 on and Qwen3-VL from 0.9.1 on gather the weight themselves; they can still fail in the backward pass when gradient synchronisation is deferred.
+Models with tied embeddings, whose head belongs to the root unit, and releases up to 0.7.0.
+Qwen3.5 from 0.8.0 on and Qwen3-VL from 0.9.0 on gather the weight themselves; they can still fail in the backward pass when gradient synchronisation is deferred.
 
 Sources
 -------
@@ -39,6 +39,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 _SEPARATE = Releases(since="0.7.1")

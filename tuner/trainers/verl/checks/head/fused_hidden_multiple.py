@@ -33,6 +33,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 _MULTIPLE = 128

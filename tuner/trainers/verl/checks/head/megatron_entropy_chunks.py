@@ -39,6 +39,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
+    refuses=True,
 )
 
 _CHUNKING = f"{ACTOR}.megatron.entropy_from_logits_with_chunking"

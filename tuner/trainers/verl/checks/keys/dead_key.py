@@ -19,12 +19,13 @@ Keys of the critic's batches, of the reference's entropy and of the reference's 
 Sources
 -------
 * ``actor.grad_clip``, ``critic.grad_clip``: read in verl 0.7.1 ``workers/actor/dp_actor.py:392``, ``workers/critic/dp_critic.py``; from 0.8.0 on ``workers/engine/fsdp/transformer_impl.py`` clips by ``optim.clip_grad`` (0.9.1: line 795).
-* ``actor.use_torch_compile``, ``actor.entropy_*``: verl 0.7.1 ``workers/actor/dp_actor.py:81-92``; from 0.8.0 on ``workers/engine/fsdp/transformer_impl.py`` reads the engine's own (0.9.1: lines 178-187), which only 0.9.1's YAML links to the actor's ``entropy_*``.
+* ``actor.use_torch_compile``, ``actor.entropy_*``: verl 0.7.1 ``workers/actor/dp_actor.py:81-92``; from 0.8.0 on ``workers/engine/fsdp/transformer_impl.py`` reads the engine's own (0.9.1: lines 178-187), which the YAML links to the actor's ``entropy_*`` from 0.9.0 on.
 * ``model.tiled_mlp``, ``actor.use_prefix_grouper``: passed on in verl 0.7.1 ``workers/fsdp_workers.py:883-906``, not in 0.9.1 ``workers/engine/fsdp/transformer_impl.py:324-330``.
 * ``actor.freeze_vision_tower``: last read in verl 0.7.1 ``workers/fsdp_workers.py:537``.
-* ``rollout.over_sample_rate``, ``rollout.multi_stage_wake_up``: last read in verl 0.6.1 ``workers/rollout/sglang_rollout/sglang_rollout.py:1137``, ``workers/sharding_manager/fsdp_sglang.py:122``.
-* ``rollout.max_num_seqs``: first passed to an engine in verl 0.6.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:242``.
-* ``fsdp_config.reshard_after_forward`` under FSDP1: verl 0.6.1 ``workers/fsdp_workers.py:109-118`` always shards fully; 0.7.1 lines 111-127 read it.
+* ``rollout.over_sample_rate``: last read in verl 0.6.1 ``workers/rollout/sglang_rollout/sglang_rollout.py:1137``; ``rollout.multi_stage_wake_up``: in 0.5.0 ``workers/fsdp_workers.py:553``.
+* ``rollout.max_num_seqs``: first passed to an engine in verl 0.6.0 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:203``.
+* ``rollout.max_model_len``: overwritten in verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_async_server.py:198``, ``workers/rollout/sglang_rollout/async_sglang_server.py:86``.
+* ``fsdp_config.reshard_after_forward`` under FSDP1: verl 0.6.1 ``workers/fsdp_workers.py:109-118`` always shards fully; 0.7.0 lines 109-126 read it.
 * ``nccl_timeout``: last read in verl 0.7.1 ``workers/fsdp_workers.py:162``.
 """
 
@@ -50,7 +51,7 @@ RULE = Rule(
 )
 
 _ENGINE = Releases(since=ENGINE_PREVIEW)
-_WORKERS = Releases(since="0.6.1", until=ENGINE_PREVIEW)  # their schema already has the engine's keys
+_WORKERS = Releases(since="0.6.0", until=ENGINE_PREVIEW)  # their schema already has the engine's keys
 _FSDP = (Backend.FSDP, Backend.FSDP2)
 _ANY = (*_FSDP, Backend.MEGATRON)
 
@@ -77,12 +78,12 @@ DEAD: tuple[Dead, ...] = (
     _prefixed(
         f"{ACTOR}.entropy_from_logits_with_chunking",
         f"{ACTOR}.fsdp_config.entropy_from_logits_with_chunking",
-        Releases(since=ENGINE_PREVIEW, until="0.9.1"),
+        Releases(since=ENGINE_PREVIEW, until="0.9.0"),
     ),
     _prefixed(
         f"{ACTOR}.entropy_checkpointing",
         f"{ACTOR}.fsdp_config.entropy_checkpointing",
-        Releases(since=ENGINE_PREVIEW, until="0.9.1"),
+        Releases(since=ENGINE_PREVIEW, until="0.9.0"),
     ),
     _prefixed(f"{ACTOR}.fsdp_config.dtype", f"{ACTOR}.fsdp_config.mixed_precision.param_dtype", _ENGINE),
     _prefixed(
@@ -119,18 +120,19 @@ DEAD: tuple[Dead, ...] = (
     ),
     Dead(
         key=f"{ACTOR}.fsdp_config.reshard_after_forward",
-        releases=Releases(until="0.7.1"),
+        releases=Releases(until="0.7.0"),
         backends=(Backend.FSDP,),
     ),
     Dead(
         key=f"{REFERENCE}.fsdp_config.reshard_after_forward",
-        releases=Releases(until="0.7.1"),
+        releases=Releases(until="0.7.0"),
         backends=(Backend.FSDP,),
     ),
     # the rollout
-    Dead(key=f"{ROLLOUT}.over_sample_rate", releases=Releases(since="0.7.1")),
-    Dead(key=f"{ROLLOUT}.multi_stage_wake_up", releases=Releases(since="0.7.1")),
-    Dead(key=f"{ROLLOUT}.max_num_seqs", releases=Releases(until="0.6.1")),
+    Dead(key=f"{ROLLOUT}.over_sample_rate", releases=Releases(since="0.7.0")),
+    Dead(key=f"{ROLLOUT}.multi_stage_wake_up", releases=Releases(since="0.6.0")),
+    Dead(key=f"{ROLLOUT}.max_num_seqs", releases=Releases(until="0.6.0")),
+    Dead(key=f"{ROLLOUT}.max_model_len", releases=Releases(since="0.7.0", until="0.7.1")),
 )
 
 

@@ -35,6 +35,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 _RAISES = Releases(since="0.7.0", until=ENGINE_PREVIEW)

@@ -34,6 +34,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 _UNEVEN = ("num_layers_in_", "account_for_", "pipeline_model_parallel_layout")

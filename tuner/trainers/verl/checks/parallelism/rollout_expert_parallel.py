@@ -34,9 +34,10 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
-_ASSERTED = Releases(since="0.6.1")
+_ASSERTED = Releases(since="0.6.0")
 _KEY = f"{ROLLOUT}.expert_parallel_size"
 
 

@@ -35,6 +35,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
 _KEY = f"{ROLLOUT}.tensor_model_parallel_size"

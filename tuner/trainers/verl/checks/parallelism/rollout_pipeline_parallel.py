@@ -34,9 +34,10 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
+    refuses=True,
 )
 
-_RAISES = Releases(since="0.6.1")
+_RAISES = Releases(since="0.6.0")
 _KEY = f"{ROLLOUT}.pipeline_model_parallel_size"
 
 

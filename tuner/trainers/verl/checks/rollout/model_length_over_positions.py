@@ -7,7 +7,7 @@ The override is the largest length that the model allows.
 
 Why it matters
 --------------
-From 0.7.0 on the rollout server raises ``ValueError`` for a ``max_model_len`` above the positions, and without one it stops every response at the last position, whatever ``max_response_length`` says.
+From 0.7.1 on the rollout server raises ``ValueError`` for a ``max_model_len`` above the positions, and without one it stops every response at the last position, whatever ``max_response_length`` says; 0.7.0 always does the latter.
 Up to 0.6.1 the engine asserts that the positions cover prompt and response.
 
 When it does not apply
@@ -16,7 +16,7 @@ Where ``model.override_config`` sets a rope scaling or other positions.
 
 Sources
 -------
-verl 0.7.1 ``workers/rollout/vllm_rollout/vllm_async_server.py:113-120``, 0.9.1 lines 1103-1110 and ``workers/rollout/sglang_rollout/async_sglang_server.py:166-173``.
+verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_async_server.py:198``, 0.7.1 lines 113-120, 0.9.1 lines 1103-1110 and ``workers/rollout/sglang_rollout/async_sglang_server.py:166-173``.
 verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:124``, 0.6.1 line 177.
 """
 
@@ -36,9 +36,11 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    refuses=True,
 )
 
-_SERVERS = Releases(since="0.7.0")
+_REFUSES = Releases(since="0.7.1")
+_CUTS = Releases(since="0.7.0")
 _LENGTH = f"{ROLLOUT}.max_model_len"
 _PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
 
@@ -49,7 +51,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     length = settings.integer(_LENGTH, minimum=1)
     if _stretched(settings):
         return
-    if version in _SERVERS and length is not None and length > positions:
+    if version in _REFUSES and length is not None and length > positions:
         yield report(
             RULE,
             settings,
@@ -59,7 +61,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             overrides=[assign(settings, _LENGTH, min(tokens, positions))],
         )
     elif tokens > positions:
-        yield _too_long(settings, workload, cut=version in _SERVERS)
+        yield _too_long(settings, workload, cut=version in _CUTS)
 
 
 def _too_long(settings: Settings, workload: Workload, *, cut: bool) -> Finding:

@@ -34,6 +34,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
+    refuses=True,
 )
 
 _MANDATORY = Releases(since="0.6.0")

@@ -34,6 +34,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    refuses=True,
 )
 
 _SAMPLE = f"{ROLLOUT}.val_kwargs.do_sample"

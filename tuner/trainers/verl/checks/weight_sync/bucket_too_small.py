@@ -38,9 +38,10 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
+    refuses=True,
 )
 
-_ASSERTED = Releases(since="0.7.0", until="0.8.0")
+_ASSERTED = Releases(since="0.7.1", until="0.8.0")
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

@@ -35,6 +35,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
+    refuses=True,
 )
 
 _PASSED_ON = Releases(since="0.7.0")

@@ -1,0 +1,98 @@
+"""A misspelled key is a finding: in the text, in JSON, in a line of ``check`` and in the exit code."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import ROOT, Result, run
+
+#: Has ``rollot`` for ``rollout``.
+MISSPELLED = ROOT / "tests/cli/configs/grpo.yaml"
+GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")
+ADDED = "+actor_rollout_ref.actor.use_dynamic_bzs=False"
+REMOVED = "~actor_rollout_ref.actor.use_dynamic_bzs"
+UNSET = "~actor_rollout_ref.actor.use_dynamic_bsz"
+REFUSED = "actor_rollout_ref.rollot.n=4"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The same without it."""
+    file = tmp_path / "config.yaml"
+    file.write_text(MISSPELLED.read_text(encoding="utf-8").partition("  rollot:")[0], encoding="utf-8")
+    return file
+
+
+def advise(config: Path, *arguments: str) -> Result:
+    overrides = [argument for argument in arguments if "=" in argument or argument.startswith("~")]
+    options = [argument for argument in arguments if argument not in overrides]
+    return run("advise", str(config), *GIVEN, *options, "--", *overrides)
+
+
+def finding(config: Path, *overrides: str) -> dict[str, Any]:
+    """The finding on an unknown key; empty without one."""
+    findings = json.loads(advise(config, "--output-format", "json", *overrides).out)["findings"]
+    return next((finding for finding in findings if finding["code"] == "CFG001"), {})
+
+
+def test_the_value_is_moved_to_the_nearest_key(config: Path) -> None:
+    moved = finding(config, UNSET, ADDED)
+    assert moved["severity"] == "warning"
+    assert moved["location"] == {"source": "command line", "line": 2, "column": 1}
+    assert moved["overrides"] == ["+actor_rollout_ref.actor.use_dynamic_bsz=False", REMOVED]
+    assert finding(config, UNSET, ADDED, *moved["overrides"]) == {}
+
+
+def test_a_key_that_is_set_as_well_keeps_its_value(config: Path) -> None:
+    assert finding(config, ADDED)["overrides"] == [REMOVED]
+    assert finding(config, ADDED, REMOVED) == {}
+
+
+def test_a_value_of_another_kind_is_not_moved(config: Path) -> None:
+    assert finding(config, "+actor_rollout_ref.model.enable_gradient_checkpoint=often")["overrides"] == []
+
+
+def test_an_override_that_hydra_refuses_is_an_error_that_no_other_one_mends(config: Path) -> None:
+    refused = finding(config, REFUSED)
+    assert refused["severity"] == "error"
+    assert refused["overrides"] == []
+    assert refused["message"] == (
+        "verl 0.9.1 does not have the key actor_rollout_ref.rollot.n, and Hydra refuses to start; "
+        "the nearest known key is actor_rollout_ref.rollout.n"
+    )
+    assert finding(config, REFUSED, "~actor_rollout_ref.rollot.n")["severity"] == "error"
+
+
+def test_a_key_that_needs_a_plus_says_so(config: Path) -> None:
+    message = finding(config, "critic.ppo_infer_max_token_len_per_gpu=8")["message"]
+    assert message.endswith("Hydra takes it as +critic.ppo_infer_max_token_len_per_gpu=...")
+
+
+def test_other_releases_that_know_the_key_are_named(config: Path) -> None:
+    assert finding(config, "data.gen_batch_size=8") == {}
+    old = finding(config, "data.gen_batch_size=8", "--verl-version", "0.5.0")
+    assert old["notes"] == ["verl 0.9.0 and 0.9.1 have it"]
+
+
+def test_the_text_counts_it_and_names_key_and_place(config: Path) -> None:
+    text = advise(config, REFUSED).out
+    assert text.startswith("WILL NOT START: the launch is refused (CFG001).")
+    assert "nearest known key is actor_rollout_ref.rollout.n" in " ".join(text.split())
+    assert "set in override 1 of the command line" in text
+
+
+@pytest.mark.parametrize(("override", "worst"), [(ADDED, "warning"), (REFUSED, "error")])
+def test_the_exit_code_of_advise_counts_it(config: Path, override: str, worst: str) -> None:
+    assert advise(config, "--fail-on", worst).code == 0
+    assert advise(config, "--fail-on", worst, override).code == 1
+
+
+def test_a_file_with_one_fails_a_check(config: Path) -> None:
+    assert run("check", str(config), *GIVEN).code == 0
+    result = run("check", str(MISSPELLED), *GIVEN)
+    assert result.code == 1
+    (line,) = [line for line in result.out.splitlines() if "CFG001" in line]
+    assert line.startswith(f"{MISSPELLED}:31:5: warning CFG001 unknown-key: ")
+    assert line.endswith("(override: '~actor_rollout_ref.rollot.n')")

@@ -1,0 +1,81 @@
+"""The block to paste, on every launch: what is read back from it is what was said of it."""
+
+from typing import Any
+
+import pytest
+
+from tests.corpus import launches
+from tuner.advise import Advice
+from tuner.cli.pipeline import consult
+from tuner.cli.premises import Premises
+from tuner.errors import TunerError
+from tuner.findings import Severity
+from tuner.units import GIB
+
+SLICES = 31
+SAME_BYTES = 0.1 * GIB
+SAME_TIME = 0.01  # of the step
+
+
+def advised(launch: dict[str, Any], *overrides: str) -> Advice | None:
+    """The advice for a launch with overrides behind its own; None where it cannot be used."""
+    premises = Premises(gpu="h100-sxm", verl_version=launch["tags"][0].removeprefix("v"))
+    try:
+        return consult("/dev/null", [*launch["overrides"], *overrides], premises).advice
+    except TunerError:
+        return None
+
+
+def errors(advice: Advice) -> set[str]:
+    return {
+        item.finding.rule.code for item in advice.recommendations if item.finding.severity is Severity.ERROR
+    }
+
+
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("part", range(SLICES))
+def test_a_block_reads_back_as_it_was_judged(part: int) -> None:
+    blocks = 0
+    for launch in launches()[part::SLICES]:
+        before = advised(launch)
+        together = None if before is None else before.combination
+        if before is None or together is None:
+            continue
+        blocks += 1
+        where = f"{launch['path']} {launch['tags'][0]}: {together.overrides}"
+        after = advised(launch, *together.overrides)
+        assert after is not None, where
+        assert after.memory_verdict is together.verdict, where
+        worst = after.estimate.worst.peak_bytes - together.estimate.worst.peak_bytes
+        assert abs(worst) <= SAME_BYTES, where
+        assert after.time.seconds == pytest.approx(together.time.seconds, rel=SAME_TIME), where
+        assert errors(after) <= errors(before), where
+        again = after.combination
+        assert again is None or again.time.seconds >= after.time.seconds * (1 - SAME_TIME), where
+    assert blocks > 0
+
+
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("part", range(SLICES))
+def test_what_a_block_may_hold(part: int) -> None:
+    for launch in launches()[part::SLICES]:
+        advice = advised(launch)
+        together = None if advice is None else advice.combination
+        if advice is None or together is None:
+            continue
+        where = f"{launch['path']} {launch['tags'][0]}: {together.overrides}"
+        keys = [override.lstrip("+~").partition("=")[0] for override in together.overrides]
+        assert len(set(keys)) == len(keys), where
+        assert not [key for key in keys if key.startswith("data.")], where
+        assert together.workload.batch == advice.workload.batch, where
+        card = together.estimate.capacity_bytes
+        assert max(phase.interval[1] for phase in together.estimate.phases) <= card, where
+        claimed = [text for part in together.contributions for text in part.overrides]
+        assert set(together.overrides) <= {*claimed, *(text.lstrip("+") for text in claimed)}, where
+
+
+def test_a_launch_that_its_trainer_refuses_is_not_said_to_fit() -> None:
+    launch = launches()[0]
+    refused = advised(launch, "actor_rollout_ref.actor.ppo_mini_batch_size=1000000")
+    assert refused is not None
+    assert refused.verdict.value == "will_not_start"

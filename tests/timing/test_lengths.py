@@ -1,0 +1,106 @@
+"""What is known of lengths: the seconds go by it, and what is assumed without it changes nothing."""
+
+import pytest
+
+from tests import workloads
+from tuner.memory.rollout.capacity import rollout_memory
+from tuner.timing import step_time
+from tuner.timing.responses import drain
+from tuner.timing.tokens import straggler_factor
+from tuner.workload import Batch, Lengths, Phase, Workload
+
+GRPO = workloads.grpo_7b()
+LONGEST = GRPO.batch.max_response_tokens
+
+
+def knowing(prompt: int | None = None, response: int | None = None, p95: int | None = None) -> Workload:
+    lengths = Lengths(mean_prompt=prompt, mean_response=response, response_p95=p95)
+    return GRPO.with_batch(lengths=lengths)
+
+
+def tokens(batch: Batch) -> float:
+    """Of one sequence that runs from the start: until the first ends, and while the others do."""
+    bands = drain(batch)
+    full = LONGEST - sum(band.steps for band in bands)
+    return full + sum(band.share * band.steps for band in bands)
+
+
+HALVES = knowing(GRPO.batch.max_prompt_tokens // 2, LONGEST // 2)
+
+
+def test_what_is_assumed_changes_nothing_when_it_is_given() -> None:
+    assert rollout_memory(HALVES) == rollout_memory(GRPO)
+    assert step_time(HALVES, concurrent_sequences=100) == step_time(GRPO, concurrent_sequences=100)
+
+
+PAIRS: list[tuple[float, float | None]] = [
+    *((part, None) for part in (0.06, 0.1, 0.25, 0.5, 0.7, 0.95, 1.0)),
+    *(
+        (part, p95)
+        for part in (0.1, 0.25, 0.5, 0.7, 1.0)
+        for p95 in (0.3, 0.6, 1.0)
+        if part <= p95 < 8 * part
+    ),
+]
+
+
+@pytest.mark.parametrize(("part", "p95"), PAIRS)
+def test_the_tokens_of_a_drain_are_those_of_the_mean(part: float, p95: float | None) -> None:
+    batch = knowing(None, round(part * LONGEST), None if p95 is None else round(p95 * LONGEST)).batch
+    assert tokens(batch) == pytest.approx(part * LONGEST, rel=0.01)
+    bands = drain(batch)
+    assert all(0 < band.share < 1 and band.steps > 0 for band in bands)
+    assert [band.share for band in bands] == sorted((band.share for band in bands), reverse=True)
+    assert sum(band.steps for band in bands) <= LONGEST * (1 + 1e-9)
+
+
+def test_shorter_responses_take_less_time() -> None:
+    seconds = [
+        step_time(knowing(64, round(share * LONGEST)), concurrent_sequences=128).seconds
+        for share in (0.1, 0.3, 0.5, 0.9)
+    ]
+    assert seconds == sorted(seconds)
+
+
+def test_a_long_tail_keeps_the_rollout_longer_where_the_mean_is_the_same() -> None:
+    def rollout(p95: int) -> float:
+        phase = step_time(knowing(64, 400, p95), concurrent_sequences=128).phase(Phase.ROLLOUT)
+        assert phase is not None
+        return phase.seconds
+
+    ends = [sum(band.steps for band in drain(knowing(64, 400, p95).batch)) for p95 in (420, 1200)]
+    assert ends[0] < ends[1]
+    assert rollout(420) < rollout(1200)
+
+
+def test_the_cache_is_planned_for_what_is_known() -> None:
+    full = rollout_memory(GRPO.with_rollout(memory_fraction=0.35, max_sequences=4096))
+    for short in (knowing(response=LONGEST // 8), knowing(p95=LONGEST // 4)):
+        held = rollout_memory(short.with_rollout(memory_fraction=0.35, max_sequences=4096))
+        assert held.kv_bytes == full.kv_bytes
+        assert held.concurrent_sequences > full.concurrent_sequences
+        assert held.preempted_sequences <= full.preempted_sequences
+    room = knowing(100, 200, 700).batch.room_tokens
+    assert room == 2 * 100 + 700
+
+
+def test_a_known_percentile_sets_the_mean_that_nobody_gave() -> None:
+    assert knowing(p95=950).batch.mean_response_tokens == pytest.approx(500)
+    assert knowing(p95=LONGEST).batch.mean_response_tokens == LONGEST / 2
+
+
+def test_shorter_maxima_bound_what_is_known() -> None:
+    """A rule or a search may look at the same job with shorter maxima."""
+    batch = knowing(400, 900, 1500).with_batch(max_prompt_tokens=100, max_response_tokens=600).batch
+    assert (batch.mean_prompt_tokens, batch.mean_response_tokens) == (100, 600)
+    assert batch.response_p95_tokens == 600
+    assert batch.room_tokens == 700
+
+
+def test_equally_long_responses_keep_no_rank_waiting() -> None:
+    even = knowing(GRPO.batch.max_prompt_tokens, LONGEST, LONGEST).batch
+    assert straggler_factor(even, sequences=4, ranks=8) == 1.0
+    spread = knowing(64, 400, 1200).batch
+    assert straggler_factor(spread, sequences=4, ranks=8) > straggler_factor(
+        knowing(64, 400, 500).batch, sequences=4, ranks=8
+    )

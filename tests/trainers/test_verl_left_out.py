@@ -1,0 +1,183 @@
+"""What a job has and its estimate does not count is said; a job on the defaults has nothing of the kind."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from tests.loading import launches_with_config, load
+from tests.trainers.launches import ACTOR, ALL, DYNAMIC, MODEL, PPO, ROLLOUT, VERSIONS
+from tests.workloads import QWEN25_7B, cluster
+from tuner.errors import TunerError
+from tuner.model_shape import ModelShape
+from tuner.models import find_model
+from tuner.trainers import verl
+from tuner.trainers.protocol import Affects, LeftOut
+from tuner.trainers.verl.defaults import CONFIGS
+
+
+def parts(
+    *overrides: str,
+    version: str = "0.9.1",
+    model: str = "qwen2.5-7b",
+    judges: Mapping[str, ModelShape] | None = None,
+) -> dict[str, LeftOut]:
+    settings = load(None, overrides, version=version).settings
+    gpus, nodes = verl.cluster_size(settings)
+    workload = verl.read(
+        settings,
+        version=version,
+        model=find_model(model),
+        critic_model=None,
+        cluster=cluster(gpus_per_node=gpus, nodes=nodes),
+        service_models=judges or {},
+    )
+    return {part.name: part for part in verl.left_out(settings, workload, version=version)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("launch", ALL)
+def test_what_is_read_leaves_nothing_out(launch: str, version: str) -> None:
+    assert not parts(*ALL[launch], version=version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_defaults_leave_nothing_out(config: str, version: str) -> None:
+    assert not parts(f"--config-name={config}", f"{ROLLOUT}.name=vllm", version=version)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "version", "name", "key"),
+    [
+        (["reward_model.enable=True"], "0.6.1", "the reward model", "reward_model.enable"),
+        (
+            ["reward.reward_model.enable=True"],
+            "0.9.1",
+            "the reward model",
+            "reward.reward_model.enable",
+        ),
+        (["distillation.enabled=True"], "0.9.1", "the distillation teacher", "distillation.enabled"),
+        (
+            [f"{MODEL}.mtp.enable=True", f"{MODEL}.mtp.enable_train=True"],
+            "0.9.1",
+            "the MTP head",
+            f"{MODEL}.mtp.enable",
+        ),
+        (
+            [f"{ACTOR}.optim.optimizer=AdamW8bit"],
+            "0.9.1",
+            "the states of another optimizer",
+            f"{ACTOR}.optim.optimizer",
+        ),
+        (
+            [f"+{ROLLOUT}.engine_kwargs.vllm.kv_cache_memory_bytes=1000000000"],
+            "0.9.1",
+            "arguments of the engine",
+            f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_memory_bytes",
+        ),
+        ([f"{MODEL}.use_shm=True"], "0.5.0", "the copy of the model in shared memory", f"{MODEL}.use_shm"),
+        (
+            ["algorithm.filter_groups.enable=True"],
+            "0.9.1",
+            "groups that are filtered and generated again",
+            "algorithm.filter_groups.enable",
+        ),
+    ],
+)
+def test_a_part_is_named_with_the_setting_that_asks_for_it(
+    overrides: list[str], version: str, name: str, key: str
+) -> None:
+    named = parts(*DYNAMIC, *overrides, version=version)
+    assert set(named) == {name}
+    part = named[name]
+    assert (part.key, str(part.value)) == (key, overrides[0].partition("=")[2])
+    assert part.origin is not None
+    assert str(part.origin) == overrides[0]
+    assert part.reason
+
+
+def test_what_belongs_to_a_part_is_silent_while_the_part_is_off() -> None:
+    assert not parts(*DYNAMIC, "reward.reward_model.rollout.gpu_memory_utilization=0.3")
+    assert not parts(*DYNAMIC, "global_profiler.tool=nsys")
+    assert not parts(*DYNAMIC, "critic.ppo_mini_batch_size=64")
+    assert not parts(*DYNAMIC, f"{MODEL}.lora.dropout=0.1")
+
+
+def test_a_value_that_is_the_default_is_silent() -> None:
+    assert not parts(*DYNAMIC, "trainer.device=cuda", f"{ROLLOUT}.checkpoint_engine.backend=naive")
+    assert not parts(*DYNAMIC, f"{ROLLOUT}.quantization_config_file=null")
+
+
+def test_what_has_gpus_of_its_own_costs_seconds_alone() -> None:
+    shared = parts(*DYNAMIC, "reward.reward_model.enable=True")
+    apart = parts(
+        *DYNAMIC, "reward.reward_model.enable=True", "reward.reward_model.enable_resource_pool=True"
+    )
+    assert shared["the reward model"].affects is Affects.GPU
+    assert apart["the reward model"].affects is Affects.SECONDS
+
+
+def test_a_reward_model_of_known_size_is_counted() -> None:
+    path = "Qwen/Qwen2.5-7B-Instruct"
+    named = (f"reward.reward_model.model_path={path}", "reward.reward_model.rollout.name=vllm")
+    shared = (*DYNAMIC, "reward.reward_model.enable=True", *named)
+    known = {path: QWEN25_7B}
+    assert not parts(*shared, judges=known)
+    options = "reward.reward_model.rollout.mtp={enable: true}"
+    assert "the reward model's other options" in parts(*shared, options, judges=known)
+
+
+def test_a_loss_over_top_tokens_is_named() -> None:
+    mode = "distillation.distillation_loss.loss_mode=forward_kl_topk"
+    assert not parts(*DYNAMIC, mode)
+    named = parts(*DYNAMIC, mode, "distillation.enabled=True")
+    assert named["the distillation loss"].affects is Affects.GPU
+    assert named["the distillation teacher"].affects is Affects.SECONDS
+
+
+def test_a_key_that_is_read_for_something_else_can_leave_something_out() -> None:
+    shared = f"{ACTOR}.use_prefix_grouper=True"
+    assert "the sharing of prompts" in parts(*DYNAMIC, shared, version="0.7.1")
+    assert not parts(*DYNAMIC, shared, version="0.9.1")
+
+
+def test_images_are_named_where_the_model_sees_them() -> None:
+    assert "the images" in parts(*DYNAMIC, "data.image_key=images", model="Qwen2-VL-7B")
+    assert "the images" not in parts(*DYNAMIC, "data.image_key=images")
+
+
+def test_a_critic_that_steps_as_the_actor_does_is_counted() -> None:
+    assert not parts(*PPO, "critic.ppo_mini_batch_size=128")
+    assert "the critic's own mini-batches" in parts(*PPO, "critic.ppo_mini_batch_size=64")
+
+
+def test_a_key_that_a_release_does_not_read_leaves_nothing_out() -> None:
+    assert "tiled MLPs" in parts(*DYNAMIC, f"{MODEL}.tiled_mlp.enabled=True", version="0.7.1")
+    preview = "trainer.use_legacy_worker_impl=disable"
+    assert not parts(*DYNAMIC, f"{MODEL}.tiled_mlp.enabled=True", preview, version="0.7.1")
+    assert not parts(*DYNAMIC, f"{MODEL}.tiled_mlp.enabled=True", version="0.9.1")
+
+
+@pytest.mark.slow
+def test_parts_of_real_launches() -> None:
+    names: Counter[str] = Counter()
+    read = 0
+    for version, overrides in launches_with_config():
+        try:
+            settings = load(None, overrides, version=version).settings
+            gpus, nodes = verl.cluster_size(settings)
+            machines = cluster(gpus_per_node=gpus, nodes=nodes)
+            workload = verl.read(
+                settings, version=version, model=QWEN25_7B, critic_model=None, cluster=machines
+            )
+        except TunerError:
+            continue
+        read += 1
+        names.update(part.name for part in verl.left_out(settings, workload, version=version))
+    assert read > 250
+    assert names["the reward model"] >= 20
+    assert names["what is peculiar to an Ascend card"] >= 20
+    assert names["groups that are filtered and generated again"] >= 10
+    assert names["router replay"] >= 2
+    assert names.total() < 1.5 * read

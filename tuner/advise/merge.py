@@ -1,0 +1,176 @@
+"""Proposals merged one after the other, as long as each makes the job better."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from msgspec import Struct
+
+from tuner import rules
+from tuner.advise.differences import Changes, changes, merged, without_idle_sizes
+from tuner.advise.numerics import is_allowed, numerics
+from tuner.advise.pricing import helps, rank, shortage
+from tuner.batching import pass_sequences
+from tuner.findings import Finding, Goal, Numerics, Severity
+from tuner.rules.case import Case
+from tuner.workload import Workload
+
+MOST_ROUNDS = 6  # the rules are asked again at most so often
+
+Realise = Callable[[Workload], "Workload | None"]
+"""What the trainer reads from the overrides of a workload; None where it has none for it."""
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    """A finding whose changes were merged."""
+
+    finding: Finding
+    difference: Changes
+
+
+class Merged(Struct, frozen=True, kw_only=True):
+    """A job with the changes of several findings."""
+
+    case: Case
+    accepted: tuple[Accepted, ...]
+
+
+def merge(
+    case: Case,
+    findings: Sequence[Finding],
+    *,
+    start: Merged,
+    allow: Collection[Numerics],
+    realise: Realise,
+    wanted: Callable[[Case, Case, Finding], bool],
+) -> Merged:
+    """Merge what findings propose, and ask the rules again about the result until they have nothing to add.
+
+    Args:
+        case: the job before any change.
+        findings: about the job of ``start``, best first.
+        start: what was merged before.
+        allow: effects on the training that a change may have.
+        realise: what becomes of a merged workload.
+        wanted: whether a change from one case to another is worth it for a finding.
+    """
+    current, accepted = start.case, list(start.accepted)
+    for _ in range(MOST_ROUNDS):
+        before = current
+        for finding in findings:
+            if finding.proposal is None or finding.rule.yours:
+                continue
+            difference = changes(before.workload, finding.proposal)
+            workload = realise(merged(current.workload, difference))
+            if workload is None or workload == current.workload:
+                continue
+            candidate = current.other(workload)
+            if not is_allowed(numerics(finding, current.workload, workload), allow):
+                continue
+            if divides(current.workload) and not divides(workload):
+                continue  # both are right alone; the next round finds what is right with the first
+            if wanted(current, candidate, finding):
+                current = candidate
+                accepted.append(Accepted(finding=finding, difference=difference))
+        if current is before:
+            break
+        findings = asked_again(current)
+    settled = realise(without_idle_sizes(case.workload, current.workload))
+    return Merged(case=current if settled is None else case.other(settled), accepted=tuple(accepted))
+
+
+def better(current: Case, candidate: Case, finding: Finding) -> bool:
+    """Whether a change is worth keeping: memory first where it is short, then the rule's goal."""
+    missing, left = shortage(current), shortage(candidate)
+    if missing != left:
+        return left < missing
+    if not current.affords(candidate.workload):
+        return False
+    if finding.rule.goal is Goal.CORRECTNESS:
+        return not current.slower(candidate.workload)
+    return candidate.time.seconds < current.time.seconds
+
+
+def frees(current: Case, candidate: Case, finding: Finding) -> bool:
+    """Whether a change that is made for memory leaves less of it missing."""
+    return finding.rule.goal is not Goal.TIME and shortage(candidate) < shortage(current)
+
+
+def divides(workload: Workload) -> bool:
+    """Whether fixed micro-batches divide a rank's mini-batch, which trainers insist on."""
+    return all(
+        update.batching.dynamic
+        or pass_sequences(workload.batch, update) % update.batching.micro_batch_sequences == 0
+        for update in workload.passes()
+        if update.training
+    )
+
+
+def asked_again(current: Case) -> list[Finding]:
+    """What the rules propose about a merged workload, best first."""
+    findings = [
+        finding
+        for finding in rules.run(current)
+        if finding.proposal is not None and helps(current, finding, finding.proposal)
+    ]
+    return sorted(findings, key=lambda finding: rank(current, finding))
+
+
+def pruned(original: Case, whole: Merged, realise: Realise) -> Merged:
+    """A merged job without the changes that bring it nothing by themselves, the least first.
+
+    An error's change stays. A change brings something if the job without it has less memory where that is
+    short, or a step that is noticeably longer.
+    """
+    case, accepted = whole.case, _left(original, whole)
+    while True:
+        without = [(_without(original, case, part, accepted, realise), part) for part in accepted]
+        idle = [
+            (other.time.seconds, place)
+            for place, (other, part) in enumerate(without)
+            if other is not None
+            and part.finding.severity is not Severity.ERROR
+            and shortage(other) <= shortage(case)
+            and case.affords(other.workload)
+            and not case.slower(other.workload)
+        ]
+        if not idle:
+            return Merged(case=case, accepted=tuple(accepted))
+        _, place = min(idle)
+        smaller = without[place][0]
+        assert smaller is not None
+        case = smaller
+        accepted = _left(original, Merged(case=case, accepted=tuple(accepted)))
+
+
+def _left(original: Case, whole: Merged) -> list[Accepted]:
+    """The findings whose changes are left in the end, each with those that are its own; the last one owns."""
+    left = changes(original.workload, whole.case.workload)
+    owned: dict[int, dict[tuple[str, ...], object]] = {}
+    for path, value in left.items():
+        places = [
+            place
+            for place, part in enumerate(whole.accepted)
+            if path in part.difference and part.difference[path] == value
+        ]
+        if places:
+            owned.setdefault(places[-1], {})[path] = value
+    return [
+        Accepted(finding=whole.accepted[place].finding, difference=difference)
+        for place, difference in sorted(owned.items())
+    ]
+
+
+def _without(
+    original: Case, case: Case, part: Accepted, accepted: Sequence[Accepted], realise: Realise
+) -> Case | None:
+    """The job without the changes of one finding; None where nothing can be read as that."""
+    left = changes(original.workload, case.workload)
+    rest = {path: value for path, value in left.items() if path not in part.difference}
+    workload = realise(without_idle_sizes(original.workload, merged(original.workload, rest)))
+    if workload is None or (divides(case.workload) and not divides(workload)):
+        return None
+    return case.other(workload)
+
+
+def without_each(original: Case, whole: Merged, realise: Realise) -> list[tuple[Accepted, Case | None]]:
+    """For each finding, the job with all changes but its own; None where the others rest on it."""
+    return [(part, _without(original, whole.case, part, whole.accepted, realise)) for part in whole.accepted]

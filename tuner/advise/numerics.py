@@ -1,0 +1,39 @@
+"""What following a change does to the numbers of the training run, under the release that runs it."""
+
+from collections.abc import Collection, Iterator
+
+from tuner.findings import Finding, Numerics
+from tuner.workload import Workload
+
+_UNTOUCHED = frozenset((Numerics.EXACT, Numerics.REORDERED))
+
+
+def numerics(finding: Finding, before: Workload, after: Workload | None) -> Numerics:
+    """The effect of a finding's change; ``after`` is None where it changes nothing that is modelled.
+
+    A loss that every micro-batch averages over its own tokens weights them by how sequences are cut into
+    micro-batches, so another cut is another gradient.
+    """
+    own = finding.rule.numerics
+    if own is Numerics.CHANGED or after is None:
+        return own
+    if after.batch != before.batch:
+        return Numerics.CHANGED
+    averaged = before.batch.loss_averages_micro_batches
+    if averaged and list(_cuts(before)) != list(_cuts(after)):
+        return Numerics.REWEIGHTED
+    return own
+
+
+def is_allowed(effect: Numerics, allowed: Collection[Numerics]) -> bool:
+    """Whether a change with this effect may be pasted without a decision about the training."""
+    return effect in _UNTOUCHED or effect in allowed
+
+
+def _cuts(workload: Workload) -> Iterator[tuple[int, bool, int]]:
+    """How the trained passes cut their sequences: ranks that share them, and what a micro-batch takes."""
+    for step_pass in workload.passes():
+        if step_pass.training:
+            batching = step_pass.batching
+            size = batching.token_budget if batching.dynamic else batching.micro_batch_sequences
+            yield step_pass.engine.parallel.data, batching.dynamic, size

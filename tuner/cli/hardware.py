@@ -1,0 +1,67 @@
+"""The card and the number of cards, as the options, the configuration and the machine name them."""
+
+from msgspec import Struct
+
+from tuner.cli.premises import Premises
+from tuner.errors import InputError
+from tuner.evidence import Evidence
+from tuner.gpus import counted, find_gpu, namesakes
+from tuner.hardware import Cluster, Gpu
+from tuner.inputs.settings import Settings
+from tuner.trainers.chosen import TRAINER
+from tuner.units import GIB, GIGA
+
+NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
+
+
+class Card(Struct, frozen=True, kw_only=True):
+    """The GPU that is judged for, and why this one."""
+
+    gpu: Gpu
+    reason: str
+    assumed: bool  # nothing named the card
+    per_node: int | None = None  # GPUs of a node, where --gpu says so: 8xh100
+
+
+def choose_card(premises: Premises) -> Card:
+    """The card of ``--gpu``, else of this machine, else an assumed one.
+
+    Raises:
+        InputError: no profile has the name, or ``--gpu`` and ``--gpus-per-node`` name different numbers.
+    """
+    count, name = (None, None) if premises.gpu is None else counted(premises.gpu)
+    if count is not None and premises.gpus_per_node not in (None, count):
+        raise InputError(
+            f"--gpu {premises.gpu} and --gpus-per-node {premises.gpus_per_node} name different numbers",
+            hint=f"leave one of them out: --gpu {name} goes with any number",
+        )
+    gpu = find_gpu(name)
+    assumed = gpu.evidence is Evidence.HEURISTIC
+    if name is None:
+        return Card(gpu=gpu, reason="assumed" if assumed else "found on this machine", assumed=assumed)
+    others = namesakes(name)
+    reason = f"--gpu {name}; other profiles: {', '.join(others)}" if others else "--gpu"
+    return Card(gpu=gpu, reason=reason, assumed=False, per_node=count)
+
+
+def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[Cluster, str]:
+    """The GPUs of the job, and where their number comes from."""
+    gpus_per_node, nodes = TRAINER.cluster_size(settings)
+    named = [
+        option
+        for option, value in (
+            ("--gpu", card.per_node),
+            ("--gpus-per-node", None if card.per_node else premises.gpus_per_node),
+            ("--nodes", premises.nodes),
+        )
+        if value is not None
+    ]
+    host = premises.host_memory_gib
+    cluster = Cluster(
+        gpu=card.gpu,
+        gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,
+        nodes=premises.nodes or nodes,
+        network_bytes_per_s=NETWORK_BYTES_PER_S,
+        host_memory_bytes=round(host * GIB) if host is not None else None,
+    )
+    return cluster, " and ".join(named) or "the configuration"

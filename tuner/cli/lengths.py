@@ -1,0 +1,46 @@
+"""What the options say of lengths, held against the maxima of the configuration."""
+
+from tuner.cli.premises import Premises
+from tuner.errors import InputError
+from tuner.workload import P95, Batch, Lengths
+
+_PROMPT, _RESPONSE, _P95 = "--mean-prompt-length", "--mean-response-length", "--response-p95"
+
+
+def lengths_of(premises: Premises) -> Lengths:
+    """The lengths that the options name."""
+    return Lengths(
+        mean_prompt=premises.mean_prompt,
+        mean_response=premises.mean_response,
+        response_p95=premises.response_p95,
+    )
+
+
+def expect_possible(batch: Batch) -> None:
+    """Refuse lengths that no responses within the maxima can have.
+
+    Raises:
+        InputError: one is above its maximum, or the mean and the 95th percentile contradict each other.
+    """
+    lengths = batch.lengths
+    for option, tokens, most, what in (
+        (_PROMPT, lengths.mean_prompt, batch.max_prompt_tokens, "prompts have"),
+        (_RESPONSE, lengths.mean_response, batch.max_response_tokens, "responses have"),
+        (_P95, lengths.response_p95, batch.max_response_tokens, "responses have"),
+    ):
+        if tokens is not None and tokens > most:
+            raise InputError(f"{option} {tokens:,}: {what} at most {most:,} tokens in this configuration")
+    mean, p95 = lengths.mean_response, lengths.response_p95
+    if mean is None or p95 is None:
+        return
+    if p95 < mean:
+        raise InputError(
+            f"{_P95} {p95:,} is below {_RESPONSE} {mean:,}",
+            hint="give both in tokens of responses, over the same steps",
+        )
+    if mean < (1 - P95) * p95:
+        least = (1 - P95) * p95
+        raise InputError(
+            f"{_RESPONSE} {mean:,} and {_P95} {p95:,} contradict each other",
+            hint=f"with 5 % of responses of at least {p95:,} tokens the mean is at least {least:,.0f}",
+        )

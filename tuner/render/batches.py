@@ -1,0 +1,137 @@
+"""The batch sizes of every pass on one scale: per step, per mini-batch, per rank and per micro-batch.
+
+A trainer's batch sizes count different things: prompts or sequences, of all GPUs or of one. Here all
+of them are sequences, with the arithmetic from one to the next.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+
+from msgspec import Struct
+
+from tuner.batching import micro_batches, pass_sequences
+from tuner.render.terminal import Terminal
+from tuner.timing.tokens import micro_batches_of
+from tuner.workload import Phase, StepPass, Workload
+
+_HEADS = ("phase", "sequences", "ranks", "per rank", "micro-batch", "micro-batches")
+
+
+class BatchRow(Struct, frozen=True, kw_only=True):
+    """One pass of a step: how many sequences, over how many ranks, in how many micro-batches."""
+
+    phase: Phase
+    optimizer_steps: int  # of one training step; 0 for a pass that only computes
+    sequences: int  # of a mini-batch where it trains, else of the whole step; over all GPUs
+    ranks: int  # data-parallel ranks, which see different sequences
+    rank_sequences: int  # of one rank, rounded up
+    micro_batch_sequences: int | None  # of one rank; None where micro-batches are packed by tokens
+    micro_batch_tokens: int | None  # the budget of one GPU; None where sequences are counted
+    micro_batches: int  # with sequences of mean length, of one optimizer step where it trains
+    most_micro_batches: int  # the same with every sequence at its longest
+
+
+def batch_rows(workload: Workload) -> tuple[BatchRow, ...]:
+    """The passes of a step in their order."""
+    return tuple(_row(workload, step_pass) for step_pass in workload.passes())
+
+
+def batch_table(workload: Workload, terminal: Terminal) -> str:
+    """How prompts become sequences, and a line for each pass; without a title."""
+    rows = batch_rows(workload)
+    table = [_cells(row) for row in rows]
+    lines = [_line(cells, table) for cells in (_HEADS, *table)]
+    if max(map(len, lines)) <= terminal.width:
+        lines[0] = terminal.style(lines[0], "dim")
+    else:
+        lines = [terminal.prose(_sentence(cells), indent="    ", first="  ") for cells in table]
+    return "\n".join([*_arithmetic(workload, terminal), "", *lines, *_range(rows, terminal)])
+
+
+def _row(workload: Workload, step_pass: StepPass) -> BatchRow:
+    batch, batching = workload.batch, step_pass.batching
+    sequences = pass_sequences(batch, step_pass)
+    steps = batch.epochs * ceil(batch.sequences / max(1, batch.mini_batch_sequences))
+    return BatchRow(
+        phase=step_pass.phase,
+        optimizer_steps=steps if step_pass.training else 0,
+        sequences=batch.mini_batch_sequences if step_pass.training else batch.sequences,
+        ranks=step_pass.engine.parallel.data,
+        rank_sequences=sequences,
+        micro_batch_sequences=None if batching.dynamic else min(batching.micro_batch_sequences, sequences),
+        micro_batch_tokens=batching.token_budget if batching.dynamic else None,
+        micro_batches=micro_batches_of(batch, step_pass).count,
+        most_micro_batches=micro_batches(batch, step_pass),
+    )
+
+
+def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
+    """From prompts to the sequences of a step, of an optimizer step, and of a replica of the engine."""
+    batch, rollout = workload.batch, workload.rollout
+    mini_prompts = min(batch.mini_batch_prompts, batch.prompts)
+    steps = ceil(batch.prompts / max(1, mini_prompts))
+    epochs = f" in each of {batch.epochs} epochs" if batch.epochs > 1 else ""
+    per_replica = ceil(batch.sequences / rollout.replicas)
+    answers = batch.responses_per_prompt
+    parts = (
+        ("step", f"{batch.prompts:,} prompts x {answers:,} responses = {batch.sequences:,} sequences"),
+        (
+            "mini-batch",
+            f"{mini_prompts:,} prompts x {answers:,} responses = {batch.mini_batch_sequences:,} sequences, "
+            f"{_count(steps, 'optimizer step')}{epochs}",
+        ),
+        (
+            "rollout",
+            f"{batch.sequences:,} sequences / {_count(rollout.replicas, 'replica')} = {per_replica:,}, "
+            f"of which at most {rollout.max_sequences:,} run at a time",
+        ),
+    )
+    return [terminal.prose(text, indent=" " * 14, first=f"  {name:<12}") for name, text in parts]
+
+
+def _cells(row: BatchRow) -> tuple[str, ...]:
+    times = f"{row.optimizer_steps} x " if row.optimizer_steps > 1 else ""
+    return (
+        row.phase.value,
+        f"{times}{row.sequences:,}",
+        f"/ {row.ranks:,}",
+        f"= {row.rank_sequences:,}",
+        _micro_batch(row),
+        _number(row),
+    )
+
+
+def _line(cells: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """Cells under each other: the phase to the left, numbers to the right."""
+    widths = [max(len(line[column]) for line in (_HEADS, *table)) for column in range(len(_HEADS))]
+    first, *others = zip(cells, widths, strict=True)
+    return "  " + "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])
+
+
+def _sentence(cells: Sequence[str]) -> str:
+    phase, sequences, ranks, rank_sequences, micro_batch, number = cells
+    return f"{phase}: {sequences} {ranks} {rank_sequences} per rank; micro-batches of {micro_batch}: {number}"
+
+
+def _micro_batch(row: BatchRow) -> str:
+    if row.micro_batch_tokens is not None:
+        return f"{row.micro_batch_tokens:,} tokens"
+    return _count(row.micro_batch_sequences or 0, "sequence")
+
+
+def _number(row: BatchRow) -> str:
+    if row.micro_batches == row.most_micro_batches:
+        return f"{row.micro_batches:,}"
+    return f"{row.micro_batches:,} to {row.most_micro_batches:,}"
+
+
+def _range(rows: Sequence[BatchRow], terminal: Terminal) -> list[str]:
+    """What the two ends of a number of micro-batches are, where some number has two."""
+    if all(row.micro_batches == row.most_micro_batches for row in rows):
+        return []
+    text = "Micro-batches: with sequences of mean length, to every sequence at its longest."
+    return [terminal.prose(text, indent="    ", first="  ")]
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}" + ("" if number == 1 else "s")

@@ -1,0 +1,104 @@
+"""The block to paste: what it makes of the job, and what each finding puts into it."""
+
+from collections.abc import Iterator, Sequence
+
+from tuner.advise import Advice, Combination, Contribution
+from tuner.findings import Severity
+from tuner.render.numbers import change, gib, percent, same_gib, seconds_change
+from tuner.render.terminal import Terminal
+from tuner.render.words import pasteable
+from tuner.units import GIB
+
+_TITLE = "Paste this"
+_LEAST_BYTES = 0.05 * GIB  # a smaller change of the worst phase is not shown
+
+
+def block(advice: Advice, terminal: Terminal) -> str:
+    """The overrides of all accepted advice, with the job that the trainer reads from them."""
+    together = advice.combination
+    if together is None:
+        return _none(advice, terminal)
+    lines = [_outcome(advice, together, terminal), ""]
+    return "\n".join(lines) + "\n" + pasted(together.overrides)
+
+
+def pasted(overrides: Sequence[str]) -> str:
+    """Overrides as lines of one shell command."""
+    return " \\\n".join(pasteable(override) for override in overrides)
+
+
+def contributions(advice: Advice, terminal: Terminal) -> str:
+    """The findings behind the block, each with its overrides and with what would be lost without it."""
+    together = advice.combination
+    if together is None:
+        return ""
+    lines = [terminal.style("What each part of the block brings", "bold")]
+    for part in together.contributions:
+        lines += _contribution(part, together, terminal)
+    return "\n".join(lines)
+
+
+def _contribution(part: Contribution, together: Combination, terminal: Terminal) -> Iterator[str]:
+    rule = part.finding.rule
+    yield terminal.prose(f"{rule.code} {rule.name}: {_lost(part, together)}", indent="    ", first="  ")
+    yield from (f"      {pasteable(text)}" for text in part.overrides)
+
+
+def _lost(part: Contribution, together: Combination) -> str:
+    """What the job would be with everything else."""
+    without = part.without
+    if without is None:
+        return "mends an error" if part.finding.severity is Severity.ERROR else "the others rest on it"
+    words = [] if without.fits else ["without it the job does not fit"]
+    longer = without.seconds / together.time.seconds - 1
+    if longer >= 0.005:
+        words.append(f"without it the step is {percent(longer)} longer")
+    if abs(without.worst_bytes - together.estimate.worst.peak_bytes) >= _LEAST_BYTES:
+        words.append(f"without it the worst phase peaks at {gib(without.worst_bytes)}")
+    return "; ".join(words) or "makes room for the others"
+
+
+def _outcome(advice: Advice, together: Combination, terminal: Terminal) -> str:
+    worst, before = together.estimate.worst, advice.estimate.worst
+    low_high = f"up to {gib(worst.interval[1])} of {gib(together.estimate.capacity_bytes)}"
+    words = [
+        "fits for certain" if advice.verdict is not together.verdict else "fits",
+        f"worst phase {_peaks(before.peak_bytes, worst.peak_bytes)} ({worst.phase.value}, {low_high})",
+    ]
+    if advice.cheapest is not None:
+        words.append(seconds_change(advice.cheapest.seconds, together.time.seconds) + _compared(advice))
+    if any(refusal.yours or not refusal.overrides for refusal in advice.refusals):
+        words.append("once the launch is no longer refused")
+    text = "; ".join(words).replace("->", terminal.arrow)
+    return terminal.prose(f"{_TITLE}: {text}", indent="  ", first="").replace(
+        _TITLE, terminal.style(_TITLE, "bold"), 1
+    )
+
+
+def _peaks(before: int, after: int) -> str:
+    return f"stays at {gib(after)}" if same_gib(before, after) else change(before, after)
+
+
+def _compared(advice: Advice) -> str:
+    """What the seconds are compared with, where that is not the job as it is."""
+    if advice.cheapest is not None and advice.cheapest.rules:
+        return f" than the cheapest form that fits, with {', '.join(advice.cheapest.rules)}"
+    return " than the job that starts" if advice.refusals else ""
+
+
+def _none(advice: Advice, terminal: Terminal) -> str:
+    """Why there is nothing to paste."""
+    other = advice.if_reweighted
+    if any(refusal.stands for refusal in advice.refusals):
+        why = ": what refuses the launch has to be mended by hand."
+    elif other is not None:
+        worst = other.estimate.worst
+        why = (
+            " that leaves the loss as it is. With --allow reweighted a block makes the job fit: "
+            f"worst phase {gib(worst.peak_bytes)} ({worst.phase.value})."
+        )
+    elif not advice.estimate.fits_for_certain():
+        why = ": nothing that leaves the training as it is makes the job fit for certain."
+    else:
+        why = ": no change is worth a percent of the step."
+    return terminal.prose(f"Nothing to paste{why}", indent="  ", first="")

@@ -1,0 +1,82 @@
+"""The short answer's findings: the three that matter most, and what else there is."""
+
+from collections.abc import Iterable, Iterator
+
+from tuner.advise import Advice, Recommendation
+from tuner.findings import Finding, Severity
+from tuner.render.recommendations import Sorted, idle_line, price, sorted_advice
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import NUMERICS, SEVERITY_COLOURS, sentence
+
+_MOST = 3
+
+
+def brief(advice: Advice, terminal: Terminal) -> str:
+    """Three findings in a few lines each, then the names of the others."""
+    by_use = sorted_advice(advice)
+    chosen = _chosen(advice, by_use)
+    lines = [terminal.style("What matters most", "bold")] if chosen else []
+    for finding, item in chosen:
+        lines.append(_entry(finding, item, advice, terminal))
+    rest = list(_rest(advice, by_use, {finding.rule.code for finding, _ in chosen}, terminal))
+    return "\n".join([*lines, *([""] if lines and rest else []), *rest])
+
+
+def _chosen(advice: Advice, by_use: Sorted) -> list[tuple[Finding, Recommendation | None]]:
+    """Errors and misspellings first, then what brings the block most, then the best of the others."""
+    by_code = {item.finding.rule.code: item for item in by_use.shown}
+    listed: dict[str, tuple[Finding, Recommendation | None]] = {
+        item.finding.rule.code: (item.finding, item)
+        for item in (*by_use.shown, *by_use.yours)
+        if item.finding.severity is Severity.ERROR
+        or (item.finding.severity is Severity.WARNING and item.finding.proposal is None)
+    }
+    refused = {refusal.finding.rule.code for refusal in advice.refusals}
+    for part in () if advice.combination is None else advice.combination.contributions:
+        code = part.finding.rule.code
+        if code not in refused:
+            listed.setdefault(code, (part.finding, by_code.get(code)))
+    for item in (*by_use.shown, *by_use.yours):
+        listed.setdefault(item.finding.rule.code, (item.finding, item))
+    return list(listed.values())[:_MOST]
+
+
+def _entry(finding: Finding, item: Recommendation | None, advice: Advice, terminal: Terminal) -> str:
+    severity = terminal.style(finding.severity.value, SEVERITY_COLOURS[finding.severity])
+    text = sentence(plain(finding.message))
+    if item is None:  # the message is about the job with the others
+        text = (
+            f"With the others: {text[0].lower()}{text[1:]}"
+            if text[1:2].islower()
+            else f"With the others: {text}"
+        )
+    if item is not None and item.price is not None:
+        cost = price(item.price, terminal, capacity_bytes=advice.estimate.capacity_bytes)
+        text += f" Alone: {cost}."
+    if item is not None and item.yours:
+        text += f" Yours to decide; numerics: {NUMERICS[item.numerics]}."
+    head = f"  {severity} {finding.rule.code} {terminal.style(finding.rule.name, 'bold')}"
+    return f"{head}\n{terminal.prose(text, indent='    ')}"
+
+
+def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) -> Iterator[str]:
+    refused = {refusal.finding.rule.code for refusal in advice.refusals}
+    block = () if advice.combination is None else advice.combination.contributions
+    in_block = [part.finding for part in block if part.finding.rule.code not in told | refused]
+    told = told | {finding.rule.code for finding in in_block}
+    others = [item.finding for item in by_use.shown if item.finding.rule.code not in told]
+    yours = [item.finding for item in by_use.yours if item.finding.rule.code not in told]
+    for words, findings in (
+        ("Also in the block", in_block),
+        ("Not in the block", others),
+        ("Yours to decide", yours),
+    ):
+        if findings:
+            yield terminal.prose(f"{words}: {_names(findings)}.", indent="  ", first="")
+    if by_use.idle:
+        yield idle_line(by_use.idle, terminal)
+    yield terminal.prose("Everything with its price and its premises: --full.", indent="  ", first="")
+
+
+def _names(findings: Iterable[Finding]) -> str:
+    return ", ".join(dict.fromkeys(f"{finding.rule.code} {finding.rule.name}" for finding in findings))

@@ -1,0 +1,149 @@
+"""The verdict in words: whether the job starts and fits, where it is tightest, and by how much."""
+
+from collections.abc import Iterator, Sequence
+
+from tuner.advise import Advice, Refusal, Verdict
+from tuner.memory import Estimate
+from tuner.render.bars import PARTS
+from tuner.render.left_out import seconds_without, without
+from tuner.render.lengths import average
+from tuner.render.numbers import gib, interval, percent
+from tuner.render.releases import against
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import NUMERICS, pasteable, place, sentence
+from tuner.trainers.protocol import LeftOut
+
+_LARGEST = 3  # parts named when the job does not fit
+_GLUE = "\u2060"  # a word joiner, which no text to be wrapped holds
+
+
+def verdict(advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = ()) -> str:
+    """What refuses the launch, else whether it fits, without what; then the reasons, with what lifts them."""
+    word, colour = _word(advice)
+    if advice.verdict is Verdict.WILL_NOT_START:
+        codes = ", ".join(dict.fromkeys(item.finding.rule.code for item in advice.refusals))
+        text = f"the launch is refused ({codes}). {_once_it_starts(advice, left_out)}"
+    else:
+        text = _of_memory(advice)
+    # The words are one piece while the line is wrapped, so that they can be painted in one.
+    left = "" if advice.verdict is Verdict.WILL_NOT_START else _left(advice, left_out)
+    text = f"{word.replace(' ', _GLUE)}{left}: {text}{seconds_without(left_out)}"
+    lines = [terminal.prose(text).replace(_GLUE, " ")]
+    lines[0] = lines[0].replace(word, terminal.style(word, "bold", colour), 1)
+    for refusal in advice.refusals:
+        lines += _refusal(refusal, terminal)
+    estimate = advice.estimate
+    if estimate.worst.peak_bytes > estimate.capacity_bytes:
+        lines.append(terminal.prose(_largest_parts(estimate), indent="  "))
+    reasons = (*estimate.problems, *estimate.doubts)
+    lines += [terminal.prose(plain(reason), indent="  ") for reason in reasons]
+    return "\n".join(lines)
+
+
+def _left(advice: Advice, left_out: Sequence[LeftOut]) -> str:
+    return without(left_out, fits=advice.memory_verdict is not Verdict.DOES_NOT_FIT)
+
+
+def _once_it_starts(advice: Advice, left_out: Sequence[LeftOut]) -> str:
+    """What memory says of the job with the least change that starts, so that nobody mends it twice."""
+    words = f"{_memory_words(advice)}{_left(advice, left_out)}"
+    if any(refusal.stands for refusal in advice.refusals):
+        return f"Nothing is known to lift all of it. As read it {words}: {_of_memory(advice)}"
+    return f"With that lifted it {words}: {_of_memory(advice)}"
+
+
+def _memory_words(advice: Advice) -> str:
+    return {
+        Verdict.FITS: "fits",
+        Verdict.FITS_ALONE: "fits if nothing else uses the GPU",
+        Verdict.DEPENDS_ON_RELEASE: "may not fit",
+        Verdict.FITS_WHILE_SHORT: "fits while short",
+        Verdict.DOES_NOT_FIT: "will not fit",
+    }[advice.memory_verdict]
+
+
+def _refusal(refusal: Refusal, terminal: Terminal) -> Iterator[str]:
+    """Why, where it was set, and what lifts it."""
+    finding = refusal.finding
+    where = "" if finding.location is None else f" (set in {plain(place(finding.location))})"
+    text = f"{finding.rule.code} {finding.rule.name}: {sentence(plain(finding.message))[:-1]}{where}."
+    yield terminal.prose(text, indent="    ", first="  ")
+    if refusal.finding.set_aside:
+        yield terminal.prose(
+            "Take it away or mend it; the figures are those of the job without it.", indent="    "
+        )
+    if not refusal.overrides:
+        return
+    if refusal.yours:
+        yield terminal.prose(
+            f"Yours to decide, numerics: {NUMERICS[refusal.numerics]}; for one:", indent="    "
+        )
+    yield from (f"      {terminal.style(pasteable(text), 'bold')}" for text in refusal.overrides)
+
+
+def _of_memory(advice: Advice) -> str:
+    """A sentence on the worst phase and the card."""
+    estimate = advice.estimate
+    free = estimate.capacity_bytes - estimate.worst.peak_bytes
+    where = _peak(estimate)
+    if advice.memory_verdict in (Verdict.FITS, Verdict.FITS_ALONE):
+        return f"{where}; {_free(advice)}."
+    if advice.memory_verdict is Verdict.DEPENDS_ON_RELEASE:
+        return f"{against(advice)}."
+    if advice.memory_verdict is Verdict.FITS_WHILE_SHORT:
+        return f"{average(advice)}; at full length {where}."
+    if free < 0:
+        short = "" if advice.mean_tokens is None else f"; {average(advice)}"
+        return f"{where}, {gib(-free)} too much{short}."
+    return f"{where}, but {_obstacle(estimate)}."
+
+
+def _word(advice: Advice) -> tuple[str, str]:
+    """The verdict in words, and their colour."""
+    if advice.verdict is Verdict.DOES_NOT_FIT:
+        fits_card = advice.estimate.worst.peak_bytes <= advice.estimate.capacity_bytes
+        return ("CANNOT START" if fits_card and not advice.estimate.host_is_short else "WILL NOT FIT"), "red"
+    return {
+        Verdict.WILL_NOT_START: ("WILL NOT START", "red"),
+        Verdict.FITS: ("FITS", "green"),
+        Verdict.FITS_ALONE: ("FITS IF NOTHING ELSE USES THE GPU", "yellow"),
+        Verdict.DEPENDS_ON_RELEASE: ("MAY NOT FIT", "yellow"),
+        Verdict.FITS_WHILE_SHORT: ("FITS WHILE SHORT", "yellow"),
+    }[advice.verdict]
+
+
+def _peak(estimate: Estimate) -> str:
+    """The worst phase, its peak and the interval around it, and the card."""
+    worst = estimate.worst
+    peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} ({interval(worst.interval)})"
+    return f"{peak} of {gib(estimate.capacity_bytes)}"
+
+
+def _free(advice: Advice) -> str:
+    """What stays free beside the expected peak, and whether it is less than the headroom."""
+    capacity = advice.estimate.capacity_bytes
+    free = capacity - advice.estimate.worst.peak_bytes
+    text = f"{gib(free)} ({percent(free / capacity)}) stay free"
+    if free >= capacity * advice.headroom:
+        return text
+    return f"{text}, less than the headroom of {percent(advice.headroom)}"
+
+
+def _obstacle(estimate: Estimate) -> str:
+    """Why a job whose phases fit the card does not run."""
+    limit = estimate.host_capacity_bytes
+    if limit is None or not estimate.host_is_short:
+        return "the job cannot start"
+    return f"the job takes {gib(estimate.host_bytes)} of {gib(limit)} host memory per node"
+
+
+def _largest_parts(estimate: Estimate) -> str:
+    worst = estimate.worst
+    amounts = sorted(((worst.bytes_of(part.item), part.label) for part in PARTS), reverse=True)[:_LARGEST]
+    largest = ", ".join(f"{label} {gib(amount)}" for amount, label in amounts if amount)
+    others = [
+        f"{phase.phase.value} {gib(phase.peak_bytes)}"
+        for phase in estimate.phases
+        if phase is not worst and phase.peak_bytes > estimate.capacity_bytes
+    ]
+    return f"Largest parts: {largest}." + (f" Too large as well: {', '.join(others)}." if others else "")

@@ -1,0 +1,61 @@
+"""Share model states among all GPUs when memory is short
+
+What it checks
+--------------
+
+A phase is over the limit, FSDP keeps more than one copy of the model states, and one copy lowers the phase's peak.
+
+Why it matters
+--------------
+
+With hybrid sharding each group of ranks holds a copy of its own of weights, gradients and moments, 16 bytes per parameter in all.
+Shared among twice the ranks they take half on each.
+What it costs is that weights are gathered across groups, which are usually nodes; the time model counts that.
+
+When it does not apply
+----------------------
+
+Smaller changes bring the phase under the limit.
+All ranks share one copy already, as they do by default.
+Megatron shards by its parallel sizes instead.
+
+Sources
+-------
+
+verl 0.9.1, ``workers/engine/fsdp/utils.py`` (``create_device_mesh``), 0.7.1 ``workers/fsdp_workers.py``.
+Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.2 on hybrid sharding.
+"""
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.rules.case import Case
+from tuner.rules.cures import engine_of, fully_sharded
+from tuner.rules.ladder import cured
+from tuner.rules.wording import count, over
+
+RULE = Rule(
+    code="MEM014",
+    name="full-sharding",
+    summary="several copies of the model states are kept while memory is short",
+    severity=Severity.WARNING,
+    goal=Goal.MEMORY,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(case: Case) -> Finding | None:
+    """Share one copy among all ranks."""
+    cure = cured(case, fully_sharded)
+    if cure is None:
+        return None
+    phase, proposal = cure
+    parallel = engine_of(case.workload, phase).parallel
+    return Finding(
+        rule=RULE,
+        message=f"{over(case, phase)}; {count(parallel.shard)} ranks share a copy of the model states, and all"
+        f" {count(parallel.gpus)} could",
+        severity=case.severity(phase),
+        evidence=Evidence.EXACT,
+        phase=phase,
+        proposal=proposal,
+    )

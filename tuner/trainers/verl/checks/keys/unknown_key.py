@@ -1,0 +1,98 @@
+"""A key that this release does not have
+
+What it checks
+--------------
+Keys of a file or override that the release does not have, neither in its YAML nor in its dataclasses.
+The message names the nearest key that it does have, and the override moves the value there.
+
+Why it matters
+--------------
+A misspelled key changes nothing: the setting that was meant keeps its default.
+In a file, or with ``+``, Hydra accepts it; sections that are dataclasses refuse it later, in the worker.
+Hydra refuses to start on an override without ``+`` for such a key, and on one that deletes it, which is an error.
+Nothing added to the command line mends that: the override itself has to change.
+
+When it does not apply
+----------------------
+A key that was added with ``+`` and resembles no known key is taken for a setting of the user's own code.
+A key that another finding explains, such as one that was renamed, is left to that finding.
+The nearest key is a guess by its spelling, so the override is yours to judge.
+
+Sources
+-------
+The composed configurations of the released packages, which tuner bundles.
+Hydra 1.3 ``_internal/config_loader_impl.py``, ``_apply_overrides_to_config``.
+"""
+
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings, UnknownKey
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG001",
+    name="unknown-key",
+    summary="a key that this release does not have",
+    severity=Severity.WARNING,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+    refuses=True,
+)
+
+_PLAIN = re.compile(r"[\w./:-]+")  # a value that Hydra takes without quotes
+_DELETABLE = re.compile(r"[\w.-]+")  # a key that Hydra takes behind '~'
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per unknown key."""
+    for unknown in settings.unknown:
+        finding = report(
+            RULE,
+            settings,
+            f"{workload.release} does not have the key {unknown.key}{_consequence(unknown)}",
+            keys=[unknown.key],
+            overrides=() if unknown.refused else _moved(settings, unknown),
+            severity=Severity.ERROR if unknown.refused else RULE.severity,
+            notes=_notes(unknown, workload),
+        )
+        yield replace(finding, location=unknown.location, set_aside=unknown.refused)
+
+
+def _consequence(unknown: UnknownKey) -> str:
+    refused = ", and Hydra refuses to start" if unknown.refused else ""
+    if unknown.nearest is None:
+        return refused
+    if unknown.nearest == f"+{unknown.key}":
+        return f"{refused}; Hydra takes it as {unknown.nearest}=..."
+    return f"{refused}; the nearest known key is {unknown.nearest}"
+
+
+def _notes(unknown: UnknownKey, workload: Workload) -> Iterator[str]:
+    if unknown.known_in:
+        *others, last = unknown.known_in
+        releases = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        yield f"{workload.release.trainer} {releases} it"
+
+
+def _moved(settings: Settings, unknown: UnknownKey) -> tuple[str, ...]:
+    """Overrides that give the value to the nearest key and take the unknown one away; none where in doubt."""
+    if unknown.nearest is None or unknown.known_in or not _DELETABLE.fullmatch(unknown.key):
+        return ()
+    nearest, value = unknown.nearest.removeprefix("+"), settings.get(unknown.key)
+    if nearest == unknown.key or not _suits(value, settings.get(nearest)):
+        return ()
+    removed = f"~{unknown.key}"
+    return (removed,) if settings.is_set(nearest) else (assign(settings, nearest, value), removed)
+
+
+def _suits(value: object, known: object) -> bool:
+    """Whether a value can stand where a known one stands, and can be spelled without quotes."""
+    if value is None or isinstance(value, dict | list) or not _PLAIN.fullmatch(str(value)):
+        return False
+    kinds = (bool, str)  # the others are numbers
+    return known is None or all(isinstance(value, kind) == isinstance(known, kind) for kind in kinds)

@@ -1,0 +1,137 @@
+"""A value that this release does not know
+
+What it checks
+--------------
+Keys that take one of a few words, against the words of the release: the schedule of the learning rate, the estimator of advantages, the policy loss, the KL estimate of the loss, the strategy of FSDP, the dtypes of Megatron, and router replay.
+The override is the closest word, where one is close.
+
+Why it matters
+--------------
+verl raises an error, in most cases before the first step.
+
+When it does not apply
+----------------------
+Estimators of advantages and policy losses can be added by code of one's own from 0.6 on, so that an unknown name is a warning there.
+Keys that the job does not read, such as the KL estimate without a KL loss.
+
+Sources
+-------
+verl 0.9.1 ``workers/config/optimizer.py`` (``FSDPOptimizerConfig``, ``McoreOptimizerConfig``), ``workers/config/engine.py``, ``workers/config/actor.py`` (``RouterReplayConfig``), ``trainer/ppo/core_algos.py`` (``AdvantageEstimator``, ``register_policy_loss``, ``kl_penalty_forward``).
+verl 0.4.1 ``workers/fsdp_workers.py:391``, ``trainer/ppo/ray_trainer.py:345-358``.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG148",
+    name="value-unknown",
+    summary="a value that this release does not know",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+    refuses=True,
+)
+
+
+class Words(Struct, frozen=True, kw_only=True):
+    """A key and the words that some releases take for it."""
+
+    key: str
+    words: tuple[str, ...]
+    releases: Releases = Releases()
+    read_with: str | None = None  # a switch without which the key is not read
+    fsdp: bool | None = None  # read under FSDP only, under Megatron only, or by both
+    extensible: Releases | None = None  # where code of one's own can add words
+
+
+_REGISTRY = Releases(since="0.6.0")
+_SCHEDULES = ("constant", "cosine")
+_FLOATS = ("fp32", "float32", "32", "bf16", "bfloat16")
+_REPLAYS = ("disabled", "R2", "R3")
+_ESTIMATORS: tuple[str, ...] = (
+    *("gae", "grpo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "remax", "rloo", "opo"),
+    *("grpo_passk", "gpg", "rloo_vectorized", "grpo_vectorized", "optimal_token_baseline"),
+    *("tir_optimal_token_baseline", "gdpo"),
+)
+_LOSSES: tuple[str, ...] = (
+    *("vanilla", "clip_cov", "kl_cov", "gpg", "gspo", "geo_mean", "rollout_correction", "bypass_mode"),
+    *("dppo_tv", "dppo_kl", "sapo", "cispo", "dro"),
+)
+_KL = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
+_STRAIGHT_THROUGH = tuple(f"{name}+" for name in _KL)
+
+_TABLE = (
+    *(
+        Words(key=f"{section}.optim.{name}", words=_SCHEDULES, fsdp=True)
+        for section in (ACTOR, CRITIC)
+        for name in ("lr_scheduler_type", "warmup_style")
+    ),
+    *(
+        Words(
+            key=f"{section}.optim.{name}_dtype", words=_FLOATS, fsdp=False, releases=Releases(since="0.9.0")
+        )
+        for section in (ACTOR, CRITIC)
+        for name in ("main_grads", "exp_avg", "exp_avg_sq")
+    ),
+    *(
+        Words(key=key, words=("fsdp", "fsdp2", "fsdp_turbo"), fsdp=True)
+        for key in (
+            f"{ACTOR}.fsdp_config.strategy",
+            f"{CRITIC}.fsdp.strategy",
+            f"{CRITIC}.model.fsdp_config.strategy",
+        )
+    ),
+    Words(key=f"{ACTOR}.megatron.dtype", words=("bfloat16", "float16"), fsdp=False),
+    Words(key=f"{ACTOR}.router_replay.mode", words=_REPLAYS),
+    Words(key=f"{ACTOR}.megatron.router_replay.mode", words=_REPLAYS, fsdp=False),
+    Words(key=f"{REFERENCE}.megatron.router_replay.mode", words=_REPLAYS, fsdp=False),
+    Words(key="algorithm.adv_estimator", words=_ESTIMATORS, extensible=_REGISTRY),
+    Words(key=f"{ACTOR}.policy_loss.loss_mode", words=_LOSSES, extensible=_REGISTRY),
+    Words(key=f"{ACTOR}.kl_loss_type", words=(*_KL, *_STRAIGHT_THROUGH), read_with=f"{ACTOR}.use_kl_loss"),
+    Words(
+        key="trainer.use_legacy_worker_impl",
+        words=("auto", "enable", "disable"),
+        releases=Releases(since="0.5.0", until="0.8.0"),
+        fsdp=True,
+    ),
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per key whose value is none of its words."""
+    fsdp = shards_with_fsdp(workload)
+    for row in _TABLE:
+        if version not in row.releases or row.fsdp not in (None, fsdp):
+            continue
+        if row.key.startswith(CRITIC) and workload.critic is None:
+            continue
+        if row.read_with is not None and not settings.flag(row.read_with):
+            continue
+        value = settings.get(row.key)
+        if value is None or str(value) in row.words:
+            continue
+        yield _finding(row, str(value), settings, workload, version)
+
+
+def _finding(row: Words, value: str, settings: Settings, workload: Workload, version: str) -> Finding:
+    closest = get_close_matches(value.lower(), row.words, n=1)
+    own = row.extensible is not None and version in row.extensible
+    what = "knows it only where code of one's own adds it" if own else "raises an error"
+    return report(
+        RULE,
+        settings,
+        f"{row.key}={value} is none of {', '.join(row.words)}: {workload.release} {what}",
+        keys=[row.key],
+        overrides=[assign(settings, row.key, closest[0])] if closest else [],
+        severity=Severity.WARNING if own else None,
+    )

@@ -1,0 +1,71 @@
+"""Megatron without the bridge that this release needs
+
+What it checks
+--------------
+``megatron.use_mbridge=False`` for a model that runs, and for what needs it: a multi-token head, or ``megatron.dtype=float16``.
+The override uses the bridge, the default from 0.7.0 on.
+
+Why it matters
+--------------
+From 0.8.0 on the Megatron engine asserts the bridge, which builds the model and loads its weights.
+0.7.0 and 0.7.1 assert it for multi-token prediction and float16 only.
+
+When it does not apply
+----------------------
+FSDP, and earlier releases, which build models of their own.
+
+Sources
+-------
+verl 0.8.0 ``workers/engine/megatron/transformer_impl.py:90``, 0.9.1 line 191.
+verl 0.7.1 ``workers/megatron_workers.py:155-177``.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL, REFERENCE, shards_with_fsdp
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG154",
+    name="megatron-bridge-needed",
+    summary="Megatron without the bridge that this release needs",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+    refuses=True,
+)
+
+_ALWAYS = Releases(since="0.8.0")
+_SOMETIMES = Releases(since="0.7.0", until="0.8.0")
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding with every section that lacks the bridge."""
+    if shards_with_fsdp(workload):
+        return
+    sections = [ACTOR]
+    sections += [REFERENCE] if workload.reference is not None else []
+    sections += [CRITIC] if workload.critic is not None else []
+    lacking = [
+        f"{section}.megatron.use_mbridge"
+        for section in sections
+        if not settings.flag(f"{section}.megatron.use_mbridge", default=True)
+        and (version in _ALWAYS or (version in _SOMETIMES and _needs(section, settings)))
+    ]
+    if lacking:
+        yield report(
+            RULE,
+            settings,
+            f"{', '.join(f'{key}=False' for key in lacking)}: {workload.release} asserts the bridge",
+            keys=lacking,
+            overrides=[assign(settings, key, True) for key in lacking],
+        )
+
+
+def _needs(section: str, settings: Settings) -> bool:
+    half = settings.text(f"{section}.megatron.dtype", default="bfloat16") == "float16"
+    return half or settings.flag(f"{MODEL}.mtp.enable")

@@ -1,0 +1,64 @@
+"""An engine shorter than a sequence
+
+What it checks
+--------------
+``rollout.max_model_len`` below the longest prompt with the longest response.
+The override is that length.
+
+Why it matters
+--------------
+From 0.7.1 on the server ends every response at the engine's length, whatever ``max_response_length`` says, and refuses a prompt that leaves no room.
+Up to 0.6.1 SGLang's rollout asserts that a whole sequence fits.
+
+When it does not apply
+----------------------
+0.7.0, and the servers of earlier releases with ``rollout.mode=async``, take the length of a sequence instead.
+
+Sources
+-------
+verl 0.6.1 ``workers/rollout/sglang_rollout/sglang_rollout.py:361-367``, 0.7.1 ``workers/rollout/vllm_rollout/vllm_async_server.py:518-545``, 0.9.1 lines 590-621.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.workload import RolloutEngine, Workload
+
+RULE = Rule(
+    code="CFG156",
+    name="model-length-below-sequence",
+    summary="a rollout engine that is shorter than a sequence may be",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+    refuses=True,
+)
+
+_CUTS = Releases(since="0.7.1")
+_REPLACES = Releases(since="0.7.0", until="0.7.1")  # by the length of a sequence
+_KEY = f"{ROLLOUT}.max_model_len"
+_ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for the engines that cut or refuse."""
+    engine, tokens = workload.rollout.engine, workload.batch.sequence_tokens
+    length = settings.integer(_KEY, minimum=1)
+    if length is None or length >= tokens or engine not in _ENGINES or version in _REPLACES:
+        return
+    cuts = version in _CUTS
+    if not cuts and (engine is not RolloutEngine.SGLANG or settings.text(f"{ROLLOUT}.mode") == "async"):
+        return
+    what = "ends responses there" if cuts else "asserts that a whole sequence fits"
+    yield report(
+        RULE,
+        settings,
+        f"{_KEY}={length} is below the {tokens} tokens of the longest sequence: {workload.release} {what}",
+        keys=[_KEY],
+        overrides=[assign(settings, _KEY, min(tokens, workload.model.max_positions))],
+        severity=Severity.WARNING if cuts else None,
+    )

@@ -1,0 +1,56 @@
+"""A vLLM older than 0.8.3
+
+What it checks
+--------------
+The version of vLLM that the job is taken to run with: ``--engine-version``, else the installed one.
+No override helps; install a newer one that the release allows.
+
+Why it matters
+--------------
+Before 0.8.3 a sleeping engine wakes as a whole: the old weights and the KV cache come back before new weights arrive, beside what the trainer holds.
+Before 0.8.0 the older core runs; verl's documentation reports 1.5 times the speed for the newer one.
+verl's performance guide asks for 0.8.3 or newer.
+
+When it does not apply
+----------------------
+The version is not older, or is not known: a release is then taken with the newest vLLM that it allows.
+
+Sources
+-------
+verl documentation, performance tuning guide and ``docs/README_vllm0.8.md``.
+vLLM 0.8.3 ``entrypoints/llm.py`` (``wake_up(tags)``); verl 0.4.1 ``workers/sharding_manager/fsdp_vllm.py``.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.report import report
+from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.trainers.verl.rollout_engine_versions import newest_allowed
+from tuner.versions import at_least
+from tuner.workload import RolloutEngine, Workload
+
+RULE = Rule(
+    code="CFG146",
+    name="vllm-version",
+    summary="a vLLM before 0.8.3, slower and woken up as a whole",
+    severity=Severity.ADVICE,
+    goal=Goal.TIME,
+    numerics=Numerics.REORDERED,
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for an older vLLM."""
+    rollout = workload.rollout
+    if rollout.engine is not RolloutEngine.VLLM or at_least(rollout.engine_version, "0.8.3"):
+        return
+    core = "" if at_least(rollout.engine_version, "0.8.0") else "runs the older core and "
+    yield report(
+        RULE,
+        settings,
+        f"vLLM {rollout.engine_version} {core}wakes weights and KV cache together; {workload.release} allows"
+        f" {newest_allowed(rollout.engine, version)}",
+        keys=[f"{ROLLOUT}.name"],
+    )

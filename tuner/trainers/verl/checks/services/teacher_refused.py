@@ -1,0 +1,112 @@
+"""A teacher that this release refuses
+
+What it checks
+--------------
+With ``distillation.enabled=True``: a teacher without ``model_path``, replicas that do not divide or fill the teacher's pool, an engine length without room for prompt, response and one token more, and a loss that cannot be trained so.
+An override is given where one value follows from the others.
+
+Why it matters
+--------------
+The configuration of the distillation raises ``ValueError`` while the trainer starts.
+
+When it does not apply
+----------------------
+Jobs without distillation; an empty pool is another check's.
+
+Sources
+-------
+verl 0.8.0 and 0.9.1 ``workers/config/distillation.py`` (``DistillationConfig``, ``DistillationTeacherModelConfig``, ``DistillationLossConfig``).
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG151",
+    name="teacher-refused",
+    summary="a teacher that this release refuses",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+    refuses=True,
+)
+
+_DISTILS = Releases(since="0.8.0")
+_TEACHERS = "distillation.teacher_models"
+_LOSS = "distillation.distillation_loss"
+
+Problem = tuple[str, str, tuple[object, ...]]
+"""A key, what is wrong with it, and the value that puts it right, if one does."""
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per thing that is refused."""
+    if version not in _DISTILS or not settings.flag("distillation.enabled"):
+        return
+    names = dict.fromkeys(key.split(".")[0] for key in settings.section(_TEACHERS))
+    if len(names) > 1:
+        names.pop("teacher_model", None)
+    problems = [*_loss(settings), *_pool(settings, list(names))]
+    for name in names:
+        problems += _teacher(f"{_TEACHERS}.{name}", settings, workload)
+    for key, what, remedy in problems:
+        yield report(
+            RULE,
+            settings,
+            f"{what}: {workload.release} raises ValueError",
+            keys=[key, "distillation.enabled"],
+            overrides=[assign(settings, key, value) for value in remedy],
+        )
+
+
+def _teacher(section: str, settings: Settings, workload: Workload) -> Iterator[Problem]:
+    if settings.get(f"{section}.model_path") is None:
+        yield f"{section}.model_path", f"{section}.model_path is not set", ()
+    key = f"{section}.inference.max_model_len"
+    length, needed = settings.integer(key), workload.batch.sequence_tokens + 1
+    if length is not None and length < needed:
+        yield (
+            key,
+            f"{key}={length} has no room for prompt, response and one token, {needed} together",
+            (needed,),
+        )
+
+
+def _pool(settings: Settings, names: list[str]) -> Iterator[Problem]:
+    """Whether the replicas of all teachers fill the pool; of a single one, whether they divide it."""
+    gpus = settings.integer("distillation.n_gpus_per_node", default=0) * settings.integer(
+        "distillation.nnodes", default=0
+    )
+    if not gpus:
+        return
+    replicas = {name: _replica_gpus(f"{_TEACHERS}.{name}.inference", settings) for name in names}
+    if len(names) == 1:
+        key = f"{_TEACHERS}.{names[0]}.inference.tensor_model_parallel_size"
+        if gpus % replicas[names[0]]:
+            yield key, f"replicas of {replicas[names[0]]} GPUs do not divide the teacher's {gpus} GPUs", ()
+        return
+    counts = {name: settings.integer(f"{_TEACHERS}.{name}.num_replicas", default=0) for name in names}
+    taken = sum(counts[name] * replicas[name] for name in names)
+    if taken != gpus:
+        key = f"{_TEACHERS}.{names[0]}.num_replicas"
+        yield key, f"the teachers' replicas take {taken} GPUs of the {gpus} in their pool", ()
+
+
+def _replica_gpus(section: str, settings: Settings) -> int:
+    sizes = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
+    tensor, data, pipeline = (settings.integer(f"{section}.{name}", default=1, minimum=1) for name in sizes)
+    return tensor * data * pipeline
+
+
+def _loss(settings: Settings) -> Iterator[Problem]:
+    mode, gradient = f"{_LOSS}.loss_mode", f"{_LOSS}.use_policy_gradient"
+    if settings.text(mode) == "k1" and not settings.flag(gradient):
+        yield gradient, f"{mode}=k1 without {gradient} has no gradient of the teacher", (True,)
+    policy = f"{_LOSS}.policy_loss_mode"
+    if settings.text(policy, default="vanilla") != "vanilla":
+        yield policy, f"{policy}={settings.text(policy)} is not vanilla", ("vanilla",)

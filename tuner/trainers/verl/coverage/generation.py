@@ -1,0 +1,134 @@
+"""What generates and scores: parts that the estimate leaves out."""
+
+from tuner.trainers.protocol import Affects
+from tuner.trainers.verl.coverage.omission import Job, Omission, changed, switched
+from tuner.versions import at_least
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+
+
+def _early_servers(job: Job) -> str | None:
+    """Asked for where the release does not generate so by itself; from 0.6.0 on it is counted."""
+    return None if at_least(job.version, "0.6.0") else job.named(f"{_ROLLOUT}.mode")
+
+
+def _own_lengths(job: Job) -> str | None:
+    """Another length than that of the data, which the release takes by default."""
+    pairs = ((f"{_ROLLOUT}.{name}_length", f"data.max_{name}_length") for name in ("prompt", "response"))
+    differing = (own for own, data in pairs if job.settings.get(own) != job.settings.get(data))
+    return next(differing, None)
+
+
+def _log_probs(job: Job) -> str | None:
+    """Asked for where the release does not do so by itself."""
+    key = job.named(f"{_ROLLOUT}.calculate_log_probs")
+    return key if key is not None and job.settings.get(key) else None
+
+
+GENERATION: tuple[Omission, ...] = (
+    Omission(
+        name="a checkpoint engine of the user's",
+        reason="it is taken to hold the buffers that nccl's does",
+        patterns=(f"{_ROLLOUT}.checkpoint_engine.custom_backend_module",),
+    ),
+    Omission(
+        name="options of the checkpoint engine",
+        reason="they are passed on to it as they are",
+        patterns=(f"{_ROLLOUT}.checkpoint_engine.engine_kwargs.**",),
+        rest=True,
+    ),
+    Omission(
+        name="prefill and decoding apart",
+        reason="each replica is taken to do both",
+        patterns=(f"{_ROLLOUT}.disaggregation.**",),
+        trigger=switched(f"{_ROLLOUT}.disaggregation.enabled"),
+    ),
+    Omission(
+        name="the quantization's own settings",
+        reason="the file that says how weights are quantized is not read",
+        patterns=(f"{_ROLLOUT}.quantization_config_file",),
+    ),
+    Omission(
+        name="the engine's log-probabilities",
+        reason="the sampler keeps another row of the vocabulary in float32 for every running sequence",
+        patterns=(f"{_ROLLOUT}.{{calculate_log_probs,logprobs_mode}}",),
+        trigger=_log_probs,
+    ),
+    Omission(
+        name="arguments of the engine",
+        reason="they are passed on to the rollout engine as they are",
+        patterns=(f"{_ROLLOUT}.engine_kwargs.**",),
+        rest=True,
+    ),
+    Omission(
+        name="the rollout's own lengths",
+        reason="prompts and responses are taken to be as long as the data's keys say",
+        patterns=(f"{_ROLLOUT}.{{prompt_length,response_length}} >=0.7.0",),
+        trigger=_own_lengths,
+    ),
+    Omission(
+        name="servers of the asynchronous rollout",
+        reason="generation is taken to run in the trainer's own processes",
+        patterns=(),  # read, since it decides which processes there are
+        affects=Affects.SECONDS,
+        trigger=_early_servers,
+    ),
+    Omission(
+        name="tools and turns",
+        reason="a response is taken to be one piece, generated without waiting",
+        patterns=(
+            f"{_ROLLOUT}.multi_turn.**",
+            f"{_ROLLOUT}.chat_scheduler",
+            f"{_ROLLOUT}.agent.{{agent_loop_config_path,default_agent_loop}}",
+            f"{_ROLLOUT}.agent.custom_async_server.*",
+            "data.{tool_config_path,function_tool_path}",
+        ),
+        affects=Affects.SECONDS,
+        trigger=changed(
+            f"{_ROLLOUT}.multi_turn.{{enable,tool_config_path,interaction_config_path,function_tool_path}}",
+            f"{_ROLLOUT}.chat_scheduler",
+            f"{_ROLLOUT}.agent.{{agent_loop_config_path,default_agent_loop}}",
+            f"{_ROLLOUT}.agent.custom_async_server.*",
+        ),
+    ),
+    Omission(
+        name="oversampled requests",
+        reason="more requests are started than are waited for",
+        patterns=(f"{_ROLLOUT}.over_sample_rate <0.7.0",),
+        affects=Affects.SECONDS,
+    ),
+    Omission(
+        name="groups that are filtered and generated again",
+        reason="each step is taken to need one round of generation",
+        patterns=("algorithm.filter_groups.*",),
+        affects=Affects.SECONDS,
+        trigger=switched("algorithm.filter_groups.enable"),
+    ),
+    Omission(
+        name="skipped generation",
+        reason="responses are taken to be generated in every step",
+        patterns=(
+            f"{_ROLLOUT}.{{skip,skip_rollout,skip_dump_dir}}.**",
+            "skip.{rollout,async_rollout,rollout_tq}.**",
+        ),
+        affects=Affects.SECONDS,
+        trigger=changed(f"{_ROLLOUT}.skip_rollout", f"{_ROLLOUT}.skip.enable", "skip.*.enable"),
+    ),
+    Omission(
+        name="the reward function",
+        reason="the time that rewards take on CPUs is not known",
+        patterns=(
+            "custom_reward_function.path <0.7.0",
+            "**.sandbox_fusion.url",
+            "reward_model.reward_loop_*",
+            "**.reward_manager.{source,module}.**",
+        ),
+        affects=Affects.SECONDS,
+        trigger=changed(
+            "**.custom_reward_function.path",
+            "**.sandbox_fusion.url",
+            "reward_model.reward_loop_*",
+            "**.reward_manager.{source,module}.**",
+        ),
+    ),
+)

@@ -1,0 +1,167 @@
+"""Models beside the actor, and what the actor is: parts that the estimate leaves out."""
+
+from tuner.architectures import find_architecture
+from tuner.trainers.verl.coverage.omission import Job, Omission, switched
+from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+_ACTOR = "actor_rollout_ref.actor"
+_SERVER = (  # of an inference engine beside the rollout: what is not read of its section
+    "{load_format,engine_kwargs,limit_images,n,mtp,quantization_config_file,layered_summon,"
+    "multi_stage_wake_up,prompt_length,response_length,disaggregation}.**"
+)
+_SERVER_DECIDES = "{engine_kwargs,limit_images,mtp,quantization_config_file}.**"
+
+
+def _uncounted_reward(job: Job) -> str | None:
+    """The switch of a reward model whose size is not known, or whose GPUs are its own."""
+    reward = job.workload.reward
+    if reward is None or (reward.shares_gpus and reward.model is not None):
+        return None
+    return switched("reward_model.enable", "reward.reward_model.enable")(job)
+
+
+def _options_of_reward(job: Job) -> str | None:
+    reward = job.workload.reward
+    if reward is None or not reward.shares_gpus:
+        return None
+    return job.named(
+        "reward_model.max_length",
+        "reward_model.model.override_config.**",
+        f"reward_model.rollout.{_SERVER_DECIDES}",
+        f"reward.reward_model.rollout.{_SERVER_DECIDES}",
+        "reward.reward_model.rollout.disaggregation.enabled",
+    )
+
+
+def _loss_over_top_tokens(job: Job) -> str | None:
+    if not job.settings.get("distillation.enabled"):
+        return None
+    mode = "distillation.distillation_loss.loss_mode"
+    return mode if "topk" in str(job.settings.get(mode)) else None
+
+
+def _images(job: Job) -> str | None:
+    """Whatever says that there are images or how large, where the model sees them."""
+    if find_architecture(job.workload.model.architecture).tower is None:
+        return None
+    named = ("data.image_key", "data.video_key", f"{_ROLLOUT}.limit_images", "data.mm_processor_kwargs")
+    return next((key for key in named if job.settings.is_set(key)), None)
+
+
+def _shared_prompts(job: Job) -> str | None:
+    key = f"{_ACTOR}.use_prefix_grouper"
+    return key if not reaches(job.version, ENGINE_PREVIEW) and job.settings.get(key) else None
+
+
+def _adapters(job: Job) -> str | None:
+    if job.workload.actor.engine.lora is None:
+        return None
+    return job.named("actor_rollout_ref.model.lora.{type,dtype,dropout,exclude_modules,freeze_*,a2a_*}")
+
+
+MODELS: tuple[Omission, ...] = (
+    Omission(
+        name="the reward model",
+        reason="a model of unknown size is not counted, and one on GPUs of its own is not in the seconds",
+        patterns=(),
+        trigger=_uncounted_reward,
+        elsewhere=switched("reward_model.enable_resource_pool", "reward.reward_model.enable_resource_pool"),
+    ),
+    Omission(
+        name="the reward model's other options",
+        reason="its sequences are as long as the policy's, and its engine is taken without arguments",
+        patterns=(
+            "reward_model.{max_length,param_offload}",
+            "reward_model.model.{use_fused_kernels,use_shm,override_config}.**",
+            "reward_model.model.fsdp_config.{param_offload,wrap_policy}.**",
+            "reward_model.megatron.{override_transformer_config,sequence_parallel,use_dist_checkpointing,"
+            "use_distributed_optimizer,use_remove_padding}.**",
+            "reward_model.megatron.use_mbridge <0.7.0",
+            f"{{reward_model,reward}}.**.rollout.{_SERVER}",
+        ),
+        trigger=_options_of_reward,
+    ),
+    Omission(
+        name="the distillation teacher",
+        reason="a teacher that scores responses works on GPUs of its own, beside the rollout",
+        patterns=(
+            f"distillation.teacher_models.*.inference.{_SERVER}",
+            "distillation.teacher_models.*.num_replicas",
+        ),
+        trigger=switched("distillation.enabled"),
+        elsewhere=switched("distillation.enabled"),
+    ),
+    Omission(
+        name="the distillation loss",
+        reason="a loss over the teacher's top tokens works on log-probabilities of the whole vocabulary",
+        patterns=("distillation.distillation_loss.{topk,loss_mode,use_task_rewards,use_policy_gradient}",),
+        trigger=_loss_over_top_tokens,
+    ),
+    Omission(
+        name="another reference model",
+        reason="the reference is taken to be as large as the actor",
+        patterns=("actor_rollout_ref.ref.model.**",),
+    ),
+    Omission(
+        name="the MTP head",
+        reason="modules for multi-token prediction are trained, or draft in the engine, beside the model",
+        patterns=(
+            "{actor_rollout_ref,critic}.model.mtp.{enable,enable_train,detach_encoder,method,"
+            "mtp_loss_scaling_factor,num_speculative_tokens,speculative_*}",
+            "{actor_rollout_ref,critic}.model.mtp.enable_rollout <0.9.0",
+            "critic.model.mtp.enable_rollout >=0.9.0",
+        ),
+        trigger=switched("actor_rollout_ref.model.mtp.enable"),
+    ),
+    Omission(
+        name="the images",
+        reason="tokens of images, the tower's activations and the engine's largest image depend on the data",
+        patterns=(
+            "data.{image_key,video_key,audio_key,image_patch_size,return_multi_modal_inputs}",
+            "data.mm_processor_kwargs.**",
+        ),
+        trigger=_images,
+    ),
+    Omission(
+        name="overrides of the model's configuration",
+        reason="sizes and attention are those of the model's own config.json",
+        patterns=(
+            "{actor_rollout_ref,critic}.model.hf_config_path",
+            "{actor_rollout_ref,critic}.model.override_config.**",
+            f"{_ACTOR}.megatron.override_mcore_model_config.**",
+            "{actor_rollout_ref,critic}.**.override_mcore_model_config.**",
+        ),
+    ),
+    Omission(
+        name="what an external library changes",
+        reason="its code is imported into the workers and may replace models and kernels",
+        patterns=("{actor_rollout_ref,critic,reward_model}.model.external_lib",),
+    ),
+    Omission(
+        name="the adapters' own options",
+        reason="kind, dtype, dropout and exclusions are taken as the release has them",
+        patterns=(
+            "{actor_rollout_ref,critic}.model.lora.{type,dtype,dropout,dropout_position,exclude_modules,"
+            "freeze_*,a2a_*}",
+        ),
+        trigger=_adapters,
+    ),
+    Omission(
+        name="the frozen vision tower",
+        reason="a frozen tower keeps no gradients and no optimizer states, which are counted",
+        patterns=(f"{_ACTOR}.freeze_vision_tower <{ENGINE_PREVIEW}",),
+    ),
+    Omission(
+        name="tiled MLPs",
+        reason="the MLP runs over slices of the sequence and keeps less",
+        patterns=(f"{{actor_rollout_ref,critic}}.model.tiled_mlp.* <{ENGINE_PREVIEW}",),
+        trigger=switched("actor_rollout_ref.model.tiled_mlp.enabled"),
+    ),
+    Omission(
+        name="the sharing of prompts",
+        reason="prompts are computed once for all their responses",
+        patterns=(),  # read, since it forbids some proposals
+        trigger=_shared_prompts,
+    ),
+)

@@ -1,0 +1,270 @@
+"""Keys that change neither memory nor time, by the reason why."""
+
+from msgspec import Struct
+
+from tuner.trainers.verl.coverage.pattern import pattern
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
+
+_ROLES = "{actor_rollout_ref,critic}.**"
+_ACTOR = "actor_rollout_ref.actor"
+_REFERENCE = "actor_rollout_ref.ref"
+_ROLLOUT = "actor_rollout_ref.rollout"
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """Keys that have no effect for one reason."""
+
+    name: str
+    reason: str  # one sentence
+    patterns: tuple[str, ...]
+
+    def covers(self, key: str, version: str) -> bool:
+        """Whether the key belongs to the group in this release."""
+        return any(pattern(text).matches(key, version) for text in self.patterns)
+
+
+NO_EFFECT: tuple[Group, ...] = (
+    Group(
+        name="classes",
+        reason="Names the class that checks a section.",
+        patterns=("**._target_",),
+    ),
+    Group(
+        name="data",
+        reason="Says where prompts lie and how they are read; sizes are those of lengths and batches.",
+        patterns=(
+            "data.{train_files,val_files,prompt_key,reward_fn_key,tokenizer,truncation,shuffle,seed,use_shm,"
+            "trust_remote_code,validation_shuffle,train_max_samples,val_max_samples,val_batch_size,"
+            "dataloader_num_workers,filter_overlong_*,return_raw_*,return_full_prompt,"
+            "apply_chat_template_kwargs}.**",
+            "data.{custom_cls,datagen,sampler,continuous_token}.**",
+        ),
+    ),
+    Group(
+        name="model files",
+        reason="Says where weights, tokenizer and code lie; the sizes are those of the model's config.json.",
+        patterns=(
+            "{actor_rollout_ref,critic}.model.{trust_remote_code,tokenizer_path,custom_chat_template}",
+            "reward_model.model.{trust_remote_code,input_tokenizer}",
+            "{actor_rollout_ref,critic}.model.lora.adapter_path",
+            "critic.model.lora_adapter_path",
+            "actor_rollout_ref.model.lora_adapter_path >=0.8.0",
+            f"{_ROLES}.{{load_weight,dist_checkpointing_*}}",
+            f"{_REFERENCE}.megatron.use_dist_checkpointing",
+            f"{_ACTOR}.megatron.use_dist_checkpointing <0.5.0",
+            "critic.megatron.use_dist_checkpointing <0.5.0",
+            "reward_model.**.{load_weight,dist_checkpointing_*}",
+            f"{_ROLLOUT}.layer_name_map.*",
+        ),
+    ),
+    Group(
+        name="numbers of the optimizer",
+        reason="Enters the update as a number; tensors and kernels are the same for every value.",
+        patterns=(
+            f"{_ROLES}.optim.{{betas,clip_grad,lr,lr_*,min_lr,min_lr_ratio,num_cycles,total_training_steps,"
+            "use_checkpoint_opt_param_scheduler,warmup_style,weight_decay,weight_decay_*,zero_indexed_step}",
+            f"{_ROLES}.grad_clip",
+        ),
+    ),
+    Group(
+        name="numbers of the loss",
+        reason="Enters advantages or the loss, which take a few numbers per token whatever they compute.",
+        patterns=(
+            f"{_ACTOR}.{{clip_ratio,clip_ratio_*,kl_loss_coef,kl_loss_type,tau_neg,tau_pos}}",
+            f"{_ACTOR}.policy_loss.*",
+            f"{_ACTOR}.use_kl_loss <0.4.0",  # there is a reference with or without it
+            f"{_ACTOR}.loss_scale_factor",
+            "critic.{loss_agg_mode,loss_scale_factor}",
+            "critic.cliprange_value",
+            "critic.kl_ctrl.*",
+            "algorithm.{gamma,lam,kl_penalty,norm_adv_by_std_in_grpo,use_pf_ppo,rollout_is,rollout_is_*}",
+            "algorithm.{kl_ctrl,pf_ppo}.*",
+            "algorithm.rollout_correction.{loss_type,rollout_*,use_policy_gradient}",
+            "distillation.distillation_loss.{clip_ratio,clip_ratio_*,distillation_loss_coef,"
+            "log_prob_min_clamp,loss_max_clamp,policy_loss_mode}",
+        ),
+    ),
+    Group(
+        name="numbers of adapters",
+        reason="Scales or initializes adapters of the same size.",
+        patterns=(
+            "{actor_rollout_ref,critic}.model.lora_alpha",
+            "{actor_rollout_ref,critic}.model.lora.{alpha,lora_A_init_method,lora_B_init_method}",
+            "critic.model.lora.merge",  # a critic is not sent to the rollout engine
+        ),
+    ),
+    Group(
+        name="seeds and order",
+        reason="Decides which numbers are drawn and in which order samples come, not how many.",
+        patterns=(
+            "{actor_rollout_ref,critic,reward_model,reward}.**.{seed,data_loader_seed,shuffle,scheduling_policy}",
+            "trainer.v1.sampler.**",
+        ),
+    ),
+    Group(
+        name="sampling",
+        reason="Decides which token is drawn, out of buffers as large as the vocabulary in any case.",
+        patterns=(
+            f"{_ROLLOUT}.{{top_k,top_p,do_sample,ignore_eos,use_fire_sampling}}",
+            f"{_ROLLOUT}.val_kwargs.*",
+            "reward.reward_model.rollout.{top_k,top_p,do_sample,ignore_eos,temperature}",
+            "distillation.teacher_models.*.inference.temperature",
+        ),
+    ),
+    Group(
+        name="steps, validation and resuming",
+        reason="Decides how many steps there are and what happens between them; the answer is of one step.",
+        patterns=(
+            "trainer.{total_epochs,total_training_steps,test_freq,val_before_train,val_only,critic_warmup,"
+            "resume_mode,resume_from_path,del_local_ckpt_after_load,max_actor_ckpt_to_keep,"
+            "max_critic_ckpt_to_keep,esi_redundant_time,checkpoint_callback_class,default_local_dir,"
+            "default_hdfs_dir}",
+            "{actor_rollout_ref,critic}.**.checkpoint.{load_contents,mbridge_config,strict}.**",
+        ),
+    ),
+    Group(
+        name="logs",
+        reason="Names the run or writes what it did to files and servers.",
+        patterns=(
+            "trainer.{project_name,experiment_name,logger,log_val_generations,rollout_data_dir,"
+            "validation_data_dir,val_generations_to_log_to_wandb}",
+            f"{_ROLLOUT}.{{trace,prometheus}}.**",
+            f"{_ROLLOUT}.moe_load_balance_metrics_interval",
+            "{reward,reward_model,distillation}.**.disable_log_stats",
+            "transfer_queue.metrics.**",
+        ),
+    ),
+    Group(
+        name="Ray and timeouts",
+        reason="Says how processes start and how long they wait for each other.",
+        patterns=(
+            "{ray_init,ray_kwargs}.**",
+            "{actor_rollout_ref,critic,reward_model}.nccl_timeout",
+            "trainer.ray_wait_register_center_timeout",
+        ),
+    ),
+    Group(
+        name="rewards on CPUs",
+        reason="Chooses how the controller calls a function for each response, which takes no GPU.",
+        patterns=(
+            "reward_model.reward_manager",
+            "**.reward_manager.name",
+            "**.custom_reward_function.name",
+            "**.sandbox_fusion.{max_concurrent,memory_limit_mb}",
+            "{reward,reward_model}.num_workers",
+            "reward_model.launch_reward_fn_async",
+            "distillation.teacher_models.*.key",
+            "distillation.teacher_key",
+        ),
+    ),
+    Group(
+        name="tokens of the engine",
+        reason="Prompts are handed to the engine as tokens either way.",
+        patterns=("{actor_rollout_ref,reward,reward_model,distillation}.**.skip_tokenizer_init",),
+    ),
+    Group(
+        name="set by verl itself",
+        reason="verl writes its own value over it, from the role or from a key of another section.",
+        patterns=(
+            f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.forward_only",
+            f"{_ROLES}.{{fsdp_config,fsdp}}.strategy",
+            f"{_ACTOR}.{{use_fused_kernels,use_remove_padding}}",
+            f"{_ROLLOUT}.{{mtp,qat}}",
+            f"{_ROLES}.rollout_n",
+            f"{_ROLES}.megatron.use_remove_padding >={ENGINE_PREVIEW}",
+            "{actor_rollout_ref,reward_model}.rollout.max_model_len >=0.7.0 <0.7.1",
+            "trainer.v1.sync.**",
+        ),
+    ),
+    Group(
+        name="limits of positions",
+        reason="Decides how long a sequence may be, which a check compares; no size follows from it.",
+        patterns=("{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**",),
+    ),
+    Group(
+        name="caches on the host",
+        reason="Turns off a cache in the engine's own process, which is not counted to begin with.",
+        patterns=(f"{_ROLLOUT}.engine_kwargs.vllm.disable_mm_preprocessor_cache",),
+    ),
+    Group(
+        name="what Megatron does anyway",
+        reason="Asks for kernels that Megatron takes by itself, or for numbers of the router.",
+        patterns=(
+            f"{_ROLES}.override_transformer_config.{{use_flash_attn,masked_softmax_fusion,persist_layer_norm,"
+            "moe_router_*,moe_aux_loss_coeff}",
+        ),
+    ),
+    Group(
+        name="FSDP's parameters",
+        reason="Says under which names a flat parameter is seen; the flat tensors are the same.",
+        patterns=(f"{_ROLES}.{{fsdp_config,fsdp}}.use_orig_params",),
+    ),
+    Group(
+        name="the reference's engine",
+        reason="A reference has no optimizer, no gradients and no entropy, and FSDP always offloads it.",
+        patterns=(
+            f"{_REFERENCE}.{{entropy_checkpointing,entropy_from_logits_*,use_torch_compile}}",
+            f"{_REFERENCE}.fsdp_config.{{entropy_*,use_torch_compile}} >=0.7.0",
+            f"{_REFERENCE}.fsdp_config.{{param_offload,optimizer_offload,offload_policy,"
+            "use_no_sync_for_gradient_accumulation}",
+            f"{_REFERENCE}.megatron.{{entropy_*,grad_offload,optimizer_offload,use_distributed_optimizer,"
+            "dist_ckpt_*,distrib_optim_*}",
+        ),
+    ),
+    Group(
+        name="the reference as the actor",
+        reason="The workers of these releases build the reference from the actor's key.",
+        patterns=(
+            f"{_REFERENCE}.{{strategy,ulysses_sequence_parallel_size}} <0.7.0",
+            f"{_REFERENCE}.fsdp_config.{{fsdp_size,forward_prefetch}} <0.6.0",
+            f"{_REFERENCE}.fsdp_config.fsdp_size >=0.6.0 <0.7.0",
+            f"{_REFERENCE}.megatron.{{tensor_*,pipeline_*,virtual_*,context_*,expert_*,dtype,use_mbridge}} "
+            ">=0.4.0 <0.7.0",
+            f"{_REFERENCE}.megatron.use_remove_padding <{ENGINE_PREVIEW}",
+        ),
+    ),
+    Group(
+        name="the same as another key",
+        reason="verl demands one value, or that of another key; a check compares them.",
+        patterns=(
+            "actor_rollout_ref.hybrid_engine <0.9.0",
+            f"{_ROLLOUT}.log_prob_use_dynamic_bsz >=0.8.0",
+        ),
+    ),
+    Group(
+        name="GPUs of other trainers",
+        reason="Only trainers that generate on other GPUs than they train on read it.",
+        patterns=(f"{_ROLLOUT}.{{n_gpus_per_node,nnodes}} <0.9.0",),
+    ),
+    Group(
+        name="the critic's head",
+        reason="A critic's head gives one number per token: no logits, no entropy, nothing to fuse.",
+        patterns=(
+            "critic.model.{use_fused_kernels,fused_kernel_options}.**",
+            "critic.model.fsdp_config.{entropy_*,use_torch_compile} >=0.7.0",
+            "critic.fsdp.{entropy_*,use_torch_compile}",
+            "critic.megatron.entropy_*",
+        ),
+    ),
+    Group(
+        name="read by nobody",
+        reason="Stands in the configuration of these releases, and no code of theirs reads it.",
+        patterns=(
+            f"{_ACTOR}.{{use_torch_compile,use_prefix_grouper,freeze_vision_tower}} >={ENGINE_PREVIEW}",
+            f"{_ACTOR}.{{entropy_checkpointing,entropy_from_logits_with_chunking}} >={ENGINE_PREVIEW} <0.9.0",
+            f"{_ROLES}.{{fsdp_config,fsdp}}.dtype >={ENGINE_PREVIEW}",
+            f"{_ROLES}.fsdp_config.{{entropy_*,ulysses_sequence_parallel_size,use_torch_compile}} <0.7.0",
+            "critic.model.fsdp_config.dtype <0.8.0",
+            f"{_ACTOR}.megatron.grad_offload",
+            "critic.megatron.grad_offload",
+            "{actor_rollout_ref,critic}.model.tiled_mlp.* >=" + ENGINE_PREVIEW,
+            f"{_ACTOR}.ppo_micro_batch_size >={ENGINE_PREVIEW}",
+            f"{{actor_rollout_ref,critic}}.**.log_prob_micro_batch_size >={ENGINE_PREVIEW}",
+            "critic.{use_dynamic_bsz,ppo_micro_batch_size,ppo_micro_batch_size_per_gpu,forward_*,"
+            "ulysses_sequence_parallel_size} >=0.8.0",
+            f"{_ROLLOUT}.max_num_seqs <0.6.0",
+            f"{_ROLLOUT}.multi_stage_wake_up >=0.6.0",
+            f"{_ROLLOUT}.over_sample_rate >=0.7.0",
+        ),
+    ),
+)

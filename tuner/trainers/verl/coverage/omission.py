@@ -1,0 +1,77 @@
+"""A part of a job that the estimate leaves out, and when a job has it."""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from msgspec import Struct
+
+from tuner.inputs.settings import Settings
+from tuner.trainers.protocol import Affects
+from tuner.trainers.verl.coverage.pattern import pattern
+from tuner.workload import Workload
+
+
+class Job(Struct, frozen=True, kw_only=True, dict=True):
+    """What decides whether a job has a part that is left out."""
+
+    settings: Settings
+    workload: Workload
+    version: str  # of the keys
+
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """The keys that the user set to something else than the release's own value."""
+        return tuple(_differing(self.settings))
+
+    def named(self, *texts: str) -> str | None:
+        """The first of them under some patterns."""
+        patterns = [pattern(text) for text in texts]
+        keys = (key for key in self.changed if any(it.matches(key, self.version) for it in patterns))
+        return next(keys, None)
+
+
+Trigger = Callable[[Job], str | None]
+"""The key by which a job has what is left out; None where it has not."""
+
+
+class Omission(Struct, frozen=True, kw_only=True):
+    """What the estimate leaves out, with all keys that belong to it."""
+
+    name: str  # completes "the job fits, without ..."
+    reason: str  # what verl does there that is not counted, one sentence
+    patterns: tuple[str, ...]
+    affects: Affects = Affects.GPU
+    trigger: Trigger | None = None  # None: each of its keys, once it differs from the release's default
+    elsewhere: Trigger | None = None  # gives it GPUs of its own, so that only seconds are missing
+    rest: bool = False  # only the keys under its patterns that nothing else covers
+
+    def holds(self, version: str) -> bool:
+        """Whether the release has any of its keys; one without keys of its own has a trigger that tells."""
+        return not self.patterns or any(pattern(text).releases.holds(version) for text in self.patterns)
+
+    def covers(self, key: str, version: str) -> bool:
+        """Whether the key belongs to it in this release."""
+        return any(pattern(text).matches(key, version) for text in self.patterns)
+
+
+def switched(*keys: str) -> Trigger:
+    """The first of some keys that is neither off nor empty."""
+    return lambda job: next((key for key in keys if job.settings.get(key)), None)
+
+
+def changed(*texts: str) -> Trigger:
+    """The first key under some patterns that differs from the release's own value."""
+    return lambda job: job.named(*texts)
+
+
+def _differing(settings: Settings) -> Iterator[str]:
+    defaults = Settings(
+        tree=settings.defaults,
+        defaults=settings.defaults,
+        origins={},
+        default_origin=settings.default_origin,
+    )
+    for key in settings.user_keys:
+        value, default = settings.get(key), defaults.get(key)
+        if value != default and (value or default):  # null, false and empty are all nothing
+            yield key

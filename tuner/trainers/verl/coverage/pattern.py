@@ -1,0 +1,53 @@
+"""Patterns that stand for several keys.
+
+``*`` stands for the rest of a name, ``**`` for any number of names, none among them, and ``{a,b}`` for
+either name. As a shell's do not stand for hidden files, they do not for names such as ``_target_``.
+Releases may follow as in :mod:`tuner.trainers.verl.keys`: ``"data.seed >=0.6.0"``.
+"""
+
+from functools import cache
+
+from msgspec import Struct
+
+from tuner.inputs.tree import Path, split_key
+from tuner.trainers.verl.keys import Spelling, spelling
+
+
+class Pattern(Struct, frozen=True, kw_only=True):
+    """A pattern, read."""
+
+    names: tuple[frozenset[str], ...]  # the alternatives of each name
+    releases: Spelling
+
+    def matches(self, key: str, version: str) -> bool:
+        """Whether a release knows the key under this pattern."""
+        return self.releases.holds(version) and _match(self.names, split_key(key))
+
+
+@cache
+def pattern(text: str) -> Pattern:
+    """Read a pattern."""
+    releases = spelling(text)
+    names = tuple(frozenset(name.strip("{}").split(",")) for name in releases.key.split("."))
+    return Pattern(names=names, releases=releases)
+
+
+def _match(names: tuple[frozenset[str], ...], path: Path) -> bool:
+    if not names:
+        return not path
+    if "**" in names[0]:
+        shown = next((start for start, name in enumerate(path) if _hidden(name)), len(path))
+        return any(_match(names[1:], path[start:]) for start in range(shown + 1))
+    return bool(path) and _stands_for(names[0], path[0]) and _match(names[1:], path[1:])
+
+
+def _stands_for(alternatives: frozenset[str], name: str) -> bool:
+    if name in alternatives:
+        return True
+    return not _hidden(name) and any(
+        name.startswith(alternative[:-1]) for alternative in alternatives if alternative.endswith("*")
+    )
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith("_")

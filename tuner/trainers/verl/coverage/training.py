@@ -1,0 +1,166 @@
+"""What trains the models: parts that the estimate leaves out."""
+
+from tuner.trainers.protocol import Affects
+from tuner.trainers.verl.coverage.omission import Job, Omission, changed, switched
+from tuner.workload import Backend
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+_ACTOR = "actor_rollout_ref.actor"
+_ROLES = "{actor_rollout_ref,critic}.**"
+
+
+def _turbo(job: Job) -> str | None:
+    key = f"{_ACTOR}.strategy"
+    return key if job.settings.get(key) == "fsdp_turbo" else None
+
+
+def _router_replay(job: Job) -> str | None:
+    modes = (f"{_ACTOR}.{section}router_replay.mode" for section in ("", "megatron."))
+    return next((key for key in modes if job.settings.get(key) not in (None, "disabled")), None)
+
+
+def _sequence_parallel(job: Job) -> str | None:
+    engine = job.workload.actor.engine
+    key = f"{_ACTOR}.megatron.sequence_parallel"
+    divided = engine.backend is Backend.MEGATRON and engine.parallel.tensor > 1
+    return key if divided and job.settings.get(key) is False else None
+
+
+def _recomputed(job: Job) -> str | None:
+    """Modules of their own choice, or layers otherwise than one by one."""
+    section = "actor_rollout_ref.model.gradient_checkpointing_kwargs.activations_checkpoint"
+    usual = {f"{section}_method": (None, "uniform"), f"{section}_num_layers": (None, 1)}
+    other = next((key for key, values in usual.items() if job.settings.get(key) not in values), None)
+    return other or job.named(f"{_ACTOR}.megatron.override_transformer_config.recompute_modules")
+
+
+def _critic_batches(job: Job) -> str | None:
+    if job.workload.critic is None:
+        return None
+    keys = (key for key in ("critic.ppo_mini_batch_size", "critic.ppo_epochs") if job.settings.is_set(key))
+    return next(
+        (key for key in keys if job.settings.get(key) != job.settings.get(key.replace("critic", _ACTOR))),
+        None,
+    )
+
+
+TRAINING: tuple[Omission, ...] = (
+    Omission(
+        name="quantization-aware training",
+        reason="quantized weights and their scales are computed beside the weights",
+        patterns=(
+            f"{_ROLES}.qat.{{enable,activation_observer,group_size,ignore_patterns,mode,quantization_*}}",
+        ),
+        trigger=switched(f"{_ACTOR}.fsdp_config.qat.enable", f"{_ACTOR}.megatron.qat.enable"),
+    ),
+    Omission(
+        name="FSDP turbo's own plan",
+        reason="the planner is taken for FSDP2, whatever it shards and prefetches by its own keys",
+        patterns=(f"{_ROLES}.turbo_config.**",),
+        trigger=_turbo,
+    ),
+    Omission(
+        name="another wrapping policy",
+        reason="the units that FSDP gathers are taken to be the decoder's layers",
+        patterns=(f"{_ROLES}.wrap_policy.**",),
+    ),
+    Omission(
+        name="padding to a common length",
+        reason="each micro-batch is padded up to a multiple of the bucket",
+        patterns=(
+            "actor_rollout_ref.{actor,ref}.pad_to_length",
+            f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.{{pad_to_length,pad_to_length_bucket}}",
+            f"{_ROLES}.megatron.pad_bshd_to_minibatch_max",
+        ),
+        trigger=changed("actor_rollout_ref.**.pad_to_length", "**.pad_bshd_to_minibatch_max"),
+    ),
+    Omission(
+        name="activations without sequence parallelism",
+        reason="with tensor parallelism, norms and dropouts are taken to be divided along the sequence",
+        patterns=(f"{_ROLES}.megatron.sequence_parallel",),
+        trigger=_sequence_parallel,
+    ),
+    Omission(
+        name="dynamic context parallelism",
+        reason="the ranks that share a sequence change with its length",
+        patterns=(f"{_ROLES}.megatron.{{dynamic_context_parallel,max_seqlen_per_dp_cp_rank}}",),
+        trigger=switched(f"{_ACTOR}.megatron.dynamic_context_parallel"),
+    ),
+    Omission(
+        name="Megatron under 0.3",
+        reason="it is refused there, and modelled from 0.4.0 on",
+        patterns=(
+            "{actor_rollout_ref,critic,reward_model}.**.megatron.{tensor_*,pipeline_*,virtual_*} <0.4.0",
+            f"{_ACTOR}.megatron.use_distributed_optimizer <0.4.0",
+            "critic.megatron.use_distributed_optimizer <0.4.0",
+            "actor_rollout_ref.ref.param_offload",
+        ),
+    ),
+    Omission(
+        name="Megatron-FSDP",
+        reason="its states are sharded over data parallel ranks, which Megatron's own are not",
+        patterns=(f"{_ROLES}.megatron.use_megatron_fsdp",),
+    ),
+    Omission(
+        name="recomputation of other modules",
+        reason="what is recomputed is taken to be whole layers, one by one, or the core of the attention",
+        patterns=(
+            f"{_ROLES}.override_transformer_config.recompute_modules",
+            "{actor_rollout_ref,critic}.model.gradient_checkpointing_kwargs.activations_checkpoint_method",
+            "{actor_rollout_ref,critic}.model.gradient_checkpointing_kwargs.activations_checkpoint_num_layers",
+        ),
+        trigger=_recomputed,
+    ),
+    Omission(
+        name="overrides of Megatron's transformer",
+        reason="fusions, dispatchers and attention are taken as Megatron's defaults have them",
+        patterns=(f"{_ROLES}.override_transformer_config.**",),
+        rest=True,
+    ),
+    Omission(
+        name="options of Megatron's gradient buffers",
+        reason="buckets and overlap of the reduction are taken as Megatron's defaults have them",
+        patterns=(f"{_ROLES}.override_ddp_config.**",),
+        rest=True,
+    ),
+    Omission(
+        name="the states of another optimizer",
+        reason="two moments per parameter are counted, as Adam keeps them",
+        patterns=(
+            f"{_ROLES}.optim.{{optimizer,optimizer_impl,use_layer_wise_distributed_optimizer,muon_*}}",
+            f"{_ROLES}.optim.exp_avg_sq_dtype",
+        ),
+        trigger=changed(
+            f"{_ACTOR}.optim.{{optimizer,optimizer_impl,use_layer_wise_distributed_optimizer,exp_avg_sq_dtype}}"
+        ),
+    ),
+    Omission(
+        name="options of the optimizer",
+        reason="what is not offloading or a dtype is passed on to the optimizer as it is",
+        patterns=(f"{_ROLES}.optim.override_optimizer_config.**",),
+        rest=True,
+    ),
+    Omission(
+        name="the sum of squared probabilities",
+        reason="it takes the softmax of the logits once more, as large as they are",
+        patterns=(f"{_ACTOR}.{{calculate_sum_pi_squared,sum_pi_squared_checkpointing}}",),
+        trigger=switched(f"{_ACTOR}.calculate_sum_pi_squared"),
+    ),
+    Omission(
+        name="router replay",
+        reason="the experts that each token took are kept, sent and read again",
+        patterns=(
+            "actor_rollout_ref.{actor,ref}.router_replay.*",
+            f"{_ROLES}.megatron.router_replay.{{mode,record_file,replay_file}}",
+            f"{_ROLLOUT}.enable_rollout_routing_replay",
+        ),
+        trigger=_router_replay,
+    ),
+    Omission(
+        name="the critic's own mini-batches",
+        reason="the critic is taken to step as often as the actor",
+        patterns=("critic.{ppo_mini_batch_size,ppo_epochs}",),
+        affects=Affects.SECONDS,
+        trigger=_critic_batches,
+    ),
+)

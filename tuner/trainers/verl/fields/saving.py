@@ -1,0 +1,55 @@
+"""What a checkpoint holds, where the job writes any."""
+
+from typing import Literal
+
+from tuner.trainers.verl.source import Source
+from tuner.workload import Backend, Engine, Saving
+
+#: What the releases save where the settings leave it out.
+_USUAL = ("model", "optimizer", "extra")
+
+
+def read_saving(source: Source, role: Literal["actor", "critic"], engine: Engine) -> Saving | None:
+    """What a checkpoint of a model holds; None where ``save_freq`` asks for none.
+
+    Before 0.4.1 weights and optimizer are always written, and 0.3 writes only the configuration of
+    ``hf_model`` under FSDP.
+
+    Source: verl ``utils/checkpoint/fsdp_checkpoint_manager.py``, ``megatron_checkpoint_manager.py``.
+    """
+    if source.number("saving.frequency", default=-1) <= 0:
+        return None
+    contents = _contents(source, role)
+    megatron = engine.backend is Backend.MEGATRON
+    always = not source.since("0.4.1") and not megatron
+    whole_model = "hf_model" in contents and (megatron or source.since("0.4.0"))
+    saving = Saving(
+        weights=always or "model" in contents,
+        optimizer=always or "optimizer" in contents,
+        whole_model=whole_model,
+    )
+    if not megatron:
+        return saving
+    return Saving(
+        weights=saving.weights,
+        optimizer=saving.optimizer,
+        whole_model=whole_model,
+        gathers_tensors=whole_model or _writes_through_bridge(source, role),
+        gathers_optimizer=engine.distributed_optimizer
+        and source.flag(f"{role}.megatron.dist_ckpt_optim_fully_reshardable"),
+        may_not_gather=not source.since("0.8.0"),
+        gathers_on_host=source.flag(f"{role}.megatron.distrib_optim_fully_reshardable_mem_efficient"),
+    )
+
+
+def _contents(source: Source, role: str) -> tuple[str, ...]:
+    """What is saved; a value that is no list is for verl to refuse."""
+    value = source.value(f"{role}.saved")
+    return tuple(map(str, value)) if isinstance(value, list) else _USUAL
+
+
+def _writes_through_bridge(source: Source, role: str) -> bool:
+    """Whether weights leave through the bridge, tensor by tensor, instead of Megatron's own checkpoint."""
+    return source.flag(f"{role}.megatron.use_mbridge") and not source.flag(
+        f"{role}.megatron.use_dist_checkpointing"
+    )

@@ -1,0 +1,89 @@
+"""Keys of the reward model and of distillation by meaning.
+
+How the releases behind a key are written says :mod:`tuner.trainers.verl.keys`. Until 0.7.0 the section is
+``reward_model``. Later releases have ``reward.reward_model``, and take what the old section sets all the
+same: ``experimental/reward_loop/reward_loop.py`` (``migrate_legacy_reward_impl``).
+"""
+
+from collections.abc import Mapping
+
+from tuner.trainers.verl.engine_keys import MEGATRON
+
+#: Meanings behind ``reward.`` that moved, with the leaf before and since, and the release of the first.
+_MOVED = {
+    "enable": ("enable", "enable", ""),
+    "path": ("model.path", "model_path", ""),
+    "own_pool": ("enable_resource_pool", "enable_resource_pool", " >=0.6.0"),
+    "gpus_per_node": ("n_gpus_per_node", "n_gpus_per_node", " >=0.6.0"),
+    "nodes": ("nnodes", "nnodes", " >=0.6.0"),
+}
+#: Moved keys, and the old ones where a later release still takes them, behind ``old_reward.``.
+REWARD: Mapping[str, str | tuple[str, ...]] = {
+    **{
+        f"reward.{meaning}": (f"reward_model.{old}{since} <0.7.1", f"reward.reward_model.{new} >=0.7.1")
+        for meaning, (old, new, since) in _MOVED.items()
+    },
+    **{f"old_reward.{meaning}": f"reward_model.{old} >=0.7.1" for meaning, (old, _, _) in _MOVED.items()},
+    "reward.function": (
+        "custom_reward_function.path >=0.7.0 <0.7.1",
+        "reward.custom_reward_function.path >=0.7.1",
+    ),
+    "old_reward.function": "custom_reward_function.path >=0.7.1",
+    "reward.served": "reward_model.use_reward_loop >=0.7.0 <0.7.1",
+    "distillation": "distillation.enabled >=0.8.0",
+    "distillation.gpus_per_node": "distillation.n_gpus_per_node >=0.8.0",
+    "distillation.nodes": "distillation.nnodes >=0.8.0",
+}
+#: Of the worker that runs a reward model on an engine of the trainer.
+REWARD_WORKER: Mapping[str, str | tuple[str, ...]] = {
+    "reward.strategy": "reward_model.strategy <0.7.1",
+    "reward.packed": "reward_model.model.use_remove_padding <0.7.1",
+    "reward.ulysses": "reward_model.ulysses_sequence_parallel_size <0.7.1",
+    "reward.dynamic": "reward_model.use_dynamic_bsz <0.7.1",
+    "reward.token_budget": "reward_model.forward_max_token_len_per_gpu <0.7.1",
+    "reward.micro_batch": "reward_model.micro_batch_size_per_gpu <0.7.1",
+    "reward.global_micro_batch": "reward_model.micro_batch_size <0.7.1",
+    "reward.fsdp.forward_prefetch": "reward_model.model.fsdp_config.forward_prefetch >=0.4.1 <0.7.1",
+    "reward.fsdp.fsdp_size": "reward_model.model.fsdp_config.fsdp_size <0.7.1",
+    "reward.fsdp.reshard_after_forward": (
+        "reward_model.model.fsdp_config.reshard_after_forward >=0.4.0 <0.7.1"
+    ),
+}
+#: Of its engine under Megatron. Which bridge builds it matters once there is more than one.
+REWARD_MEGATRON = (
+    *(leaf for leaf in MEGATRON if not leaf.startswith("use_mbridge")),
+    "use_mbridge >=0.7.0",
+)
+#: The sections of an inference engine's settings, the one that wins first.
+REWARD_SECTIONS = ("reward_model.rollout", "reward.reward_model.rollout")
+TEACHERS = "distillation.teacher_models"
+ONLY_TEACHER = "teacher_model"  # its entry; dropped where others are added
+SERVER_SECTIONS = (*REWARD_SECTIONS, f"{TEACHERS}.{ONLY_TEACHER}.inference")
+#: What counts of such a section: meanings of the rollout's keys.
+SERVED = tuple(
+    f"rollout.{name}"
+    for name in (
+        "engine",
+        "memory_fraction",
+        "tensor_parallel",
+        "data_parallel",
+        "pipeline_parallel",
+        "expert_parallel",
+        "dtype",
+        "quantization",
+        "vllm_quantization",
+        "sglang_quantization",
+        "vllm_kv_dtype",
+        "sglang_kv_dtype",
+        "max_sequences",
+        "max_batched_tokens",
+        "max_model_tokens",
+        "enforce_eager",
+        "capture_sizes",
+        "chunked_prefill",
+        "prefix_caching",
+        "free_cache",
+        "sleep_mode",
+    )
+)
+POLICY_SECTION = "actor_rollout_ref.rollout"

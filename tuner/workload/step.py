@@ -1,0 +1,111 @@
+"""What a step is made of: its phases, its models, and how new weights reach the rollout engine."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from tuner.dtypes import DType
+from tuner.model_shape import ModelShape
+from tuner.workload.batch import Pass
+from tuner.workload.engine import Engine
+from tuner.workload.head import OutputHead
+
+
+class Phase(Enum):
+    """The phases of one step, in order; the values are the trainer's timer names."""
+
+    ROLLOUT = "rollout"
+    REWARD = "reward"
+    OLD_LOG_PROB = "old_log_prob"
+    REF_LOG_PROB = "ref_log_prob"
+    VALUES = "values"
+    UPDATE_CRITIC = "update_critic"
+    UPDATE_ACTOR = "update_actor"
+    SAVE_CHECKPOINT = "save_checkpoint"
+    UPDATE_WEIGHTS = "update_weights"
+    WAKE_UP = "wake_up"
+
+
+class Saving(Struct, frozen=True, kw_only=True):
+    """What a checkpoint of one model holds, and what is gathered for it."""
+
+    weights: bool = True  # as the ranks hold them
+    optimizer: bool = True
+    whole_model: bool = False  # in the format of its library as well, written by one rank
+    gathers_tensors: bool = False  # Megatron: weights are written tensor by tensor, each put together first
+    gathers_optimizer: bool = False  # Megatron: every rank gets the optimizer of its slice whole
+    gathers_on_host: bool = False  # that by way of the host, and on one rank alone
+    may_not_gather: bool = False  # Megatron before 0.14, which the release works with as well, never does
+
+
+class Actor(Struct, frozen=True, kw_only=True):
+    """The policy that is trained."""
+
+    engine: Engine
+    head: OutputHead
+    update: Pass
+    log_prob: Pass | None  # None where the step takes the rollout's own log-probabilities
+    saving: Saving | None = None  # None where the job writes no checkpoints
+
+
+class Reference(Struct, frozen=True, kw_only=True):
+    """The frozen policy of the KL term."""
+
+    engine: Engine
+    head: OutputHead
+    log_prob: Pass
+    separate: bool = True  # False when it is the actor with its adapters switched off
+
+
+class Critic(Struct, frozen=True, kw_only=True):
+    """The value model of PPO with GAE."""
+
+    model: ModelShape
+    engine: Engine
+    update: Pass
+    values: Pass
+    saving: Saving | None = None  # as the actor's
+
+
+class Controller(Struct, frozen=True, kw_only=True):
+    """The processes on the host that hold a step's batch, hand it out, and talk to the rollout engine."""
+
+    agent_workers: int = 0  # processes that hold conversations with the engine, over all nodes
+
+
+class Carrier(Struct, frozen=True, kw_only=True):
+    """What carries new weights to rollout engines on GPUs of their own, bucket by bucket.
+
+    A process beside each engine receives them and hands them on.
+    """
+
+    name: str  # for messages
+    sender_buckets: int  # on a GPU of the trainer
+    receiver_buckets: int  # on a GPU of the engine, in the process that receives
+    handed_on_buckets: int = 0  # more of them there, which the engine reads from
+    host_buckets: int = 0  # in pinned host memory instead, of every process
+    sender_communicators: int = 0  # of NCCL, beside the trainer's own
+    receiver_communicators: int = 0
+    joins_chunks: bool = False  # a tensor larger than a bucket is put together where it arrives
+    keeps_buckets: bool = False  # between two transfers as well
+    frees_cache: bool = False  # the engine's KV cache is given back meanwhile
+    host_shards: bool = False  # the trainer keeps a copy of its shards on the host, to send what changed
+    host_model: bool = False  # the trainer puts the whole model into host memory, for the engines to fetch
+
+
+class WeightSync(Struct, frozen=True, kw_only=True):
+    """How new weights travel from the trainer to the rollout engine."""
+
+    bucket_bytes: int
+    gathers_whole_model: bool  # every full tensor at once instead of one after the other
+    smallest_bucket_bytes: int = 0  # releases that refuse a tensor larger than the bucket; 0 without limit
+    empties_cache_first: bool = True  # the trainer gives freed memory back before the engine's weights return
+    sent_dtype: DType | None = None  # gathered tensors are cast to this before they travel; None: as stored
+    buckets: int = 1  # buffers of ``bucket_bytes`` on the trainer's side
+    engine_buckets: int = 0  # copies of a bucket that the engine makes on the same card
+    stages_weights: bool = True  # offloaded weights come back as a whole, not tensor by tensor
+    offloads_first: bool = True  # offloaded weights leave the card again before the transfer, not after it
+    resumes_first: bool = True  # the engine's weights are mapped before the trainer gathers its own
+    loads_on_host: bool = False  # new weights are put together on the host, and moved at the end
+    keeps_loaded: bool = False  # offloaded weights stay on the card after the transfer
+    carrier: Carrier | None = None  # to engines on GPUs of their own; None where all share the trainer's
