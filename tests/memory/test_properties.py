@@ -300,6 +300,15 @@ def reduces_each_micro_batch(engine: Engine) -> Engine:
     return replace(engine, deferred_gradient_sync=False)
 
 
+def recomputes_layers(engine: Engine) -> Engine:
+    """With recomputation, where kept activations cost memory of the card.
+
+    Moved to the host, one layer's come back at a time, as one recomputed layer's stand there; recomputation
+    has the inputs of layers on top.
+    """
+    return engine if engine.activation_offload else replace(engine, checkpointing=Checkpointing.FULL)
+
+
 COSTLY: dict[str, Callable[[Workload], Workload]] = {
     "entropy": lambda job: job.with_actor(update=replace(job.actor.update, entropy=False)),
     "prefetch": lambda job: each_engine(job, lambda engine: replace(engine, forward_prefetch=False)),
@@ -308,9 +317,7 @@ COSTLY: dict[str, Callable[[Workload], Workload]] = {
     "unsharded": lambda job: each_engine(job, lambda engine: replace(engine, reshard_after_forward=True)),
     "critic": lambda job: replace(job, critic=None),
     "reference": lambda job: replace(job, reference=None),
-    "activations": lambda job: each_engine(
-        job, lambda engine: replace(engine, checkpointing=Checkpointing.FULL)
-    ),
+    "activations": lambda job: each_engine(job, recomputes_layers),
     "graphs": lambda job: job.with_rollout(cuda_graphs=False),
     "colocation": lambda job: job.with_rollout(colocated=False),
 }
