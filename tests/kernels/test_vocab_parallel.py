@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from filelock import FileLock
 from torch import Tensor
 
 from tests.kernels import ranks
@@ -57,12 +58,11 @@ RUNS = {f"{name}, {path.value}": run for path in PATHS for name, run in runs_of(
 Outcomes = list[dict[str, Any]]  # of each rank, by the name of a run
 
 
-def start(folder: FilePath, world: int, runs: dict[str, Run], environment: dict[str, str]) -> Outcomes:
+def start(folder: FilePath, world: int, runs: dict[str, Run], environment: dict[str, str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
         torch.multiprocessing.spawn(ranks.work, (world, str(folder), runs), nprocs=world)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
 
 
 def _runs_here(run: Run) -> bool:
@@ -77,25 +77,32 @@ def _parameters() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Outcomes]:
-    """The results of two and of three ranks, which are processes of this machine, for the cases of today."""
+    """The results of two and of three ranks, which are processes of this machine, for the cases of today.
+
+    The first process of the tests that asks for them has them computed, the others read what it leaves.
+    """
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     asked = {test.callspec.params.get("name") for test in tests if hasattr(test, "callspec")}
-    environment = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    if INTERPRETS:
-        environment["TRITON_INTERPRET"] = "1"
-    return {
-        world: start(
-            tmp_path_factory.mktemp("ranks"),
-            world,
-            {
-                name: run
-                for name, run in RUNS.items()
-                if name in asked and len(run.shards) == world and _runs_here(run)
-            },
-            environment,
-        )
-        for world in (2, 3)
-    }
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # one folder of all processes
+    with FileLock(shared / "ranks.lock"):
+        return {world: of_world(shared / f"ranks-{world}", world, asked) for world in (2, 3)}
+
+
+def of_world(folder: FilePath, world: int, asked: set[Any]) -> Outcomes:
+    """What the ranks left in a folder, which they fill where it is not there."""
+    if not folder.exists():
+        folder.mkdir()
+        environment = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        if INTERPRETS:
+            environment["TRITON_INTERPRET"] = "1"
+        runs = {
+            name: run
+            for name, run in RUNS.items()
+            if name in asked and len(run.shards) == world and _runs_here(run)
+        }
+        start(folder, world, runs, environment)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
 
 
 def exact_results(run: Run, case: Case) -> dict[str, Tensor]:

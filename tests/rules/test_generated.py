@@ -108,7 +108,7 @@ def test_a_combination_leaves_nothing_to_combine(judged: Judged) -> None:
         assert advice_of(settled.workload).combination is None
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_a_combination_makes_most_of_what_can_fit_fit(judged: Judged) -> None:
     helped: Counter[bool] = Counter()
     for case, _ in judged:
