@@ -55,9 +55,12 @@ def test_a_job_that_saves_nothing_is_as_before(make) -> None:
 
 
 def test_fsdp1_gathers_units_for_its_shards() -> None:
-    """Root and a layer whole in float32, with a copy of the layer's largest matrix or of the embedding."""
-    gathered = max(LAYER + H * INTERMEDIATE, EMBEDDING)
-    assert added(fsdp()) == {"actor_weights": {"saved_units": 4 * (ROOT + gathered)}}
+    """Root and a layer whole in float32, the largest tensor copied, and its shard cut out."""
+    job = fsdp()
+    ranks = job.actor.engine.parallel.shard
+    gathered = max(LAYER + H * INTERMEDIATE * (1 + 1 / ranks), EMBEDDING * (1 + 1 / ranks))
+    assert ranks > 1
+    assert added(job) == {"actor_weights": {"saved_units": 4 * (ROOT + gathered)}}
 
 
 def test_fsdp1_gathers_one_unit_after_the_other_for_a_whole_model() -> None:

@@ -25,7 +25,6 @@ from tuner.memory.weight_sync import (
     gathered_tensor_bytes,
     joined_tensor_bytes,
     unit_numbers,
-    unsharded_unit_bytes,
 )
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Saving, Workload
@@ -39,6 +38,21 @@ SYMBOLS = {
     "n_0": "ranks of a node that gather",
     "n_w": "copies of the weights",
 }
+
+
+def divided_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, E_v: int, W: int) -> int:
+    """Units that FSDP1 gathers for the sharded state dict, in full precision, on its way to the host.
+
+    Each unit is gathered while its own part of the state dict is made, the root all the while. Tensor after
+    tensor is copied whole (:math:`E_l` the largest of a layer, :math:`E_v` the embedding), this rank's shard
+    is cut out and copied, and that goes to the host before the next tensor.
+
+    Source: torch ``distributed/fsdp/_state_dict_utils.py`` (``_common_unshard_pre_state_dict_hook``,
+    ``_sharded_post_state_dict_hook``), ``_shard_utils.py`` (``_create_chunk_dtensor``),
+    ``distributed/tensor/placement_types.py`` (``_replicate_to_shard``).
+    """
+    layer = U_l + E_l + ceil_div(E_l, W)
+    return b_s * (U_r + largest(layer, E_v + ceil_div(E_v, W)))
 
 
 def whole_unit_bytes(*, b_s: int, U_r: int, U_l: int) -> int:
@@ -129,8 +143,8 @@ def _fsdp_terms(model: ModelShape, engine: Engine, saving: Saving) -> dict[str, 
             if getattr(saving, name)
         }
     if engine.backend is Backend.FSDP:
-        numbers = unit_numbers(model, engine)
-        units: dict[str, Size] = {"weights": unsharded_unit_bytes, "whole_model": whole_unit_bytes}
+        numbers = {**unit_numbers(model, engine), "W": engine.parallel.shard}
+        units: dict[str, Size] = {"weights": divided_unit_bytes, "whole_model": whole_unit_bytes}
         return {
             name: stated(Item.UNSHARDED, "saved_units", size, numbers)
             for name, size in units.items()

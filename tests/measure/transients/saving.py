@@ -14,8 +14,13 @@ from measure.transients.decoder import Decoder, as_fsdp1, as_fsdp2, numbers_of, 
 from torch import nn
 
 from tuner.memory.ledger.stated import symbols_of
-from tuner.memory.saving import cloned_weight_bytes, gathered_optimizer_bytes, whole_unit_bytes
-from tuner.memory.weight_sync import gathered_tensor_bytes, unsharded_unit_bytes
+from tuner.memory.saving import (
+    cloned_weight_bytes,
+    divided_unit_bytes,
+    gathered_optimizer_bytes,
+    whole_unit_bytes,
+)
+from tuner.memory.weight_sync import gathered_tensor_bytes
 
 WRAPPED: dict[str, Callable[[Decoder], nn.Module]] = {"fsdp1": as_fsdp1, "fsdp2": as_fsdp2}
 
@@ -80,7 +85,7 @@ def _predicted(backend: str, content: str, numbers: dict[str, int]) -> int:
     if backend == "fsdp1" and numbers["W"] == 1:
         return of(cloned_weight_bytes, n_w=1 if content == "sharded" else 2)
     if backend == "fsdp1":
-        return of(unsharded_unit_bytes) if content == "sharded" else of(whole_unit_bytes)
+        return of(divided_unit_bytes) if content == "sharded" else of(whole_unit_bytes)
     return 0 if content == "sharded" or numbers["W"] == 1 else of(gathered_tensor_bytes)
 
 
