@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
+from tests import workloads
 from tests.loading import load
 from tests.trainers.launches import ACTOR, GRPO, ROLLOUT
 from tuner.trainers.verl import resting_on_defaults
 
 
-def resting(*overrides: str, dynamic: bool = False, path: Path | None = None) -> dict[str, object]:
+def resting(
+    *overrides: str, dynamic: bool = False, path: Path | None = None, gpus_per_node: int = 8
+) -> dict[str, object]:
     settings = load(path, overrides, version="0.9.1").settings
-    return dict(resting_on_defaults(settings, version="0.9.1", dynamic=dynamic))
+    update = workloads.dynamic(1024) if dynamic else workloads.static(1)
+    job = workloads.grpo_7b(gpus_per_node=gpus_per_node).with_actor(update=update)
+    return dict(resting_on_defaults(settings, job, version="0.9.1"))
 
 
 def test_what_is_set_is_not_named() -> None:
@@ -40,3 +45,10 @@ def test_only_the_size_that_the_batching_uses_is_named() -> None:
     static = resting(*GRPO)
     assert budget not in static
     assert micro not in static  # it has no default: a check says so
+
+
+def test_a_cluster_that_the_command_names_does_not_rest_on_a_default() -> None:
+    assert resting(*GRPO)["trainer.n_gpus_per_node"] == 8
+    named = resting(*GRPO, gpus_per_node=16)
+    assert "trainer.n_gpus_per_node" not in named
+    assert named["trainer.nnodes"] == 1

@@ -56,9 +56,7 @@ def consult(
 
         expect_counted(workload)
     advice = advise(reading, headroom=premises.headroom, allow=allow)
-    resting = TRAINER.resting_on_defaults(
-        settings, version=loaded.version, dynamic=workload.actor.update.batching.dynamic
-    )
+    resting = TRAINER.resting_on_defaults(settings, workload, version=loaded.version)
     asked = TRAINER.quantities((name for name, _ in resting), version=loaded.version)
     return Answer(
         source=source,

@@ -210,11 +210,11 @@ class Trainer(Protocol):
         """
 
     def resting_on_defaults(
-        self, settings: Settings, *, version: str, dynamic: bool
+        self, settings: Settings, workload: Workload, *, version: str
     ) -> tuple[tuple[str, object], ...]:
         """Keys that decide what fits and that nobody set, with the defaults that are used.
 
-        ``dynamic`` says whether the update's micro-batches are packed by tokens.
+        ``settings`` and ``version`` are those that ``workload`` was read from.
         """
 
     def left_out(self, settings: Settings, workload: Workload, *, version: str) -> tuple[LeftOut, ...]:

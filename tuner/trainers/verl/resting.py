@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tuner.inputs.settings import Layer, Settings
 from tuner.trainers.verl.keys import KEYS, key
-from tuner.workload import Quantity
+from tuner.workload import Quantity, Workload
 
 # What a person changes first when a job does not fit. A number that rests on one of these is only
 # as good as the default is true.
@@ -38,22 +38,28 @@ _QUANTITIES = {
 }
 
 
-def resting_on_defaults(settings: Settings, *, version: str, dynamic: bool) -> tuple[tuple[str, object], ...]:
+def resting_on_defaults(
+    settings: Settings, workload: Workload, *, version: str
+) -> tuple[tuple[str, object], ...]:
     """Decisive keys that neither the file nor an override sets, with the default that is used.
 
     Args:
         settings: the loaded settings.
+        workload: what was read from them: whether the update's micro-batches are packed by tokens decides
+            whether the budget or the micro-batch size matters, and a cluster that was named beside the
+            settings leaves nothing to their defaults.
         version: the release whose keys count.
-        dynamic: whether the update's micro-batches are packed by tokens, which decides whether the
-            budget or the micro-batch size matters.
     """
+    cluster = workload.cluster
+    named = {"gpus_per_node": cluster.gpus_per_node, "nodes": cluster.nodes}
     resting = []
-    for meaning in (*_DECISIVE, _BATCHING[dynamic]):
+    for meaning in (*_DECISIVE, _BATCHING[workload.actor.update.batching.dynamic]):
         name = key(meaning, version) if meaning in KEYS else None
         origin = None if name is None else settings.origin(name)
         if name is None or origin is None or origin.layer is not Layer.DEFAULT:
             continue
-        if (value := settings.get(name)) is not None:  # a missing one is a check's business
+        value = settings.get(name)
+        if value is not None and value == named.get(meaning, value):  # a missing one is a check's business
             resting.append((name, value))
     return tuple(resting)
 
