@@ -18,6 +18,8 @@ language = os.environ.get("DOCS_LANG", "en")
 extensions = [
     "accuracy",
     "cli_reference",
+    "computed",
+    "drawn_figures",
     "engine_starts",
     "facts",
     "formulas",

@@ -1,0 +1,151 @@
+"""``:now:`` and ``.. prices::``: numbers of the guide's job, computed while the page is built.
+
+``:now:`peak update_actor``` is the peak of a phase, ``:now:`step``` the modelled seconds of the step. Behind a
+semicolon stand overrides that the job gets before: ``:now:`worst; advised```.
+"""
+
+from collections.abc import Callable, Sequence
+
+from docutils import nodes
+from docutils.parsers.rst.states import Inliner
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+import running_job
+from tables import table
+from tuner.memory import Item
+from tuner.units import GIB
+
+Overrides = Sequence[str]
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def _peak(name: str, overrides: Overrides) -> str:
+    return _gib(running_job.phase(name, overrides).peak_bytes)
+
+
+def _worst(overrides: Overrides) -> str:
+    return _gib(running_job.phase("worst", overrides).peak_bytes)
+
+
+def _worst_phase(overrides: Overrides) -> str:
+    return running_job.phase("worst", overrides).phase.value
+
+
+def _item(name: str, item: str, overrides: Overrides) -> str:
+    return _gib(running_job.phase(name, overrides).bytes_of(Item(item)))
+
+
+def _share(name: str, overrides: Overrides) -> str:
+    seconds = {time.phase.value: time.seconds for time in running_job.time(overrides).phases}
+    return f"{seconds[name] / running_job.time(overrides).seconds:.0%}".replace("%", " %")
+
+
+def _step(overrides: Overrides) -> str:
+    return f"{running_job.time(overrides).seconds:.0f} s"
+
+
+def _seconds(name: str, overrides: Overrides) -> str:
+    (found,) = (time for time in running_job.time(overrides).phases if time.phase.value == name)
+    return f"{found.seconds:.0f} s"
+
+
+def _shorter(overrides: Overrides) -> str:
+    change = 1 - running_job.time(overrides).seconds / running_job.time().seconds
+    return f"{change:.0%}".replace("%", " %")
+
+
+def _sequences(overrides: Overrides) -> str:
+    return f"{running_job.answer(*overrides).advice.rollout.concurrent_sequences:,}"
+
+
+def _card(overrides: Overrides) -> str:
+    return _gib(running_job.answer(*overrides).advice.estimate.capacity_bytes)
+
+
+def _host(overrides: Overrides) -> str:
+    return _gib(running_job.answer(*overrides).advice.estimate.host_bytes)
+
+
+#: What can be asked of the job: a name and how many words follow it.
+QUANTITIES: dict[str, Callable[..., str]] = {
+    "peak": _peak,  # a phase
+    "item": _item,  # a phase, an item of the ledger
+    "worst": _worst,
+    "worst-phase": _worst_phase,
+    "step": _step,
+    "seconds": _seconds,  # a phase
+    "share": _share,  # a phase: of the step's seconds
+    "shorter": _shorter,  # than the job's own step
+    "sequences": _sequences,  # that the KV cache of one replica holds at once
+    "card": _card,
+    "host": _host,
+}
+
+
+def computed(text: str) -> str:
+    """The number that is asked for.
+
+    Raises:
+        ValueError: nothing can be asked so.
+    """
+    asked, _, overrides = text.partition(";")
+    name, *arguments = asked.split()
+    if name not in QUANTITIES:
+        raise ValueError(f"{name!r} is none of {', '.join(QUANTITIES)}")
+    return QUANTITIES[name](*arguments, tuple(overrides.split()))
+
+
+def now(
+    name: str,
+    rawtext: str,
+    text: str,
+    line: int,
+    inliner: Inliner,
+    options: object = None,
+    content: object = (),
+) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+    """The role: a number as text."""
+    try:
+        return [nodes.inline(rawtext, computed(text).replace(" ", "\N{NO-BREAK SPACE}"), classes=["now"])], []
+    except (ValueError, TypeError) as error:
+        message = inliner.reporter.error(f":now:`{text}`: {error}", line=line)
+        return [inliner.problematic(rawtext, rawtext, message)], [message]
+
+
+class Prices(SphinxDirective):
+    """Changes of the job with what they bring: a line each, a name, a colon and the overrides."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """One row for the job as it is, and one for each change."""
+        changes = [("as it is", ())]
+        for line in self.content:
+            label, _, overrides = line.partition(": ")
+            changes.append((label, tuple(overrides.split())))
+        rows = [[label, *_priced(overrides)] for label, overrides in changes]
+        header = ["Change", "Worst phase", "Its peak", "Update", "Step", "Step against before"]
+        return table(self, header, rows, prose=["Change"], widths=[34, 16, 14, 14, 10, 12])
+
+
+def _priced(overrides: tuple[str, ...]) -> list[str]:
+    change = running_job.time(overrides).seconds / running_job.time().seconds - 1
+    return [
+        f"``{_worst_phase(overrides)}``",
+        _worst(overrides),
+        _peak("update_actor", overrides),
+        _step(overrides),
+        f"{change:+.0%}".replace("%", " %") if overrides else "–",
+    ]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register the role and the directive."""
+    app.add_role("now", now)
+    app.add_directive("prices", Prices)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,61 @@
+"""The job that the guide returns to, and what is computed of it while a page is built.
+
+One of verl's own examples on a node of H100. Any overrides may be added; what they make of the job is
+computed once for each set of them.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from tuner.cli.pipeline import consult
+from tuner.cli.premises import Premises
+from tuner.memory import PhaseEstimate
+from tuner.render.answer import Answer
+from tuner.timing import StepTime
+from tuner.workload import Phase, Workload
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = "docs/examples/qwen2.5-7b-grpo.yaml"
+OVERRIDES = ("trainer.n_gpus_per_node=8",)
+GPU, RELEASE = "h100-sxm", "0.9.1"
+COMMAND = f"tuner advise {FILE} {' '.join(OVERRIDES)} --gpu {GPU} --verl-version {RELEASE}"
+#: In the place of overrides: everything that the advice gives to paste.
+ADVISED = "advised"
+
+
+@lru_cache(maxsize=None)
+def answer(*overrides: str) -> Answer:
+    """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job."""
+    wanted: list[str] = []
+    for override in overrides:
+        wanted += block() if override == ADVISED else (override,)
+    premises = Premises(gpu=GPU, verl_version=RELEASE)
+    return consult(str(ROOT / FILE), [*OVERRIDES, *wanted], premises)
+
+
+def block() -> tuple[str, ...]:
+    """The overrides that the advice for the job gives to paste."""
+    combination = answer().advice.combination
+    if combination is None:
+        raise ValueError("the job of the guide gets no block to paste")
+    return combination.overrides
+
+
+def workload(overrides: Sequence[str] = ()) -> Workload:
+    """The job as the model has it."""
+    return answer(*overrides).advice.workload
+
+
+def phase(name: str, overrides: Sequence[str] = ()) -> PhaseEstimate:
+    """One phase of the job by its name; ``worst`` is the one with the highest peak."""
+    estimate = answer(*overrides).advice.estimate
+    found = estimate.worst if name == "worst" else estimate.phase(Phase(name))
+    if found is None:
+        raise ValueError(f"the job has no phase {name}")
+    return found
+
+
+def time(overrides: Sequence[str] = ()) -> StepTime:
+    """The modelled seconds of its step."""
+    return answer(*overrides).advice.time
