@@ -1,7 +1,7 @@
 """``:now:`` and ``.. prices::``: numbers of the guide's job, computed while the page is built.
 
-``:now:`peak update_actor``` is the peak of a phase, ``:now:`step``` the modelled seconds of the step. Behind a
-semicolon stand overrides that the job gets before: ``:now:`worst; advised```.
+``:now:`peak update_actor``` is the peak of a phase, ``:now:`step``` the modelled seconds of the step.
+Behind a semicolon stand overrides that the job gets before: ``:now:`worst; advised```.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ computed once for each set of them.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from tuner.cli.pipeline import consult
@@ -24,7 +24,7 @@ COMMAND = f"tuner advise {FILE} {' '.join(OVERRIDES)} --gpu {GPU} --verl-version
 ADVISED = "advised"
 
 
-@lru_cache(maxsize=None)
+@cache
 def answer(*overrides: str) -> Answer:
     """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job."""
     wanted: list[str] = []

@@ -52,7 +52,7 @@ def _phase(phase: PhaseEstimate, top: float, scale: float, labels: Mapping[str, 
     drawn = [
         f'<text x="{_MARGIN}" y="{top + 11}" font-family="monospace">{phase.phase.value}</text>',
         f'<text x="{_MARGIN + 110}" y="{top + 11}" class="{name}-peak">{gib(phase.peak_bytes)}'
-        f'<tspan class="{name}-note" dx="6">{low} – {high}</tspan></text>',
+        f'<tspan class="{name}-note" dx="6">{low} … {high}</tspan></text>',
     ]
     left = float(_MARGIN)
     for part in PARTS:
@@ -65,11 +65,8 @@ def _phase(phase: PhaseEstimate, top: float, scale: float, labels: Mapping[str, 
 
 def _part(part: Part, size: int, left: float, top: float, width: float, labels: Mapping[str, str]) -> str:
     """A piece of a bar, with its letter where there is room, and its size for who points at it."""
-    letter = (
-        f'<text x="{left + width / 2:.1f}" y="{top + 12}" text-anchor="middle" fill="#111">{part.letter}</text>'
-        if width >= _LETTER
-        else ""
-    )
+    at = f'x="{left + width / 2:.1f}" y="{top + 12}"'
+    letter = f'<text {at} text-anchor="middle" fill="#111">{part.letter}</text>' if width >= _LETTER else ""
     return (
         f"<g><title>{escape(labels[part.label])}: {gib(size)}</title>"
         f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}" fill="{colour(part)}" '

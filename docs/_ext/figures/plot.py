@@ -4,13 +4,14 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("svg")
-from matplotlib import pyplot  # noqa: E402 - after the choice of a backend without a screen
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, safe for colour-blind readers; none of them is lost on white or on black.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
@@ -20,7 +21,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "||")
 
 _INK = "#010203"  # becomes the colour of the page's text
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: found, copied, translated
     "font.family": "sans-serif",
     "font.size": 10,
@@ -46,7 +47,7 @@ def axes(*, height: float = 3.2, rows: int = 1, name: str) -> Iterator[tuple[lis
         name: what makes identifiers in the picture differ from those of others on the page.
     """
     finished: list[str] = []
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):  # type: ignore[arg-type]
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         drawing, all_axes = pyplot.subplots(
             rows, figsize=(_WIDTH, height), sharex=True, layout="constrained", squeeze=False
         )
