@@ -29,6 +29,7 @@ extensions = [
     "key_classes",
     "languages",
     "mathml",
+    "older_guides",
     "profile_tables",
     "report_reference",
     "rule_examples",
