@@ -13,7 +13,7 @@ from tuner.workload import Phase
 WORDS = {
     "fraction": "gpu_memory_utilization",
     "sequences": "sequences at once",
-    "asked": "the rollout of a replica",
+    "cap": "max_num_seqs",
     "peak": "peak of rollout, GiB",
     "card": "the card",
 }
@@ -29,16 +29,14 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     ]
     found = [memory.estimate(other).phase(Phase.ROLLOUT) for other in jobs]
     peaks = [phase.peak_bytes / GIB for phase in found if phase is not None]
-    replicas = job.rollout.gpus // job.rollout.tensor_parallel
-    asked = job.batch.prompts * job.batch.responses_per_prompt / replicas
+    cap = job.rollout.max_sequences
     card = job.cluster.gpu.capacity_bytes / GIB
     with axes(height=3.8, rows=2, name="engine-fraction") as ((above, below), finished):
         above.plot(_FRACTIONS, sequences, color=COLOURS[0], marker=MARKERS[0], markersize=4)
-        if asked < 2 * max(sequences):
-            above.axhline(asked, color="#8c8c8c", linewidth=1)
-            above.text(_FRACTIONS[0], asked * 1.02, words["asked"], color="#8c8c8c", fontsize=9)
+        above.axhline(cap, color="#8c8c8c", linewidth=1)
+        above.text(_FRACTIONS[-1], cap * 1.03, words["cap"], color="#8c8c8c", fontsize=9, ha="right")
         above.set_ylabel(words["sequences"])
-        above.set_ylim(0, 1.15 * max(sequences))
+        above.set_ylim(0, 1.2 * cap)
         below.plot(_FRACTIONS, peaks, color=COLOURS[1], marker=MARKERS[1], markersize=4)
         below.axhline(card, color="#8c8c8c", linewidth=1)
         below.text(_FRACTIONS[0], card * 1.02, words["card"], color="#8c8c8c", fontsize=9)

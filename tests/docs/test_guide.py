@@ -1,0 +1,86 @@
+"""The guide: its numbers are computed, its pictures are drawn from the model, nothing old is left unanswered."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+import computed
+import pytest
+import running_job
+import yaml
+from figures import Drawing, figure
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+CHAPTERS = sorted((DOCS / "guide").glob("*.rst"))
+FIGURES = sorted(
+    path.stem for path in (DOCS / "_ext/figures").glob("*.py") if path.stem not in ("__init__", "plot")
+)
+_ABSENT = {"step_memory": {"reward model"}}  # words for what the guide's job does not have
+_DATA = ("verl-0.9.1-fsdp-1xh200.json",)
+_TYPED = re.compile(r"\d[\d.,]*\s*(?:GiB|MiB|GB|TB|%|seconds?\b|s\b|ms\b|tokens?/s|tokens\b|times\b|×)")
+
+
+def typed_numbers(text: str) -> list[str]:
+    """Numbers with a unit that stand in running text, outside of what is computed, quoted or mathematics."""
+    text = re.sub(r"``[^`]*``|:[\w:]+:`[^`]*`", "", text)
+    text = re.sub(r"^\.\. (?:run|drawn|prices|math|code-block)::.*?(?=^\S|\Z)", "", text, flags=re.M | re.S)
+    return _TYPED.findall(text)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_no_number_of_a_result_is_typed(chapter: Path) -> None:
+    assert typed_numbers(chapter.read_text(encoding="utf-8")) == []
+
+
+def test_a_typed_number_is_found() -> None:
+    assert typed_numbers("It takes 12.5 GiB and 3 s, :now:`worst` and ``0.5 GiB``.") == ["12.5 GiB", "3 s"]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_what_a_chapter_asks_for_can_be_computed(chapter: Path) -> None:
+    asked = re.findall(r":now:`([^`]*)`", chapter.read_text(encoding="utf-8"))
+    assert all(re.search(r"\w", computed.computed(text)) for text in asked)
+
+
+def test_numbers_follow_the_job() -> None:
+    offloaded = "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True"
+    before, after = (running_job.phase("rollout", overrides).peak_bytes for overrides in ((), (offloaded,)))
+    assert after < before
+    assert computed.computed("peak rollout") != computed.computed(f"peak rollout; {offloaded}")
+    with pytest.raises(ValueError, match="none of"):
+        computed.computed("weather")
+
+
+@pytest.fixture(scope="module", params=FIGURES)
+def drawn(request: pytest.FixtureRequest) -> tuple[str, Drawing, dict[str, str]]:
+    """A figure with its words marked, as a translation would change them."""
+    words = {name: f"«{text}»" for name, text in figure(request.param).WORDS.items()}
+    arguments = _DATA if request.param == "accuracy_scatter" else ()
+    return request.param, figure(request.param).draw(words, arguments), words
+
+
+def test_a_picture_is_svg_in_the_readers_language(drawn: tuple[str, Drawing, dict[str, str]]) -> None:
+    name, drawing, words = drawn
+    root = ElementTree.fromstring(drawing.svg)
+    assert root.tag.endswith("svg") and root.get("viewBox") and root.get("width") is None
+    shown = "".join(root.itertext()) + "".join(drawing.header) + "".join(map("".join, drawing.rows))
+    assert {key for key, text in words.items() if text not in shown} == _ABSENT.get(name, set())
+    identifiers = Counter(element.get("id") for element in root.iter() if element.get("id"))
+    assert not [name for name, count in identifiers.items() if count > 1]
+    assert "http" not in re.sub(r'xmlns(?::\w+)?="[^"]*"|xlink:href="#[^"]*"', "", drawing.svg)
+
+
+def test_a_picture_has_its_numbers_as_a_table(drawn: tuple[str, Drawing, dict[str, str]]) -> None:
+    _, drawing, _ = drawn
+    assert len(drawing.rows) > 1
+    assert {len(row) for row in drawing.rows} == {len(drawing.header)}
+    assert any(re.search(r"\d", cell) for row in drawing.rows for cell in row)
+
+
+def test_every_text_of_the_older_guides_is_answered_in_a_chapter() -> None:
+    claims = yaml.safe_load((DOCS / "data/older-guides.yaml").read_text(encoding="utf-8"))
+    assert {text for claim in claims for text in claim["texts"]} == set("ABCDE")
+    assert len({claim["says"] for claim in claims}) == len(claims)
+    chapters = {path.stem for path in CHAPTERS}
+    assert [claim["chapter"] for claim in claims if claim["chapter"] not in chapters] == []
