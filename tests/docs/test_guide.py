@@ -1,14 +1,15 @@
-"""The guide: its numbers are computed, its pictures are drawn from the model, nothing old is left unanswered."""
+"""The guide: its numbers are computed, its pictures are drawn from the model, no older text is left out."""
 
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
 
-import computed
 import pytest
-import running_job
 import yaml
+
+import computed
+import running_job
 from figures import Drawing, figure
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
