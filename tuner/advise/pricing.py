@@ -1,6 +1,6 @@
 """One proposal: its price, whether it pays, and where it ranks."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tuner.advise.answer import CheapestRun, Price, Recommendation
 from tuner.advise.numerics import is_allowed, numerics
@@ -32,6 +32,8 @@ def recommend(
     reads_otherwise = proposal is not None and after is not None and after.workload != proposal
     if reads_otherwise and after is not None and not helps(case, finding, after.workload):
         return None
+    if finding.rule.yours and after is not None and _brings_an_error(reading, after.overrides):
+        return None
     workload = None if after is None or after.workload == case.workload else after.workload
     effect = numerics(finding, case.workload, workload)
     worse = proposal is None and workload is not None and is_worse(case, case.other(workload))
@@ -41,9 +43,18 @@ def recommend(
         workload=workload,
         price=None if workload is None else price_of(case, finding, workload, cheapest),
         numerics=effect,
-        yours=bool(finding.overrides or after)
-        and (worse or finding.rule.yours or not is_allowed(effect, allow)),
+        yours=finding.rule.yours
+        or (bool(finding.overrides or after) and (worse or not is_allowed(effect, allow))),
     )
+
+
+def _brings_an_error(reading: Reading, overrides: Sequence[str]) -> bool:
+    """Whether the trainer's checks have an error to report once overrides are added."""
+    before, after = (
+        {finding.rule.code for finding in each.findings if finding.severity is Severity.ERROR}
+        for each in (reading, reading.adding(overrides))
+    )
+    return not after <= before
 
 
 def _written(reading: Reading, finding: Finding) -> Written | None:
