@@ -54,7 +54,7 @@ def _entry(finding: Finding, item: Recommendation | None, advice: Advice, termin
         cost = price(item.price, terminal, capacity_bytes=advice.estimate.capacity_bytes)
         text += f" Alone: {cost}."
     if item is not None and item.yours:
-        text += f" Yours to decide; numerics: {NUMERICS[item.numerics]}."
+        text += " Yours to decide" + (f"; numerics: {NUMERICS[item.numerics]}." if item.overrides else ".")
     head = f"  {severity} {finding.rule.code} {terminal.style(finding.rule.name, 'bold')}"
     return f"{head}\n{terminal.prose(text, indent='    ')}"
 
