@@ -18,11 +18,15 @@ def told(path: str, release: str) -> tuple[str, str]:
     return " ".join(entries.split()), " ".join(names.split())
 
 
-def test_beside_a_block_an_alternative_to_it_is_only_named() -> None:
+def test_beside_a_block_an_alternative_to_it_is_not_told() -> None:
     entries, names = told("examples/ppo_trainer/run_qwen2-7b_seq_balance.sh", "v0.4.1")
     assert "offload-for-cache" in entries
-    assert "rollout-memory-fraction" not in entries
-    assert "rollout-memory-fraction" in names.partition(BESIDE)[2]
+    assert "rollout-memory-fraction" not in entries + names
+
+
+def test_what_the_block_does_without_is_named() -> None:
+    _, names = told("examples/sapo_trainer/run_qwen3_8b_sapo_npu.sh", "v0.7.1")
+    assert f"{BESIDE}KRN002 eager-entropy." in names
 
 
 def test_beside_a_block_that_fits_less_memory_at_the_price_of_the_training_is_only_named() -> None:

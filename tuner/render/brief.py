@@ -76,11 +76,15 @@ def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) ->
     block = () if advice.combination is None else advice.combination.contributions
     in_block = [part.finding for part in block if part.finding.rule.code not in told | refused]
     told = told | {finding.rule.code for finding in in_block}
-    others = [item.finding for item in by_use.shown if item.finding.rule.code not in told]
+    others = [
+        item.finding
+        for item in by_use.shown
+        if item.finding.rule.code not in told and not _set_by_block(item, advice)
+    ]
     yours = [item.finding for item in by_use.yours if item.finding.rule.code not in told]
     for words, findings in (
         ("Also in the block", in_block),
-        ("Not in the block", others),
+        ("Not in the block" if block else "Also", others),
         ("Yours to decide", yours),
     ):
         if findings:
@@ -88,6 +92,18 @@ def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) ->
     if by_use.idle:
         yield idle_line(by_use.idle, terminal)
     yield terminal.prose("Everything with its price and its premises: --full.", indent="  ", first="")
+
+
+def _set_by_block(item: Recommendation, advice: Advice) -> bool:
+    """Whether the block has other values for all that an alternative would set."""
+    if advice.combination is None or not item.overrides:
+        return False
+    theirs = {_key(override) for override in advice.combination.overrides}
+    return all(_key(override) in theirs for override in item.overrides)
+
+
+def _key(override: str) -> str:
+    return override.lstrip("+~").partition("=")[0]
 
 
 def _names(findings: Iterable[Finding]) -> str:
