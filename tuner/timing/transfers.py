@@ -62,7 +62,8 @@ def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, train
     """Loading offloaded states before a phase and storing them after it, once per phase.
 
     A forward-only phase moves the weights alone. FSDP's copies are pageable; Megatron's weight
-    buffers are page-locked. States that are streamed during the pass are not moved here.
+    buffers are page-locked. States that are streamed during the pass are not moved here, nor is the share
+    of Megatron's optimizer that lives on the host.
     """
     if engine.streamed_offload:
         return 0.0
