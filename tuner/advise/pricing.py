@@ -7,6 +7,7 @@ from tuner.advise.numerics import is_allowed, numerics
 from tuner.advise.reading import Reading
 from tuner.findings import Finding, Goal, Numerics, Severity, Written
 from tuner.rules.case import Case
+from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
 
 
@@ -73,10 +74,13 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     """What a proposal costs or gains in the finding's phase, in the worst one, and in time.
 
     Seconds of a run that cannot exist are none: they are compared with those of the cheapest form that runs.
+    What that form has already is not compared with it.
     """
     proposed = case.other(proposal)
     phase = finding.phase or case.estimate.worst.phase
-    runs = (cheapest is not None and not cheapest.rules) or proposed.estimate.fits()
+    as_it_is = cheapest is not None and not cheapest.rules
+    part_of_it = cheapest is not None and finding.rule.name in cheapest.rules
+    runs = (as_it_is or proposed.estimate.fits()) and starts(proposal) and not part_of_it
     return Price(
         phase=phase,
         before_bytes=case.peak_bytes(phase),
@@ -88,10 +92,10 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     )
 
 
-def shortage(case: Case) -> tuple[int, int, int]:
-    """How much memory is missing: in the worst phase, to start at all, over all phases."""
+def shortage(case: Case) -> tuple[int, int, bool, int]:
+    """How much memory is missing: in the worst phase, to start at all and as expected, in all phases."""
     over = [case.missing_bytes(phase) for phase in case.estimate.phases]
-    return max(over), len(case.estimate.problems), sum(over)
+    return max(over), len(case.estimate.problems), not starts(case.workload), sum(over)
 
 
 def is_worse(before: Case, after: Case) -> bool:

@@ -137,7 +137,7 @@ def uses_critic(settings: Settings) -> bool:
     enable = "critic.enable"
     if settings.get(enable) is not None:
         return settings.flag(enable)
-    return settings.text("algorithm.adv_estimator", default="gae") == "gae"
+    return settings.text("algorithm.adv_estimator") == "gae"  # null, as in recipes with no critic, is none
 
 
 def uses_reference(source: Source) -> bool:
