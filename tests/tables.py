@@ -29,7 +29,7 @@ from tuner.workload import Workload
 EXAMPLES = Path(verl.__file__).parent / "examples"
 HEADROOM = 0.1
 _BASE_FIELDS = ("model", "gpu", "gpus_per_node", "nodes", "version")
-_FIELDS = (*_BASE_FIELDS, "engine_version")
+_FIELDS = (*_BASE_FIELDS, "engine_version", "zero_advantage_ratio")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,7 @@ class Base:
     version: str
     overrides: tuple[str, ...]
     engine_version: str | None = None  # of the rollout engine; None: the newest that the release allows
+    zero_advantage_ratio: float | None = None  # what the option says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,17 +64,18 @@ class Table:
 
     ``judged_by`` says what shows that a rule's proposal serves its goal, where it is not the goal's usual
     figure; ``settings`` are the assignments that do, where no figure does; ``remedy`` stands for the
-    proposal of a rule that makes none.
+    proposal of a rule that makes none; ``no_remedy`` says why no release has one.
     """
 
     rule: str
     base: Base
-    bad_base: Base  # the same, with the rollout engine's version of the bad example where it has one
+    bad_base: Base  # the same, with what options say of the bad example
     bad: tuple[str, ...]
     rows: tuple[Row, ...]
     judged_by: str | None
     settings: tuple[str, ...]
     remedy: tuple[str, ...]
+    no_remedy: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,18 +105,21 @@ def bases() -> dict[str, Base]:
 def table(rule: str) -> Table:
     """The table of a rule."""
     raw = _read(EXAMPLES / f"{rule}.yaml")
-    base = replace(_base(bases()[raw["base"]], raw), engine_version=None)
-    unknown = set(raw) - {"rule", "base", "bad", "cases", "judged_by", "settings", "remedy", *_FIELDS}
+    bad_base = _base(bases()[raw["base"]], raw)
+    base = replace(bad_base, engine_version=None, zero_advantage_ratio=None)
+    known = {"rule", "base", "bad", "cases", "judged_by", "settings", "remedy", "no_remedy", *_FIELDS}
+    unknown = set(raw) - known
     assert not unknown, f"{rule}.yaml: {unknown}"
     return Table(
         rule=raw["rule"],
         base=base,
-        bad_base=replace(base, engine_version=raw.get("engine_version")),
+        bad_base=bad_base,
         bad=tuple(raw["bad"]),
         rows=tuple(_row(case, base) for case in raw["cases"]),
         judged_by=raw.get("judged_by"),
         settings=tuple(raw.get("settings", ())),
         remedy=tuple(raw.get("remedy", ())),
+        no_remedy=raw.get("no_remedy"),
     )
 
 
@@ -143,6 +148,7 @@ def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
             host_memory_bytes=None,
         ),
         rollout_engine_version=base.engine_version,
+        zero_advantage_ratio=base.zero_advantage_ratio,
     )
     return Scene(settings=settings, workload=workload, version=base.version)
 

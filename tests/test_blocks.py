@@ -74,6 +74,35 @@ def test_what_a_block_may_hold(part: int) -> None:
         assert set(together.overrides) <= {*claimed, *(text.lstrip("+") for text in claimed)}, where
 
 
+def launch_of(path: str, release: str) -> dict[str, Any]:
+    return next(launch for launch in launches() if launch["path"] == path and release in launch["tags"])
+
+
+def test_a_part_that_brings_an_error_does_not_take_the_block_with_it() -> None:
+    """Entropy compiled in one piece leaves the reference's chunks, which do nothing, without the actor's."""
+    advice = advised(launch_of("examples/sapo_trainer/run_qwen3_8b_sapo_npu.sh", "v0.7.1"))
+    assert advice is not None and advice.combination is not None
+    assert {"fused-layers", "cuda-graphs"} <= set(advice.combination.rules)
+    assert "eager-entropy" not in advice.combination.rules
+
+
+def test_a_job_whose_engine_may_not_start_has_no_seconds() -> None:
+    advice = advised(launch_of("examples/tuning/14b/qwen2-14b_grpo-lora_2_h100_fsdp_vllm.sh", "v0.5.0"))
+    assert advice is not None and advice.estimate.doubts
+    prices = {item.finding.rule.name: item.price for item in advice.recommendations}
+    price = prices["kv-cache-too-small"]
+    assert price is not None and price.time_change is None
+    assert advice.cheapest is not None and "kv-cache-too-small" in advice.cheapest.rules
+
+
+def test_how_a_refused_launch_was_to_cut_its_mini_batch_is_no_training_to_change() -> None:
+    advice = advised(launch_of("examples/rollout_correction/run_with_rollout_corr_multi_rs.sh", "v0.7.1"))
+    assert advice is not None and advice.combination is not None
+    lifted = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4"
+    assert [refusal.yours for refusal in advice.refusals if lifted in refusal.overrides] == [False]
+    assert lifted in advice.combination.overrides
+
+
 def test_a_launch_that_its_trainer_refuses_is_not_said_to_fit() -> None:
     launch = launches()[0]
     refused = advised(launch, "actor_rollout_ref.actor.ppo_mini_batch_size=1000000")

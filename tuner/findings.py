@@ -70,6 +70,12 @@ class Finding(Struct, frozen=True, kw_only=True):
     location: Location | None = None
     notes: tuple[str, ...] = ()  # caveats, one sentence each
     set_aside: bool = False  # the configuration is read as if its cause were not there
+    effect: Numerics | None = None  # on the training, where it is another than the rule's own
+
+    @property
+    def numerics(self) -> Numerics:
+        """What following it does to the training, by itself."""
+        return self.effect or self.rule.numerics
 
     @property
     def refuses(self) -> bool:

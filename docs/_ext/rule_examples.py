@@ -31,7 +31,7 @@ def ask(base: Base, overrides: tuple[str, ...]) -> Answer:
     ]
     premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
     with NamedTemporaryFile(suffix=".yaml") as empty:
-        return consult(empty.name, keys, premises)
+        return consult(empty.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
 
 
 def entry(answer: Answer, name: str) -> Recommendation | None:
@@ -56,6 +56,8 @@ class RuleExample(SphinxDirective):
             raise self.error(f"the bad example of {name} does not trigger it")
         premise = f"# {base.model}, {base.nodes} x {base.gpus_per_node} {base.gpu}, verl {base.version}"
         premise += f", --engine-version {base.engine_version}" if base.engine_version else ""
+        ratio = base.zero_advantage_ratio
+        premise += f", --zero-advantage-ratio {ratio:g}" if ratio else ""
         capacity = answer.advice.estimate.capacity_bytes
         said = recommendation(item, 1, Terminal(width=WIDTH), capacity_bytes=capacity)
         return [

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.memory.formulas import evaluate
 from tuner import memory
+from tuner.dtypes import DType
 from tuner.memory import host
 from tuner.memory.host import host_terms
 from tuner.memory.ledger.formula import names as formula_names
@@ -120,7 +121,11 @@ def test_every_symbol_has_a_meaning_and_every_source_derives():
     """As for the terms on the card: see ``test_terms``."""
     for make in workloads.ALL:
         workload = make().with_actor_engine(param_offload=True, optimizer_offload=True)
-        for term in host_terms(workload.with_rollout(sleep_level=1, swap_bytes=4 * GIB)):
+        engines = [
+            workload.with_rollout(sleep_level=1, swap_bytes=4 * GIB, weight_dtype=dtype)
+            for dtype in (DType.BFLOAT16, DType.FLOAT8)
+        ]
+        for term in (term for engine in engines for term in host_terms(engine)):
             assert all(meaning(name, term.source) for name, _ in term.symbols), term
             assert set(formula_names(term.formula)) == {name for name, _ in term.symbols}
             function = term.source.rpartition(".")[2]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.memory.formulas import evaluate
 from tuner import memory
+from tuner.dtypes import DType
 from tuner.memory.ledger.terms import Item
 from tuner.memory.process.overhead import (
     COMMUNICATOR_OVER_LINKS,
@@ -23,6 +24,7 @@ from tuner.memory.rollout.at_start import cache_share, least_shares
 from tuner.memory.rollout.capacity import rollout_memory, start_problems
 from tuner.memory.rollout.profile_run import engine_activations
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
+from tuner.memory.rollout.weights import engine_weights
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine, Workload
 
@@ -40,6 +42,14 @@ def job(**changes: object) -> Workload:
 def trainer(workload: Workload) -> int:
     """Shards, context and communicators: what is there before the first step."""
     return cache_share(workload).trainer
+
+
+def test_quantized_weights_leave_embedding_and_output_projection_in_16_bits() -> None:
+    """7,615,616,512 parameters, of which 2 x 152,064 x 3,584 = 1,089,994,752 stay at two bytes."""
+    weights = engine_weights(job(weight_dtype=DType.FLOAT8))
+    assert weights.bytes == 7_615_616_512 + 1_089_994_752
+    assert ceil(evaluate(weights.formula, weights.symbols)) == weights.bytes
+    assert 2 * engine_weights(job(weight_dtype=DType.FLOAT8, tensor_parallel=2)).bytes == weights.bytes
 
 
 def test_the_profile_run_is_the_larger_of_layers_and_sampler():

@@ -226,6 +226,9 @@ def _batch(draw: Draw, engine: Engine, model: ModelShape) -> Batch:
         prompts=mini * draw.choice((1, 1, 2, 4)) + draw.choice((0, 0, 0, engine.parallel.data)),
         responses_per_prompt=responses,
         mini_batch_prompts=mini,
+        group_advantages=True,
+        loss_of_advantages=True,
+        zero_advantage_ratio=0.5,
         epochs=draw.choice((1, 1, 2)),
         max_prompt_tokens=prompt,
         max_response_tokens=total - prompt,
@@ -262,6 +265,8 @@ def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
         prefix_caching=draw.chance(0.9),
         frees_memory=draw.chance(0.9),
         log_stats=draw.chance(0.5),
+        quantizes_cache=engine is not RolloutEngine.TENSORRT_LLM,
+        apart_with=("asynchronous",),
         colocated=draw.chance(0.9),
         gpus=cluster.gpus,
     )

@@ -121,5 +121,5 @@ class TestSeconds:
         assert advice.cheapest.seconds == Case.of(smaller, headroom=HEADROOM).time.seconds
         fits, alone = named(advice, "smaller").price, named(advice, "fuse").price
         assert fits is not None and alone is not None
-        assert (fits.seconds_before, fits.time_change) == (advice.cheapest.seconds, 0.0)
+        assert (fits.seconds_before, fits.time_change) == (advice.cheapest.seconds, None)  # it is that form
         assert alone.time_change is None  # the job does not run with it alone

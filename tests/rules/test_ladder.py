@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.workloads import dynamic, grpo_7b, ppo_7b
-from tuner.rules import cures, ladder
+from tuner.rules import cures, ladder, sequence_sharing
 from tuner.rules.case import Case
 from tuner.workload import Checkpointing, HeadKind, Phase, Workload
 
@@ -40,7 +40,7 @@ def test_dearer_cures_follow_when_it_is_not_sufficient() -> None:
     due = [cure for cure in ladder.LADDERS[0].cures if ladder.due(case, cure) is Phase.UPDATE_ACTOR]
     assert due[:3] == [cures.fewer_graphs, cures.checkpointed, cures.one_sequence]
     assert cures.head_fused in due
-    assert cures.sequence_shared in due
+    assert sequence_sharing.sequence_shared in due
 
 
 def test_a_cure_that_lowers_nothing_is_not_due() -> None:
@@ -66,7 +66,18 @@ def test_the_head_is_fused_only_where_that_is_right() -> None:
 
 
 def test_sequences_are_shared_by_sizes_that_divide_the_heads() -> None:
-    assert cures.sequence_splits(grpo_7b(), Phase.UPDATE_ACTOR) == [2, 4]  # of 28 heads, 4 key-value heads
+    ranks = sequence_sharing.sequence_splits(grpo_7b(), Phase.UPDATE_ACTOR)
+    assert ranks == [2, 4]  # of 28 heads, 4 key-value heads
+
+
+def test_the_critic_shares_sequences_by_itself() -> None:
+    workload = ppo_7b()
+    assert workload.critic is not None
+    ranks = sequence_sharing.sequence_splits(workload, Phase.UPDATE_CRITIC)[-1]
+    shared = sequence_sharing.sequence_shared(workload, Phase.UPDATE_CRITIC)
+    assert shared.critic is not None
+    assert shared.critic.engine.parallel.ulysses == ranks > workload.critic.engine.parallel.ulysses
+    assert shared.actor.engine == workload.actor.engine
 
 
 def test_largest_finds_the_edge() -> None:

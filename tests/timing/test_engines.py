@@ -10,7 +10,7 @@ from tuner.timing.assumptions import COLLECTIVE_S, FUSED_ADAMW_ACCESSES, LINK_SH
 from tuner.timing.decode import RolloutInput, weight_read_bytes
 from tuner.timing.job import Job
 from tuner.timing.layer import product_flop_per_s
-from tuner.timing.transfers import optimizer_seconds, trained_values, weights_held
+from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds, trained_values, weights_held
 from tuner.workload import Checkpointing, Workload
 
 
@@ -93,6 +93,22 @@ def test_the_optimizer_runs_where_its_states_are():
     )
     assert half == pytest.approx((on_gpu + whole) / 2)
     assert whole > 10 * on_gpu
+
+
+def test_what_lives_on_the_host_is_not_moved_there_and_back():
+    workload = workloads.grpo_32b_megatron()
+    gpu, engine = workload.cluster.gpu, replace(workload.actor.engine, optimizer_offload=True)
+
+    def seconds(**changes: object) -> float:
+        return state_transfer_seconds(workload.model, replace(engine, **changes), gpu, trains=True)
+
+    weights = seconds(optimizer_offload=False)
+    moved = seconds() - weights  # two moments and the main weights
+    assert moved > 0
+    assert seconds(optimizer_offload_fraction=0.5) - weights == pytest.approx(moved / 2)
+    assert seconds(optimizer_offload_fraction=1.0) == weights
+    kept = seconds(optimizer_offload_fraction=1.0, main_weights_offloaded=False) - weights
+    assert kept == pytest.approx(moved / 3)
 
 
 def test_expert_parallelism_divides_the_experts_an_engine_reads():

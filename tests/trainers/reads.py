@@ -41,6 +41,7 @@ LAUNCHES: tuple[Sequence[str], ...] = (
     (*MEGATRON, f"{ACTOR}.{_RECOMPUTE}_granularity=full", f"critic.{_RECOMPUTE}_granularity=full", *_CRITIC),
     (*MEGATRON, "trainer.use_legacy_worker_impl=disable", f"{MODEL}.lora.rank=8"),
     (*MEGATRON, "trainer.use_legacy_worker_impl=disable"),
+    (*MEGATRON, "trainer.use_legacy_worker_impl=disable", *_CRITIC, "critic.strategy=megatron"),
     (*MEGATRON, *_CRITIC, "critic.strategy=megatron", "critic.optim.use_precision_aware_optimizer=True"),
     (*MEGATRON, *_CRITIC, "critic.strategy=megatron", *_ENABLED),
     (*MEGATRON, f"{ROLLOUT}.name=sglang"),

@@ -145,6 +145,7 @@ def test_a_key_that_is_read_for_something_else_can_leave_something_out() -> None
 def test_images_are_named_where_the_model_sees_them() -> None:
     assert "the images" in parts(*DYNAMIC, "data.image_key=images", model="Qwen2-VL-7B")
     assert "the images" not in parts(*DYNAMIC, "data.image_key=images")
+    assert "the images" in parts(*DYNAMIC, model="Qwen2-VL-7B")  # their column has a name by default
 
 
 def test_a_critic_that_steps_as_the_actor_does_is_counted() -> None:

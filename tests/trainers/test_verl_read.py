@@ -406,6 +406,16 @@ def test_there_is_a_critic_for_gae_or_on_request() -> None:
     assert workload_of(DYNAMIC, "0.9.1").critic is None
     assert workload_of((*DYNAMIC, "critic.enable=True"), "0.9.1").critic is not None
     assert workload_of((*PPO, "critic.enable=False"), "0.9.1").critic is None
+    assert workload_of((*PPO, "algorithm.adv_estimator=null"), "0.9.1").critic is None
+
+
+@pytest.mark.parametrize(("version", "tensor"), by_release(4, ("0.8.0", 1)))
+def test_the_legacy_workers_put_the_critic_on_the_actors_grid(version: str, tensor: int) -> None:
+    overrides = (*MEGATRON, "algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2.5-7B-Instruct")
+    job = workload_of(overrides, version)
+    assert job.critic is not None
+    assert job.actor.engine.parallel.tensor == 4
+    assert job.critic.engine.parallel.tensor == tensor
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,24 @@ from pathlib import Path
 
 from tests import workloads
 from tests.loading import load
-from tests.trainers.launches import ACTOR, GRPO, ROLLOUT
+from tests.trainers.launches import ACTOR, GRPO, MEGATRON, MODEL, ROLLOUT
 from tuner.trainers.verl import resting_on_defaults
+from tuner.workload import Backend
 
 
 def resting(
-    *overrides: str, dynamic: bool = False, path: Path | None = None, gpus_per_node: int = 8
+    *overrides: str,
+    dynamic: bool = False,
+    path: Path | None = None,
+    gpus_per_node: int = 8,
+    version: str = "0.9.1",
 ) -> dict[str, object]:
-    settings = load(path, overrides, version="0.9.1").settings
+    settings = load(path, overrides, version=version).settings
     update = workloads.dynamic(1024) if dynamic else workloads.static(1)
     job = workloads.grpo_7b(gpus_per_node=gpus_per_node).with_actor(update=update)
-    return dict(resting_on_defaults(settings, job, version="0.9.1"))
+    if f"{ACTOR}.strategy" in settings and settings.get(f"{ACTOR}.strategy") == "megatron":
+        job = job.with_actor_engine(backend=Backend.MEGATRON)
+    return dict(resting_on_defaults(settings, job, version=version))
 
 
 def test_what_is_set_is_not_named() -> None:
@@ -52,3 +59,15 @@ def test_a_cluster_that_the_command_names_does_not_rest_on_a_default() -> None:
     named = resting(*GRPO, gpus_per_node=16)
     assert "trainer.n_gpus_per_node" not in named
     assert named["trainer.nnodes"] == 1
+
+
+def test_the_advantage_estimator_decides_whether_there_is_a_critic() -> None:
+    assert resting()["algorithm.adv_estimator"] == "gae"
+    assert "algorithm.adv_estimator" not in resting("algorithm.adv_estimator=grpo")
+
+
+def test_switches_that_megatron_does_not_read_are_not_named() -> None:
+    recomputes, packs = f"{MODEL}.enable_gradient_checkpointing", f"{MODEL}.use_remove_padding"
+    assert {recomputes, packs}.isdisjoint(resting(*MEGATRON, version="0.7.1"))
+    assert recomputes in resting(*MEGATRON, version="0.4.1")
+    assert packs in resting(*MEGATRON, version="0.8.0")

@@ -28,6 +28,7 @@ from tuner.advise.repairs import Refusal, Started, started
 from tuner.advise.verdicts import judged, verdict
 from tuner.findings import Numerics, Written
 from tuner.rules.case import Case
+from tuner.rules.rollout_engine import starts
 
 __all__ = [
     "Advice",
@@ -62,7 +63,7 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
     case = Case.of(job.workload, headroom=headroom)
     of_memory, mean_tokens = judged(case, job.releases)
     standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
-    runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT
+    runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT and starts(job.workload)
     cheapest = cheapest_run(case, standing, runs=runs) if start.starts else None
     priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
     kept = [recommendation for recommendation in priced if recommendation is not None]

@@ -60,6 +60,7 @@ class Without(Struct, frozen=True, kw_only=True):
     worst_bytes: int
     seconds: float
     fits: bool
+    starts: bool = True  # the rollout engine's cache is expected to hold one sequence
 
 
 class Contribution(Struct, frozen=True, kw_only=True):

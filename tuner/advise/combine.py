@@ -8,13 +8,24 @@ from msgspec.structs import replace
 from tuner import rules
 from tuner.advise.answer import CheapestRun, Combination, Contribution, Recommendation, Verdict, Without
 from tuner.advise.differences import merged
-from tuner.advise.merge import Merged, Realise, asked_again, better, frees, merge, pruned, without_each
+from tuner.advise.merge import (
+    Merged,
+    Realise,
+    asked_again,
+    better,
+    frees,
+    less_one,
+    merge,
+    pruned,
+    without_each,
+)
 from tuner.advise.pricing import is_worse, shortage
 from tuner.advise.reading import Reading
 from tuner.advise.repairs import Started
 from tuner.advise.verdicts import judged
 from tuner.findings import Finding, Numerics, Severity
 from tuner.rules.case import Case
+from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
 
 _PASSES = 4  # what is left when idle changes are gone may make another one pay
@@ -37,7 +48,7 @@ def cheapest_run(case: Case, findings: Sequence[Finding], *, runs: bool) -> Chea
     smaller = merge(
         case, findings, start=nothing, allow=tuple(Numerics), realise=lambda job: job, wanted=frees
     )
-    if not smaller.case.estimate.fits():
+    if not smaller.case.estimate.fits() or not starts(smaller.case.workload):
         return None
     names = dict.fromkeys(part.finding.rule.name for part in smaller.accepted)
     return CheapestRun(seconds=smaller.case.time.seconds, rules=tuple(names))
@@ -121,7 +132,7 @@ def _block(
         return proposed
     stepwise = _tried(reading, settled, findings, allow, _as_read(reading))
     blocks = [block for block in (proposed, stepwise, nothing) if block is not None]
-    return min(blocks, key=lambda block: (shortage(block.case), block.case.time.seconds))
+    return min(blocks, key=_merit)
 
 
 def _as_read(reading: Reading) -> Realise:
@@ -143,7 +154,10 @@ def _tried(
     allow: Collection[Numerics],
     realise: Realise,
 ) -> _Block | None:
-    """Proposals merged, pruned and read back; None where the result cannot be written, or is worse."""
+    """Proposals merged, pruned and read back; None where the result cannot be written, or is worse.
+
+    Where one of them brings an error with it, the others stand without it.
+    """
     whole = Merged(case=settled, accepted=())
     for _ in range(_PASSES):
         more = merge(settled, findings, start=whole, allow=allow, realise=realise, wanted=better)
@@ -151,6 +165,20 @@ def _tried(
             break
         whole = pruned(settled, more, realise)
         findings = asked_again(whole.case)
+    block = _read_back(reading, settled, whole)
+    if block is not None or whole.case.workload == settled.workload:
+        return block
+    smaller = (_read_back(reading, settled, less) for less in less_one(settled, whole, realise))
+    return min((block for block in smaller if block is not None), key=_merit, default=None)
+
+
+def _merit(block: _Block) -> tuple[tuple[float, ...], float]:
+    """What makes a block better, the lower the better: memory where it is short, then seconds."""
+    return shortage(block.case), block.case.time.seconds
+
+
+def _read_back(reading: Reading, settled: Case, whole: Merged) -> _Block | None:
+    """A merged job as its overrides read back; None where it is worse, or brings an error."""
     if whole.case.workload == settled.workload:
         return None
     try:
@@ -194,7 +222,12 @@ def _figures(case: Case | None) -> Without | None:
     if case is None:
         return None
     worst = case.estimate.worst.peak_bytes
-    return Without(worst_bytes=worst, seconds=case.time.seconds, fits=case.estimate.fits())
+    return Without(
+        worst_bytes=worst,
+        seconds=case.time.seconds,
+        fits=case.estimate.fits(),
+        starts=starts(case.workload),
+    )
 
 
 def _loss(part: Contribution) -> tuple[bool, float]:

@@ -1,8 +1,9 @@
 """Proposals merged one after the other, as long as each makes the job better."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner import rules
 from tuner.advise.differences import Changes, changes, merged, without_idle_sizes
@@ -169,6 +170,13 @@ def _without(
     if workload is None or (divides(case.workload) and not divides(workload)):
         return None
     return case.other(workload)
+
+
+def less_one(original: Case, whole: Merged, realise: Realise) -> Iterator[Merged]:
+    """The merged job without the changes of one finding, for each of them."""
+    for _, case in without_each(original, whole, realise):
+        if case is not None:
+            yield Merged(case=case, accepted=tuple(_left(original, replace(whole, case=case))))
 
 
 def without_each(original: Case, whole: Merged, realise: Realise) -> list[tuple[Accepted, Case | None]]:

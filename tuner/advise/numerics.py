@@ -14,7 +14,7 @@ def numerics(finding: Finding, before: Workload, after: Workload | None) -> Nume
     A loss that every micro-batch averages over its own tokens weights them by how sequences are cut into
     micro-batches, so another cut is another gradient.
     """
-    own = finding.rule.numerics
+    own = finding.numerics
     if own is Numerics.CHANGED or after is None:
         return own
     if after.batch != before.batch:

@@ -1,12 +1,13 @@
 """One proposal: its price, whether it pays, and where it ranks."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tuner.advise.answer import CheapestRun, Price, Recommendation
 from tuner.advise.numerics import is_allowed, numerics
 from tuner.advise.reading import Reading
 from tuner.findings import Finding, Goal, Numerics, Severity, Written
 from tuner.rules.case import Case
+from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
 
 
@@ -32,6 +33,8 @@ def recommend(
     reads_otherwise = proposal is not None and after is not None and after.workload != proposal
     if reads_otherwise and after is not None and not helps(case, finding, after.workload):
         return None
+    if finding.rule.yours and after is not None and _brings_an_error(reading, after.overrides):
+        return None
     workload = None if after is None or after.workload == case.workload else after.workload
     effect = numerics(finding, case.workload, workload)
     worse = proposal is None and workload is not None and is_worse(case, case.other(workload))
@@ -41,9 +44,18 @@ def recommend(
         workload=workload,
         price=None if workload is None else price_of(case, finding, workload, cheapest),
         numerics=effect,
-        yours=bool(finding.overrides or after)
-        and (worse or finding.rule.yours or not is_allowed(effect, allow)),
+        yours=finding.rule.yours
+        or (bool(finding.overrides or after) and (worse or not is_allowed(effect, allow))),
     )
+
+
+def _brings_an_error(reading: Reading, overrides: Sequence[str]) -> bool:
+    """Whether the trainer's checks have an error to report once overrides are added."""
+    before, after = (
+        {finding.rule.code for finding in each.findings if finding.severity is Severity.ERROR}
+        for each in (reading, reading.adding(overrides))
+    )
+    return not after <= before
 
 
 def _written(reading: Reading, finding: Finding) -> Written | None:
@@ -62,10 +74,13 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     """What a proposal costs or gains in the finding's phase, in the worst one, and in time.
 
     Seconds of a run that cannot exist are none: they are compared with those of the cheapest form that runs.
+    What that form has already is not compared with it.
     """
     proposed = case.other(proposal)
     phase = finding.phase or case.estimate.worst.phase
-    runs = (cheapest is not None and not cheapest.rules) or proposed.estimate.fits()
+    as_it_is = cheapest is not None and not cheapest.rules
+    part_of_it = cheapest is not None and finding.rule.name in cheapest.rules
+    runs = (as_it_is or proposed.estimate.fits()) and starts(proposal) and not part_of_it
     return Price(
         phase=phase,
         before_bytes=case.peak_bytes(phase),
@@ -77,10 +92,10 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     )
 
 
-def shortage(case: Case) -> tuple[int, int, int]:
-    """How much memory is missing: in the worst phase, to start at all, over all phases."""
+def shortage(case: Case) -> tuple[int, int, bool, int]:
+    """How much memory is missing: in the worst phase, to start at all and as expected, in all phases."""
     over = [case.missing_bytes(phase) for phase in case.estimate.phases]
-    return max(over), len(case.estimate.problems), sum(over)
+    return max(over), len(case.estimate.problems), not starts(case.workload), sum(over)
 
 
 def is_worse(before: Case, after: Case) -> bool:

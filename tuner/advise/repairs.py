@@ -88,6 +88,8 @@ def _lifted(
     if still or (finding.proposal is not None and after.workload == reading.workload):
         return None
     effect = numerics(finding, reading.workload, after.workload)
+    if effect is Numerics.REWEIGHTED:  # against a job that never ran: no loss weighed its tokens
+        effect = finding.numerics
     refusal = Refusal(
         finding=finding, overrides=overrides, numerics=effect, yours=not is_allowed(effect, allow)
     )
@@ -95,4 +97,4 @@ def _lifted(
 
 
 def _unlifted(finding: Finding) -> Refusal:
-    return Refusal(finding=finding, overrides=(), numerics=finding.rule.numerics, yours=False)
+    return Refusal(finding=finding, overrides=(), numerics=finding.numerics, yours=False)

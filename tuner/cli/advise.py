@@ -55,6 +55,7 @@ def advise(
             help="What the block to paste may do to the training: weigh tokens otherwise, or more.",
         ),
     ] = "nothing",
+    zero_advantage_ratio: options.ZeroAdvantageRatio = None,
     failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
@@ -72,7 +73,13 @@ def advise(
         from tuner.memory.failed_allocation.explanation import parse_failed_allocation
 
         failed = parse_failed_allocation(failed_allocation)
-    answer = consult(config, overrides or (), premises, allow=_effects(allow))
+    answer = consult(
+        config,
+        overrides or (),
+        premises,
+        allow=_effects(allow),
+        zero_advantage_ratio=zero_advantage_ratio,
+    )
     if failed is not None:
         from msgspec.structs import replace
 

@@ -1,10 +1,11 @@
-"""What the options say of lengths, held against the maxima of the configuration."""
+"""What the options say of responses, held against the configuration."""
 
 from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.workload import P95, Batch, Lengths
 
 _PROMPT, _RESPONSE, _P95 = "--mean-prompt-length", "--mean-response-length", "--response-p95"
+_ZERO_ADVANTAGE = "--zero-advantage-ratio"
 
 
 def lengths_of(premises: Premises) -> Lengths:
@@ -17,12 +18,18 @@ def lengths_of(premises: Premises) -> Lengths:
 
 
 def expect_possible(batch: Batch) -> None:
-    """Refuse lengths that no responses within the maxima can have.
+    """Refuse lengths that no responses within the maxima can have, and advantages that are not of groups.
 
     Raises:
-        InputError: one is above its maximum, or the mean and the 95th percentile contradict each other.
+        InputError: one is above its maximum, or the mean and the 95th percentile contradict each other; or
+            rewards are not compared within groups.
     """
     lengths = batch.lengths
+    if batch.zero_advantage_ratio is not None and not batch.group_advantages:
+        raise InputError(
+            f"{_ZERO_ADVANTAGE}: advantages are not 0 here where all rewards of a group are equal",
+            hint="it is for GRPO, RLOO and their like, not for a critic",
+        )
     for option, tokens, most, what in (
         (_PROMPT, lengths.mean_prompt, batch.max_prompt_tokens, "prompts have"),
         (_RESPONSE, lengths.mean_response, batch.max_response_tokens, "responses have"),

@@ -131,6 +131,18 @@ ResponseP95 = Annotated[
         show_default=False,
     ),
 ]
+ZeroAdvantageRatio = Annotated[
+    float | None,
+    typer.Option(
+        "--zero-advantage-ratio",
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Share of the responses whose group got equal rewards, so that their advantage is 0: says what "
+        "training without them would save.",
+        show_default=False,
+    ),
+]
 HostMemory = Annotated[
     float | None,
     typer.Option(

@@ -26,7 +26,12 @@ from tuner.workload import ServiceRole, Workload
 
 
 def consult(
-    source: str, overrides: Sequence[str], premises: Premises, *, allow: Collection[Numerics] = ()
+    source: str,
+    overrides: Sequence[str],
+    premises: Premises,
+    *,
+    allow: Collection[Numerics] = (),
+    zero_advantage_ratio: float | None = None,
 ) -> Answer:
     """Read, estimate and advise.
 
@@ -35,6 +40,7 @@ def consult(
         overrides: as on the trainer's command line.
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
+        zero_advantage_ratio: share of the responses without advantage, None where nobody says.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
@@ -46,7 +52,7 @@ def consult(
     settings = loaded.settings
     model, model_reason = _model(settings, premises)
     cluster, gpus_reason = choose_cluster(settings, premises, card)
-    job = _Job(premises=premises, model=model, cluster=cluster)
+    job = _Job(premises=premises, model=model, cluster=cluster, zero_advantage_ratio=zero_advantage_ratio)
     rollout_engine = job.rollout_engine(loaded)
     reading = _Reading(job, release, configuration, loaded)
     workload = reading.workload
@@ -80,6 +86,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     premises: Premises
     model: ModelShape
     cluster: Cluster
+    zero_advantage_ratio: float | None
 
     def rollout_engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
         """The version of the rollout engine: the one asked for, else the given one, else the release's."""
@@ -100,6 +107,7 @@ class _Job(Struct, frozen=True, kw_only=True):
             cluster=self.cluster,
             rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
             lengths=lengths_of(self.premises),
+            zero_advantage_ratio=self.zero_advantage_ratio,
             service_models=_service_models(loaded, self.premises),
         )
 

@@ -21,9 +21,11 @@ from tuner.memory.pinned import MOST, pinned
 from tuner.memory.rollout.services import served
 from tuner.memory.rollout.weights import (
     dense_weight_bytes,
-    has_experts,
+    quantized_dense_bytes,
+    quantized_sparse_bytes,
     sparse_weight_bytes,
     weight_numbers,
+    weight_size,
 )
 from tuner.memory.saving import saved_on_host
 from tuner.model_shape import ModelShape
@@ -33,9 +35,11 @@ SYMBOLS = {
     "G": "GPUs of a node",
     "G_E": "ranks that share the experts",
     "N_E": "parameters of routed experts",
+    "N_u": "parameters of embedding and output projection, which are not quantized",
     "P_p": "pipeline stages of the rollout engine",
     "T_p": "tensor-parallel ranks of the rollout engine",
     "b": "bytes of a number in the engine's weights and activations",
+    "b_u": "bytes of a number that is not quantized",
     "f": "share of the optimizer that lives on the host",
     "s_w": "swap space of the rollout engine for one GPU",
 }
@@ -180,6 +184,32 @@ def sparse_copy_bytes(*, G: int, b: int, N: int, N_E: int, T_p: int, G_E: int, P
     return G * sparse_weight_bytes(b=b, N=N, N_E=N_E, T_p=T_p, G_E=G_E, P_p=P_p)
 
 
+def quantized_dense_copy_bytes(*, G: int, b: int, N: int, b_u: int, N_u: int, T_p: int, P_p: int) -> int:
+    """Quantized weights of a dense model, where the rollout engine copies them to the host while it sleeps.
+
+    Source: vLLM ``device_allocator/cumem.py`` (``sleep``).
+    """
+    return G * quantized_dense_bytes(b=b, N=N, b_u=b_u, N_u=N_u, T_p=T_p, P_p=P_p)
+
+
+def quantized_sparse_copy_bytes(
+    *, G: int, b: int, N: int, N_E: int, b_u: int, N_u: int, T_p: int, G_E: int, P_p: int
+) -> int:
+    """Quantized weights of a model with experts, where the rollout engine copies them to the host.
+
+    Source: vLLM ``device_allocator/cumem.py`` (``sleep``).
+    """
+    return G * quantized_sparse_bytes(b=b, N=N, N_E=N_E, b_u=b_u, N_u=N_u, T_p=T_p, G_E=G_E, P_p=P_p)
+
+
+_COPIES: dict[Size, Size] = {
+    dense_weight_bytes: dense_copy_bytes,
+    sparse_weight_bytes: sparse_copy_bytes,
+    quantized_dense_bytes: quantized_dense_copy_bytes,
+    quantized_sparse_bytes: quantized_sparse_copy_bytes,
+}
+
+
 def engine_copy(workload: Workload, name: str = "rollout_weights") -> Term | None:
     """The copy of the rollout engine's weights; None where it keeps none."""
     rollout = workload.rollout
@@ -187,7 +217,7 @@ def engine_copy(workload: Workload, name: str = "rollout_weights") -> Term | Non
     if not asleep or rollout.sleep_level != 1 or rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
     numbers = {"G": workload.cluster.gpus_per_node, **weight_numbers(workload.model, rollout)}
-    size: Size = sparse_copy_bytes if has_experts(workload.model) else dense_copy_bytes
+    size = _COPIES[weight_size(workload.model, rollout)]
     in_pinned_memory = rollout.engine is RolloutEngine.VLLM and rollout.pins_copy
     return pinned(Item.ENGINE, name, size, numbers, most=MOST if in_pinned_memory else 1)
 

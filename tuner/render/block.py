@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tuner.advise import Advice, Combination, Contribution
 from tuner.findings import Severity
-from tuner.render.numbers import change, gib, percent, same_gib, seconds_change
+from tuner.render.numbers import change, gib, percent, same_gib, same_time, seconds_change
 from tuner.render.terminal import Terminal
 from tuner.render.words import pasteable
 from tuner.units import GIB
@@ -51,7 +51,9 @@ def _lost(part: Contribution, together: Combination) -> str:
         return "mends an error" if part.finding.severity is Severity.ERROR else "the others rest on it"
     words = [] if without.fits else ["without it the job does not fit"]
     longer = without.seconds / together.time.seconds - 1
-    if longer >= 0.005:
+    if not without.starts:  # and has no seconds
+        words.append("without it the rollout engine has no cache for one sequence")
+    elif longer >= 0.005:
         words.append(f"without it the step is {percent(longer)} longer")
     if abs(without.worst_bytes - together.estimate.worst.peak_bytes) >= _LEAST_BYTES:
         words.append(f"without it the worst phase peaks at {gib(without.worst_bytes)}")
@@ -66,7 +68,9 @@ def _outcome(advice: Advice, together: Combination, terminal: Terminal) -> str:
         f"worst phase {_peaks(before.peak_bytes, worst.peak_bytes)} ({worst.phase.value}, {low_high})",
     ]
     if advice.cheapest is not None:
-        words.append(seconds_change(advice.cheapest.seconds, together.time.seconds) + _compared(advice))
+        before_s, after_s = advice.cheapest.seconds, together.time.seconds
+        than = ", as in" if same_time(before_s, after_s) else " than"
+        words.append(seconds_change(before_s, after_s) + _compared(advice, than))
     if any(refusal.yours or not refusal.overrides for refusal in advice.refusals):
         words.append("once the launch is no longer refused")
     text = "; ".join(words).replace("->", terminal.arrow)
@@ -79,11 +83,11 @@ def _peaks(before: int, after: int) -> str:
     return f"stays at {gib(after)}" if same_gib(before, after) else change(before, after)
 
 
-def _compared(advice: Advice) -> str:
+def _compared(advice: Advice, than: str) -> str:
     """What the seconds are compared with, where that is not the job as it is."""
     if advice.cheapest is not None and advice.cheapest.rules:
-        return f" than the cheapest form that fits, with {', '.join(advice.cheapest.rules)}"
-    return " than the job that starts" if advice.refusals else ""
+        return f"{than} the cheapest form that fits, with {', '.join(advice.cheapest.rules)}"
+    return f"{than} the job that starts" if advice.refusals else ""
 
 
 def _none(advice: Advice, terminal: Terminal) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from tuner.advise import Advice, Recommendation
-from tuner.findings import Finding, Severity
+from tuner.findings import Finding, Goal, Severity
 from tuner.render.recommendations import Sorted, idle_line, price, sorted_advice
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import NUMERICS, SEVERITY_COLOURS, sentence
@@ -16,32 +16,42 @@ def brief(advice: Advice, terminal: Terminal) -> str:
     by_use = sorted_advice(advice)
     chosen = _chosen(advice, by_use)
     lines = [terminal.style("What matters most", "bold")] if chosen else []
+    codes = [item.finding.rule.code for item in (*by_use.shown, *by_use.yours)]
     for finding, item in chosen:
-        lines.append(_entry(finding, item, advice, terminal))
+        more = max(0, codes.count(finding.rule.code) - 1)
+        lines.append(_entry(finding, item, advice, terminal, more=more))
     rest = list(_rest(advice, by_use, {finding.rule.code for finding, _ in chosen}, terminal))
     return "\n".join([*lines, *([""] if lines and rest else []), *rest])
 
 
 def _chosen(advice: Advice, by_use: Sorted) -> list[tuple[Finding, Recommendation | None]]:
-    """Errors and misspellings first, then what brings the block most, then the best of the others."""
-    by_code = {item.finding.rule.code: item for item in by_use.shown}
-    listed: dict[str, tuple[Finding, Recommendation | None]] = {
-        item.finding.rule.code: (item.finding, item)
-        for item in (*by_use.shown, *by_use.yours)
-        if item.finding.severity is Severity.ERROR
-        or (item.finding.severity is Severity.WARNING and item.finding.proposal is None)
-    }
-    refused = {refusal.finding.rule.code for refusal in advice.refusals}
-    for part in () if advice.combination is None else advice.combination.contributions:
-        code = part.finding.rule.code
-        if code not in refused:
-            listed.setdefault(code, (part.finding, by_code.get(code)))
+    """Errors and misspellings first, then what brings the block most, then the best of the others.
+
+    Beside a block, advice that is not part of it is an alternative, and what would free memory at the price
+    of the training is not needed: the block fits.
+    """
+    block = advice.combination
+    by_code = {item.finding.rule.code: item for item in reversed(by_use.shown)}
+    listed: dict[str, tuple[Finding, Recommendation | None]] = {}
     for item in (*by_use.shown, *by_use.yours):
-        listed.setdefault(item.finding.rule.code, (item.finding, item))
+        stated = item.finding.severity is Severity.WARNING and item.finding.proposal is None
+        if stated or item.finding.severity is Severity.ERROR:
+            listed.setdefault(item.finding.rule.code, (item.finding, item))
+    refused = {refusal.finding.rule.code for refusal in advice.refusals}
+    for part in () if block is None else block.contributions:
+        code = part.finding.rule.code
+        alone = by_code.get(code)
+        if code not in refused:
+            listed.setdefault(code, (part.finding if alone is None else alone.finding, alone))
+    for item in (*by_use.shown, *by_use.yours):
+        if block is None or (item.yours and item.finding.rule.goal is not Goal.MEMORY):
+            listed.setdefault(item.finding.rule.code, (item.finding, item))
     return list(listed.values())[:_MOST]
 
 
-def _entry(finding: Finding, item: Recommendation | None, advice: Advice, terminal: Terminal) -> str:
+def _entry(
+    finding: Finding, item: Recommendation | None, advice: Advice, terminal: Terminal, *, more: int
+) -> str:
     severity = terminal.style(finding.severity.value, SEVERITY_COLOURS[finding.severity])
     text = sentence(plain(finding.message))
     if item is None:  # the message is about the job with the others
@@ -50,11 +60,13 @@ def _entry(finding: Finding, item: Recommendation | None, advice: Advice, termin
             if text[1:2].islower()
             else f"With the others: {text}"
         )
+    if more:
+        text += f" {more} more like it."
     if item is not None and item.price is not None:
         cost = price(item.price, terminal, capacity_bytes=advice.estimate.capacity_bytes)
         text += f" Alone: {cost}."
     if item is not None and item.yours:
-        text += f" Yours to decide; numerics: {NUMERICS[item.numerics]}."
+        text += " Yours to decide" + (f"; numerics: {NUMERICS[item.numerics]}." if item.overrides else ".")
     head = f"  {severity} {finding.rule.code} {terminal.style(finding.rule.name, 'bold')}"
     return f"{head}\n{terminal.prose(text, indent='    ')}"
 
@@ -64,11 +76,15 @@ def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) ->
     block = () if advice.combination is None else advice.combination.contributions
     in_block = [part.finding for part in block if part.finding.rule.code not in told | refused]
     told = told | {finding.rule.code for finding in in_block}
-    others = [item.finding for item in by_use.shown if item.finding.rule.code not in told]
+    others = [
+        item.finding
+        for item in by_use.shown
+        if item.finding.rule.code not in told and not _set_by_block(item, advice)
+    ]
     yours = [item.finding for item in by_use.yours if item.finding.rule.code not in told]
     for words, findings in (
         ("Also in the block", in_block),
-        ("Not in the block", others),
+        ("Not in the block" if block else "Also", others),
         ("Yours to decide", yours),
     ):
         if findings:
@@ -76,6 +92,18 @@ def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) ->
     if by_use.idle:
         yield idle_line(by_use.idle, terminal)
     yield terminal.prose("Everything with its price and its premises: --full.", indent="  ", first="")
+
+
+def _set_by_block(item: Recommendation, advice: Advice) -> bool:
+    """Whether the block has other values for all that an alternative would set."""
+    if advice.combination is None or not item.overrides:
+        return False
+    theirs = {_key(override) for override in advice.combination.overrides}
+    return all(_key(override) in theirs for override in item.overrides)
+
+
+def _key(override: str) -> str:
+    return override.lstrip("+~").partition("=")[0]
 
 
 def _names(findings: Iterable[Finding]) -> str:

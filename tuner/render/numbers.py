@@ -50,10 +50,15 @@ def tokens(count: int) -> str:
     return f"{count // KIB}k" if count >= 10 * KIB and count % KIB == 0 else f"{count:,}"
 
 
+def same_time(before: float, after: float) -> bool:
+    """Whether two modelled times are shown as one."""
+    return abs(after / before - 1) < 0.005
+
+
 def step_change(seconds_before: float, seconds_after: float) -> str:
     """How the modelled step time changes, in words. Faster and slower are shares of the time before."""
     share = seconds_after / seconds_before - 1
-    if abs(share) < 0.005:
+    if same_time(seconds_before, seconds_after):
         return "same step time (modelled)"
     return f"step {percent(abs(share))} {'longer' if share > 0 else 'shorter'} (modelled)"
 
@@ -62,12 +67,10 @@ def seconds_change(before: float, after: float) -> str:
     """The modelled step before and after, with the change as a share: ``"step 243 -> 85 s, 65% shorter"``."""
     share = after / before - 1
     digits = 0 if max(before, after) >= 10 else 2
+    if same_time(before, after):
+        return f"step stays at {after:.{digits}f} s (modelled)"
     text = f"step {before:.{digits}f} -> {after:.{digits}f} s (modelled)"
-    return (
-        text
-        if abs(share) < 0.005
-        else f"{text}, {percent(abs(share))} {'longer' if share > 0 else 'shorter'}"
-    )
+    return f"{text}, {percent(abs(share))} {'longer' if share > 0 else 'shorter'}"
 
 
 def quantity(value: float, unit: str) -> str:

@@ -21,6 +21,8 @@ from tuner.render.terminal import Terminal
 from tuner.render.words import NUMERICS, SEVERITY_COLOURS, pasteable
 from tuner.trainers.chosen import TRAINER
 
+_OPTIONS = {"engine_version": "--engine-version", "zero_advantage_ratio": "--zero-advantage-ratio"}
+
 
 class Example(Struct, frozen=True, kw_only=True):
     """Overrides that trigger the rule over a configuration that triggers nothing."""
@@ -86,7 +88,7 @@ def read_example(path: Path) -> Example:
         (),
     )
     return Example(
-        premise=_premise(bases[table["base"]], table.get("engine_version")),
+        premise=_premise({**bases[table["base"]], **table}),
         bad=bad,
         instead=_strings(instead),
     )
@@ -96,10 +98,12 @@ def _strings(values: Any) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
-def _premise(base: dict[str, Any], engine_version: str | None) -> str:
-    gpus = int(base.get("gpus_per_node", 1)) * int(base.get("nodes", 1))
-    engine = "" if engine_version is None else f" with --engine-version {engine_version}"
-    return f"{base['model']} on {gpus} x {base['gpu']}, {TRAINER.name} {base['version']}{engine}"
+def _premise(example: dict[str, Any]) -> str:
+    gpus = int(example.get("gpus_per_node", 1)) * int(example.get("nodes", 1))
+    options = "".join(
+        f" with {option} {example[field]}" for field, option in _OPTIONS.items() if field in example
+    )
+    return f"{example['model']} on {gpus} x {example['gpu']}, {TRAINER.name} {example['version']}{options}"
 
 
 def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:

@@ -1,5 +1,6 @@
 """Words that several renderings of advice share: severities, effects, places, sentences, overrides."""
 
+import re
 import shlex
 
 from tuner.errors import Location
@@ -14,6 +15,7 @@ NUMERICS = {
     Numerics.REWEIGHTED: "weights tokens differently",
     Numerics.CHANGED: "changed",
 }
+_VERSION = re.compile(r"\d+\.\d")
 NOTHING_TO_ADVISE = "No advice: nothing was found to improve."
 
 
@@ -25,10 +27,11 @@ def place(location: Location) -> str:
 
 
 def sentence(text: str) -> str:
-    """A message as a sentence. A first word that is no plain word, such as a key, stays as it is."""
-    first = text.split(maxsplit=1)[0] if text else ""
+    """A message as a sentence. A first word that is no plain word stays: a key, a name with its version."""
+    first, *rest = text.split(maxsplit=1) or [""]
     word = first.rstrip(",;:")
-    start = first.capitalize() if word.isalpha() and word.islower() else first
+    versioned = bool(rest) and _VERSION.match(rest[0]) is not None
+    start = first.capitalize() if word.isalpha() and word.islower() and not versioned else first
     end = "" if text.endswith((".", "?", "!")) else "."
     return start + text[len(first) :] + end
 

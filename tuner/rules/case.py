@@ -13,6 +13,8 @@ from tuner.workload import Phase, Workload
 
 # A smaller gain of the step is not worth a line to paste, and hardly what the time model can tell apart.
 LEAST_GAIN = 0.01
+# What changes the training has to be tried out: it is named where it takes a fifth of the step away.
+LEAST_GAIN_OF_ANOTHER_TRAINING = 0.20
 
 
 class Figures:
@@ -173,6 +175,14 @@ class Case(Struct, frozen=True, kw_only=True):
     def slower(self, workload: Workload) -> bool:
         """Whether a proposal lengthens the step by more than the model's resolution."""
         return self.seconds(workload) > self.time.seconds * (1 + LEAST_GAIN)
+
+    def pays_another_training(self, workload: Workload) -> bool:
+        """Whether a proposal that changes the training is affordable and shortens the step by enough to say so.
+
+        Never of a job that lacks memory: first it has to run.
+        """
+        most = self.time.seconds * (1 - LEAST_GAIN_OF_ANOTHER_TRAINING)
+        return self.short() is None and self.seconds(workload) <= most and self.affords(workload)
 
     def pays(self, workload: Workload) -> bool:
         """Whether a proposal is affordable and faster."""

@@ -4,14 +4,13 @@ A cure changes one thing and returns the workload unchanged where it does not ap
 is decided by :mod:`tuner.rules.ladder`; the rule of a cure may propose less than the cure goes, never more.
 """
 
-from collections.abc import Collection
 from math import ceil
 from typing import Any
 
 from msgspec.structs import replace
 
 from tuner.memory.rollout.capacity import rollout_memory
-from tuner.rules.passes import site_of, with_dividing_sizes
+from tuner.rules.passes import site_of
 from tuner.rules.rollout_engine import least_fraction
 from tuner.serving.graphs import capture_sizes
 from tuner.units import MIB
@@ -29,7 +28,7 @@ from tuner.workload import (
 LEAST_BUCKET_BYTES = 256 * MIB  # below this, handshakes take longer than the copies
 
 _ACTOR_PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB, Phase.UPDATE_WEIGHTS)
-_CRITIC_PHASES = (Phase.VALUES, Phase.UPDATE_CRITIC)
+CRITIC_PHASES = (Phase.VALUES, Phase.UPDATE_CRITIC)
 
 
 # -- where a phase's engine stands -------------------------------------------------------
@@ -43,7 +42,7 @@ def engine_of(workload: Workload, phase: Phase) -> Engine:
 
 def with_engine(workload: Workload, phase: Phase, engine: Engine) -> Workload:
     """The workload with another engine in a phase."""
-    if phase in _CRITIC_PHASES:
+    if phase in CRITIC_PHASES:
         return workload.with_critic(engine=engine)
     if phase is Phase.REF_LOG_PROB:
         return workload.with_reference(engine=engine)
@@ -95,7 +94,7 @@ def resharded(workload: Workload, phase: Phase) -> Workload:
 
 def fully_sharded(workload: Workload, phase: Phase) -> Workload:
     """All GPUs share one copy of the model states; a reference is sharded as its actor is."""
-    if phase in _CRITIC_PHASES:
+    if phase in CRITIC_PHASES:
         return (
             workload
             if workload.critic is None
@@ -170,7 +169,7 @@ def entropy_in_chunks(workload: Workload, phase: Phase) -> Workload:
 def head_fused(workload: Workload, phase: Phase) -> Workload:
     """Log-probabilities and entropy without the logits ever existing."""
     head = workload.actor.head
-    if phase in _CRITIC_PHASES or head.kind is not HeadKind.LOGITS or not head.fusable:
+    if phase in CRITIC_PHASES or head.kind is not HeadKind.LOGITS or not head.fusable:
         return workload
     return with_head(workload, kind=head.fusable[0])
 
@@ -181,43 +180,6 @@ def activations_offloaded(workload: Workload, phase: Phase) -> Workload:
     if engine.backend is Backend.MEGATRON:
         return workload
     return with_engine(workload, phase, replace(engine, activation_offload=True))
-
-
-def sequence_splits(workload: Workload, phase: Phase) -> list[int]:
-    """Larger numbers of GPUs that may share a sequence: they divide heads and stay in a node."""
-    engine, model = engine_of(workload, phase), workload.model
-    if engine.backend is Backend.MEGATRON or not engine.packed or phase in _CRITIC_PHASES:
-        return []
-    gpus = engine.parallel.gpus
-    return [
-        ranks
-        for ranks in range(engine.parallel.ulysses + 1, min(workload.cluster.gpus_per_node, gpus) + 1)
-        if gpus % ranks == 0
-        and model.heads % ranks == 0
-        and (model.kv_heads % ranks == 0 or ranks % model.kv_heads == 0)
-        and workload.batch.mini_batch_sequences % (gpus // ranks) == 0
-    ]
-
-
-def split_over(workload: Workload, phases: Collection[Phase], ranks: int) -> Workload:
-    """``ranks`` GPUs share each sequence, in the actor and its reference; one at a time in some phases."""
-
-    def split(engine: Engine) -> Engine:
-        return replace(engine, parallel=replace(engine.parallel, ulysses=ranks))
-
-    changed = workload.with_actor(engine=split(workload.actor.engine))
-    reference = workload.reference
-    if reference is not None:
-        changed = changed.with_reference(engine=split(reference.engine))
-    for phase in phases:
-        changed = one_sequence(changed, phase)
-    return with_dividing_sizes(changed)
-
-
-def sequence_shared(workload: Workload, phase: Phase) -> Workload:
-    """As many GPUs of a node as possible share each sequence."""
-    ranks = max(sequence_splits(workload, phase), default=None)
-    return workload if ranks is None else split_over(workload, (phase,), ranks)
 
 
 def states_on_host(workload: Workload, phase: Phase) -> Workload:

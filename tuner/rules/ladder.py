@@ -25,11 +25,11 @@ from tuner.rules.cures import (
     optimizer_offloaded,
     parameters_offloaded,
     resharded,
-    sequence_shared,
     small_bucket,
     states_on_host,
     synced_by_tensor,
 )
+from tuner.rules.sequence_sharing import sequence_shared
 from tuner.workload import Phase, Workload
 
 Cure = Callable[[Workload, Phase], Workload]

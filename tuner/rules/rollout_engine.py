@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from math import ceil
 
+from tuner.hardware import Gpu
 from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.serving.graphs import largest_graph
 from tuner.timing.decode import RolloutInput, waits_for_host
@@ -141,3 +142,15 @@ def misread(case: Case) -> bool:
         return False
     as_total = case.workload.with_rollout(fraction_of=FractionOf.TOTAL)
     return case.eases(as_total, *AWAKE)
+
+
+def computes_in_8_bits(gpu: Gpu) -> bool:
+    """Whether a card multiplies numbers of 8 bits as the engines' kernels need it: NVIDIA's from sm_89 on."""
+    return gpu.vendor.lower() == "nvidia" and gpu.dense_fp8_flop_per_s is not None
+
+
+def sampled_elsewhere(workload: Workload) -> str:
+    """What an engine that computes otherwise than the trainer means for the training."""
+    if workload.actor.log_prob is None:
+        return "Nothing corrects for the other policy: the trainer computes no log-probabilities of its own"
+    return "Responses then come from another policy than the one that is trained; importance weights correct for it"

@@ -19,4 +19,5 @@ def memory_facts() -> dict[str, Any]:
         "block_tokens": 1,
         "frees_windows": False,
         "state_dtype": DType.FLOAT32,
+        "quantizes_cache": True,
     }

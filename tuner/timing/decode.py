@@ -76,7 +76,8 @@ def weight_read_bytes(inputs: RolloutInput, tokens: float) -> float:
     """Weights that one GPU reads in an engine step of ``tokens`` tokens.
 
     All of them under tensor parallelism's share; of the routed experts only those that some token
-    goes to, ``1 - (1 - k / E)^T`` of them when each token picks k of E at random.
+    goes to, ``1 - (1 - k / E)^T`` of them when each token picks k of E at random. The output
+    projection is not quantized.
     """
     model, rollout = inputs.model, inputs.rollout
     moe = model.moe
@@ -88,7 +89,9 @@ def weight_read_bytes(inputs: RolloutInput, tokens: float) -> float:
     if moe is not None:
         touched = 1 - (1 - moe.experts_per_token / moe.experts) ** tokens
         read += experts * touched / max(rollout.tensor_parallel, rollout.expert_parallel)
-    return read * rollout.weight_dtype.bytes
+    head_dtype = DType.BFLOAT16 if rollout.weight_dtype is DType.FLOAT8 else rollout.weight_dtype
+    head = model.projection_parameters / rollout.tensor_parallel
+    return (read - head) * rollout.weight_dtype.bytes + head * head_dtype.bytes
 
 
 def cache_read_bytes(inputs: RolloutInput, running: float) -> float:

@@ -62,7 +62,8 @@ def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, train
     """Loading offloaded states before a phase and storing them after it, once per phase.
 
     A forward-only phase moves the weights alone. FSDP's copies are pageable; Megatron's weight
-    buffers are page-locked. States that are streamed during the pass are not moved here.
+    buffers are page-locked. States that are streamed during the pass are not moved here, nor is the share
+    of Megatron's optimizer that lives on the host.
     """
     if engine.streamed_offload:
         return 0.0
@@ -72,7 +73,9 @@ def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, train
         weights = weights_held(model, engine) * engine.stored_dtype.bytes
         seconds += 2 * (pinned_seconds(weights, gpu) if megatron else pageable_seconds(weights, gpu))
     if trains and engine.optimizer_offload:
-        states = _MOMENTS + (_MAIN_WEIGHTS if megatron else 0)
+        left = 1 - engine.optimizer_offload_fraction  # the rest lives on the host anyway
+        weights_left = left if engine.main_weights_offloaded else 1.0
+        states = _MOMENTS * left + (_MAIN_WEIGHTS * weights_left if megatron else 0)
         moved = trained_values(model, engine) * states * engine.optimizer_dtype.bytes
         seconds += 2 * pageable_seconds(moved, gpu)
     return seconds

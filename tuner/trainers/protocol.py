@@ -188,6 +188,7 @@ class Trainer(Protocol):
         cluster: Cluster,
         rollout_engine_version: str | None = None,
         lengths: Lengths = ANY_LENGTHS,
+        zero_advantage_ratio: float | None = None,
         service_models: Mapping[str, ModelShape] = ...,
     ) -> Workload:
         """The workload that a release makes of its settings; its own behaviour becomes plain facts in it.

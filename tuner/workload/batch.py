@@ -40,6 +40,9 @@ class Batch(Struct, frozen=True, kw_only=True):
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     lengths: Lengths = ANY_LENGTHS
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
+    group_advantages: bool = False  # rewards against those of the same prompt: none where all are equal
+    loss_of_advantages: bool = False  # no KL term and no entropy bonus: it vanishes with the advantage
+    zero_advantage_ratio: float | None = None  # share of responses without advantage; None: nobody says
 
     @property
     def mean_prompt_tokens(self) -> float:

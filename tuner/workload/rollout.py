@@ -49,6 +49,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     expert_parallel: int = 1
     weight_dtype: DType = DType.BFLOAT16
     kv_dtype: DType = DType.BFLOAT16
+    quantizes_cache: bool = False  # it can keep its KV cache in 8 bits, on a card that computes in them
     max_sequences: int
     sequences_adjustable: bool = True  # False where the release leaves max_sequences to the engine
     max_batched_tokens: int
@@ -74,7 +75,9 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     state_dtype: DType = DType.BFLOAT16  # of the states of linear attention
     overlaps_scheduling: bool = True  # the host prepares a step while the GPU computes the one before
     log_stats: bool = False
+    returns_log_probs: bool = False  # of the tokens that it sampled
     colocated: bool = True  # on the same GPUs as the trainer
+    apart_with: tuple[str, ...] = ()  # the release's trainers that generate on GPUs of their own, by name
     gpus: int
 
     @property

@@ -3,8 +3,9 @@
 What it checks
 --------------
 
-A pass of the actor or its reference is over the limit with one sequence at a time, recomputation, a fused head and offloaded activations, and Ulysses sequence parallelism needs less.
+A pass of the actor, its reference or the critic is over the limit with one sequence at a time, recomputation, a fused head and offloaded activations, and Ulysses sequence parallelism needs less.
 The proposal is the smallest number of GPUs per sequence that fits, with one sequence as the budget.
+Actor and reference get the same number; the critic has one of its own, and keeps it where its passes fit.
 
 Why it matters
 --------------
@@ -29,12 +30,16 @@ DeepSpeed Ulysses (arXiv:2309.14509).
 verl 0.9.1, ``models/transformers/monkey_patch.py`` (heads), ``workers/engine/fsdp/transformer_impl.py`` (packing).
 """
 
+from collections.abc import Sequence
+
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.cures import sequence_shared, sequence_splits, split_over
+from tuner.rules.cures import CRITIC_PHASES, engine_of
 from tuner.rules.ladder import due_phases
+from tuner.rules.sequence_sharing import sequence_shared, sequence_splits, split_over
 from tuner.rules.wording import over
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="SEQ002",
@@ -47,14 +52,17 @@ RULE = Rule(
 
 
 def check(case: Case) -> Finding | None:
-    """Share sequences between as few GPUs as are enough."""
+    """Share sequences between as few GPUs as are enough, in the critic apart from the others."""
     workload = case.workload
     phases = due_phases(case, sequence_shared)
     if not phases:
         return None
-    splits = [split_over(workload, phases, ranks) for ranks in sequence_splits(workload, phases[0])]
-    proposal = next((split for split in splits if case.eases(split, *phases)), splits[-1])
-    ranks = proposal.actor.engine.parallel.ulysses
+    proposal = workload
+    for of_critic in (False, True):
+        proposal = _shared(
+            case, proposal, [phase for phase in phases if (phase in CRITIC_PHASES) == of_critic]
+        )
+    ranks = engine_of(proposal, phases[0]).parallel.ulysses
     return Finding(
         rule=RULE,
         message=f"{over(case, phases[0])}, and one sequence of {workload.batch.sequence_tokens:,} tokens is the"
@@ -64,3 +72,11 @@ def check(case: Case) -> Finding | None:
         phase=phases[0],
         proposal=proposal,
     )
+
+
+def _shared(case: Case, workload: Workload, phases: Sequence[Phase]) -> Workload:
+    """The workload with as few GPUs per sequence as are enough in these phases, as many as may be if none is."""
+    if not phases:
+        return workload
+    splits = [split_over(workload, phases, ranks) for ranks in sequence_splits(workload, phases[0])]
+    return next((split for split in splits if case.eases(split, *phases)), splits[-1])

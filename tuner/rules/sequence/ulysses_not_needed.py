@@ -3,7 +3,7 @@
 What it checks
 --------------
 
-GPUs share each sequence, and fewer GPUs per sequence, with at least one sequence as the budget, are affordable and faster.
+GPUs share each sequence in the actor and its reference, and fewer GPUs per sequence, with at least one sequence as the budget, are affordable and faster.
 
 Why it matters
 --------------
@@ -24,13 +24,11 @@ DeepSpeed Ulysses (arXiv:2309.14509), communication volume.
 verl documentation, performance tuning guide, "Ulysses Sequence Parallel for Long Context Training".
 """
 
-from msgspec.structs import replace
-
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.passes import site_of, with_dividing_sizes
-from tuner.workload import Engine, Phase, Workload
+from tuner.rules.sequence_sharing import paying_together
+from tuner.workload import Phase
 
 RULE = Rule(
     code="SEQ003",
@@ -44,37 +42,16 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Share sequences between fewer GPUs where that is faster."""
-    workload = case.workload
-    now, gpus = workload.actor.engine.parallel.ulysses, workload.actor.engine.parallel.gpus
-    fewer = [
-        ranks
-        for ranks in range(1, now)
-        if now % ranks == 0 and workload.batch.mini_batch_sequences % (gpus // ranks) == 0
-    ]
-    paying = [ranks for ranks in fewer if case.pays(_shared(workload, ranks))]
-    if not paying:
+    best = min(paying_together(case), key=case.seconds, default=None)
+    if best is None:
         return None
-    best = min(paying, key=lambda ranks: case.seconds(_shared(workload, ranks)))
+    now, then = (job.actor.engine.parallel.ulysses for job in (case.workload, best))
     return Finding(
         rule=RULE,
-        message=f"{now} GPUs share each sequence of at most {workload.batch.sequence_tokens:,} tokens, which fits"
-        f" on {best}",
+        message=f"{now} GPUs share each sequence of at most {case.workload.batch.sequence_tokens:,} tokens, which"
+        f" fits on {then}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
-        proposal=_shared(workload, best),
+        proposal=best,
     )
-
-
-def _shared(workload: Workload, ranks: int) -> Workload:
-    def split(engine: Engine) -> Engine:
-        return replace(engine, parallel=replace(engine.parallel, ulysses=ranks))
-
-    changed = workload.with_actor(engine=split(workload.actor.engine))
-    if workload.reference is not None:
-        changed = changed.with_reference(engine=split(workload.reference.engine))
-    for phase in (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB):
-        site = site_of(changed, phase)
-        if site is not None and site.dynamic and site.size(changed) < 1:
-            changed = site.resized(changed, 1)
-    return with_dividing_sizes(changed)

@@ -57,6 +57,7 @@ def read(
     cluster: Cluster,
     rollout_engine_version: str | None = None,
     lengths: Lengths = ANY_LENGTHS,
+    zero_advantage_ratio: float | None = None,
     service_models: Mapping[str, ModelShape] = _NONE,
 ) -> Workload:
     """The workload that a release makes of its settings.
@@ -69,6 +70,7 @@ def read(
         cluster: the trainer's GPUs; the settings' own counts are not looked at.
         rollout_engine_version: the rollout engine's, None for the newest that the release allows.
         lengths: how long prompts and responses really are, which no setting says.
+        zero_advantage_ratio: share of the responses without advantage, which no setting says either.
         service_models: those of reward model and teachers, by what :func:`service_paths` calls them.
 
     Raises:
@@ -76,7 +78,9 @@ def read(
         UnsupportedError: the training engine is not modelled, or the rollout engine cannot serve the model.
     """
     source = source_of(settings, version)
-    batch = replace(source.part("batch", read_batch), lengths=lengths)
+    batch = replace(
+        source.part("batch", read_batch), lengths=lengths, zero_advantage_ratio=zero_advantage_ratio
+    )
     actor = source.part("actor", _actor, model, cluster.gpus)
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
@@ -133,7 +137,7 @@ def uses_critic(settings: Settings) -> bool:
     enable = "critic.enable"
     if settings.get(enable) is not None:
         return settings.flag(enable)
-    return settings.text("algorithm.adv_estimator", default="gae") == "gae"
+    return settings.text("algorithm.adv_estimator") == "gae"  # null, as in recipes with no critic, is none
 
 
 def uses_reference(source: Source) -> bool:

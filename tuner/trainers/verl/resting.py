@@ -4,11 +4,13 @@ from collections.abc import Iterable
 
 from tuner.inputs.settings import Layer, Settings
 from tuner.trainers.verl.keys import KEYS, key
-from tuner.workload import Quantity, Workload
+from tuner.versions import at_least
+from tuner.workload import Backend, Quantity, Workload
 
 # What a person changes first when a job does not fit. A number that rests on one of these is only
 # as good as the default is true.
 _DECISIVE = (
+    "advantage",
     "batch.prompts",
     "batch.responses_per_prompt",
     "batch.mini_batch_prompts",
@@ -53,15 +55,28 @@ def resting_on_defaults(
     cluster = workload.cluster
     named = {"gpus_per_node": cluster.gpus_per_node, "nodes": cluster.nodes}
     resting = []
+    megatron = workload.actor.engine.backend is Backend.MEGATRON
+    unread = _unread_by_megatron(version) if megatron else ()
     for meaning in (*_DECISIVE, _BATCHING[workload.actor.update.batching.dynamic]):
         name = key(meaning, version) if meaning in KEYS else None
         origin = None if name is None else settings.origin(name)
-        if name is None or origin is None or origin.layer is not Layer.DEFAULT:
+        if name is None or origin is None or origin.layer is not Layer.DEFAULT or meaning in unread:
             continue
         value = settings.get(name)
         if value is not None and value == named.get(meaning, value):  # a missing one is a check's business
             resting.append((name, value))
     return tuple(resting)
+
+
+def _unread_by_megatron(version: str) -> tuple[str, ...]:
+    """Switches of the model that Megatron's workers have keys of their own for.
+
+    Source: verl 0.4.1 ``single_controller/base/megatron/worker.py:95``, 0.7.1
+    ``workers/actor/megatron_actor.py:683``, 0.8.0 ``workers/engine_workers.py:113``.
+    """
+    recomputation = ("model.gradient_checkpointing",) if at_least(version, "0.5.0") else ()
+    packing = () if at_least(version, "0.8.0") else ("model.packed",)
+    return recomputation + packing
 
 
 def quantities(keys: Iterable[str], *, version: str) -> dict[str, Quantity]:

@@ -43,6 +43,7 @@ ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
     "rollout.chunked_prefill": "enable_chunked_prefill",
     "rollout.prefix_caching": "enable_prefix_caching >=0.6.0",
     "rollout.disable_log_stats": "disable_log_stats",
+    "rollout.calculate_log_probs": "calculate_log_probs >=0.4.1",
     "rollout.load_format": "load_format",
     "rollout.layered_summon": "layered_summon >=0.4.0",
     "rollout.free_cache": "free_cache_engine >=0.5.0",

@@ -112,6 +112,7 @@ class _Draft:
                 cluster=self._before.cluster,
                 rollout_engine_version=self._before.rollout.engine_version,
                 lengths=self._before.batch.lengths,
+                zero_advantage_ratio=self._before.batch.zero_advantage_ratio,
                 service_models=_service_models(self._before),
             )
         except TunerError as error:

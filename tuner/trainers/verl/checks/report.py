@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tuner.errors import Location
 from tuner.evidence import Evidence
-from tuner.findings import Finding, Rule, Severity
+from tuner.findings import Finding, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.workload import Phase
 
@@ -19,6 +19,7 @@ def report(
     severity: Severity | None = None,
     phase: Phase | None = None,
     notes: Iterable[str] = (),
+    effect: Numerics | None = None,
 ) -> Finding:
     """A finding at the first of ``keys`` that the user set.
 
@@ -31,6 +32,7 @@ def report(
         severity: another severity than the rule's own.
         phase: the phase that it concerns, if one.
         notes: caveats, one sentence each.
+        effect: another effect on the training than the rule's own.
     """
     return Finding(
         rule=rule,
@@ -42,6 +44,7 @@ def report(
         overrides=tuple(overrides),
         location=_location(settings, keys),
         notes=tuple(notes),
+        effect=effect,
     )
 
 

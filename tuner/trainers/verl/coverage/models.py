@@ -42,11 +42,15 @@ def _loss_over_top_tokens(job: Job) -> str | None:
 
 
 def _images(job: Job) -> str | None:
-    """Whatever says that there are images or how large, where the model sees them."""
+    """Whatever says that there are images or how large, where the model sees them.
+
+    The data's column of images has a name by default, so that data that has one needs no setting.
+    """
     if find_architecture(job.workload.model.architecture).tower is None:
         return None
     named = ("data.image_key", "data.video_key", f"{_ROLLOUT}.limit_images", "data.mm_processor_kwargs")
-    return next((key for key in named if job.settings.is_set(key)), None)
+    column = named[0] if job.settings.get(named[0]) else None
+    return next((key for key in named if job.settings.is_set(key)), column)
 
 
 def _shared_prompts(job: Job) -> str | None:

@@ -224,6 +224,11 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
+        name="the critic on the actor's grid",
+        reason="Actor and critic share a process and its Megatron groups, made once for the actor.",
+        patterns=("critic.megatron.{tensor_*,pipeline_*,virtual_*,context_*,expert_*} >=0.4.0 <0.7.0",),
+    ),
+    Group(
         name="the same as another key",
         reason="verl demands one value, or that of another key; a check compares them.",
         patterns=(

@@ -17,6 +17,11 @@ from tuner.workload import Actor, Backend, Batch, Batching, Engine
 
 BatchRole = Literal["actor", "log_prob", "ref", "critic", "values", "reward"]
 
+#: Estimators that give every response of a group none where all its rewards are equal. Those that whiten over
+#: the batch afterwards, or subtract a value or the reward of a greedy response, do not.
+#: Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/core_algos.py``.
+_GROUP_ESTIMATORS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "opo", "gpg")
+
 _DEFAULT_BUDGET = {
     "actor": 16384,
     "log_prob": 16384,
@@ -40,7 +45,17 @@ def read_batch(source: Source) -> Batch:
     return Batch(
         **read_fields(BATCH, Context(source=source)),
         loss_averages_micro_batches=_averages_micro_batches(source),
+        group_advantages=source.text("advantage", default="gae") in _GROUP_ESTIMATORS,
+        loss_of_advantages=not _other_loss_terms(source),
     )
+
+
+def _other_loss_terms(source: Source) -> bool:
+    """Whether the loss has terms beside the policy gradient, which act on responses without advantage too.
+
+    Source: verl 0.3.0.post1 ``workers/actor/dp_actor.py``, 0.9.1 ``workers/utils/losses.py`` (``ppo_loss``).
+    """
+    return source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.use_kl_loss")
 
 
 def _averages_micro_batches(source: Source) -> bool:

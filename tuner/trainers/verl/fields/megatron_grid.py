@@ -6,10 +6,10 @@ from tuner.workload import Parallelism
 
 
 def _size(path: str, key: str, *, default_of: str | None = None) -> Plain[EngineContext]:
-    """A size of the grid; the legacy workers put the reference on the actor's."""
+    """A size of the grid; the legacy workers put the reference and the critic on the actor's."""
 
     def meaning(context: EngineContext, leaf: str = key) -> str:
-        return f"{context.configured_role}.megatron.{leaf}"
+        return f"{context.grid_role}.megatron.{leaf}"
 
     def default(context: EngineContext) -> int:
         return 1 if default_of is None else context.source.integer(meaning(context, default_of), default=1)
@@ -34,7 +34,7 @@ def read_grid(context: EngineContext, sizes: dict[str, int]) -> Parallelism:
     Raises:
         InputError: they exceed the GPUs.
     """
-    source, role = context.source, context.configured_role
+    source, role = context.source, context.grid_role
     tensor, pipeline, expert = sizes["tensor"], sizes["pipeline"], sizes["expert"]
     dense, sparse = tensor * pipeline * sizes["context"], expert * sizes["expert_tensor"] * pipeline
     if max(dense, sparse) > context.gpus:

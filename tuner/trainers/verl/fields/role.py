@@ -33,6 +33,19 @@ class EngineContext(Context, frozen=True, kw_only=True):
         """The role whose keys configure the model; the legacy workers build the reference as the actor."""
         return _configured_role(self.source, self.role)
 
+    @property
+    def grid_role(self) -> Role:
+        """The role whose keys lay out Megatron's grid.
+
+        Models that share a process share Megatron's groups. The legacy workers make them once, for the
+        actor, whose worker is built first.
+
+        Source: verl 0.7.1 ``workers/megatron_workers.py:274-294, 1016-1036``,
+        ``trainer/ppo/ray_trainer.py:698-731``.
+        """
+        legacy_critic = self.role == "critic" and not self.source.engine_workers
+        return "actor" if legacy_critic else self.configured_role
+
 
 def switches_of(role: Role) -> str:
     """The first word of the meanings of a role's model switches."""

@@ -58,6 +58,7 @@ def read_rollout(
         sleep_level=sleep_level(source, rollout_engine, version, actor),
         sleeps_with_cache=sleeps_with_cache(source, rollout_engine, version),
         colocated=colocated,
+        apart_with=_trainers_apart(source, rollout_engine),
         gpus=gpus,
         **memory_facts(source, rollout_engine, version, model, actor),
     )
@@ -91,6 +92,17 @@ def expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) ->
             f"a replica needs tensor {tensor} x data {data} x pipeline {pipeline} GPUs, there are {gpus}",
             hint="lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes",
         )
+
+
+def _trainers_apart(source: Source, rollout_engine: RolloutEngine) -> tuple[str, ...]:
+    """The trainers of the release's package that generate on GPUs of their own.
+
+    Source: verl 0.8.0 ``experimental`` (0.7.1 has the configurations and no code), 0.9.0 ``trainer/ppo/v1``.
+    """
+    if rollout_engine not in (RolloutEngine.VLLM, RolloutEngine.SGLANG) or not source.since("0.8.0"):
+        return ()
+    recipes = ("one_step_off_policy", "fully_async_policy")
+    return (*recipes, "separate_async") if source.since("0.9.0") else recipes
 
 
 # -- where it runs ----------------------------------------------------------------------------

@@ -216,6 +216,7 @@ ROLLOUT: tuple[Field[RolloutContext], ...] = (
     Ruled("frees_memory", _frees_memory, _set_frees_memory),
     Plain("capture_sizes", "rollout.capture_sizes", SIZES, _default_capture_sizes, heeded=_is_told),
     Plain("log_stats", "rollout.disable_log_stats", NEGATED_FLAG, False),
+    Plain("returns_log_probs", "rollout.calculate_log_probs", FLAG, False),
     Ruled("cuda_graphs", _cuda_graphs, _set_cuda_graphs),
     Ruled("weight_dtype", _weight_dtype, _set_weight_dtype),
     Ruled("kv_dtype", _kv_dtype, _set_kv_dtype),

@@ -14,9 +14,11 @@ From 0.5.0 on the critic's ``_per_gpu`` key takes the global value by interpolat
 When it does not apply
 ----------------------
 Under dynamic batching the actor, the rollout and the reference ignore both forms in 0.8.0 and later.
+Where the adapters' base model is the reference, its sizes are not read.
 
 Sources
 -------
+verl 0.4.1 ``workers/fsdp_workers.py:729-732`` (a reference without a worker of its own).
 verl 0.7.1 ``workers/fsdp_workers.py:250-281`` divides; verl 0.9.1 ``workers/engine_workers.py:632-637`` asserts the ``_per_gpu`` form.
 verl 0.9.1 ``workers/config/critic.py:108`` rejects both; ``trainer/config/critic/critic.yaml`` interpolates one from the other.
 verl 0.7.1 ``docs/perf/perf_tuning.rst``: "use ``*micro_batch_size_per_gpu``".
@@ -81,7 +83,7 @@ def _places(workload: Workload) -> Iterator[Place]:
     yield Place(key=f"{ACTOR}.ppo_micro_batch_size", dynamic=f"{ACTOR}.use_dynamic_bsz", engine=actor)
     rollout = f"{ROLLOUT}.log_prob_micro_batch_size"
     yield Place(key=rollout, dynamic=f"{ROLLOUT}.log_prob_use_dynamic_bsz", engine=actor)
-    if workload.reference is not None:
+    if workload.reference is not None and workload.reference.separate:
         key = f"{REFERENCE}.log_prob_micro_batch_size"
         dynamic = f"{REFERENCE}.log_prob_use_dynamic_bsz"
         yield Place(key=key, dynamic=dynamic, engine=workload.reference.engine)

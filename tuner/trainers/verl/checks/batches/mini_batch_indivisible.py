@@ -109,6 +109,7 @@ def _uneven_micro_batch(
         keys=[key, f"{role.section}.ppo_mini_batch_size"],
         overrides=[assign(settings, key, _largest_divisor(share, micro))],
         phase=role.phase,
+        effect=Numerics.REORDERED,  # the mini-batch stays, and how it was to be cut was never possible
     )
 
 

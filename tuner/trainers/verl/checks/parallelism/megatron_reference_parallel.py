@@ -1,23 +1,25 @@
-"""A reference with Megatron sizes of its own
+"""A reference or a critic with Megatron sizes of its own
 
 What it checks
 --------------
-Under Megatron, the sizes of ``ref.megatron`` against those of ``actor.megatron``: tensor, pipeline, context, expert and expert-tensor parallelism.
+Under Megatron, the sizes of ``ref.megatron`` and of ``critic.megatron`` against those of ``actor.megatron``: tensor, pipeline, context, expert and expert-tensor parallelism.
 The override is the actor's size.
 
 Why it matters
 --------------
-Actor and reference share a process, and Megatron's groups are made once for it.
-Up to 0.7.1 they are the actor's, and the reference's sizes are not read.
-From 0.8.0 on the reference is built first, so that its sizes hold for the actor as well.
+Actor, reference and critic share a process, and Megatron's groups are made once for it.
+Up to 0.7.1 they are the actor's, and the sizes of the others are not read.
+From 0.8.0 on the critic is built first, else the reference, so that its sizes hold for the actor as well.
+The critic's sizes do not follow the actor's: left out, they are 1.
 
 When it does not apply
 ----------------------
-Without a reference, and where the adapters' base model is the reference.
+With neither a critic nor a reference, and where the adapters' base model is the reference.
+Up to 0.7.1 a critic whose sizes nobody set: it runs with the actor's.
 
 Sources
 -------
-verl 0.7.1 ``workers/megatron_workers.py:274-294``; 0.9.1 ``workers/engine_workers.py`` (``init_model``), ``workers/engine/megatron/transformer_impl.py:244-257``.
+verl 0.7.1 ``workers/megatron_workers.py:274-294`` and ``1016-1036``; 0.9.1 ``workers/engine_workers.py`` (``TrainingWorker.__init__``, ``init_model``), ``workers/engine/megatron/transformer_impl.py:244-257``, ``single_controller/ray/base.py`` (``create_colocated_worker_cls``).
 """
 
 from collections.abc import Iterator
@@ -26,19 +28,19 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.checks.settings import ACTOR, REFERENCE, shards_with_fsdp
-from tuner.workload import Workload
+from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
+from tuner.workload import Backend, Workload
 
 RULE = Rule(
     code="CFG162",
     name="megatron-reference-parallel",
-    summary="a reference with Megatron sizes of its own",
+    summary="a reference or a critic with Megatron sizes of its own",
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
 )
 
-_REFERENCE_FIRST = Releases(since="0.8.0")
+_ACTOR_LAST = Releases(since="0.8.0")
 _SIZES = tuple(
     f"{name}_parallel_size"
     for name in ("tensor_model", "pipeline_model", "context", "expert_model", "expert_tensor")
@@ -46,19 +48,26 @@ _SIZES = tuple(
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
-    """One finding with every size that differs."""
-    reference = workload.reference
-    if shards_with_fsdp(workload) or reference is None or not reference.separate:
+    """One finding for the reference and one for the critic, each with every size that differs."""
+    if shards_with_fsdp(workload):
         return
+    first = version in _ACTOR_LAST
+    if workload.reference is not None and workload.reference.separate:
+        yield from _differing(REFERENCE, settings, workload, first=first)
+    if workload.critic is not None and workload.critic.engine.backend is Backend.MEGATRON:
+        yield from _differing(CRITIC, settings, workload, first=first)
+
+
+def _differing(section: str, settings: Settings, workload: Workload, *, first: bool) -> Iterator[Finding]:
     differing = [
         name
         for name in _SIZES
-        if f"{REFERENCE}.megatron.{name}" in settings
-        and _size(REFERENCE, name, settings) != _size(ACTOR, name, settings)
+        if (key := f"{section}.megatron.{name}") in settings
+        and _size(section, name, settings) != _size(ACTOR, name, settings)
+        and (first or section == REFERENCE or settings.is_set(key))
     ]
     if differing:
-        keys = [f"{REFERENCE}.megatron.{name}" for name in differing]
-        first = version in _REFERENCE_FIRST
+        keys = [f"{section}.megatron.{name}" for name in differing]
         whose = "takes them for the actor as well" if first else "takes the actor's sizes for both"
         yield report(
             RULE,

@@ -1,0 +1,46 @@
+"""The short answer's findings on launches of verl's examples: what is told, and what is only named."""
+
+from functools import cache
+
+from tests.cli.runner import run
+from tests.corpus import launches
+
+MOST, BESIDE = "What matters most", "Not in the block: "
+
+
+@cache
+def told(path: str, release: str) -> tuple[str, str]:
+    """The findings that are told, on one line, and the lines that name the others."""
+    launch = next(launch for launch in launches() if launch["path"] == path and release in launch["tags"])
+    options = ("--gpu", "h100-sxm", "--verl-version", release.removeprefix("v"))
+    findings = run("advise", "/dev/null", *options, "--", *launch["overrides"]).out.partition(MOST)[2]
+    entries, _, names = findings.partition("\n\n")
+    return " ".join(entries.split()), " ".join(names.split())
+
+
+def test_beside_a_block_an_alternative_to_it_is_not_told() -> None:
+    entries, names = told("examples/ppo_trainer/run_qwen2-7b_seq_balance.sh", "v0.4.1")
+    assert "offload-for-cache" in entries
+    assert "rollout-memory-fraction" not in entries + names
+
+
+def test_what_the_block_does_without_is_named() -> None:
+    _, names = told("examples/sapo_trainer/run_qwen3_8b_sapo_npu.sh", "v0.7.1")
+    assert f"{BESIDE}KRN002 eager-entropy." in names
+
+
+def test_beside_a_block_that_fits_less_memory_at_the_price_of_the_training_is_only_named() -> None:
+    entries, names = told("examples/ppo_trainer/run_qwen2-7b_sglang_seq_balance.sh", "v0.5.0")
+    assert "token-budget-too-large" not in entries
+    assert "token-budget-too-large" in names
+
+
+def test_a_reason_and_its_price_are_of_the_same_job() -> None:
+    entries, _ = told("examples/grpo_trainer/run_qwen3_vl-30b-megatron.sh", "v0.7.1")
+    assert "takes 2.7 longest sequences at a time; 6 fit. Alone:" in entries
+
+
+def test_of_several_findings_of_one_check_the_first_is_told() -> None:
+    entries, _ = told("examples/tuning/70b/qwen2-72b_grpo-lora_8_h100_fsdp_vllm.sh", "v0.4.1")
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size=176 counts" in entries
+    assert "1 more like it." in entries  # the rollout's; the reference is the adapters' base
