@@ -60,7 +60,7 @@ def test_an_unknown_architecture_is_refused_and_the_trace_named(tmp_path: Path) 
     assert result.code == 2
     assert "models of type 'granite' are not modelled" in result.err
     assert "--trace counts the tensors of transformers' implementation" in result.err
-    assert "pip install 'tuner[trace]'" in result.err
+    assert "pip install '.[trace]', in a copy of tuner's repository" in result.err
 
 
 def test_what_transformers_does_not_know_is_not_promised(tmp_path: Path) -> None:
@@ -199,7 +199,8 @@ def test_without_the_extra_there_is_one_message(tmp_path: Path, cache: Path) -> 
     traced = process("advise", CONFIG, "--model", folder, "--trace", env=env)
     assert traced.code == 2
     assert traced.err.splitlines() == [
-        "error: --trace cannot work, torch is not installed; needs the extra: pip install 'tuner[trace]'"
+        "error: --trace cannot work, torch is not installed; needs the extra: pip install '.[trace]', "
+        "in a copy of tuner's repository"
     ]
 
 

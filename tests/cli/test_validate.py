@@ -225,7 +225,8 @@ def test_what_is_missing_is_found_by_itself(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(here, "find_spec", lambda name: None)
     result = run(*GIVEN)
     assert result.err == (
-        "error: nothing can be validated here: torch is not installed: pip install 'tuner[gpu]'\n"
+        "error: nothing can be validated here: torch is not installed: pip install '.[gpu]', "
+        "in a copy of tuner's repository\n"
     )
 
 

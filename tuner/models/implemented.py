@@ -3,7 +3,9 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-EXTRA = "needs the extra: pip install 'tuner[trace]'"
+from tuner.extras import install
+
+EXTRA = f"needs the extra: {install('trace')}"
 _MAPPINGS = ("auto_mappings.py", "configuration_auto.py")  # transformers 5, and 4
 
 

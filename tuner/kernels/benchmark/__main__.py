@@ -10,6 +10,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from tuner.extras import install
+
 DEFAULT_SHAPES = ("4096x3584x152064", "16384x3584x152064", "16384x2048x128256", "16384x896x151936")
 CPU_SHAPES = ("37x16x203",)
 
@@ -52,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     arguments = _arguments(argv)
     if missing := [name for name in ("torch", "triton") if find_spec(name) is None]:
-        sys.stderr.write(f"The benchmark needs {' and '.join(missing)}: pip install 'tuner[gpu]'\n")
+        sys.stderr.write(f"The benchmark needs {' and '.join(missing)}: {install('gpu')}\n")
         return 2
     import torch
 

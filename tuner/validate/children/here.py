@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from tuner.extras import install
 from tuner.nvml import started
 from tuner.units import GIB
 from tuner.validate.children import processes, servers
@@ -39,7 +40,7 @@ def look(setup: Setup, workers: Iterable[Worker] = ()) -> Here:
     """
     cuda = setup.device == "cuda"
     if find_spec("torch") is None:
-        return Here(versions={}, missing=("torch is not installed: pip install 'tuner[gpu]'",))
+        return Here(versions={}, missing=(f"torch is not installed: {install('gpu')}",))
     servers.prepare(setup.device, workers)
     seen = processes.run(_PROBE, (), setup=Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1)
     if isinstance(seen, Failed):
@@ -61,7 +62,7 @@ def _missing(seen: Seen) -> Iterator[str]:
     elif not seen.devices:
         yield "torch sees no GPU: run this on a GPU node, with a driver and with CUDA_VISIBLE_DEVICES unset"
     if find_spec("triton") is None:
-        yield "triton is not installed: pip install 'tuner[gpu]'"
+        yield f"triton is not installed: {install('gpu')}"
 
 
 def machine(here: Here, *, count: int, profile: str | None) -> Machine:

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from tuner.errors import InputError, TunerError
+from tuner.extras import install
 from tuner.validate.nodes.merged import GRACE_S, merged
 from tuner.validate.report.schema import ValidationFile
 
@@ -43,7 +44,7 @@ def _ray(address: str) -> Any:
     try:
         ray = import_module("ray")
     except ImportError:
-        raise InputError("--ray needs Ray, which is not installed", hint="pip install 'tuner[ray]'") from None
+        raise InputError("--ray needs Ray, which is not installed", hint=install("ray")) from None
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as error:

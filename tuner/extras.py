@@ -1,0 +1,6 @@
+"""How to install what only some commands need."""
+
+
+def install(extra: str) -> str:
+    """The command that adds an extra of this package, from a copy of its repository."""
+    return f"pip install '.[{extra}]', in a copy of tuner's repository"
