@@ -30,7 +30,14 @@ def advise(
     overrides: options.Overrides = None,
     *,
     premises: Premises,
-    output_format: options.TextOrJson = "text",
+    output_format: Annotated[
+        Literal["text", "json", "html"],
+        typer.Option(
+            "--output-format",
+            "-f",
+            help="Text to read, JSON with everything in bytes, or an HTML page with pictures.",
+        ),
+    ] = "text",
     fail_on: Annotated[
         Literal[options.SeverityName, "never"],
         typer.Option("--fail-on", help="Least severity of a finding that makes the exit code 1."),
@@ -90,6 +97,10 @@ def advise(
         from tuner.render.json import advice_json
 
         write(sys.stdout, advice_json(answer))
+    elif output_format == "html":
+        from tuner.render.html import advice_html
+
+        write(sys.stdout, advice_html(answer))
     else:
         from tuner.render.text import advice_text
 

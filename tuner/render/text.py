@@ -53,7 +53,7 @@ def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
     sections = [
         _failed_allocation(answer, terminal),
         verdict(advice, terminal, answer.left_out),
-        _premises(answer, terminal),
+        premises_text(answer, terminal),
         _title("GPU memory by phase, per GPU", terminal) + "\n" + chart(advice.estimate, terminal),
         _aside(advice, terminal),
         _sums(advice, terminal) if explain else "",
@@ -120,7 +120,8 @@ def _assumed(answer: Answer, terminal: Terminal) -> str:
     return text.replace("ASSUMED", terminal.style("ASSUMED", "bold", "yellow"), 1)
 
 
-def _premises(answer: Answer, terminal: Terminal) -> str:
+def premises_text(answer: Answer, terminal: Terminal) -> str:
+    """Everything that was taken to be so, with where it comes from."""
     advice = answer.advice
     workload = advice.workload
     cluster = workload.cluster

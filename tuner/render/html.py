@@ -1,0 +1,78 @@
+"""The advice as one HTML file: pictures before and after, what to paste, all findings, all sums.
+
+It asks for nothing from outside, has no script, and prints as it stands.
+"""
+
+from html import escape
+
+from tuner.render.answer import Answer
+from tuner.render.bars import PARTS
+from tuner.render.batches import batch_table
+from tuner.render.block import block, contributions
+from tuner.render.explain import explanation
+from tuner.render.picture import phase_picture
+from tuner.render.recommendations import recommendations
+from tuner.render.terminal import Terminal
+from tuner.render.text import premises_text
+from tuner.render.verdict import verdict
+
+_COLUMNS = 100
+_LABELS = {part.label: part.label for part in PARTS} | {"card": "the card"}
+_STYLE = """
+:root { color-scheme: light dark; font-family: system-ui, sans-serif; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.45; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+pre { overflow-x: auto; white-space: pre-wrap; font-size: .85rem; line-height: 1.35; }
+.verdict { font-size: 1rem; border-left: .3rem solid; padding-left: .8rem; }
+.pictures { display: flex; flex-wrap: wrap; gap: 2rem; }
+.pictures figure { flex: 1 1 24rem; margin: 0; max-width: 30rem; }
+svg { width: 100%; height: auto; }
+details { margin-top: 1rem; } summary { cursor: pointer; font-weight: 600; }
+@media print { details > * { display: block !important; } rect { print-color-adjust: exact; } }
+"""
+
+
+def advice_html(answer: Answer) -> str:
+    """The whole answer as a document."""
+    advice, terminal = answer.advice, Terminal(width=_COLUMNS)
+    together = advice.combination
+    title = (
+        f"{advice.workload.model.name} on {advice.workload.cluster.gpus} x {advice.workload.cluster.gpu.name}"
+    )
+    pictures = [("As it is", advice.estimate)]
+    if together is not None:
+        pictures.append(("With the block pasted", together.estimate))
+    drawn = "".join(
+        f"<figure>{_named(phase_picture(estimate, labels=_LABELS), name)}"
+        f"<figcaption>{name}</figcaption></figure>"
+        for name, estimate in pictures
+    )
+    sections = [
+        f"<h1>{escape(title)}</h1>",
+        f'<pre class="verdict">{escape(verdict(advice, terminal, answer.left_out))}</pre>',
+        f'<h2>GPU memory by phase, per GPU</h2><div class="pictures">{drawn}</div>',
+        _section("What to paste", block(advice, terminal)),
+        _section("Findings", recommendations(advice, terminal)),
+        _section("What each part of the block brings", contributions(advice, terminal)),
+        _folded("What was taken to be so", premises_text(answer, terminal)),
+        _folded("Batch sizes, in sequences", batch_table(advice.workload, terminal)),
+        _folded("The sum of every phase", explanation(advice.workload, advice.estimate, terminal)),
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head>\n<body>\n{chr(10).join(filter(None, sections))}\n</body></html>\n"
+    )
+
+
+def _named(svg: str, name: str) -> str:
+    """A picture that says what it is to those who do not see it."""
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(name)}: GPU memory by phase" ', 1)
+
+
+def _section(title: str, text: str) -> str:
+    return f"<h2>{title}</h2><pre>{escape(text)}</pre>" if text else ""
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary><pre>{escape(text)}</pre></details>"
