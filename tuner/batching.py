@@ -89,3 +89,34 @@ def micro_batches(batch: Batch, step_pass: StepPass, *, sequence_tokens: float |
     mean = batch.sequence_tokens if sequence_tokens is None else sequence_tokens
     tokens = sequences * mean / step_pass.engine.parallel.sequence_split
     return min(sequences, max(1, ceil(tokens / max(1, batching.token_budget))))
+
+
+def micro_batch_patches(batch: Batch, step_pass: StepPass) -> tuple[int, int, int]:
+    """Patches that the vision tower of one GPU sees in a micro-batch: the least, the expected, the most.
+
+    A static micro-batch has as many sequences as it says. A token budget is filled with sequences of their
+    mean length, with the longest at least, and with no tokens but those of images at most. Ranks that share
+    a sequence each run the tower over all of its images. Zero where no image reaches a tower that is known.
+
+    Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py`` (``prepare_model_inputs``: inputs are
+    sliced behind the embedding where the model has a vision tower).
+    """
+    images, tower = batch.images, step_pass.model.tower
+    if images is None or tower is None:
+        return 0, 0, 0
+    least, expected, most = (
+        min(tokens, batch.max_prompt_tokens)
+        for tokens in (images.least_tokens, images.tokens, images.most_tokens)
+    )
+    local, batching = pass_sequences(batch, step_pass), step_pass.batching
+    if not batching.dynamic:
+        fewest = usual = many = min(batching.micro_batch_sequences, local)
+    else:
+        tokens = micro_batch_tokens(batch, step_pass) * step_pass.engine.parallel.sequence_split
+        mean = max(batch.mean_prompt_tokens, expected) + batch.mean_response_tokens
+        fewest, usual, many = (
+            min(local, max(1, int(tokens // length))) for length in (batch.sequence_tokens, mean, most + 1)
+        )
+        many = max(many, min(local, tokens // (expected + 1)))
+    square = tower.patches_per_token
+    return square * fewest * least, square * usual * expected, square * many * most

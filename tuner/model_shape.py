@@ -6,6 +6,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from tuner.traced_layers import TracedModel
+from tuner.vision_tower import VisionTower
 
 
 class QueryKeyNorm(Enum):
@@ -103,6 +104,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     attention_gate: bool = False  # the query projection also makes an output gate (Qwen3-Next)
     position_parameters: int = 0  # learned absolute position embeddings
     extra_parameters: int = 0  # beside the decoder: vision tower, multi-token-prediction modules
+    tower: VisionTower | None = None  # whose parameters are among the extra ones; None without, or unknown
     moe: MixtureOfExperts | None = None
     latent: LatentAttention | None = None
     linear: LinearAttention | None = None

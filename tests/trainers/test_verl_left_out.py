@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.loading import launches_with_config, load
-from tests.trainers.launches import ACTOR, ALL, DYNAMIC, MODEL, PPO, ROLLOUT, VERSIONS
+from tests.trainers.launches import ACTOR, ALL, DYNAMIC, MEGATRON, MODEL, PPO, ROLLOUT, VERSIONS
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
 from tuner.model_shape import ModelShape
@@ -143,9 +143,24 @@ def test_a_key_that_is_read_for_something_else_can_leave_something_out() -> None
 
 
 def test_images_are_named_where_the_model_sees_them() -> None:
-    assert "the images" in parts(*DYNAMIC, "data.image_key=images", model="Qwen2-VL-7B")
-    assert "the images" not in parts(*DYNAMIC, "data.image_key=images")
-    assert "the images" in parts(*DYNAMIC, model="Qwen2-VL-7B")  # their column has a name by default
+    images = "data.image_key=images"
+    assert "the images" in parts(*DYNAMIC, images, model="GLM-4.1V-9B-Thinking")
+    assert "the images" in parts(*DYNAMIC, model="GLM-4.1V-9B-Thinking")  # their column has a name by default
+    assert not parts(*DYNAMIC, images)
+
+
+def test_what_is_not_counted_of_images_is_named() -> None:
+    seen = (*DYNAMIC, "data.image_key=images")
+    work = "the vision tower in generation"
+    assert set(parts(*seen, model="Qwen2-VL-7B")) == {work}
+    assert set(parts(*seen, f"{ROLLOUT}.name=sglang", model="Qwen3-VL-8B-Instruct")) == {
+        work,
+        "the rollout engine's images",
+    }
+    stages = (*MEGATRON, "data.image_key=images")
+    assert set(parts(*stages, model="Qwen2.5-VL-7B-Instruct")) == {work, "the vision tower's activations"}
+    assert parts(*seen, model="Qwen2-VL-7B")[work].affects is Affects.SECONDS
+    assert "the videos and sounds" in parts(*DYNAMIC, "data.video_key=videos", model="Qwen2-VL-7B")
 
 
 def test_a_critic_that_steps_as_the_actor_does_is_counted() -> None:

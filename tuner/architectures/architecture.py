@@ -7,6 +7,7 @@ from msgspec import Struct
 from tuner.architectures.config import Config
 from tuner.architectures.layer_traits import LayerTraits
 from tuner.model_shape import ModelShape
+from tuner.vision_tower import VisionTower
 
 
 class Architecture(Struct, frozen=True, kw_only=True):
@@ -19,6 +20,8 @@ class Architecture(Struct, frozen=True, kw_only=True):
     read: Callable[[Config], ModelShape] | None = None
     #: Parameters of the vision tower, from its configuration and the language part; None without one.
     tower: Callable[[Config, ModelShape], int] | None = None
+    #: Dimensions of the vision tower, by which its activations are counted; None: they are left out.
+    vision: Callable[[Config], VisionTower] | None = None
     #: How transformers computes a layer, beyond its dimensions.
     layer: LayerTraits = LayerTraits()
     #: Liger has layers for it; of any other type it logs that there are none, and leaves the layers alone.

@@ -6,6 +6,7 @@ from tuner.workload import P95, Batch, Lengths
 
 _PROMPT, _RESPONSE, _P95 = "--mean-prompt-length", "--mean-response-length", "--response-p95"
 _ZERO_ADVANTAGE = "--zero-advantage-ratio"
+_IMAGES, _PIXELS = "--images-per-prompt", "--image-pixels"
 
 
 def lengths_of(premises: Premises) -> Lengths:
@@ -14,6 +15,8 @@ def lengths_of(premises: Premises) -> Lengths:
         mean_prompt=premises.mean_prompt,
         mean_response=premises.mean_response,
         response_p95=premises.response_p95,
+        images_per_prompt=premises.images_per_prompt,
+        image_pixels=premises.image_pixels,
     )
 
 
@@ -37,6 +40,7 @@ def expect_possible(batch: Batch) -> None:
     ):
         if tokens is not None and tokens > most:
             raise InputError(f"{option} {tokens:,}: {what} at most {most:,} tokens in this configuration")
+    _expect_room_for_images(batch)
     mean, p95 = lengths.mean_response, lengths.response_p95
     if mean is None or p95 is None:
         return
@@ -50,4 +54,24 @@ def expect_possible(batch: Batch) -> None:
         raise InputError(
             f"{_RESPONSE} {mean:,} and {_P95} {p95:,} contradict each other",
             hint=f"with 5 % of responses of at least {p95:,} tokens the mean is at least {least:,.0f}",
+        )
+
+
+def _expect_room_for_images(batch: Batch) -> None:
+    """Refuse images that a prompt has no room for.
+
+    Raises:
+        InputError: they alone are more tokens than a prompt may have.
+    """
+    images, lengths = batch.images, batch.lengths
+    if lengths.image_pixels is not None and images is None and lengths.images_per_prompt != 0:
+        raise InputError(
+            f"{_PIXELS} {lengths.image_pixels:,}: no image reaches a vision tower of known dimensions here",
+            hint=f"leave it out, or give {_IMAGES} where the configuration has none",
+        )
+    if images is not None and images.tokens > batch.max_prompt_tokens:
+        raise InputError(
+            f"{images.per_prompt:,} images of {images.pixels:,} pixels are {images.tokens:,} tokens: prompts "
+            f"have at most {batch.max_prompt_tokens:,} tokens in this configuration",
+            hint=f"{_PIXELS} are those of an image that the processor has resized",
         )

@@ -143,6 +143,28 @@ ZeroAdvantageRatio = Annotated[
         show_default=False,
     ),
 ]
+ImagesPerPrompt = Annotated[
+    int | None,
+    typer.Option(
+        "--images-per-prompt",
+        min=0,
+        metavar="COUNT",
+        help="Images of a prompt, 0 for none; for a model that sees them, the rollout engine's limit is "
+        "taken, else 1.",
+        show_default=False,
+    ),
+]
+ImagePixels = Annotated[
+    int | None,
+    typer.Option(
+        "--image-pixels",
+        min=1,
+        metavar="PIXELS",
+        help="Pixels of an image once the processor has resized it, of the largest ones; 1,003,520 are "
+        "assumed, or as many as a prompt has tokens for.",
+        show_default=False,
+    ),
+]
 HostMemory = Annotated[
     float | None,
     typer.Option(

@@ -48,8 +48,8 @@ def held_batch_bytes(*, c: int, S: int, L: int, L_p: int, L_r: int, n_f: int) ->
     """A step's batch on the controller's node, padded to the longest prompt and response.
 
     Ids, mask and positions of the sequence in int64, prompts and responses once more, the mask of the
-    response, and :math:`n_f` numbers in float32 for each token of it; :math:`c` copies. Not counted: images
-    and what else is no number per token.
+    response, and :math:`n_f` numbers in float32 for each token of it; :math:`c` copies. Images are a
+    term of their own; what else is no number per token is not counted.
 
     Source: verl 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_postprocess``), ``protocol.py``
     (``DataProto``), ``trainer/ppo/ray_trainer.py``.

@@ -11,6 +11,7 @@ from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
 from tuner.memory.micro_batch import PassInput
 from tuner.memory.passes import pass_moments
+from tuner.memory.process.constant import Constant
 from tuner.memory.process.freed_blocks import freed_blocks
 from tuner.memory.residents import Residents, States
 from tuner.memory.rollout.at_start import cache_share
@@ -19,7 +20,7 @@ from tuner.memory.rollout.services import services_at_rest, services_judging
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.saving import save_doubt, save_moments
 from tuner.memory.weight_sync import sync_moments
-from tuner.workload import Phase, Role, StepPass, Workload
+from tuner.workload import Backend, Batch, Phase, Role, StepPass, Workload
 
 
 class _Step:
@@ -84,6 +85,7 @@ class _Step:
             entropy=step_pass.entropy,
             micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
+            patches=_patches(batch, step_pass),
         )
         kept = kept_inputs(given) if training else ()
         around = (*self.around_pass(step_pass), *kept, *self.around)
@@ -171,6 +173,14 @@ class _Step:
             return phase
         received = receive_moment(workload, self.awake)
         return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))
+
+
+def _patches(batch: Batch, step_pass: StepPass) -> Constant | None:
+    """Patches that a vision tower sees in a micro-batch; None without, and under Megatron."""
+    least, expected, most = batching.micro_batch_patches(batch, step_pass)
+    if not expected or step_pass.engine.backend is Backend.MEGATRON:
+        return None
+    return Constant(low=least, typical=expected, high=most, source="batching.micro_batch_patches")
 
 
 def _working(states: States | None, step_pass: StepPass) -> tuple[Term, ...]:

@@ -28,6 +28,7 @@ from tuner.memory.rollout.weights import (
     weight_size,
 )
 from tuner.memory.saving import saved_on_host
+from tuner.memory.vision.host import images_on_host
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Phase, RolloutEngine, Workload
 
@@ -262,6 +263,7 @@ def host_terms(workload: Workload) -> tuple[Term, ...]:
     terms += [
         engine_copy(workload),
         engine_swap(workload),
+        *images_on_host(workload),
         *carried_on_host(workload),
         *saved_on_host(workload),
         *controller_terms(workload),

@@ -20,7 +20,12 @@ def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
         training: True for forward, backward and optimizer step; False for forward only.
     """
     forward, update = _moments_of(given.engine.backend)
-    return update(given) if training else forward(given)
+    moments = update(given) if training else forward(given)
+    if given.patches is None:
+        return moments
+    from tuner.memory.vision.moments import with_tower  # few jobs have images
+
+    return with_tower(moments, given, training=training)
 
 
 def _moments_of(backend: Backend) -> tuple[_Moments, _Moments]:

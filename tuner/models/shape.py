@@ -11,6 +11,7 @@ from tuner.architectures.parts import complete
 from tuner.errors import UnsupportedError
 from tuner.model_shape import ModelShape
 from tuner.models.implemented import trace_hint
+from tuner.vision_tower import VisionTower
 
 
 def shape_from_config(config: Mapping[str, Any], *, name: str, source: str) -> ModelShape:
@@ -48,14 +49,17 @@ def read_config(config: Mapping[str, Any], *, name: str, source: str) -> tuple[M
     if architecture.tower is None:
         shape = complete(architecture.read(root), root)
     else:
-        shape = _with_tower(root, architecture.read, architecture.tower)
+        shape = _with_tower(root, architecture.read, architecture.tower, architecture.vision)
     return replace(shape, name=name, architecture=model_type, source=source), root.used
 
 
 def _with_tower(
-    root: Config, read: Callable[[Config], ModelShape], tower: Callable[[Config, ModelShape], int]
+    root: Config,
+    read: Callable[[Config], ModelShape],
+    tower: Callable[[Config, ModelShape], int],
+    dimensions: Callable[[Config], VisionTower] | None,
 ) -> ModelShape:
-    """A multimodal model: the language part, with the tower's parameters beside it."""
+    """A multimodal model: the language part, with the tower beside it."""
     text = root.section("text_config") or root  # early Qwen-VL files have the text keys at the top
     shape = complete(read(text), text)
     # Once saved inside the text part, now beside it; the outer one decides where both are.
@@ -63,4 +67,9 @@ def _with_tower(
     vision = root.section("vision_config")
     if vision is None:
         raise root.missing("vision_config")
-    return replace(shape, tied_embeddings=tied, extra_parameters=tower(vision, shape))
+    return replace(
+        shape,
+        tied_embeddings=tied,
+        extra_parameters=tower(vision, shape),
+        tower=None if dimensions is None else dimensions(vision),
+    )

@@ -2,7 +2,7 @@
 
 from tuner.advise import Advice
 from tuner.render.numbers import tokens
-from tuner.workload import Batch
+from tuner.workload import Batch, Images
 
 
 def premise(batch: Batch) -> str:
@@ -22,6 +22,16 @@ def premise(batch: Batch) -> str:
     if lengths.response_p95 is not None:
         words.append(f"95 % of responses up to {tokens(lengths.response_p95)} (--response-p95)")
     return ", ".join(words) + (f"; give {' and '.join(missing)}" if missing else "")
+
+
+def images(found: Images) -> str:
+    """The images that the answer rests on, what is assumed of them, and the options that would say it."""
+    number = f"{found.per_prompt:,} of {found.pixels:,} pixels" + (" each" if found.per_prompt > 1 else "")
+    size = f"{number}, {tokens(found.tokens)} tokens of a prompt"
+    if not found.assumed:
+        return size
+    least, most = tokens(found.least_tokens), tokens(found.most_tokens)
+    return f"{size}, assumed ({least} to {most}); give --image-pixels"
 
 
 def average(advice: Advice) -> str:

@@ -17,6 +17,8 @@ PAGES = {
     "memory.process": "model/overhead",
     "memory.process.freed_blocks": "model/weight-sync",
     "memory.rollout": "model/rollout",
+    "memory.rollout.encoder": "model/images",
+    "memory.vision": "model/images",
     "memory.weight_sync": "model/weight-sync",
 }
 

@@ -13,7 +13,7 @@ from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.fitting import unset
 from tuner.render.left_out import named
-from tuner.render.lengths import premise
+from tuner.render.lengths import images, premise
 from tuner.render.numbers import gib, parameters, percent, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
@@ -107,6 +107,9 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     if answer.resting:
         lines.append(terminal.prose(f"not set: {unset(answer)}", indent="    ", first="  "))
     lines.append(terminal.prose(f"lengths: {premise(workload.batch)}", indent="    ", first="  "))
+    if workload.batch.images is not None:
+        seen = images(workload.batch.images)
+        lines.append(terminal.prose(f"images: {seen}", indent="    ", first="  "))
     if answer.left_out:
         lines.append(terminal.prose(f"left out: {named(answer.left_out)}", indent="    ", first="  "))
     return "\n".join(lines)
@@ -143,6 +146,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
         *((("measured", _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
         ("batch", _batch(workload)),
         ("lengths", premise(workload.batch)),
+        *((("images", images(workload.batch.images)),) if workload.batch.images is not None else ()),
     ]
     if answer.resting:
         rows.append(("not set", unset(answer)))

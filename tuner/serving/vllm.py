@@ -24,6 +24,11 @@ from tuner.workload import CacheSizing, FractionOf
 #: Source: vLLM 0.8.5 and 0.24 ``config`` (``_set_cudagraph_sizes``): ``min(2 * max_num_seqs, 512)``.
 LARGEST_GRAPH = 512
 
+#: Host memory, in GiB, in which a process keeps what it made of images.
+#: Source: vLLM 0.11 to 0.24 ``config/multimodal.py`` (``mm_processor_cache_gb``). An environment variable
+#: of earlier versions (``VLLM_MM_INPUT_CACHE_GIB``) has the same default, 8 in the first of them.
+IMAGE_CACHE_GIB = 4
+
 _BLOCK, _LATENT_BLOCK = 16, 64  # tokens; FlashMLA takes blocks of 64
 # bytes per logit in the profile run: sorted and summed up in new tensors, or in place, or masked by a kernel;
 # the second runner's kernel draws from a float32 copy

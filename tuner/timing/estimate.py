@@ -82,10 +82,18 @@ def _phase_time(phase: Phase, parts: Parts) -> PhaseTime:
 
 def _pass_parts(job: Job) -> dict[str, float]:
     if job.engine.backend is not Backend.MEGATRON:
-        return fsdp.pass_parts(job)
+        parts = dict(fsdp.pass_parts(job))
+        return parts if job.batch.images is None else parts | _seeing(job)
     from tuner.timing import megatron  # most jobs have none of it
 
     return megatron.pass_parts(job)
+
+
+def _seeing(job: Job) -> dict[str, float]:
+    """The vision tower in a pass, which lies before and behind the decoder's."""
+    from tuner.timing.vision import tower_seconds  # few jobs have images
+
+    return {"images": tower_seconds(job)}
 
 
 def _forward(job: Job) -> Parts:

@@ -36,6 +36,8 @@ def trained_values(model: ModelShape, engine: Engine) -> float:
     held = weights_held(model, engine)
     if engine.lora is not None:
         held *= engine.lora.parameters / model.parameters
+    elif engine.frozen_tower:
+        held *= 1 - model.extra_parameters / model.parameters
     if engine.backend is Backend.MEGATRON and engine.distributed_optimizer:
         held /= engine.parallel.data * engine.parallel.context
     return held

@@ -13,7 +13,7 @@ P95 = 0.95
 
 
 class Lengths(Struct, frozen=True, kw_only=True):
-    """How long a job's prompts and responses really are, in tokens; None where nobody says.
+    """How long a job's prompts and responses really are, in tokens, and their images; None where nobody says.
 
     Memory is judged by the maxima, because one full batch is enough to run out. The seconds go by the
     means; the 95th percentile says how long the slowest responses keep the rollout from its end, and how
@@ -23,9 +23,26 @@ class Lengths(Struct, frozen=True, kw_only=True):
     mean_prompt: int | None = None
     mean_response: int | None = None
     response_p95: int | None = None
+    images_per_prompt: int | None = None
+    image_pixels: int | None = None  # of one image, when it has its final size
 
 
 ANY_LENGTHS = Lengths()  # nobody says
+
+
+class Images(Struct, frozen=True, kw_only=True):
+    """The images of a prompt, which a vision tower turns into some of its tokens.
+
+    Where nobody says how large they are, the tokens are an assumption between the fewest and the most that
+    there can be.
+    """
+
+    per_prompt: int
+    pixels: int  # of one
+    tokens: int  # of all images of a prompt
+    least_tokens: int
+    most_tokens: int
+    assumed: bool = False  # the pixels; the number is told by the options, or by the engine's limit, or 1
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -39,6 +56,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     max_response_tokens: int
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     lengths: Lengths = ANY_LENGTHS
+    images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
     group_advantages: bool = False  # rewards against those of the same prompt: none where all are equal
     loss_of_advantages: bool = False  # no KL term and no entropy bonus: it vanishes with the advantage

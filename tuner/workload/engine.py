@@ -100,6 +100,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     deferred_gradient_sync: bool = False
     separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
+    frozen_tower: bool = False  # FSDP: the vision tower has no gradients
     lora: Lora | None = None
 
     @property

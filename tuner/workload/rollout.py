@@ -65,6 +65,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     sleeps_with_cache: bool = False  # only the weights are freed, the KV cache stays on the card
     pins_copy: bool = True  # weights kept on the host lie in pinned memory
     swap_bytes: int = 0  # pinned host memory of one GPU, for cache blocks of preempted sequences
+    image_cache_bytes: int = 0  # host memory in which an engine's process keeps processed images, at most
     staged_wake_up: bool = True  # the KV cache comes back after new weights, not together with the old ones
     own_process: bool = True  # False: the engine runs in the trainer's process and shares its context
     counts_graphs: bool = False  # CUDA graphs are estimated beforehand and taken from the KV cache

@@ -7,9 +7,15 @@ from tuner.architectures.towers import (
     linear_parameters,
     merger_parameters,
     patch_parameters,
+    qwen_tower,
 )
 from tuner.architectures.types.qwen2 import read
 from tuner.model_shape import ModelShape
+from tuner.vision_tower import VisionTower
+
+# Where the configuration leaves them out.
+_FULL_ATTENTION = (7, 15, 23, 31)
+_WINDOW = 112  # pixels along either side
 
 
 def tower(vision: Config, text: ModelShape) -> int:
@@ -22,4 +28,23 @@ def tower(vision: Config, text: ModelShape) -> int:
     return patch_parameters(vision, width, frames=True) + blocks + merger
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower)
+def dimensions(vision: Config) -> VisionTower:
+    """RMSNorms, windows, and a gated MLP: gate, its activation, the other half and their product are kept."""
+    depth = vision.size("depth")
+    full = vision.indices("fullatt_block_indexes", below=depth) or tuple(
+        index for index in _FULL_ATTENTION if index < depth
+    )
+    return qwen_tower(
+        vision,
+        width=vision.size("hidden_size"),
+        inner=vision.size("intermediate_size"),
+        rms_norms=True,
+        gated=True,
+        windowed_blocks=depth - len(full),
+        window_patches=(vision.size("window_size", default=_WINDOW) // vision.size("patch_size")) ** 2,
+        kept_inner=4,
+        gradients_inner=2,
+    )
+
+
+ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions)

@@ -7,9 +7,11 @@ from tuner.architectures.towers import (
     linear_parameters,
     merger_parameters,
     patch_parameters,
+    qwen_tower,
 )
 from tuner.architectures.types.qwen2 import read
 from tuner.model_shape import ModelShape
+from tuner.vision_tower import VisionTower
 
 
 def tower(vision: Config, text: ModelShape) -> int:
@@ -23,4 +25,11 @@ def tower(vision: Config, text: ModelShape) -> int:
     return patch_parameters(vision, width, frames=True) + blocks + merger
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower)
+def dimensions(vision: Config) -> VisionTower:
+    """LayerNorms, and an MLP whose activation is its input times a sigmoid of it, which is kept as well."""
+    width = vision.size("embed_dim")
+    inner = width * vision.size("mlp_ratio")
+    return qwen_tower(vision, width=width, inner=inner, kept_inner=3, gradients_inner=2)
+
+
+ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions)

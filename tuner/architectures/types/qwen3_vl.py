@@ -7,9 +7,11 @@ from tuner.architectures.towers import (
     linear_parameters,
     merger_parameters,
     patch_parameters,
+    qwen_tower,
 )
 from tuner.architectures.types.qwen3 import read
 from tuner.model_shape import ModelShape
+from tuner.vision_tower import VisionTower
 
 
 def tower(vision: Config, text: ModelShape) -> int:
@@ -27,4 +29,13 @@ def tower(vision: Config, text: ModelShape) -> int:
     return patches + positions + blocks + 2 * width + merger + deep_stack
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower, verl_gathers_head_since="0.9.0")
+def dimensions(vision: Config) -> VisionTower:
+    """LayerNorms, an MLP with GELU, and a further merger for each deep-stack layer."""
+    width, inner = vision.size("hidden_size"), vision.size("intermediate_size")
+    deep_stack = len(vision.indices("deepstack_visual_indexes", below=vision.size("depth")))
+    return qwen_tower(
+        vision, width=width, inner=inner, mergers=1 + deep_stack, kept_inner=2, gradients_inner=1
+    )
+
+
+ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions, verl_gathers_head_since="0.9.0")

@@ -2,6 +2,6 @@
 
 from tuner.architectures.architecture import Architecture
 from tuner.architectures.types.qwen3_moe import read
-from tuner.architectures.types.qwen3_vl import tower
+from tuner.architectures.types.qwen3_vl import dimensions, tower
 
-ARCHITECTURE = Architecture(read=read, tower=tower, verl_gathers_head_since="0.9.0")
+ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions, verl_gathers_head_since="0.9.0")

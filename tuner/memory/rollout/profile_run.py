@@ -9,15 +9,21 @@ from functools import lru_cache
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.memory.ledger.expression import ceil_div, largest
-from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.stated import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.rollout.encoder import encoder_numbers, profiled_tower
 from tuner.model_shape import ModelShape
+from tuner.vision_tower import VisionTower
 from tuner.workload import Rollout, Workload
 
 SYMBOLS = {
+    "P_e": "patches of the images in the profile run",
+    "T_e": "tokens of the images in the profile run",
     "T_p": "tensor-parallel ranks of the rollout engine",
+    "a_e": "bytes that the engine's vision tower needs at once per patch",
     "b": "bytes of a number in the engine's weights and activations",
     "b_V": "bytes per logit of the sampler",
+    "n_v": "mergers of the vision tower, each of which makes an output of every token",
     "s": "sequences sampled at once",
     "t": "tokens of one scheduling step",
 }
@@ -66,6 +72,35 @@ def compiling_step_bytes(
     return largest(step, b * H * (ceil_div(V, T_p) + 2 * t))
 
 
+def seeing_step_bytes(
+    *,
+    P_e: int,
+    a_e: int,
+    T_e: int,
+    n_v: int,
+    b: int,
+    t: int,
+    H: int,
+    I: int,
+    T_p: int,
+    b_V: int,
+    s: int,
+    V: int,
+) -> int:
+    """What vLLM needs beyond weights for the largest images, or beside their tokens for one step.
+
+    The profile run gives images to the vision tower, keeps its output as the encoder cache would, and then
+    runs a step. They are of the largest size that the processor lets through, whatever the job's own are, and
+    as many as the cache has room for: that holds the tokens of one step, at least those of one such image.
+    Counted where a job has images; the profile run of one without does the same.
+
+    Source: vLLM ``v1/worker/gpu_model_runner.py`` (``profile_run``), ``multimodal/encoder_budget.py``
+    (``MultiModalBudget``), ``v1/core/encoder_cache_manager.py`` (``compute_mm_encoder_budget``).
+    """
+    step = step_bytes(b=b, t=t, H=H, I=I, T_p=T_p, b_V=b_V, s=s, V=V)
+    return largest(P_e * a_e, n_v * b * T_e * H + step)
+
+
 def profile_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
     """The symbols of the profile run."""
     return {
@@ -82,19 +117,25 @@ def profile_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
 
 def engine_activations(workload: Workload) -> Term:
     """What the engine's profile run needs beyond weights, and a step may need again."""
-    return _activations(workload.model, workload.rollout)
+    return _activations(workload.model, workload.rollout, profiled_tower(workload))
 
 
 @lru_cache(maxsize=256)  # most proposals leave the rollout as it is
-def _activations(model: ModelShape, rollout: Rollout) -> Term:
+def _activations(model: ModelShape, rollout: Rollout, tower: VisionTower | None) -> Term:
     compiles = rollout.tunes_at_start and rollout.cuda_graphs
-    return stated(
-        Item.ENGINE,
-        "engine_activations",
-        compiling_step_bytes if compiles else step_bytes,
-        profile_numbers(model, rollout),
-        evidence=Evidence.MODELLED,
-    )
+    numbers = profile_numbers(model, rollout)
+    size: Size = compiling_step_bytes if compiles else step_bytes
+    if tower is not None:
+        size, numbers = seeing_step_bytes, numbers | encoder_numbers(tower, rollout)
+    return stated(Item.ENGINE, "engine_activations", size, numbers, evidence=Evidence.MODELLED)
+
+
+def least_activations(workload: Workload) -> int:
+    """The least that the profile run may need: compiled before, and with kernels that copy nothing."""
+    numbers, tower = profile_numbers(workload.model, workload.rollout), profiled_tower(workload)
+    if tower is None:
+        return bytes_of(step_bytes, numbers)
+    return bytes_of(seeing_step_bytes, numbers | encoder_numbers(tower, workload.rollout, least=True))
 
 
 def step_width(model: ModelShape) -> int:

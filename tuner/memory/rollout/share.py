@@ -19,7 +19,7 @@ from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.overhead import ENGINE_KERNELS
 from tuner.memory.rollout.graphs import engine_graphs
 from tuner.memory.rollout.process import engine_buffers, process_parts
-from tuner.memory.rollout.profile_run import engine_activations, profile_numbers, step_bytes
+from tuner.memory.rollout.profile_run import engine_activations, least_activations
 from tuner.memory.rollout.weights import engine_weights
 from tuner.workload import FractionOf, Workload
 
@@ -141,11 +141,7 @@ class CacheShare:
         self.at_start, self.least = at_start, least
         self.rollout = workload.rollout
         self.weights = int(engine_weights(workload).bytes)  # explained by its own term
-        self.activations = (
-            bytes_of(step_bytes, profile_numbers(workload.model, self.rollout))
-            if least
-            else engine_activations(workload).bytes
-        )
+        self.activations = least_activations(workload) if least else engine_activations(workload).bytes
         graphs, buffers = engine_graphs(workload), engine_buffers(workload)
         self.graphs = graphs.bytes
         self.counted_graphs = graphs.low if least else graphs.bytes

@@ -96,6 +96,8 @@ _JOB = {
     "batch.generated_prompts": "data.gen_batch_size",
     "batch.max_prompt_tokens": "data.max_prompt_length",
     "batch.max_response_tokens": "data.max_response_length",
+    "images.key": "data.image_key",
+    "images.max_pixels": "data.mm_processor_kwargs.max_pixels >=0.8.0",
     "batch.balanced": "trainer.balance_batch",
     "advantage": "algorithm.adv_estimator",
     "kl_in_reward": "algorithm.use_kl_in_reward >=0.4.0",
@@ -139,6 +141,7 @@ _ACTOR: Names = {
     "actor.entropy_coeff": "entropy_coeff",
     "actor.loss_aggregation": "loss_agg_mode >=0.4.0",
     "actor.calculate_entropy": "calculate_entropy >=0.7.0",
+    "actor.frozen_tower": f"freeze_vision_tower >=0.6.0 <{ENGINE_PREVIEW}",
     "actor.fsdp.dtype": f"fsdp_config.dtype >=0.6.1 <{ENGINE_PREVIEW}",
     # forwarded to the engine's own key when above 1
     "actor.old_ulysses": f"ulysses_sequence_parallel_size >={ENGINE_PREVIEW}",

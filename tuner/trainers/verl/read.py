@@ -21,6 +21,7 @@ from tuner.trainers.verl.fields.batching import (
 from tuner.trainers.verl.fields.engine import read_engine
 from tuner.trainers.verl.fields.field import Context
 from tuner.trainers.verl.fields.head import read_head
+from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
 from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import read_services
@@ -69,7 +70,7 @@ def read(
         critic_model: those of the critic's, None to take the actor's.
         cluster: the trainer's GPUs; the settings' own counts are not looked at.
         rollout_engine_version: the rollout engine's, None for the newest that the release allows.
-        lengths: how long prompts and responses really are, which no setting says.
+        lengths: how long prompts and responses really are, and their images, which no setting says.
         zero_advantage_ratio: share of the responses without advantage, which no setting says either.
         service_models: those of reward model and teachers, by what :func:`service_paths` calls them.
 
@@ -81,6 +82,7 @@ def read(
     batch = replace(
         source.part("batch", read_batch), lengths=lengths, zero_advantage_ratio=zero_advantage_ratio
     )
+    batch = replace(batch, images=source.part("images", read_images, model.tower, batch))
     actor = source.part("actor", _actor, model, cluster.gpus)
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version

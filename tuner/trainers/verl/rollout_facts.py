@@ -12,6 +12,7 @@ from tuner.serving import sglang, tensorrt_llm, vllm
 from tuner.trainers.verl.carriers import read_carrier
 from tuner.trainers.verl.rollout_engine_versions import OLDEST_SERVED
 from tuner.trainers.verl.source import Source
+from tuner.units import GIB
 from tuner.versions import at_least
 from tuner.workload import Backend, Carrier, Engine, FractionOf, Rollout, RolloutEngine
 
@@ -55,7 +56,21 @@ def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dic
         facts |= _COPIED_WORKER
     elif not source.since("0.4.0"):  # verl wakes weights and cache together, whatever vLLM can
         facts |= {"staged_wake_up": False}
-    return facts | {"own_process": source.since("0.7.1")}  # before, its workers are the trainer's processes
+    return facts | {
+        "own_process": source.since("0.7.1"),  # before, its workers are the trainer's processes
+        "image_cache_bytes": _image_cache_bytes(source, version),
+    }
+
+
+def _image_cache_bytes(source: Source, version: str) -> int:
+    """The largest cache of processed images in a process of vLLM; 0 where it is off.
+
+    0.4.0 switches it off, and since 0.9.0 so does verl with a vLLM before 0.22 unless a size is given.
+    """
+    off = source.flag("rollout.no_image_cache") or source.version == "0.4.0"
+    off = off or (source.since("0.9.0") and not at_least(version, "0.22.0"))
+    default = 0 if off else vllm.IMAGE_CACHE_GIB
+    return int(source.number("rollout.image_cache_gib", default=default, minimum=0.0) * GIB)
 
 
 def sleeps_with_cache(source: Source, rollout_engine: RolloutEngine, version: str) -> bool:

@@ -34,6 +34,9 @@ ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
     "rollout.sglang_quantization": "engine_kwargs.sglang.quantization >=0.4.0",
     "rollout.max_sequences": "max_num_seqs >=0.6.0",
     "rollout.max_batched_tokens": "max_num_batched_tokens",
+    "rollout.limit_images": "limit_images >=0.6.0",
+    "rollout.image_cache_gib": "engine_kwargs.vllm.mm_processor_cache_gb >=0.4.0",
+    "rollout.no_image_cache": "engine_kwargs.vllm.disable_mm_preprocessor_cache >=0.4.0",
     "rollout.prompt_length": "prompt_length",
     "rollout.response_length": "response_length",
     # the servers of 0.7.0 are built for all positions of the model, whatever it says

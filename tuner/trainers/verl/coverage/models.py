@@ -1,11 +1,14 @@
 """Models beside the actor, and what the actor is: parts that the estimate leaves out."""
 
 from tuner.architectures import find_architecture
+from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, switched
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
+from tuner.workload import Backend, RolloutEngine
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
+_IMAGES = ("data.image_key", f"{_ROLLOUT}.limit_images", "data.mm_processor_kwargs")
 _SERVER = (  # of an inference engine beside the rollout: what is not read of its section
     "{load_format,engine_kwargs,limit_images,n,mtp,quantization_config_file,layered_summon,"
     "multi_stage_wake_up,prompt_length,response_length,disaggregation}.**"
@@ -41,16 +44,42 @@ def _loss_over_top_tokens(job: Job) -> str | None:
     return mode if "topk" in str(job.settings.get(mode)) else None
 
 
-def _images(job: Job) -> str | None:
-    """Whatever says that there are images or how large, where the model sees them.
+def _sees(job: Job) -> bool:
+    return find_architecture(job.workload.model.architecture).tower is not None
 
-    The data's column of images has a name by default, so that data that has one needs no setting.
-    """
-    if find_architecture(job.workload.model.architecture).tower is None:
-        return None
-    named = ("data.image_key", "data.video_key", f"{_ROLLOUT}.limit_images", "data.mm_processor_kwargs")
-    column = named[0] if job.settings.get(named[0]) else None
-    return next((key for key in named if job.settings.is_set(key)), column)
+
+def _images(job: Job) -> str | None:
+    """Whatever says that there are images or how large, where a tower of unknown dimensions sees them."""
+    unknown = _sees(job) and job.workload.model.tower is None
+    return _named_images(job) if unknown and job.workload.batch.lengths.images_per_prompt != 0 else None
+
+
+def _counted_images(job: Job) -> str | None:
+    """The same of images that are counted."""
+    return None if job.workload.batch.images is None else _named_images(job) or _IMAGES[0]
+
+
+def _named_images(job: Job) -> str | None:
+    """The data's column of images has a name by default, so that data that has one needs no setting."""
+    column = _IMAGES[0] if job.settings.get(_IMAGES[0]) else None
+    return next((key for key in _IMAGES if job.settings.is_set(key)), column)
+
+
+def _videos(job: Job) -> str | None:
+    named = ("data.video_key", "data.audio_key")
+    return next((key for key in named if _sees(job) and job.settings.is_set(key)), None)
+
+
+def _images_of_stages(job: Job) -> str | None:
+    """The images of a job that Megatron trains."""
+    megatron = job.workload.actor.engine.backend is Backend.MEGATRON
+    return _counted_images(job) if megatron else None
+
+
+def _images_served(job: Job) -> str | None:
+    """The images of a job whose engine sizes its memory without running the tower first."""
+    profiled = job.workload.rollout.engine is RolloutEngine.VLLM
+    return None if profiled else _counted_images(job)
 
 
 def _shared_prompts(job: Job) -> str | None:
@@ -122,10 +151,35 @@ MODELS: tuple[Omission, ...] = (
         name="the images",
         reason="tokens of images, the tower's activations and the engine's largest image depend on the data",
         patterns=(
-            "data.{image_key,video_key,audio_key,image_patch_size,return_multi_modal_inputs}",
+            "data.{image_patch_size,return_multi_modal_inputs}",
             "data.mm_processor_kwargs.**",
         ),
         trigger=_images,
+    ),
+    Omission(
+        name="the videos and sounds",
+        reason="their patches and what a tower keeps of them are not counted",
+        patterns=("data.{video_key,audio_key}",),
+        trigger=_videos,
+    ),
+    Omission(
+        name="the vision tower's activations",
+        reason="Megatron's first stage runs the tower, whose layers are not Transformer Engine's alone",
+        patterns=(),  # a job's images are read
+        trigger=_images_of_stages,
+    ),
+    Omission(
+        name="the rollout engine's images",
+        reason="only vLLM runs the tower before it sizes its cache; others run it in what is left",
+        patterns=(),
+        trigger=_images_served,
+    ),
+    Omission(
+        name="the vision tower in generation",
+        reason="the engine runs it once over the images of every prompt",
+        patterns=(),
+        affects=Affects.SECONDS,
+        trigger=_counted_images,
     ),
     Omission(
         name="overrides of the model's configuration",
@@ -150,11 +204,6 @@ MODELS: tuple[Omission, ...] = (
             "freeze_*,a2a_*}",
         ),
         trigger=_adapters,
-    ),
-    Omission(
-        name="the frozen vision tower",
-        reason="a frozen tower keeps no gradients and no optimizer states, which are counted",
-        patterns=(f"{_ACTOR}.freeze_vision_tower <{ENGINE_PREVIEW}",),
     ),
     Omission(
         name="tiled MLPs",

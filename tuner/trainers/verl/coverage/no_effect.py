@@ -182,11 +182,6 @@ NO_EFFECT: tuple[Group, ...] = (
         patterns=("{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**",),
     ),
     Group(
-        name="caches on the host",
-        reason="Turns off a cache in the engine's own process, which is not counted to begin with.",
-        patterns=(f"{_ROLLOUT}.engine_kwargs.vllm.disable_mm_preprocessor_cache",),
-    ),
-    Group(
         name="what Megatron does anyway",
         reason="Asks for kernels that Megatron takes by itself, or for numbers of the router.",
         patterns=(

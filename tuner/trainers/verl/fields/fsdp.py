@@ -228,6 +228,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         ),
         Plain("forward_prefetch", _prefetch, FLAG, False),
         Plain("deferred_gradient_sync", deferred, FLAG, True, heeded=_defers, otherwise=False),
+        *((Plain("frozen_tower", "actor.frozen_tower", FLAG, False),) if role == "actor" else ()),
     )
 
 

@@ -1,0 +1,145 @@
+"""Images: what a vision tower adds to a job, and that it adds nothing where there are none."""
+
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+
+from tests import workloads
+from tuner.batching import micro_batch_patches
+from tuner.memory import estimate
+from tuner.memory.controller import COPIES
+from tuner.memory.host import host_terms
+from tuner.memory.ledger.terms import Estimate, Term
+from tuner.memory.rollout.profile_run import engine_activations, least_activations
+from tuner.models import find_model
+from tuner.timing import step_time
+from tuner.workload import Backend, Checkpointing, Controller, Images, Phase, RolloutEngine, Workload
+
+MODEL = find_model("Qwen2.5-VL-7B-Instruct")
+assert MODEL.tower is not None
+TOWER = MODEL.tower
+TOKENS = 256  # of an image
+
+
+def images(per_prompt: int = 1, tokens: int = TOKENS, **bounds: int) -> Images:
+    every = per_prompt * tokens
+    given = {"least_tokens": every, "most_tokens": every, **bounds}
+    return Images(per_prompt=per_prompt, pixels=TOWER.pixels_of(tokens), tokens=every, **given)
+
+
+def job(seen: Images | None = None, **engine: object) -> Workload:
+    """GRPO of a multimodal model, with what it sees."""
+    base = replace(workloads.grpo_7b(), model=MODEL, controller=Controller(agent_workers=8))
+    return base.with_batch(images=seen).with_actor_engine(**engine)
+
+
+def static(seen: Images, sequences: int = 4) -> Workload:
+    """The same with micro-batches of so many sequences."""
+    return job(seen).with_actor(update=workloads.static(sequences))
+
+
+def terms(found: Estimate, phase: Phase) -> dict[str, Term]:
+    estimated = found.phase(phase)
+    assert estimated is not None
+    return {term.name: term for moment in estimated.moments for term in moment.terms}
+
+
+def peaks(found: Estimate) -> list[int]:
+    return [phase.peak_bytes for phase in found.phases] + [found.host_bytes]
+
+
+def test_a_job_without_images_is_what_it_is_without_a_tower() -> None:
+    blind = replace(job(), model=replace(MODEL, tower=None))
+    assert estimate(job()) == estimate(blind)
+    assert step_time(job(), concurrent_sequences=64) == step_time(blind, concurrent_sequences=64)
+    assert estimate(job(images())) != estimate(job())
+
+
+@pytest.mark.parametrize("backend", [Backend.FSDP, Backend.FSDP2])
+@pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
+def test_more_and_larger_images_never_take_less(backend: Backend, checkpointing: Checkpointing) -> None:
+    seen = [None, images(), images(tokens=512), images(per_prompt=3), images(per_prompt=2, tokens=512)]
+    found = [estimate(job(each, backend=backend, checkpointing=checkpointing)) for each in seen]
+    for fewer, more in pairwise(found):
+        assert all(less <= much for less, much in zip(peaks(fewer), peaks(more), strict=True))
+    kept = [terms(each, Phase.UPDATE_ACTOR)["tower_kept"].bytes for each in found[1:]]
+    assert kept == sorted(set(kept))
+
+
+def test_a_static_micro_batch_has_the_images_of_its_sequences() -> None:
+    step_pass = static(images(per_prompt=2)).actor_update
+    patches = 4 * 2 * TOKENS * 4
+    assert micro_batch_patches(static(images(per_prompt=2)).batch, step_pass) == (patches,) * 3
+
+
+def test_a_token_budget_holds_no_more_patches_than_its_tokens_make() -> None:
+    assumed = images(tokens=1024, least_tokens=4, most_tokens=1024)
+    workload = job(assumed)
+    least, expected, most = micro_batch_patches(workload.batch, workload.actor_update)
+    assert least < expected < most <= 4 * 16384
+    shared = workload.with_actor_engine(parallel=replace(workload.actor.engine.parallel, ulysses=2))
+    assert micro_batch_patches(shared.batch, shared.actor_update)[1] == 2 * expected
+
+
+def test_an_assumption_is_an_interval_around_what_is_taken() -> None:
+    assumed = images(tokens=1024, least_tokens=4, most_tokens=1024)
+    kept = terms(estimate(job(assumed)), Phase.UPDATE_ACTOR)["tower_kept"]
+    assert kept.low < kept.bytes < kept.high
+    given = terms(estimate(static(images())), Phase.UPDATE_ACTOR)["tower_kept"]
+    assert given.low == given.bytes == given.high
+
+
+def test_the_tower_is_kept_until_its_backward_pass_and_no_longer() -> None:
+    update = estimate(job(images())).phase(Phase.UPDATE_ACTOR)
+    assert update is not None
+    holding = [any(term.name == "tower_kept" for term in at.terms) for at in update.moments]
+    names = [moment.name for moment in update.moments]
+    last = names.index("tower_backward")
+    assert all(holding[: last + 1])
+    assert not any(holding[last + 1 :])
+    block = terms(estimate(job(images())), Phase.UPDATE_ACTOR)["tower_block"]
+    forward = terms(estimate(job(images())), Phase.OLD_LOG_PROB)
+    assert "tower_kept" not in forward
+    assert 0 < forward["tower_forward"].bytes < block.bytes * 2
+
+
+def test_a_frozen_tower_has_no_states_and_keeps_nothing() -> None:
+    trained, frozen = estimate(job(images())), estimate(job(images(), frozen_tower=True))
+    update = terms(frozen, Phase.UPDATE_ACTOR)
+    assert "tower_kept" not in update
+    assert "tower_forward" in update
+    moments = "actor_optimizer"
+    saved = terms(trained, Phase.UPDATE_ACTOR)[moments].bytes - update[moments].bytes
+    assert saved == 2 * 4 * MODEL.extra_parameters // 8
+
+
+def test_vllm_profiles_the_largest_image_whatever_the_jobs_are() -> None:
+    small, large = job(images(tokens=16)), job(images(tokens=1024))
+    assert engine_activations(small) == engine_activations(large)
+    assert engine_activations(job()).bytes < engine_activations(small).bytes
+    assert least_activations(small) <= engine_activations(small).bytes
+    other = job(images()).with_rollout(engine=RolloutEngine.SGLANG)
+    assert engine_activations(other) == engine_activations(job().with_rollout(engine=RolloutEngine.SGLANG))
+    wide = small.with_rollout(max_batched_tokens=32768)
+    assert dict(engine_activations(wide).symbols)["P_e"] == 2 * 65536
+
+
+def test_the_host_holds_the_pixels_of_every_response() -> None:
+    found = {term.name: term for term in host_terms(job(images()))}
+    pixels = 512 * 8 * TOKENS * 4 * 1176 * 4
+    assert found["controller_images"].bytes == found["controller_images"].low == pixels
+    assert found["controller_images"].high == COPIES.high * pixels
+    assert "image_cache" not in found
+    cached = {term.name for term in host_terms(job(images()).with_rollout(image_cache_bytes=4 << 30))}
+    assert "image_cache" in cached
+
+
+def test_images_take_time_and_frozen_towers_less() -> None:
+    def seconds(workload: Workload) -> float:
+        update = step_time(workload, concurrent_sequences=64).phase(Phase.UPDATE_ACTOR)
+        assert update is not None
+        return update.seconds
+
+    unseen, frozen, trained = job(), job(images(), frozen_tower=True), job(images())
+    assert seconds(unseen) < seconds(frozen) < seconds(trained) < seconds(job(images(per_prompt=2)))

@@ -1,0 +1,96 @@
+r"""What a vision tower keeps or needs, in bytes per patch.
+
+Symbols: :math:`w` width of the tower, :math:`h` its heads, :math:`d = w / h`, :math:`I` width of its MLP,
+:math:`b` bytes of the compute dtype, :math:`v` numbers of a patch, :math:`n_i` tensors of the MLP's width
+that are kept, :math:`n_g` such gradients at once. Attention is flash attention within each image or its
+windows: nothing is quadratic in the patches.
+"""
+
+from tuner.dtypes import DType
+from tuner.vision_tower import VisionTower
+from tuner.workload import Engine
+
+_FLOAT32 = DType.FLOAT32.bytes
+
+
+def norm_saved_bytes(tower: VisionTower, engine: Engine) -> int:
+    r"""One norm and its output, saved for the backward pass: :math:`(4 + b) \, w + 8`.
+
+    A float32 copy of the input, two scales, and the output in the compute dtype, which the next projection
+    reads. RMSNorm has one scale and keeps the normalised values for its weight as well,
+    :math:`(4 + 2 b) \, w + 4`.
+
+    Source: transformers ``Qwen2_5_VLRMSNorm``; torch ``autocast_mode.h`` (LayerNorm runs in float32).
+    """
+    compute = engine.compute_dtype.bytes
+    if tower.rms_norms:
+        return (_FLOAT32 + 2 * compute) * tower.width + _FLOAT32
+    return (_FLOAT32 + compute) * tower.width + 2 * _FLOAT32
+
+
+def block_saved_bytes(tower: VisionTower, engine: Engine) -> int:
+    r"""One block of the tower, saved for its backward pass.
+
+    .. math:: 2 \, \text{norm} + 6 \, b w + 4 \, h + n_i \, b I
+
+    Two norms with their outputs; queries and keys after the rotation, which is computed in float32 and saves
+    nothing of that; the values, which are part of what the one projection of all three returned and keep
+    it, :math:`3 b w`; the attention's output and its log-sum-exp per head; and the MLP. The block's input is
+    not counted.
+
+    Source: transformers ``Qwen2VLVisionBlock``, ``Qwen2_5_VLVisionBlock``, ``Qwen3VLVisionBlock``.
+    """
+    compute = engine.compute_dtype.bytes
+    attention = 6 * compute * tower.width + _FLOAT32 * tower.heads
+    mlp = tower.kept_inner * compute * tower.inner
+    return 2 * norm_saved_bytes(tower, engine) + attention + mlp
+
+
+def block_backward_bytes(tower: VisionTower, engine: Engine) -> int:
+    r"""Gradients in flight in a block's backward pass, on top of what it saved: :math:`b \, (w + n_g I)`.
+
+    The gradient of the block's output, and those inside the MLP once its product is given back.
+
+    Source: transformers ``Qwen2_5_VLMLP``.
+    """
+    return engine.compute_dtype.bytes * (tower.width + tower.gradients_inner * tower.inner)
+
+
+def block_forward_bytes(tower: VisionTower, engine: Engine) -> int:
+    r"""What a block needs at once in a forward pass without gradients, its input included.
+
+    .. math:: b w + \text{norm} + \max(3 b w + 24 w,\; b w + n \, b I)
+
+    Where queries and keys are rotated: the norm's output, which LayerNorm returns in float32, all three
+    projections, and in float32 queries, keys, the rotated queries and three tensors while the keys are
+    rotated. In the MLP the residual stream, and at most three tensors of its width.
+
+    Source: transformers ``apply_rotary_pos_emb_vision``.
+    """
+    compute = engine.compute_dtype.bytes
+    norm = (compute if tower.rms_norms else _FLOAT32) * tower.width
+    rotation = (3 * compute + 6 * _FLOAT32) * tower.width
+    mlp = compute * (tower.width + min(3, tower.kept_inner) * tower.inner)
+    return compute * tower.width + norm + max(rotation, mlp)
+
+
+def merger_saved_bytes(tower: VisionTower, engine: Engine) -> int:
+    r"""One merger, saved for its backward pass: :math:`\text{norm} + 2 \, b w`.
+
+    Its norm, and input and output of the activation between its two projections, which are as wide as the
+    patches of a token together.
+
+    Source: transformers ``Qwen2_5_VLPatchMerger``, ``Qwen3VLVisionPatchMerger``.
+    """
+    return norm_saved_bytes(tower, engine) + 2 * engine.compute_dtype.bytes * tower.width
+
+
+def patch_bytes(tower: VisionTower, engine: Engine) -> int:
+    r"""A patch as the tower's first layer reads it, and its rotary tables: :math:`b v + 8 d`.
+
+    FSDP casts the numbers, float32 on the host, to the compute dtype. Cosines and sines are in float32.
+
+    Source: torch ``fsdp/_runtime_utils.py`` (``_root_cast_forward_input``); transformers
+    ``Qwen2_5_VLVisionRotaryEmbedding``.
+    """
+    return engine.compute_dtype.bytes * tower.values + 2 * _FLOAT32 * tower.head_dim

@@ -1,0 +1,58 @@
+"""The vision tower's share in the moments of a pass, which the decoder's engine has listed."""
+
+from collections.abc import Sequence
+
+from tuner.memory.ledger.terms import Item, Moment, Term
+from tuner.memory.micro_batch import PassInput, moment
+from tuner.memory.process.terms import workspaces
+from tuner.memory.vision.terms import TowerTerms, trains_tower
+
+#: Before the model's forward pass.
+_BEFORE = ("weights_loaded", "root_gathered", "first_gather")
+#: Within it, where the model holds the tower's tokens.
+_INSIDE = ("first_layer", "layer_gather", "layer_forward", "head_gather")
+#: The last of the decoder's backward pass; FSDP1 lists the largest reduction of a layer behind it.
+_LAST, _REDUCTION = "first_layer_backward", "layer_reduce"
+
+
+def with_tower(moments: Sequence[Moment], micro_batch: PassInput, *, training: bool) -> tuple[Moment, ...]:
+    """The moments of a pass with what the tower keeps meanwhile, and its own.
+
+    It runs before the first layer and is differentiated after it, when the embedding's gradient is still to
+    come. A tower that is trained keeps its activations for all that lies between. A frozen one, and any in a
+    pass without gradients, holds only the tokens that it made, while the model runs.
+    """
+    tower = micro_batch.model.tower
+    if micro_batch.patches is None or tower is None:
+        return tuple(moments)
+    own = TowerTerms(micro_batch, tower)
+    if training and trains_tower(micro_batch.engine):
+        return _kept(moments, own)
+    held = [_beside(at, own.embeddings) if at.name in _INSIDE else at for at in moments]
+    return (_forward(moments, own), *held)
+
+
+def _kept(moments: Sequence[Moment], own: TowerTerms) -> tuple[Moment, ...]:
+    """The moments of a training pass: what lies between the tower's two passes has what it kept."""
+    last = max(place for place, at in enumerate(moments) if at.name == _LAST)
+    found: list[Moment] = []
+    for place, at in enumerate(moments):
+        between = at.name not in _BEFORE and (place <= last or at.name == _REDUCTION)
+        found.append(_beside(at, own.kept) if between else at)
+    # Of the first layer, whose gradient is reduced meanwhile, the weights and the gradient are left.
+    left = [term for term in moments[last].terms if term.item is not Item.ACTIVATIONS or term.name == "batch"]
+    backward = moment("tower_backward", *left, own.kept, own.backward)
+    return (*found[: last + 1], backward, *found[last + 1 :])
+
+
+def _forward(moments: Sequence[Moment], own: TowerTerms) -> Moment:
+    """The tower at work before the first layer, beside the root unit, the batch and the embeddings."""
+    around = ("unsharded_model", "root_unit", "batch", "hidden_states")
+    terms: dict[str, Term] = {}
+    for at in moments:
+        terms |= {term.name: term for term in at.terms if term.name in around and term.name not in terms}
+    return moment("tower_forward", workspaces(), *terms.values(), own.forward)
+
+
+def _beside(at: Moment, term: Term) -> Moment:
+    return Moment(name=at.name, terms=(*at.terms, term))

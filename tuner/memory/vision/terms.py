@@ -1,0 +1,132 @@
+"""The vision tower's terms in a pass of an FSDP engine."""
+
+from collections.abc import Mapping
+
+from tuner.evidence import Evidence
+from tuner.memory.layer.activations import layer_input_bytes
+from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.stated import Size
+from tuner.memory.ledger.terms import Item, Term
+from tuner.memory.micro_batch import PassInput
+from tuner.memory.process.constant import heuristic
+from tuner.memory.vision import activations
+from tuner.vision_tower import VisionTower
+from tuner.workload import Checkpointing, Engine
+
+
+def tower_kept_bytes(*, P: int, a_p: int, D: int, a_k: int, n_v: int, a_m: int) -> int:
+    """What the tower keeps of a forward pass until the decoder's backward pass is done.
+
+    The patches, what every block keeps, which is its input where it is computed again, and its mergers.
+    Patches that are float32 on the card as well are not counted, nor is activation offload, which is taken to
+    leave the tower alone.
+
+    Source: :func:`~tuner.memory.vision.activations.patch_bytes`,
+    :func:`~tuner.memory.vision.activations.block_saved_bytes`,
+    :func:`~tuner.memory.vision.activations.merger_saved_bytes`; transformers ``GradientCheckpointingLayer``.
+    """
+    return P * (a_p + D * a_k + n_v * a_m)
+
+
+def tower_block_bytes(*, P: int, a_k: int, a_d: int) -> int:
+    """A block of the tower that is computed again, with the gradients in flight in it.
+
+    Source: :func:`~tuner.memory.vision.activations.block_backward_bytes`.
+    """
+    return P * (a_k + a_d)
+
+
+def tower_gradients_bytes(*, P: int, a_d: int) -> int:
+    """Gradients in flight in a block of the tower that kept everything.
+
+    Source: :func:`~tuner.memory.vision.activations.block_backward_bytes`.
+    """
+    return P * a_d
+
+
+def tower_forward_bytes(*, P: int, a_p: int, a_t: int) -> int:
+    """The tower in a pass without gradients: the patches, and a block that works on them.
+
+    Source: :func:`~tuner.memory.vision.activations.block_forward_bytes`.
+    """
+    return P * (a_p + a_t)
+
+
+def image_embeddings_bytes(*, P: int, m_s: int, n_v: int, a_o: int) -> int:
+    """Tokens that the tower made of the images, while the decoder's layers work.
+
+    They are copied into the embeddings and held all the same until the model returns; those of further
+    mergers are added to the first layers.
+
+    Source: transformers ``Qwen2_5_VLModel.forward``, ``Qwen3VLTextModel.forward``
+    (``deepstack_visual_embeds``).
+    """
+    return ceil_div(P, m_s) * n_v * a_o
+
+
+class TowerTerms:
+    """The terms of one micro-batch; there must be patches in it."""
+
+    def __init__(self, micro_batch: PassInput, tower: VisionTower) -> None:
+        assert micro_batch.patches is not None
+        self._patches, self._engine, self._tower = micro_batch.patches, micro_batch.engine, tower
+        self._numbers: Mapping[str, float] = {
+            "a_p": activations.patch_bytes(tower, self._engine),
+            "D": tower.blocks,
+            "a_d": activations.block_backward_bytes(tower, self._engine),
+            "n_v": tower.mergers,
+            "a_m": activations.merger_saved_bytes(tower, self._engine),
+            "a_t": activations.block_forward_bytes(tower, self._engine),
+            "a_o": layer_input_bytes(micro_batch.model, self._engine),
+            "m_s": tower.patches_per_token,
+        }
+
+    @property
+    def kept(self) -> Term:
+        """What a tower that is trained keeps until its backward pass."""
+        keeps = self._engine.compute_dtype.bytes * self._tower.width if self._recomputes else self._saved
+        return self._term("tower_kept", tower_kept_bytes, a_k=keeps)
+
+    @property
+    def backward(self) -> Term:
+        """What the backward pass of a block adds."""
+        if self._recomputes:
+            return self._term("tower_block", tower_block_bytes, a_k=self._saved)
+        return self._term("tower_gradients", tower_gradients_bytes)
+
+    @property
+    def forward(self) -> Term:
+        """The tower where nothing needs a gradient."""
+        return self._term("tower_forward", tower_forward_bytes)
+
+    @property
+    def embeddings(self) -> Term:
+        """Its tokens."""
+        return self._term("image_embeddings", image_embeddings_bytes)
+
+    @property
+    def _recomputes(self) -> bool:
+        return self._engine.checkpointing is Checkpointing.FULL
+
+    @property
+    def _saved(self) -> int:
+        return activations.block_saved_bytes(self._tower, self._engine)
+
+    def _term(self, name: str, size: Size, **numbers: int) -> Term:
+        return heuristic(
+            Item.ACTIVATIONS,
+            name,
+            size,
+            {"P": self._patches},
+            {**self._numbers, **numbers},
+            evidence=Evidence.MODELLED,
+        )
+
+
+def trains_tower(engine: Engine) -> bool:
+    """Whether the tower's activations are kept: not where it is frozen.
+
+    Adapters are taken to reach it, as they do unless its modules are excluded; releases of transformers that
+    make the patches require a gradient keep its activations in any case.
+    """
+    return not engine.frozen_tower
