@@ -5,6 +5,7 @@ Behind a semicolon stand overrides that the job gets before: ``:now:`worst; advi
 """
 
 from collections.abc import Callable, Sequence
+from math import ceil
 
 from docutils import nodes
 from docutils.parsers.rst.states import Inliner
@@ -15,7 +16,8 @@ from sphinx.util.typing import ExtensionMetadata
 import running_job
 from tables import table
 from tuner.memory import Item
-from tuner.units import GIB
+from tuner.render.batches import batch_rows
+from tuner.units import GIB, KIB
 
 Overrides = Sequence[str]
 
@@ -63,6 +65,32 @@ def _sequences(overrides: Overrides) -> str:
     return f"{running_job.answer(*overrides).advice.rollout.concurrent_sequences:,}"
 
 
+def _kv_tokens(overrides: Overrides) -> str:
+    return f"{running_job.answer(*overrides).advice.rollout.kv_tokens:,}"
+
+
+def _token_cache(overrides: Overrides) -> str:
+    return f"{running_job.answer(*overrides).advice.rollout.kv_bytes_per_token / KIB:,.0f} KiB"
+
+
+def _asked(overrides: Overrides) -> str:
+    job = running_job.workload(overrides)
+    return f"{ceil(job.batch.sequences / job.rollout.replicas):,}"
+
+
+def _preempted(overrides: Overrides) -> str:
+    return f"{running_job.answer(*overrides).advice.rollout.preempted_sequences:,}"
+
+
+def _batch(name: str, overrides: Overrides) -> str:
+    return f"{getattr(running_job.workload(overrides).batch, name):,}"
+
+
+def _rows(name: str, column: str, overrides: Overrides) -> str:
+    (row,) = (row for row in batch_rows(running_job.workload(overrides)) if row.phase.value == name)
+    return f"{getattr(row, column):,}"
+
+
 def _card(overrides: Overrides) -> str:
     return _gib(running_job.answer(*overrides).advice.estimate.capacity_bytes)
 
@@ -82,6 +110,12 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "share": _share,  # a phase: of the step's seconds
     "shorter": _shorter,  # than the job's own step
     "sequences": _sequences,  # that the KV cache of one replica holds at once
+    "kv-tokens": _kv_tokens,  # that it holds
+    "token-cache": _token_cache,  # what one token takes of it on one GPU
+    "asked": _asked,  # sequences of a step that one replica is given
+    "preempted": _preempted,  # of the sequences that it runs, when all have their full length
+    "batch": _batch,  # a field of the job's batch
+    "batch-row": _rows,  # a phase, a column of the table of batch sizes
     "card": _card,
     "host": _host,
 }

@@ -1,0 +1,45 @@
+"""``.. rollout-prices::``: changes of the rollout of the guide's job, and what each brings."""
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+import running_job
+from tables import table
+from tuner.units import GIB
+
+
+class RolloutPrices(SphinxDirective):
+    """A line for each change: a name, a colon and the overrides."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """One row for the job as it is, and one for each change."""
+        changes = [("as it is", ())]
+        for line in self.content:
+            label, _, overrides = line.partition(": ")
+            changes.append((label, tuple(overrides.split())))
+        rows = [[label, *self._priced(overrides)] for label, overrides in changes]
+        header = ["Change", "KV cache", "Fit at once", "Preempted", "Rollout", "Its peak"]
+        return table(self, header, rows, prose=["Change"], widths=[34, 14, 13, 13, 12, 14])
+
+    def _priced(self, overrides: tuple[str, ...]) -> list[str]:
+        advice = running_job.answer(*overrides).advice
+        if advice.refusals or advice.estimate.problems:
+            raise self.error(f"{' '.join(overrides)}: the job does not start, so its price is another job's")
+        (rollout,) = (phase for phase in advice.time.phases if phase.phase.value == "rollout")
+        return [
+            f"{advice.rollout.kv_bytes / GIB:.1f} GiB",
+            f"{advice.rollout.concurrent_sequences:,}",
+            f"{advice.rollout.preempted_sequences:,}",
+            f"{rollout.seconds:.1f} s",
+            f"{running_job.phase('rollout', overrides).peak_bytes / GIB:.1f} GiB",
+        ]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register the directive."""
+    app.add_directive("rollout-prices", RolloutPrices)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

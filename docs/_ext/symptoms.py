@@ -1,0 +1,66 @@
+"""``.. symptoms:: KIND``: what a log shows, where it comes from, and what ``tuner`` says of it.
+
+The rows stand in a data file. Most have settings that bring the symptom about in the job of the guide:
+the rule of the row must then be among the findings, and its message is shown as it is printed today.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+import running_job
+from rule_pages import catalogue
+from tables import table
+from tuner.cli.pipeline import consult
+from tuner.cli.premises import Premises
+
+_FILE = "data/symptoms.yaml"
+
+
+class Symptoms(SphinxDirective):
+    """The rows of one kind."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """A table: what is seen, what it is and what to change, what the program says."""
+        path = Path(self.env.srcdir, _FILE)
+        self.env.note_dependency(str(path))
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))[self.arguments[0]]
+        rows = [[symptom["sees"], symptom["means"], self._said(symptom)] for symptom in found]
+        header = ["The log shows", "What it is, what to change", "``tuner`` says"]
+        nodes_of_table = table(self, header, rows, prose=header[:2], widths=[30, 36, 34])
+        for node in nodes_of_table:
+            node["classes"].append("symptoms")
+        return nodes_of_table
+
+    def _said(self, symptom: dict[str, Any]) -> str:
+        name = symptom["rule"]
+        if name not in catalogue():
+            raise self.error(f"there is no rule {name!r}")
+        link = f":doc:`{catalogue()[name].rule.code} <../rules/{name}>`"
+        return link if "job" not in symptom else f"{link} ``{self._message(name, symptom)}``"
+
+    def _message(self, name: str, symptom: dict[str, Any]) -> str:
+        """What the rule says of the job with the settings of a row."""
+        premises = Premises(
+            gpu=symptom.get("gpu", running_job.GPU),
+            verl_version=symptom.get("release", running_job.RELEASE),
+        )
+        overrides = [*running_job.OVERRIDES, *symptom["job"].split()]
+        advice = consult(str(running_job.ROOT / running_job.FILE), overrides, premises).advice
+        messages = [item.finding.message for item in advice.recommendations if item.finding.rule.name == name]
+        if not messages:
+            raise self.error(f"{name} says nothing of the job with {symptom['job']}")
+        return messages[0]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register the directive."""
+    app.add_directive("symptoms", Symptoms)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
