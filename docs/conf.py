@@ -36,6 +36,7 @@ extensions = [
     "rule_pages",
     "run_command",
     "search_languages",
+    "skipping",
     "sphinx.ext.extlinks",
     "terms",
     "trainer_interface",

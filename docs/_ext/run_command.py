@@ -21,7 +21,8 @@ COLUMNS = 88  # what a page shows without scrolling
 class Run(SphinxDirective):
     """One command.
 
-    ``:exit:`` is the status it must end with. ``:head:`` shows the first lines only. ``:advised:``
+    ``:exit:`` is the status it must end with. ``:from:`` shows the output from the first line that has this
+    text on, ``:head:`` so many lines only. ``:advised:``
     first asks the same command for its advice and then adds all overrides that go together.
     """
 
@@ -29,6 +30,7 @@ class Run(SphinxDirective):
     final_argument_whitespace = True
     option_spec: ClassVar[OptionSpec] = {
         "exit": directives.nonnegative_int,
+        "from": directives.unchanged_required,
         "head": directives.positive_int,
         "advised": directives.flag,
     }
@@ -39,10 +41,19 @@ class Run(SphinxDirective):
         if "advised" in self.options:
             words += self._advised(words)
         lines = self._output(words, self.options.get("exit", 0)).rstrip().splitlines()
+        first = self._first(lines)
         head = self.options.get("head", len(lines))
-        shown = lines[:head] + (["..."] if head < len(lines) else [])
+        shown = lines[first : first + head]
+        shown = ["..."] * (first > 0) + shown + ["..."] * (first + head < len(lines))
         text = "\n".join([f"$ {_wrapped(words)}", *shown])
         return [nodes.literal_block(text, text, language="text")]
+
+    def _first(self, lines: list[str]) -> int:
+        wanted = self.options.get("from", "")
+        found = next((place for place, line in enumerate(lines) if wanted in line), None)
+        if found is None:
+            raise self.error(f"no line of the output has {wanted!r}")
+        return found
 
     def _advised(self, words: list[str]) -> list[str]:
         report = json.loads(self._output([*words, "--output-format", "json"], 0))
