@@ -129,7 +129,10 @@ def now(
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
     """The role: a number as text."""
     try:
-        return [nodes.inline(rawtext, computed(text).replace(" ", "\N{NO-BREAK SPACE}"), classes=["now"])], []
+        answer = computed(text)
+        if answer.count(" ") < 2:  # a number keeps its unit; a list of versions may break
+            answer = answer.replace(" ", "\N{NO-BREAK SPACE}")
+        return [nodes.inline(rawtext, answer, classes=["now"])], []
     except (ValueError, TypeError) as error:
         message = inliner.reporter.error(f":now:`{text}`: {error}", line=line)
         return [inliner.problematic(rawtext, rawtext, message)], [message]

@@ -18,6 +18,7 @@ WORDS = {
     "policy loss": "the policy loss, from each log-probability and entropy",
     "mean": "the mean log-probability alone",
 }
+_TOKENS = 16384
 _TASKS = {Task.EACH: "each", Task.POLICY_LOSS: "policy loss", Task.MEAN: "mean"}
 _FAMILIES = {Family.OURS: COLOURS[0], Family.COMPARISON: COLOURS[1], Family.RIVAL: COLOURS[2]}
 
@@ -34,8 +35,8 @@ def _shown(tokens: int) -> list[HeadReport]:
 
 
 def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
-    """A point for each head, a colour for whose it is; the argument is the number of tokens."""
-    heads = _shown(int(arguments[0]))
+    """A point for each head, a colour for whose it is; the argument is the number of tokens, 16,384 without one."""
+    heads = _shown(int(arguments[0]) if arguments else _TOKENS)
     seen = dict.fromkeys(Family, 0)
     rows: list[tuple[str, ...]] = []
     with axes(name="heads-measured", height=4.2) as ((axis,), finished):
