@@ -37,6 +37,7 @@ extensions = [
     "rule_pages",
     "run_command",
     "search_languages",
+    "skipping",
     "sphinx.ext.extlinks",
     "symptoms",
     "terms",

@@ -13,8 +13,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
+import head_quantities
 import running_job
+import skipping
+from figures.accuracy_scatter import comparisons
 from tables import table
+from tuner.accuracy import summarise
 from tuner.memory import Item
 from tuner.render.batches import batch_rows
 from tuner.units import GIB, KIB
@@ -32,6 +36,10 @@ def _peak(name: str, overrides: Overrides) -> str:
 
 def _worst(overrides: Overrides) -> str:
     return _gib(running_job.phase("worst", overrides).peak_bytes)
+
+
+def _most(overrides: Overrides) -> str:
+    return _gib(running_job.phase("worst", overrides).interval[1])
 
 
 def _worst_phase(overrides: Overrides) -> str:
@@ -99,11 +107,18 @@ def _host(overrides: Overrides) -> str:
     return _gib(running_job.answer(*overrides).advice.estimate.host_bytes)
 
 
+def _error(which: str, *names: str | Overrides) -> str:
+    """Of predicted peaks against measured ones: ``median`` or ``worst``, of files of ``validation/data``."""
+    rows = [row for name in names[:-1] for row in comparisons([str(name)])]
+    return f"{getattr(summarise(rows).peak, which):.2%}".replace("%", " %")
+
+
 #: What can be asked of the job: a name and how many words follow it.
 QUANTITIES: dict[str, Callable[..., str]] = {
     "peak": _peak,  # a phase
     "item": _item,  # a phase, an item of the ledger
     "worst": _worst,
+    "most": _most,  # the upper end of the interval of the worst phase's peak
     "worst-phase": _worst_phase,
     "step": _step,
     "seconds": _seconds,  # a phase
@@ -118,6 +133,9 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "batch-row": _rows,  # a phase, a column of the table of batch sizes
     "card": _card,
     "host": _host,
+    "error": _error,  # median or worst; names of files of measured peaks
+    **head_quantities.QUANTITIES,
+    **skipping.QUANTITIES,
 }
 
 
@@ -145,7 +163,10 @@ def now(
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
     """The role: a number as text."""
     try:
-        return [nodes.inline(rawtext, computed(text).replace(" ", "\N{NO-BREAK SPACE}"), classes=["now"])], []
+        answer = computed(text)
+        if answer.count(" ") < 2:  # a number keeps its unit; a list of versions may break
+            answer = answer.replace(" ", "\N{NO-BREAK SPACE}")
+        return [nodes.inline(rawtext, answer, classes=["now"])], []
     except (ValueError, TypeError) as error:
         message = inliner.reporter.error(f":now:`{text}`: {error}", line=line)
         return [inliner.problematic(rawtext, rawtext, message)], [message]

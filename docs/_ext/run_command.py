@@ -21,17 +21,17 @@ COLUMNS = 88  # what a page shows without scrolling
 class Run(SphinxDirective):
     """One command.
 
-    ``:exit:`` is the status it must end with. ``:head:`` shows the first lines only, ``:from:`` those
-    from the one that begins so. ``:advised:`` first asks the same command for its advice and then adds
-    all overrides that go together.
+    ``:exit:`` is the status it must end with. ``:from:`` shows the output from the first line that has this
+    text on, ``:head:`` so many lines only. ``:advised:``
+    first asks the same command for its advice and then adds all overrides that go together.
     """
 
     required_arguments = 1
     final_argument_whitespace = True
     option_spec: ClassVar[OptionSpec] = {
         "exit": directives.nonnegative_int,
-        "head": directives.positive_int,
         "from": directives.unchanged_required,
+        "head": directives.positive_int,
         "advised": directives.flag,
     }
 
@@ -41,19 +41,19 @@ class Run(SphinxDirective):
         if "advised" in self.options:
             words += self._advised(words)
         lines = self._output(words, self.options.get("exit", 0)).rstrip().splitlines()
-        lines = self._from(lines)
+        first = self._first(lines)
         head = self.options.get("head", len(lines))
-        shown = lines[:head] + (["..."] if head < len(lines) else [])
+        shown = lines[first : first + head]
+        shown = ["..."] * (first > 0) + shown + ["..."] * (first + head < len(lines))
         text = "\n".join([f"$ {_wrapped(words)}", *shown])
         return [nodes.literal_block(text, text, language="text")]
 
-    def _from(self, lines: list[str]) -> list[str]:
-        """The lines from the one that is asked for, behind dots for what stands before it."""
-        beginning = self.options.get("from", "")
-        found = [number for number, line in enumerate(lines) if line.lstrip().startswith(beginning)]
-        if not found:
-            raise self.error(f"no line of the output begins with {beginning!r}")
-        return lines if found[0] == 0 else ["...", *lines[found[0] :]]
+    def _first(self, lines: list[str]) -> int:
+        wanted = self.options.get("from", "")
+        found = next((place for place, line in enumerate(lines) if wanted in line), None)
+        if found is None:
+            raise self.error(f"no line of the output has {wanted!r}")
+        return found
 
     def _advised(self, words: list[str]) -> list[str]:
         report = json.loads(self._output([*words, "--output-format", "json"], 0))
