@@ -5,14 +5,17 @@ Behind a semicolon stand overrides that the job gets before: ``:now:`worst; advi
 """
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.parsers.rst.states import Inliner
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.typing import ExtensionMetadata
+from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import running_job
+import token_budgets
 from tables import table
 from tuner.memory import Item
 from tuner.units import GIB
@@ -71,6 +74,32 @@ def _host(overrides: Overrides) -> str:
     return _gib(running_job.answer(*overrides).advice.estimate.host_bytes)
 
 
+def _knee(overrides: Overrides) -> str:
+    return f"{token_budgets.knee(running_job.workload(overrides)):,}"
+
+
+def _free(overrides: Overrides) -> str:
+    return f"{token_budgets.free(running_job.workload(overrides)):,}"
+
+
+def _length(overrides: Overrides) -> str:
+    return f"{running_job.workload(overrides).batch.sequence_tokens:,}"
+
+
+def _padding(overrides: Overrides) -> str:
+    batch = running_job.workload(overrides).batch
+    return f"{1 - batch.mean_sequence_tokens / batch.sequence_tokens:.0%}".replace("%", " %")
+
+
+def _gathered(overrides: Overrides) -> str:
+    job = running_job.workload(overrides)
+    return _gib(job.model.parameters * job.actor.engine.compute_dtype.bytes)
+
+
+def _micro_batches(name: str, overrides: Overrides) -> str:
+    return f"{token_budgets.micro_batches(name, overrides):,}"
+
+
 #: What can be asked of the job: a name and how many words follow it.
 QUANTITIES: dict[str, Callable[..., str]] = {
     "peak": _peak,  # a phase
@@ -84,6 +113,12 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "sequences": _sequences,  # that the KV cache of one replica holds at once
     "card": _card,
     "host": _host,
+    "knee": _knee,  # tokens of the update's budget beyond which a step gets no shorter
+    "free-budget": _free,  # tokens of it up to which the update's peak does not grow
+    "length": _length,  # tokens of the longest sequence
+    "padding": _padding,  # share of what is computed where sequences are padded to the longest
+    "gathered": _gathered,  # weights as they are computed with, whole
+    "micro-batches": _micro_batches,  # a phase: of one GPU, in a mini-batch where it trains
 }
 
 
@@ -118,29 +153,44 @@ def now(
 
 
 class Prices(SphinxDirective):
-    """Changes of the job with what they bring: a line each, a name, a colon and the overrides."""
+    """Changes of the job with what they bring: a line each, a name, a colon and the overrides.
+
+    ``:from:`` gives overrides that the first row and all changes have, ``:host:`` adds a column for the
+    memory of a node.
+    """
 
     has_content = True
+    option_spec: ClassVar[OptionSpec] = {
+        "from": directives.unchanged_required,
+        "host": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         """One row for the job as it is, and one for each change."""
+        start = tuple(self.options.get("from", "").split())
         changes = [("as it is", ())]
         for line in self.content:
             label, _, overrides = line.partition(": ")
             changes.append((label, tuple(overrides.split())))
-        rows = [[label, *_priced(overrides)] for label, overrides in changes]
+        host = "host" in self.options
+        rows = [[label, *_priced(start, overrides, host=host)] for label, overrides in changes]
         header = ["Change", "Worst phase", "Its peak", "Update", "Step", "Step against before"]
-        return table(self, header, rows, prose=["Change"], widths=[34, 16, 14, 14, 10, 12])
+        widths = [34, 16, 14, 14, 10, 12]
+        if host:
+            header, widths = [*header, "Host of a node"], [*widths, 14]
+        return table(self, header, rows, prose=["Change"], widths=widths)
 
 
-def _priced(overrides: tuple[str, ...]) -> list[str]:
-    change = running_job.time(overrides).seconds / running_job.time().seconds - 1
+def _priced(start: tuple[str, ...], change: tuple[str, ...], *, host: bool) -> list[str]:
+    overrides = (*start, *change)
+    longer = running_job.time(overrides).seconds / running_job.time(start).seconds - 1
     return [
         f"``{_worst_phase(overrides)}``",
         _worst(overrides),
         _peak("update_actor", overrides),
         _step(overrides),
-        f"{change:+.0%}".replace("%", " %") if overrides else "–",
+        f"{longer:+.0%}".replace("%", " %") if change else "–",
+        *([_host(overrides)] if host else []),
     ]
 
 
