@@ -5,18 +5,27 @@ Behind a semicolon stand overrides that the job gets before: ``:now:`worst; advi
 """
 
 from collections.abc import Callable, Sequence
+<<<<<<< HEAD
 from math import ceil
+=======
+from typing import ClassVar
+>>>>>>> guide2
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.parsers.rst.states import Inliner
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.typing import ExtensionMetadata
+from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import head_quantities
 import running_job
+<<<<<<< HEAD
 import skipping
 from figures.accuracy_scatter import comparisons
+=======
+import token_budgets
+>>>>>>> guide2
 from tables import table
 from tuner.accuracy import summarise
 from tuner.memory import Item
@@ -107,10 +116,37 @@ def _host(overrides: Overrides) -> str:
     return _gib(running_job.answer(*overrides).advice.estimate.host_bytes)
 
 
+<<<<<<< HEAD
 def _error(which: str, *names: str | Overrides) -> str:
     """Of predicted peaks against measured ones: ``median`` or ``worst``, of files of ``validation/data``."""
     rows = [row for name in names[:-1] for row in comparisons([str(name)])]
     return f"{getattr(summarise(rows).peak, which):.2%}".replace("%", " %")
+=======
+def _knee(overrides: Overrides) -> str:
+    return f"{token_budgets.knee(running_job.workload(overrides)):,}"
+
+
+def _free(overrides: Overrides) -> str:
+    return f"{token_budgets.free(running_job.workload(overrides)):,}"
+
+
+def _length(overrides: Overrides) -> str:
+    return f"{running_job.workload(overrides).batch.sequence_tokens:,}"
+
+
+def _padding(overrides: Overrides) -> str:
+    batch = running_job.workload(overrides).batch
+    return f"{1 - batch.mean_sequence_tokens / batch.sequence_tokens:.0%}".replace("%", " %")
+
+
+def _gathered(overrides: Overrides) -> str:
+    job = running_job.workload(overrides)
+    return _gib(job.model.parameters * job.actor.engine.compute_dtype.bytes)
+
+
+def _micro_batches(name: str, overrides: Overrides) -> str:
+    return f"{token_budgets.micro_batches(name, overrides):,}"
+>>>>>>> guide2
 
 
 #: What can be asked of the job: a name and how many words follow it.
@@ -133,9 +169,18 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "batch-row": _rows,  # a phase, a column of the table of batch sizes
     "card": _card,
     "host": _host,
+<<<<<<< HEAD
     "error": _error,  # median or worst; names of files of measured peaks
     **head_quantities.QUANTITIES,
     **skipping.QUANTITIES,
+=======
+    "knee": _knee,  # tokens of the update's budget beyond which a step gets no shorter
+    "free-budget": _free,  # tokens of it up to which the update's peak does not grow
+    "length": _length,  # tokens of the longest sequence
+    "padding": _padding,  # share of what is computed where sequences are padded to the longest
+    "gathered": _gathered,  # weights as they are computed with, whole
+    "micro-batches": _micro_batches,  # a phase: of one GPU, in a mini-batch where it trains
+>>>>>>> guide2
 }
 
 
@@ -173,29 +218,44 @@ def now(
 
 
 class Prices(SphinxDirective):
-    """Changes of the job with what they bring: a line each, a name, a colon and the overrides."""
+    """Changes of the job with what they bring: a line each, a name, a colon and the overrides.
+
+    ``:from:`` gives overrides that the first row and all changes have, ``:host:`` adds a column for the
+    memory of a node.
+    """
 
     has_content = True
+    option_spec: ClassVar[OptionSpec] = {
+        "from": directives.unchanged_required,
+        "host": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         """One row for the job as it is, and one for each change."""
+        start = tuple(self.options.get("from", "").split())
         changes = [("as it is", ())]
         for line in self.content:
             label, _, overrides = line.partition(": ")
             changes.append((label, tuple(overrides.split())))
-        rows = [[label, *_priced(overrides)] for label, overrides in changes]
+        host = "host" in self.options
+        rows = [[label, *_priced(start, overrides, host=host)] for label, overrides in changes]
         header = ["Change", "Worst phase", "Its peak", "Update", "Step", "Step against before"]
-        return table(self, header, rows, prose=["Change"], widths=[34, 16, 14, 14, 10, 12])
+        widths = [34, 16, 14, 14, 10, 12]
+        if host:
+            header, widths = [*header, "Host of a node"], [*widths, 14]
+        return table(self, header, rows, prose=["Change"], widths=widths)
 
 
-def _priced(overrides: tuple[str, ...]) -> list[str]:
-    change = running_job.time(overrides).seconds / running_job.time().seconds - 1
+def _priced(start: tuple[str, ...], change: tuple[str, ...], *, host: bool) -> list[str]:
+    overrides = (*start, *change)
+    longer = running_job.time(overrides).seconds / running_job.time(start).seconds - 1
     return [
         f"``{_worst_phase(overrides)}``",
         _worst(overrides),
         _peak("update_actor", overrides),
         _step(overrides),
-        f"{change:+.0%}".replace("%", " %") if overrides else "–",
+        f"{longer:+.0%}".replace("%", " %") if change else "–",
+        *([_host(overrides)] if host else []),
     ]
 
 

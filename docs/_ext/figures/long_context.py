@@ -68,7 +68,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
                 label=words[name],
             )
         axis.axhline(card, color="#8c8c8c", linewidth=1)
-        axis.text(_LENGTHS[-1], card * 1.02, words["card"], color="#8c8c8c", fontsize=9, ha="right")
+        axis.text(_LENGTHS[0], card * 1.02, words["card"], color="#8c8c8c", fontsize=9)
         axis.set_xscale("log", base=2)
         axis.set_xticks(_LENGTHS, [thousands(length) for length in _LENGTHS])
         axis.set_ylim(0, 2 * card)

@@ -1,8 +1,9 @@
-"""The share of an unpacked micro-batch that is padding, against how long sequences are."""
+"""Seconds of a step against the mean length of responses: padded, packed, and packed under a token budget."""
 
 from collections.abc import Mapping, Sequence
 
 import running_job
+import token_budgets
 from figures import Drawing
 from figures.plot import COLOURS, MARKERS, axes
 from tuner.cli.pipeline import consult
@@ -11,11 +12,14 @@ from tuner.cli.premises import Premises
 WORDS = {
     "mean": "mean response, tokens",
     "plain": "each sequence padded",
-    "packed": "packed",
+    "packed": "packed, as many sequences at a time",
+    "budget": "packed, with a token budget",
     "step": "step, s (modelled)",
 }
 _SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 _PACKED = "actor_rollout_ref.model.use_remove_padding=True"
+_DYNAMIC = "actor_rollout_ref.actor.use_dynamic_bsz=True"
+_BUDGET = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 
 
 def _seconds(mean: int, *overrides: str) -> float:
@@ -25,13 +29,12 @@ def _seconds(mean: int, *overrides: str) -> float:
 
 
 def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
-    """Two lines: seconds of a step without and with packing."""
+    """Three lines; the budget is the one at the knee."""
     longest = running_job.workload().batch.max_response_tokens
     means = [round(share * longest) for share in _SHARES]
-    lines = {
-        "plain": [_seconds(mean) for mean in means],
-        "packed": [_seconds(mean, _PACKED) for mean in means],
-    }
+    knee = token_budgets.knee(running_job.workload([_PACKED]))
+    ways = {"plain": (), "packed": (_PACKED,), "budget": (_PACKED, _DYNAMIC, f"{_BUDGET}={knee}")}
+    lines = {name: [_seconds(mean, *way) for mean in means] for name, way in ways.items()}
     with axes(name="packing") as ((axis,), finished):
         for place, (name, values) in enumerate(lines.items()):
             axis.plot(means, values, color=COLOURS[place], marker=MARKERS[place], label=words[name])
@@ -40,7 +43,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
         axis.set_ylabel(words["step"])
         axis.legend()
     rows = tuple(
-        (f"{mean:,}", f"{plain:.0f}", f"{packed:.0f}")
-        for mean, plain, packed in zip(means, lines["plain"], lines["packed"], strict=True)
+        (f"{mean:,}", *(f"{values[place]:.0f}" for values in lines.values()))
+        for place, mean in enumerate(means)
     )
-    return Drawing(svg=finished[0], header=(words["mean"], words["plain"], words["packed"]), rows=rows)
+    return Drawing(svg=finished[0], header=(words["mean"], *(words[name] for name in lines)), rows=rows)

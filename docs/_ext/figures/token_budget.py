@@ -1,66 +1,66 @@
-"""The peak of the actor's update against its token budget, for the ways to compute log-probabilities."""
+"""Peak and seconds of the actor's update against its token budget, with activations recomputed and kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Mapping, Sequence
 
 import running_job
 from figures import Drawing
 from figures.plot import COLOURS, DASHES, MARKERS, axes, thousands
-from tuner import memory
+from token_budgets import BUDGETS, knee, sweep
 from tuner.units import GIB
-from tuner.workload import HeadKind, Phase, Workload
+from tuner.workload import Checkpointing
 
 WORDS = {
-    "budget": "tokens of a micro-batch",
+    "budget": "token budget of a micro-batch",
     "peak": "peak of the update, GiB",
+    "seconds": "update, s (modelled)",
     "card": "the card",
-    "logits": "whole logits",
-    "torch": "fused, torch",
-    "triton": "fused, Triton",
+    "knee": "knee",
+    "recomputed": "activations recomputed",
+    "kept": "activations kept",
 }
-_BUDGETS = tuple(2048 * 2**power for power in range(7))
-_HEADS = {"logits": HeadKind.LOGITS, "torch": HeadKind.FUSED_TORCH, "triton": HeadKind.FUSED_TRITON}
-
-
-def _peaks(job: Workload, head: HeadKind) -> Iterator[float]:
-    """Of the update at each budget."""
-    for budget in _BUDGETS:
-        batching = replace(job.actor.update.batching, dynamic=True, token_budget=budget)
-        update = replace(job.actor.update, batching=batching)
-        other = job.with_actor(update=update).with_actor_head(kind=head, chunk_tokens=None)
-        found = memory.estimate(other).phase(Phase.UPDATE_ACTOR)
-        if found is None:
-            raise ValueError("the job of the guide has no update")
-        yield found.peak_bytes / GIB
+_WAYS = {"recomputed": Checkpointing.FULL, "kept": Checkpointing.NONE}
 
 
 def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
-    """A line for each way; arguments are overrides of the job."""
+    """A line for each way, and the job's knee; arguments are overrides of the job."""
     job = running_job.workload(arguments)
-    peaks = {name: list(_peaks(job, head)) for name, head in _HEADS.items()}
-    card = job.cluster.gpu.capacity_bytes / GIB
-    with axes(name="token-budget") as ((axis,), finished):
-        for place, (name, values) in enumerate(peaks.items()):
-            axis.plot(
-                _BUDGETS,
-                values,
-                color=COLOURS[place],
-                linestyle=DASHES[place],
-                marker=MARKERS[place],
-                markersize=4,
-                label=words[name],
-            )
-        axis.axhline(card, color="#8c8c8c", linewidth=1)
-        axis.text(_BUDGETS[-1], card * 1.02, words["card"], color="#8c8c8c", fontsize=9, ha="right")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(_BUDGETS, [thousands(budget) for budget in _BUDGETS])
-        axis.set_ylim(0, 1.5 * card)
-        axis.set_xlabel(words["budget"])
-        axis.set_ylabel(words["peak"])
-        axis.legend(loc="upper left")
+    found = {name: sweep(job.with_actor_engine(checkpointing=way)) for name, way in _WAYS.items()}
+    card, turn = job.cluster.gpu.capacity_bytes / GIB, knee(job)
+    with axes(height=4.6, rows=2, name="token-budget") as ((above, below), finished):
+        for place, (name, points) in enumerate(found.items()):
+            for axis, values in (
+                (above, [point.peak_bytes / GIB for point in points]),
+                (below, [point.update_seconds for point in points]),
+            ):
+                axis.plot(
+                    BUDGETS,
+                    values,
+                    color=COLOURS[place],
+                    linestyle=DASHES[place],
+                    marker=MARKERS[place],
+                    markersize=4,
+                    label=words[name],
+                )
+        for axis in (above, below):
+            axis.axvline(turn, color="#8c8c8c", linewidth=1, linestyle=":")
+        below.text(turn * 1.06, 2, words["knee"], color="#8c8c8c", fontsize=9)
+        above.axhline(card, color="#8c8c8c", linewidth=1)
+        above.text(BUDGETS[0], card * 1.02, words["card"], color="#8c8c8c", fontsize=9)
+        above.set_xscale("log", base=2)
+        above.set_xticks(BUDGETS, [thousands(budget) for budget in BUDGETS])
+        above.set_ylim(0, 1.6 * card)
+        above.set_ylabel(words["peak"])
+        above.legend(loc="upper left")
+        below.set_ylim(0)
+        below.set_ylabel(words["seconds"])
+        below.set_xlabel(words["budget"])
     rows = tuple(
-        (f"{budget:,}", *(f"{values[place]:.1f}" for values in peaks.values()))
-        for place, budget in enumerate(_BUDGETS)
+        (
+            f"{budget:,}",
+            *(f"{points[place].peak_bytes / GIB:.1f} GiB" for points in found.values()),
+            *(f"{points[place].update_seconds:.0f} s" for points in found.values()),
+        )
+        for place, budget in enumerate(BUDGETS)
     )
-    return Drawing(svg=finished[0], header=(words["budget"], *(words[name] for name in peaks)), rows=rows)
+    names = tuple(words[name] for name in found)
+    return Drawing(svg=finished[0], header=(words["budget"], *names, *names), rows=rows)
