@@ -5,11 +5,8 @@ Behind a semicolon stand overrides that the job gets before: ``:now:`worst; advi
 """
 
 from collections.abc import Callable, Sequence
-<<<<<<< HEAD
 from math import ceil
-=======
 from typing import ClassVar
->>>>>>> guide2
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -20,12 +17,9 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import head_quantities
 import running_job
-<<<<<<< HEAD
 import skipping
-from figures.accuracy_scatter import comparisons
-=======
 import token_budgets
->>>>>>> guide2
+from figures.accuracy_scatter import comparisons
 from tables import table
 from tuner.accuracy import summarise
 from tuner.memory import Item
@@ -116,12 +110,12 @@ def _host(overrides: Overrides) -> str:
     return _gib(running_job.answer(*overrides).advice.estimate.host_bytes)
 
 
-<<<<<<< HEAD
 def _error(which: str, *names: str | Overrides) -> str:
     """Of predicted peaks against measured ones: ``median`` or ``worst``, of files of ``validation/data``."""
     rows = [row for name in names[:-1] for row in comparisons([str(name)])]
     return f"{getattr(summarise(rows).peak, which):.2%}".replace("%", " %")
-=======
+
+
 def _knee(overrides: Overrides) -> str:
     return f"{token_budgets.knee(running_job.workload(overrides)):,}"
 
@@ -146,7 +140,6 @@ def _gathered(overrides: Overrides) -> str:
 
 def _micro_batches(name: str, overrides: Overrides) -> str:
     return f"{token_budgets.micro_batches(name, overrides):,}"
->>>>>>> guide2
 
 
 #: What can be asked of the job: a name and how many words follow it.
@@ -169,18 +162,15 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "batch-row": _rows,  # a phase, a column of the table of batch sizes
     "card": _card,
     "host": _host,
-<<<<<<< HEAD
     "error": _error,  # median or worst; names of files of measured peaks
     **head_quantities.QUANTITIES,
     **skipping.QUANTITIES,
-=======
     "knee": _knee,  # tokens of the update's budget beyond which a step gets no shorter
     "free-budget": _free,  # tokens of it up to which the update's peak does not grow
     "length": _length,  # tokens of the longest sequence
     "padding": _padding,  # share of what is computed where sequences are padded to the longest
     "gathered": _gathered,  # weights as they are computed with, whole
     "micro-batches": _micro_batches,  # a phase: of one GPU, in a mini-batch where it trains
->>>>>>> guide2
 }
 
 
