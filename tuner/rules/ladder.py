@@ -88,7 +88,9 @@ LADDERS = (
 )
 
 
-def due_phases(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> list[Phase]:
+def due_phases(
+    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase), but: Collection[Cure] = ()
+) -> list[Phase]:
     """The phases in which a cure is due, worst first.
 
     It is due in a phase over the limit that the cheaper cures together leave there, if it lowers
@@ -98,13 +100,14 @@ def due_phases(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase
         case: what is to be cured.
         cure: one rung of the ladders.
         among: phases to look at.
+        but: cheaper cures that are not to be counted on.
     """
     phases = [
         phase
         for ladder in LADDERS
         if cure in ladder.cures
         for phase in ladder.phases
-        if phase in among and _due_in(case, ladder, cure, phase)
+        if phase in among and _due_in(case, ladder, cure, phase, but)
     ]
     return sorted(phases, key=case.peak_bytes, reverse=True)
 
@@ -115,10 +118,10 @@ def due(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> P
 
 
 def cured(
-    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)
+    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase), but: Collection[Cure] = ()
 ) -> tuple[Phase, Workload] | None:
     """The worst phase in which a cure is due, and the workload with it in all of them."""
-    phases = due_phases(case, cure, among=among)
+    phases = due_phases(case, cure, among=among, but=but)
     if not phases:
         return None
     proposal = case.workload
@@ -127,10 +130,10 @@ def cured(
     return phases[0], proposal
 
 
-def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase) -> bool:
+def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> bool:
     if case.short(phase) is None or not case.lowers(cure(case.workload, phase), phase):
         return False
     eased = case.workload
     for cheaper in ladder.cures[: ladder.cures.index(cure)]:
-        eased = cheaper(eased, phase)
+        eased = eased if cheaper in but else cheaper(eased, phase)
     return not case.eases(eased, phase)
