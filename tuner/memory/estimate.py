@@ -18,6 +18,7 @@ from tuner.memory.rollout.at_start import cache_share
 from tuner.memory.rollout.capacity import start_doubt, start_problems
 from tuner.memory.rollout.services import services_at_rest, services_judging
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
+from tuner.memory.routes import routes_of
 from tuner.memory.saving import save_doubt, save_moments
 from tuner.memory.weight_sync import sync_moments
 from tuner.workload import Backend, Batch, Phase, Role, StepPass, Workload
@@ -86,6 +87,7 @@ class _Step:
             micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
             patches=_patches(batch, step_pass),
+            routes=routes_of(step_pass, self.workload.actor, batch),
         )
         kept = kept_inputs(given) if training else ()
         around = (*self.around_pass(step_pass), *kept, *self.around)

@@ -139,6 +139,10 @@ _ACTOR: Names = {
     "actor.use_kl_loss": "use_kl_loss",
     "actor.shared_prefixes": f"use_prefix_grouper >=0.7.1 <{ENGINE_PREVIEW}",
     "actor.entropy_coeff": "entropy_coeff",
+    "actor.router_replay": (
+        f"router_replay.mode >=0.7.0 <{ENGINE_PREVIEW}",
+        f"megatron.router_replay.mode >={ENGINE_PREVIEW}",
+    ),
     "actor.loss_aggregation": "loss_agg_mode >=0.4.0",
     "actor.calculate_entropy": "calculate_entropy >=0.7.0",
     "actor.frozen_tower": f"freeze_vision_tower >=0.6.0 <{ENGINE_PREVIEW}",
