@@ -209,3 +209,13 @@ def small_bucket(workload: Workload, _phase: Phase) -> Workload:
     if workload.sync.bucket_bytes <= least:
         return workload
     return replace(workload, sync=replace(workload.sync, bucket_bytes=least))
+
+
+def optimizer_in_shards(workload: Workload, _phase: Phase) -> Workload:
+    """A checkpoint holds the optimizer as the ranks have it, put together on none of them."""
+    actor, critic = workload.actor, workload.critic
+    if actor.saving is not None:
+        workload = workload.with_actor(saving=replace(actor.saving, gathers_optimizer=False))
+    if critic is not None and critic.saving is not None:
+        workload = workload.with_critic(saving=replace(critic.saving, gathers_optimizer=False))
+    return workload

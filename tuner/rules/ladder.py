@@ -22,6 +22,7 @@ from tuner.rules.cures import (
     head_fused,
     least_cache,
     one_sequence,
+    optimizer_in_shards,
     optimizer_offloaded,
     parameters_offloaded,
     resharded,
@@ -85,6 +86,7 @@ LADDERS = (
         phases=(Phase.UPDATE_WEIGHTS,),
         cures=(fewer_graphs, synced_by_tensor, small_bucket, fully_sharded, optimizer_offloaded),
     ),
+    Ladder(phases=(Phase.SAVE_CHECKPOINT,), cures=(optimizer_in_shards,)),
 )
 
 
@@ -92,7 +94,7 @@ def due_phases(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase
     """The phases in which a cure is due, worst first.
 
     It is due in a phase over the limit that the cheaper cures together leave there, if it lowers
-    the phase's peak.
+    the phase's peak, or the upper end that is beyond the card.
 
     Args:
         case: what is to be cured.
@@ -128,7 +130,10 @@ def cured(
 
 
 def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase) -> bool:
-    if case.short(phase) is None or not case.lowers(cure(case.workload, phase), phase):
+    if case.short(phase) is None:
+        return False
+    proposal = cure(case.workload, phase)
+    if not (case.lowers(proposal, phase) or case.relieves(proposal, phase)):
         return False
     eased = case.workload
     for cheaper in ladder.cures[: ladder.cures.index(cure)]:

@@ -16,10 +16,11 @@ from tuner.trainers.verl.fields.field import Context, Field
 from tuner.trainers.verl.fields.head import HEAD, HeadContext
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
+from tuner.trainers.verl.fields.saving import SAVING, SavedRole, SavingContext
 from tuner.trainers.verl.fields.sync import SYNC, SyncContext
 from tuner.trainers.verl.read import batches_by_reference_keys
 from tuner.trainers.verl.source import Role, Source
-from tuner.workload import Engine, Reference, Workload
+from tuner.workload import Backend, Engine, Reference, Workload
 
 Path = tuple[str, ...]
 
@@ -59,6 +60,7 @@ def parts(source: Source, workload: Workload) -> Iterator[Part]:
     yield Part(path=("actor",), fields=ACTOR, context=Context(source=source))
     yield from _passes(source, workload)
     yield from _engines(source, workload)
+    yield from _saved(source, workload)
     yield from _heads(source, workload)
     yield _rollout(source, workload)
     context = SyncContext(
@@ -104,6 +106,16 @@ def _engine(source: Source, workload: Workload, role: Role, engine: Engine) -> P
         context=context,
         following=following,
     )
+
+
+def _saved(source: Source, workload: Workload) -> Iterator[Part]:
+    """The checkpoints that Megatron writes; of others nothing can be chosen."""
+    roles: tuple[SavedRole, ...] = ("actor", "critic")
+    for role in roles:
+        model = workload.actor if role == "actor" else workload.critic
+        if model is not None and model.saving is not None and model.engine.backend is Backend.MEGATRON:
+            context = SavingContext(source=source, role=role, engine=model.engine)
+            yield Part(path=(role, "saving"), fields=SAVING, context=context)
 
 
 def _heads(source: Source, workload: Workload) -> Iterator[Part]:
