@@ -38,6 +38,8 @@ from tuner.workload import (
     RolloutEngine,
     Saving,
     Scaling,
+    Service,
+    ServiceRole,
     WeightSync,
     Workload,
 )
@@ -172,6 +174,7 @@ def _workload(draw: Draw) -> Workload:
         sync=WeightSync(
             bucket_bytes=draw.choice((512, 2048, 8192)) * MIB, gathers_whole_model=draw.chance(0.2)
         ),
+        services=(_judge(draw, model, cluster),) if draw.chance(0.2) else (),
     )
 
 
@@ -271,4 +274,18 @@ def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
         apart_with=("asynchronous",),
         colocated=draw.chance(0.9),
         gpus=cluster.gpus,
+    )
+
+
+def _judge(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
+    """A reward model as large as the policy, on an engine of its own."""
+    shares = draw.chance(0.8)
+    server = replace(_rollout(draw, model, cluster), colocated=shares, sleep_level=1)
+    return Service(
+        role=ServiceRole.REWARD,
+        name="judge",
+        model=model,
+        gpus=cluster.gpus,
+        shares_gpus=shares,
+        server=server,
     )

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.rules.passes import site_of
+from tuner.rules.reward_engine import least_reward_fraction
 from tuner.rules.rollout_engine import least_fraction
 from tuner.serving.graphs import capture_sizes
 from tuner.units import MIB
@@ -78,6 +79,14 @@ def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
 def engine_asleep(workload: Workload, _phase: Phase) -> Workload:
     """The rollout engine gives its memory back while the trainer works."""
     return workload.with_rollout(frees_memory=True) if workload.rollout.colocated else workload
+
+
+def service_asleep(workload: Workload, _phase: Phase) -> Workload:
+    """The engine of a reward model gives its memory back while it has nothing to judge."""
+    reward = workload.reward
+    if reward is None or reward.server is None or not reward.shares_gpus:
+        return workload
+    return workload.with_reward(server=replace(reward.server, frees_memory=True))
 
 
 def gradients_synchronised(workload: Workload, phase: Phase) -> Workload:
@@ -151,6 +160,9 @@ def parameters_offloaded(workload: Workload, _phase: Phase) -> Workload:
     reference = workload.reference
     if reference is not None and reference.separate and not reference.engine.streamed_offload:
         changed = changed.with_reference(engine=replace(reference.engine, param_offload=True))
+    reward = workload.reward
+    if reward is not None and reward.engine is not None and reward.engine.backend is Backend.MEGATRON:
+        changed = changed.with_reward(engine=replace(reward.engine, param_offload=True))
     return changed
 
 
@@ -196,6 +208,11 @@ def states_on_host(workload: Workload, phase: Phase) -> Workload:
 def least_cache(workload: Workload, _phase: Phase) -> Workload:
     """The smallest memory fraction with which the rollout engine still starts."""
     return least_fraction(workload) or workload
+
+
+def least_service_cache(workload: Workload, _phase: Phase) -> Workload:
+    """The smallest memory fraction with which the engine of a reward model starts."""
+    return least_reward_fraction(workload) or workload
 
 
 def synced_by_tensor(workload: Workload, _phase: Phase) -> Workload:

@@ -21,11 +21,13 @@ from tuner.rules.cures import (
     gradients_synchronised,
     head_fused,
     least_cache,
+    least_service_cache,
     one_sequence,
     optimizer_in_shards,
     optimizer_offloaded,
     parameters_offloaded,
     resharded,
+    service_asleep,
     small_bucket,
     states_on_host,
     synced_by_tensor,
@@ -49,6 +51,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            service_asleep,
             gradients_synchronised,
             entropy_compiled,
             resharded,
@@ -68,6 +71,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            service_asleep,
             entropy_compiled,
             entropy_in_chunks,
             one_sequence,
@@ -80,13 +84,38 @@ LADDERS = (
     ),
     Ladder(
         phases=(Phase.ROLLOUT, Phase.WAKE_UP),
-        cures=(fewer_graphs, least_cache, fully_sharded, optimizer_offloaded, parameters_offloaded),
+        cures=(
+            fewer_graphs,
+            service_asleep,
+            least_cache,
+            fully_sharded,
+            optimizer_offloaded,
+            parameters_offloaded,
+        ),
     ),
     Ladder(
         phases=(Phase.UPDATE_WEIGHTS,),
-        cures=(fewer_graphs, synced_by_tensor, small_bucket, fully_sharded, optimizer_offloaded),
+        cures=(
+            fewer_graphs,
+            service_asleep,
+            synced_by_tensor,
+            small_bucket,
+            fully_sharded,
+            optimizer_offloaded,
+        ),
     ),
-    Ladder(phases=(Phase.SAVE_CHECKPOINT,), cures=(optimizer_in_shards,)),
+    Ladder(phases=(Phase.SAVE_CHECKPOINT,), cures=(service_asleep, optimizer_in_shards)),
+    Ladder(
+        phases=(Phase.REWARD,),
+        cures=(
+            fewer_graphs,
+            engine_asleep,
+            least_service_cache,
+            fully_sharded,
+            optimizer_offloaded,
+            parameters_offloaded,
+        ),
+    ),
 )
 
 
