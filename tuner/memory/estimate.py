@@ -109,7 +109,7 @@ class _Step:
         # Without an engine of its own the reference is the actor, its adapters switched off.
         working = residents.actor.forward
         if residents.reference is not None:
-            working = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
+            working = (*_weights(residents.reference), *residents.idle_actor, *self.left_by_actor())
         return (*working, *residents.idle_critic, *residents.idle_reward)
 
     @cached_property
@@ -192,6 +192,11 @@ def _working(states: States | None, step_pass: StepPass) -> tuple[Term, ...]:
     return states.training if step_pass.training else states.forward
 
 
+def _weights(states: States) -> tuple[Term, ...]:
+    """The weights of a model that is not trained."""
+    return (states.parameters, *states.module)
+
+
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:
     resident = _resident(around)
     return PhaseEstimate(phase=phase, moments=tuple([moment.beside(resident) for moment in moments]))
@@ -199,7 +204,7 @@ def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) 
 
 def _resident(terms: tuple[Term, ...]) -> Moment:
     """What stays on the card whatever a moment adds."""
-    return Moment(name="resident", terms=tuple([term for term in terms if term.bytes]))
+    return Moment(name="resident", terms=tuple([term for term in terms if term.high]))
 
 
 def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:

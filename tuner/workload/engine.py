@@ -102,6 +102,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
     lora: Lora | None = None
+    mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
+    mtp_trained: bool = False  # and a loss of its own
 
     @property
     def trains_all_parameters(self) -> bool:

@@ -13,6 +13,7 @@ from tuner.memory.megatron.head import (
     head_term,
     projection_backward,
 )
+from tuner.memory.megatron.mtp import module_activations
 from tuner.memory.megatron.routes import route_terms, routes_at_step
 from tuner.memory.megatron.terms import (
     batch,
@@ -51,7 +52,13 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """Forward end and head on the last stage, one layer's backward pass, embedding, optimizer step."""
     engine = micro_batch.engine
     routes = route_terms(micro_batch, training=True)
-    always = (workspaces(), batch(micro_batch), *routes, saved_activations(micro_batch))
+    always = (
+        workspaces(),
+        batch(micro_batch),
+        *routes,
+        module_activations(micro_batch),
+        saved_activations(micro_batch),
+    )
     moments: list[Moment] = []
     if is_last(engine):
         end = (*always, final_norm(micro_batch), gathered_hidden(micro_batch))

@@ -125,6 +125,8 @@ _MODEL = {
     "model.megatron_recompute": (
         "gradient_checkpointing_kwargs.activations_checkpoint_granularity >=0.4.0 <0.5.0"
     ),
+    "model.mtp": "mtp.enable >=0.7.1",
+    "model.mtp_train": "mtp.enable_train >=0.7.1",
     "model.mtp_rollout": "mtp.enable_rollout >=0.9.0",
 }
 _ACTOR: Names = {
