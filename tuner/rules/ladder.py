@@ -21,10 +21,13 @@ from tuner.rules.cures import (
     gradients_synchronised,
     head_fused,
     least_cache,
+    least_service_cache,
     one_sequence,
+    optimizer_in_shards,
     optimizer_offloaded,
     parameters_offloaded,
     resharded,
+    service_asleep,
     small_bucket,
     states_on_host,
     synced_by_tensor,
@@ -48,6 +51,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            service_asleep,
             gradients_synchronised,
             entropy_compiled,
             resharded,
@@ -67,6 +71,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            service_asleep,
             entropy_compiled,
             entropy_in_chunks,
             one_sequence,
@@ -79,11 +84,37 @@ LADDERS = (
     ),
     Ladder(
         phases=(Phase.ROLLOUT, Phase.WAKE_UP),
-        cures=(fewer_graphs, least_cache, fully_sharded, optimizer_offloaded, parameters_offloaded),
+        cures=(
+            fewer_graphs,
+            service_asleep,
+            least_cache,
+            fully_sharded,
+            optimizer_offloaded,
+            parameters_offloaded,
+        ),
     ),
     Ladder(
         phases=(Phase.UPDATE_WEIGHTS,),
-        cures=(fewer_graphs, synced_by_tensor, small_bucket, fully_sharded, optimizer_offloaded),
+        cures=(
+            fewer_graphs,
+            service_asleep,
+            synced_by_tensor,
+            small_bucket,
+            fully_sharded,
+            optimizer_offloaded,
+        ),
+    ),
+    Ladder(phases=(Phase.SAVE_CHECKPOINT,), cures=(service_asleep, optimizer_in_shards)),
+    Ladder(
+        phases=(Phase.REWARD,),
+        cures=(
+            fewer_graphs,
+            engine_asleep,
+            least_service_cache,
+            fully_sharded,
+            optimizer_offloaded,
+            parameters_offloaded,
+        ),
     ),
 )
 
@@ -94,7 +125,7 @@ def due_phases(
     """The phases in which a cure is due, worst first.
 
     It is due in a phase over the limit that the cheaper cures together leave there, if it lowers
-    the phase's peak.
+    the phase's peak, or the upper end that is beyond the card.
 
     Args:
         case: what is to be cured.
@@ -131,7 +162,10 @@ def cured(
 
 
 def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> bool:
-    if case.short(phase) is None or not case.lowers(cure(case.workload, phase), phase):
+    if case.short(phase) is None:
+        return False
+    proposal = cure(case.workload, phase)
+    if not (case.lowers(proposal, phase) or case.relieves(proposal, phase)):
         return False
     eased = case.workload
     for cheaper in ladder.cures[: ladder.cures.index(cure)]:

@@ -103,6 +103,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     lora: Lora | None = None
+    mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
+    mtp_trained: bool = False  # and a loss of its own
 
     @property
     def trains_all_parameters(self) -> bool:
