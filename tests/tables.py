@@ -149,6 +149,9 @@ def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
         ),
         rollout_engine_version=base.engine_version,
         zero_advantage_ratio=base.zero_advantage_ratio,
+        service_models={
+            path: find_model(path) for _, path in verl.service_paths(settings, version=base.version) if path
+        },
     )
     return Scene(settings=settings, workload=workload, version=base.version)
 

@@ -14,7 +14,7 @@ from tuner.render.terminal import Terminal, plain
 from tuner.render.text import advice_text
 from tuner.render.verdict import verdict
 from tuner.render.words import pasteable
-from tuner.trainers.protocol import RolloutEngineChoice
+from tuner.trainers.protocol import Affects, LeftOut, RolloutEngineChoice
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine
 
@@ -256,6 +256,37 @@ def test_what_each_part_of_the_block_brings_is_said() -> None:
         "MEM901 offload-something: without it the job does not fit; without it the step is 6% longer" in text
     )
     assert "KRN901 fused-something: without it the step is 12% longer" in text
+
+
+def test_what_the_job_needs_to_fit_for_certain_is_said() -> None:
+    assert answers.LATE.without is not None
+    part = replace(answers.LATE, without=replace(answers.LATE.without, certain=False))
+    advice = answers.advice()
+    assert advice.combination is not None
+    advice = replace(advice, combination=replace(advice.combination, contributions=(part,)))
+    assert "without it the job does not fit for certain" in full_text(answers.answer(advice))
+
+
+def test_a_phase_that_may_exceed_the_card_is_named_beside_the_worst() -> None:
+    estimate = answers.estimate(logits=10.0)
+    other = next(phase for phase in estimate.phases if phase is not estimate.worst)
+    doubtful = replace(estimate, capacity_bytes=other.interval[1] - 1)
+    text = " ".join(
+        advice_text(
+            answers.answer(replace(answers.advice(Verdict.FITS_ALONE), estimate=doubtful)), PAPER
+        ).split()
+    )
+    assert f"{other.phase.value} may take up to" in text
+
+
+def test_a_block_says_what_of_the_memory_it_does_not_count() -> None:
+    left = LeftOut(
+        name="the images", key="data.image_key", value="images", origin=None, reason="", affects=Affects.GPU
+    )
+    answer = answers.answer()
+    assert "Paste this: fits for certain;" in advice_text(answer, PAPER)
+    said = advice_text(replace(answer, left_out=(left,)), PAPER)
+    assert "Paste this: fits, without the images;" in said
 
 
 def test_seconds_are_compared_with_what_runs() -> None:

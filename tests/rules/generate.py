@@ -36,7 +36,10 @@ from tuner.workload import (
     Release,
     Rollout,
     RolloutEngine,
+    Saving,
     Scaling,
+    Service,
+    ServiceRole,
     WeightSync,
     Workload,
 )
@@ -163,6 +166,7 @@ def _workload(draw: Draw) -> Workload:
             head=head,
             update=_pass(draw, batch, entropy=draw.chance(0.3)),
             log_prob=_pass(draw, batch, entropy=True) if draw.chance(0.9) else None,
+            saving=Saving(gathers_optimizer=draw.chance(0.5)) if backend is Backend.MEGATRON else None,
         ),
         reference=reference if draw.chance(0.7) else None,
         critic=critic if draw.chance(0.3) else None,
@@ -170,6 +174,7 @@ def _workload(draw: Draw) -> Workload:
         sync=WeightSync(
             bucket_bytes=draw.choice((512, 2048, 8192)) * MIB, gathers_whole_model=draw.chance(0.2)
         ),
+        services=(_judge(draw, model, cluster),) if draw.chance(0.2) else (),
     )
 
 
@@ -269,4 +274,18 @@ def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
         apart_with=("asynchronous",),
         colocated=draw.chance(0.9),
         gpus=cluster.gpus,
+    )
+
+
+def _judge(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
+    """A reward model as large as the policy, on an engine of its own."""
+    shares = draw.chance(0.8)
+    server = replace(_rollout(draw, model, cluster), colocated=shares, sleep_level=1)
+    return Service(
+        role=ServiceRole.REWARD,
+        name="judge",
+        model=model,
+        gpus=cluster.gpus,
+        shares_gpus=shares,
+        server=server,
     )

@@ -61,6 +61,7 @@ class Without(Struct, frozen=True, kw_only=True):
     seconds: float
     fits: bool
     starts: bool = True  # the rollout engine's cache is expected to hold one sequence
+    certain: bool = True  # also at the high end of every interval
 
 
 class Contribution(Struct, frozen=True, kw_only=True):

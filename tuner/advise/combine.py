@@ -227,6 +227,7 @@ def _figures(case: Case | None) -> Without | None:
         seconds=case.time.seconds,
         fits=case.estimate.fits(),
         starts=starts(case.workload),
+        certain=case.estimate.fits_for_certain(),
     )
 
 

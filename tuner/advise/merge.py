@@ -12,7 +12,7 @@ from tuner.advise.pricing import helps, rank, shortage
 from tuner.batching import pass_sequences
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.rules.case import Case
-from tuner.workload import Workload
+from tuner.workload import HeadKind, Workload
 
 MOST_ROUNDS = 6  # the rules are asked again at most so often
 
@@ -66,7 +66,7 @@ def merge(
             candidate = current.other(workload)
             if not is_allowed(numerics(finding, current.workload, workload), allow):
                 continue
-            if divides(current.workload) and not divides(workload):
+            if _goes_together(current.workload) and not _goes_together(workload):
                 continue  # both are right alone; the next round finds what is right with the first
             if wanted(current, candidate, finding):
                 current = candidate
@@ -103,6 +103,17 @@ def divides(workload: Workload) -> bool:
         for update in workload.passes()
         if update.training
     )
+
+
+def _goes_together(workload: Workload) -> bool:
+    """Whether nothing in a job that is right alone is wrong beside the rest.
+
+    Micro-batches divide what they cut, and fused layers stand beside no fused head, which some releases
+    break.
+    """
+    actor = workload.actor
+    both = actor.engine.fused_layers and actor.head.kind is not HeadKind.LOGITS
+    return divides(workload) and not both
 
 
 def asked_again(current: Case) -> list[Finding]:

@@ -19,10 +19,18 @@ def numerics(finding: Finding, before: Workload, after: Workload | None) -> Nume
         return own
     if after.batch != before.batch:
         return Numerics.CHANGED
+    if _rounds(after) and not _rounds(before):
+        return Numerics.CHANGED
     averaged = before.batch.loss_averages_micro_batches
     if averaged and list(_cuts(before)) != list(_cuts(after)):
         return Numerics.REWEIGHTED
     return own
+
+
+def _rounds(workload: Workload) -> bool:
+    """Whether log-probabilities lose the bits that the ratio of the loss is made of."""
+    head = workload.actor.head
+    return head.kind in head.rounding
 
 
 def is_allowed(effect: Numerics, allowed: Collection[Numerics]) -> bool:

@@ -4,13 +4,18 @@ Symbols: :math:`S` sequences of a step, :math:`L` tokens of the longest, :math:`
 prompt and its response.
 """
 
+from collections.abc import Mapping
+
 from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
+from tuner.memory.routes import SYMBOLS as ROUTE_SYMBOLS
+from tuner.memory.routes import route_layers
 from tuner.units import MIB
 from tuner.workload import Workload
 
 SYMBOLS = {
+    **ROUTE_SYMBOLS,
     "L": "tokens of the longest sequence",
     "L_p": "tokens of the longest prompt",
     "L_r": "tokens of the longest response",
@@ -57,6 +62,15 @@ def held_batch_bytes(*, c: int, S: int, L: int, L_p: int, L_r: int, n_f: int) ->
     return c * S * (24 * L + 8 * L_p + (16 + 4 * n_f) * L_r)
 
 
+def held_route_bytes(*, c: int, S: int, L: int, M: int, e: int, b_x: int) -> int:
+    """The experts of each token of a step, on the controller's node, padded as the batch is.
+
+    Source: verl 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_agent_loop_postprocess``),
+    ``workers/engine/megatron/transformer_impl.py`` (``forward_backward_batch`` returns them on the host).
+    """
+    return c * S * L * M * e * b_x
+
+
 def process_bytes(*, n_a: int, m: int) -> int:
     """The controller and the agent-loop workers of its node, a process each, without their data.
 
@@ -82,5 +96,20 @@ def controller_terms(workload: Workload) -> tuple[Term, ...]:
     near = {"n_a": ceil_div(controller.agent_workers, workload.cluster.nodes)}
     return (
         heuristic(Item.OVERHEAD, "controller_batch", held_batch_bytes, {"c": COPIES}, sizes),
+        *_routes(workload, sizes),
         heuristic(Item.OVERHEAD, "controller_processes", process_bytes, {"m": PROCESS}, near),
     )
+
+
+def _routes(workload: Workload, sizes: Mapping[str, float]) -> tuple[Term, ...]:
+    """The experts that travel with the batch."""
+    replay, moe = workload.actor.replay, workload.model.moe
+    if replay is None or moe is None:
+        return ()
+    numbers = {
+        **sizes,
+        "M": route_layers(workload.model, from_rollout=replay.from_rollout),
+        "e": moe.experts_per_token,
+        "b_x": replay.index_bytes,
+    }
+    return (heuristic(Item.OVERHEAD, "controller_routes", held_route_bytes, {"c": COPIES}, numbers),)

@@ -18,6 +18,7 @@ from tuner.memory.rollout.at_start import cache_share
 from tuner.memory.rollout.capacity import start_doubt, start_problems
 from tuner.memory.rollout.services import services_at_rest, services_judging
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
+from tuner.memory.routes import routes_of
 from tuner.memory.saving import save_doubt, save_moments
 from tuner.memory.weight_sync import sync_moments
 from tuner.workload import Backend, Batch, Phase, Role, StepPass, Workload
@@ -86,6 +87,7 @@ class _Step:
             micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
             patches=_patches(batch, step_pass),
+            routes=routes_of(step_pass, self.workload.actor, batch),
         )
         kept = kept_inputs(given) if training else ()
         around = (*self.around_pass(step_pass), *kept, *self.around)
@@ -107,7 +109,7 @@ class _Step:
         # Without an engine of its own the reference is the actor, its adapters switched off.
         working = residents.actor.forward
         if residents.reference is not None:
-            working = (residents.reference.parameters, *residents.idle_actor, *self.left_by_actor())
+            working = (*_weights(residents.reference), *residents.idle_actor, *self.left_by_actor())
         return (*working, *residents.idle_critic, *residents.idle_reward)
 
     @cached_property
@@ -190,6 +192,11 @@ def _working(states: States | None, step_pass: StepPass) -> tuple[Term, ...]:
     return states.training if step_pass.training else states.forward
 
 
+def _weights(states: States) -> tuple[Term, ...]:
+    """The weights of a model that is not trained."""
+    return (states.parameters, *states.module)
+
+
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:
     resident = _resident(around)
     return PhaseEstimate(phase=phase, moments=tuple([moment.beside(resident) for moment in moments]))
@@ -197,7 +204,7 @@ def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) 
 
 def _resident(terms: tuple[Term, ...]) -> Moment:
     """What stays on the card whatever a moment adds."""
-    return Moment(name="resident", terms=tuple([term for term in terms if term.bytes]))
+    return Moment(name="resident", terms=tuple([term for term in terms if term.high]))
 
 
 def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:

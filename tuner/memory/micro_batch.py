@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.process.constant import Constant
+from tuner.memory.routes import Routes
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine, HeadKind, OutputHead
 
@@ -19,6 +20,7 @@ class PassInput(Struct, frozen=True, kw_only=True):
     micro_batches: int  # of one optimizer step; 1 for a forward-only pass
     step_tokens: int | None = None  # of one optimizer step on this GPU; None: of full micro-batches
     patches: Constant | None = None  # of images, that a vision tower sees; None without
+    routes: Routes | None = None  # Megatron, sparse: None where no pass knows another's experts
 
     @property
     def fused_head(self) -> bool:
@@ -28,4 +30,4 @@ class PassInput(Struct, frozen=True, kw_only=True):
 
 def moment(name: str, *terms: Term | None) -> Moment:
     """A moment of the terms that exist and are not empty."""
-    return Moment(name=name, terms=tuple([part for part in terms if part is not None and part.bytes]))
+    return Moment(name=name, terms=tuple([part for part in terms if part is not None and part.high]))

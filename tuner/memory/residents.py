@@ -26,6 +26,7 @@ class States(Struct, frozen=True, kw_only=True):
     left: Term | None  # what its forward-only pass leaves gathered
     buffer: Term | None  # Megatron's gradient buffer
     engine: Engine
+    module: tuple[Term, ...] = ()  # Megatron's module for multi-token prediction: how much it may take
 
     @property
     def kept_parameters(self) -> tuple[Term, ...]:
@@ -40,25 +41,27 @@ class States(Struct, frozen=True, kw_only=True):
     @property
     def idle(self) -> tuple[Term, ...]:
         """What stays on the card while another engine works."""
-        kept = (*self.kept_parameters, *self.kept_buffer)
+        offloaded = self.engine.param_offload and self.engine.optimizer_offload
+        kept = (*self.kept_parameters, *self.kept_buffer, *(() if offloaded else self.module))
         return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
 
     @property
     def forward(self) -> tuple[Term, ...]:
         """A forward-only pass loads offloaded weights, not the optimizer."""
-        kept = (self.parameters, *self.kept_buffer)
+        kept = (self.parameters, *self.kept_buffer, *self.module)
         return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
 
     @property
     def training(self) -> tuple[Term, ...]:
         """Training loads everything at its start and offloads at its end."""
         buffer = () if self.buffer is None else (self.buffer,)
-        return (self.parameters, *buffer, self.optimizer)
+        return (self.parameters, *buffer, self.optimizer, *self.module)
 
     @property
     def saving(self) -> tuple[Term, ...]:
         """A checkpoint loads offloaded weights, with Megatron's gradient buffer, not the optimizer."""
-        kept = (self.parameters,) if self.buffer is None else (self.parameters, self.buffer)
+        kept = (self.parameters, *self.module)
+        kept = kept if self.buffer is None else (*kept, self.buffer)
         return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
 
     @property
@@ -84,7 +87,14 @@ def states_of(model: ModelShape, engine: Engine, role: str) -> States:
         left=left_gathered(model, engine, role),
         buffer=model_states.gradients(model, engine, f"{role}_gradients") if has_buffer else None,
         engine=engine,
+        module=_module(model, engine, role) if engine.mtp_module else (),
     )
+
+
+def _module(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
+    from tuner.memory.megatron.mtp import module_states  # few jobs have one
+
+    return module_states(model, engine, role)
 
 
 class Residents(Struct, frozen=True, kw_only=True):
@@ -131,7 +141,10 @@ class Residents(Struct, frozen=True, kw_only=True):
     def idle_reference(self) -> tuple[Term, ...]:
         """The reference while others work: it never trains, so nothing frees what it left gathered."""
         reference = self.reference
-        return () if reference is None else (*reference.kept_parameters, *reference.after_forward)
+        if reference is None:
+            return ()
+        module = () if reference.engine.param_offload else reference.module
+        return (*reference.kept_parameters, *reference.after_forward, *module)
 
     @property
     def idle_reward(self) -> tuple[Term, ...]:

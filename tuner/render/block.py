@@ -4,21 +4,23 @@ from collections.abc import Iterator, Sequence
 
 from tuner.advise import Advice, Combination, Contribution
 from tuner.findings import Severity
+from tuner.render.left_out import without
 from tuner.render.numbers import change, gib, percent, same_gib, same_time, seconds_change
 from tuner.render.terminal import Terminal
 from tuner.render.words import pasteable
+from tuner.trainers.protocol import LeftOut
 from tuner.units import GIB
 
 _TITLE = "Paste this"
 _LEAST_BYTES = 0.05 * GIB  # a smaller change of the worst phase is not shown
 
 
-def block(advice: Advice, terminal: Terminal) -> str:
-    """The overrides of all accepted advice, with the job that the trainer reads from them."""
+def block(advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = ()) -> str:
+    """The overrides of all accepted advice, and the job that the trainer reads from them, without what."""
     together = advice.combination
     if together is None:
         return _none(advice, terminal)
-    lines = [_outcome(advice, together, terminal), ""]
+    lines = [_outcome(advice, together, terminal, left_out), ""]
     return "\n".join(lines) + "\n" + pasted(together.overrides)
 
 
@@ -49,7 +51,9 @@ def _lost(part: Contribution, together: Combination) -> str:
     without = part.without
     if without is None:
         return "mends an error" if part.finding.severity is Severity.ERROR else "the others rest on it"
-    words = [] if without.fits else ["without it the job does not fit"]
+    words = []
+    if not (without.fits and without.certain):
+        words.append(f"without it the job does not fit{' for certain' if without.fits else ''}")
     longer = without.seconds / together.time.seconds - 1
     if not without.starts:  # and has no seconds
         words.append("without it the rollout engine has no cache for one sequence")
@@ -60,11 +64,13 @@ def _lost(part: Contribution, together: Combination) -> str:
     return "; ".join(words) or "makes room for the others"
 
 
-def _outcome(advice: Advice, together: Combination, terminal: Terminal) -> str:
+def _outcome(advice: Advice, together: Combination, terminal: Terminal, left_out: Sequence[LeftOut]) -> str:
     worst, before = together.estimate.worst, advice.estimate.worst
     low_high = f"up to {gib(worst.interval[1])} of {gib(together.estimate.capacity_bytes)}"
+    uncounted = without(left_out, fits=True)
+    certain = advice.verdict is not together.verdict and not uncounted
     words = [
-        "fits for certain" if advice.verdict is not together.verdict else "fits",
+        f"fits{' for certain' if certain else ''}{uncounted}",
         f"worst phase {_peaks(before.peak_bytes, worst.peak_bytes)} ({worst.phase.value}, {low_high})",
     ]
     if advice.cheapest is not None:
@@ -97,8 +103,9 @@ def _none(advice: Advice, terminal: Terminal) -> str:
         why = ": what refuses the launch has to be mended by hand."
     elif other is not None:
         worst = other.estimate.worst
+        gain = "makes the job fit" if advice.verdict is not other.verdict else "makes the step shorter"
         why = (
-            " that leaves the loss as it is. With --allow reweighted a block makes the job fit: "
+            f" that leaves the loss as it is. With --allow reweighted a block {gain}: "
             f"worst phase {gib(worst.peak_bytes)} ({worst.phase.value})."
         )
     elif not advice.estimate.fits_for_certain():

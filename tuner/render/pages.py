@@ -5,6 +5,7 @@ from tuner.memory.ledger.stated import rooms_of
 #: The page of a module's formulas, or of all modules of a package that have none of their own.
 PAGES = {
     "memory.batch_fields": "model/activations",
+    "memory.controller": "model/host",
     "memory.fsdp": "model/fsdp-units",
     "memory.fsdp.left_gathered": "model/model-states",
     "memory.fsdp.states": "model/model-states",
@@ -19,6 +20,7 @@ PAGES = {
     "memory.rollout": "model/rollout",
     "memory.rollout.encoder": "model/images",
     "memory.vision": "model/images",
+    "memory.saving": "model/saving",
     "memory.weight_sync": "model/weight-sync",
 }
 

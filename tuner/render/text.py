@@ -42,7 +42,7 @@ def advice_text(answer: Answer, terminal: Terminal, *, full: bool = False, expla
         verdict(advice, terminal, answer.left_out),
         _premises_in_short(answer, terminal),
         chart(advice.estimate, terminal),
-        block(advice, terminal),
+        block(advice, terminal, answer.left_out),
         brief(advice, terminal),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -60,7 +60,7 @@ def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
         _batches(advice, terminal),
         recommendations(advice, terminal),
         contributions(advice, terminal),
-        block(advice, terminal),
+        block(advice, terminal, answer.left_out),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 

@@ -87,7 +87,7 @@ def _of_memory(advice: Advice) -> str:
     free = estimate.capacity_bytes - estimate.worst.peak_bytes
     where = _peak(estimate)
     if advice.memory_verdict in (Verdict.FITS, Verdict.FITS_ALONE):
-        return f"{where}; {_free(advice)}."
+        return f"{where}; {_free(advice)}{_doubtful(estimate)}."
     if advice.memory_verdict is Verdict.DEPENDS_ON_RELEASE:
         return f"{against(advice)}."
     if advice.memory_verdict is Verdict.FITS_WHILE_SHORT:
@@ -96,6 +96,16 @@ def _of_memory(advice: Advice) -> str:
         short = "" if advice.mean_tokens is None else f"; {average(advice)}"
         return f"{where}, {gib(-free)} too much{short}."
     return f"{where}, but {_obstacle(estimate)}."
+
+
+def _doubtful(estimate: Estimate) -> str:
+    """The other phases that exceed the card at the high end of their intervals."""
+    words = [
+        f"{phase.phase.value} may take up to {gib(phase.interval[1])}"
+        for phase in estimate.phases
+        if phase is not estimate.worst and phase.interval[1] > estimate.capacity_bytes
+    ]
+    return f"; {', '.join(words)}" if words else ""
 
 
 def _word(advice: Advice) -> tuple[str, str]:

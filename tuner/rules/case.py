@@ -134,6 +134,13 @@ class Case(Struct, frozen=True, kw_only=True):
         proposed = figures(workload).memory.phase(phase)
         return proposed is not None and proposed.peak_bytes < self.peak_bytes(phase)
 
+    def relieves(self, workload: Workload, phase: Phase) -> bool:
+        """Whether a phase lacks fewer bytes with a proposal, be it at the upper end of its interval alone."""
+        before, proposed = self.estimate.phase(phase), figures(workload).memory.phase(phase)
+        if before is None or proposed is None:
+            return False
+        return self.missing_bytes(proposed) < self.missing_bytes(before)
+
     def largest(
         self,
         values: Iterable[int],

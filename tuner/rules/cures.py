@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.rules.passes import site_of
+from tuner.rules.reward_engine import least_reward_fraction
 from tuner.rules.rollout_engine import least_fraction
 from tuner.serving.graphs import capture_sizes
 from tuner.units import MIB
@@ -78,6 +79,14 @@ def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
 def engine_asleep(workload: Workload, _phase: Phase) -> Workload:
     """The rollout engine gives its memory back while the trainer works."""
     return workload.with_rollout(frees_memory=True) if workload.rollout.colocated else workload
+
+
+def service_asleep(workload: Workload, _phase: Phase) -> Workload:
+    """The engine of a reward model gives its memory back while it has nothing to judge."""
+    reward = workload.reward
+    if reward is None or reward.server is None or not reward.shares_gpus:
+        return workload
+    return workload.with_reward(server=replace(reward.server, frees_memory=True))
 
 
 def gradients_synchronised(workload: Workload, phase: Phase) -> Workload:
@@ -151,6 +160,9 @@ def parameters_offloaded(workload: Workload, _phase: Phase) -> Workload:
     reference = workload.reference
     if reference is not None and reference.separate and not reference.engine.streamed_offload:
         changed = changed.with_reference(engine=replace(reference.engine, param_offload=True))
+    reward = workload.reward
+    if reward is not None and reward.engine is not None and reward.engine.backend is Backend.MEGATRON:
+        changed = changed.with_reward(engine=replace(reward.engine, param_offload=True))
     return changed
 
 
@@ -198,6 +210,11 @@ def least_cache(workload: Workload, _phase: Phase) -> Workload:
     return least_fraction(workload) or workload
 
 
+def least_service_cache(workload: Workload, _phase: Phase) -> Workload:
+    """The smallest memory fraction with which the engine of a reward model starts."""
+    return least_reward_fraction(workload) or workload
+
+
 def synced_by_tensor(workload: Workload, _phase: Phase) -> Workload:
     """New weights are gathered tensor by tensor."""
     return replace(workload, sync=replace(workload.sync, gathers_whole_model=False))
@@ -209,3 +226,13 @@ def small_bucket(workload: Workload, _phase: Phase) -> Workload:
     if workload.sync.bucket_bytes <= least:
         return workload
     return replace(workload, sync=replace(workload.sync, bucket_bytes=least))
+
+
+def optimizer_in_shards(workload: Workload, _phase: Phase) -> Workload:
+    """A checkpoint holds the optimizer as the ranks have it, put together on none of them."""
+    actor, critic = workload.actor, workload.critic
+    if actor.saving is not None:
+        workload = workload.with_actor(saving=replace(actor.saving, gathers_optimizer=False))
+    if critic is not None and critic.saving is not None:
+        workload = workload.with_critic(saving=replace(critic.saving, gathers_optimizer=False))
+    return workload

@@ -21,10 +21,13 @@ from tuner.rules.cures import (
     gradients_synchronised,
     head_fused,
     least_cache,
+    least_service_cache,
     one_sequence,
+    optimizer_in_shards,
     optimizer_offloaded,
     parameters_offloaded,
     resharded,
+    service_asleep,
     small_bucket,
     states_on_host,
     synced_by_tensor,
@@ -48,6 +51,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            service_asleep,
             gradients_synchronised,
             entropy_compiled,
             resharded,
@@ -67,6 +71,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            service_asleep,
             entropy_compiled,
             entropy_in_chunks,
             one_sequence,
@@ -79,32 +84,61 @@ LADDERS = (
     ),
     Ladder(
         phases=(Phase.ROLLOUT, Phase.WAKE_UP),
-        cures=(fewer_graphs, least_cache, fully_sharded, optimizer_offloaded, parameters_offloaded),
+        cures=(
+            fewer_graphs,
+            service_asleep,
+            least_cache,
+            fully_sharded,
+            optimizer_offloaded,
+            parameters_offloaded,
+        ),
     ),
     Ladder(
         phases=(Phase.UPDATE_WEIGHTS,),
-        cures=(fewer_graphs, synced_by_tensor, small_bucket, fully_sharded, optimizer_offloaded),
+        cures=(
+            fewer_graphs,
+            service_asleep,
+            synced_by_tensor,
+            small_bucket,
+            fully_sharded,
+            optimizer_offloaded,
+        ),
+    ),
+    Ladder(phases=(Phase.SAVE_CHECKPOINT,), cures=(service_asleep, optimizer_in_shards)),
+    Ladder(
+        phases=(Phase.REWARD,),
+        cures=(
+            fewer_graphs,
+            engine_asleep,
+            least_service_cache,
+            fully_sharded,
+            optimizer_offloaded,
+            parameters_offloaded,
+        ),
     ),
 )
 
 
-def due_phases(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> list[Phase]:
+def due_phases(
+    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase), but: Collection[Cure] = ()
+) -> list[Phase]:
     """The phases in which a cure is due, worst first.
 
     It is due in a phase over the limit that the cheaper cures together leave there, if it lowers
-    the phase's peak.
+    the phase's peak, or the upper end that is beyond the card.
 
     Args:
         case: what is to be cured.
         cure: one rung of the ladders.
         among: phases to look at.
+        but: cheaper cures that are not to be counted on.
     """
     phases = [
         phase
         for ladder in LADDERS
         if cure in ladder.cures
         for phase in ladder.phases
-        if phase in among and _due_in(case, ladder, cure, phase)
+        if phase in among and _due_in(case, ladder, cure, phase, but)
     ]
     return sorted(phases, key=case.peak_bytes, reverse=True)
 
@@ -115,10 +149,10 @@ def due(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> P
 
 
 def cured(
-    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)
+    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase), but: Collection[Cure] = ()
 ) -> tuple[Phase, Workload] | None:
     """The worst phase in which a cure is due, and the workload with it in all of them."""
-    phases = due_phases(case, cure, among=among)
+    phases = due_phases(case, cure, among=among, but=but)
     if not phases:
         return None
     proposal = case.workload
@@ -127,10 +161,13 @@ def cured(
     return phases[0], proposal
 
 
-def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase) -> bool:
-    if case.short(phase) is None or not case.lowers(cure(case.workload, phase), phase):
+def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> bool:
+    if case.short(phase) is None:
+        return False
+    proposal = cure(case.workload, phase)
+    if not (case.lowers(proposal, phase) or case.relieves(proposal, phase)):
         return False
     eased = case.workload
     for cheaper in ladder.cures[: ladder.cures.index(cure)]:
-        eased = cheaper(eased, phase)
+        eased = eased if cheaper in but else cheaper(eased, phase)
     return not case.eases(eased, phase)

@@ -40,5 +40,12 @@ def with_room(batch: Batch) -> str:
 
 
 def over(case: Case, phase: Phase) -> str:
-    """How far a phase is over the limit: ``"update_actor needs 81.2 GiB where 71.7 GiB may be used"``."""
+    """How far a phase is over the limit: ``"update_actor needs 81.2 GiB where 71.7 GiB may be used"``.
+
+    Where only the upper end of its interval is: ``"update_actor may need up to 81.2 GiB of 79.6 GiB"``.
+    """
+    in_phase = case.estimate.phase(phase)
+    capacity = case.estimate.capacity_bytes
+    if in_phase is not None and in_phase.peak_bytes <= case.limit_bytes and in_phase.interval[1] > capacity:
+        return f"{phase.value} may need up to {gib(in_phase.interval[1])} of {gib(capacity)}"
     return f"{phase.value} needs {gib(case.peak_bytes(phase))} where {gib(case.limit_bytes)} may be used"

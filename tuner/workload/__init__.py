@@ -14,7 +14,17 @@ from tuner.workload.job import Quantity, Release, Workload
 from tuner.workload.passes import Role, StepPass
 from tuner.workload.rollout import CacheSizing, FractionOf, Rollout, RolloutEngine
 from tuner.workload.services import Service, ServiceRole
-from tuner.workload.step import Actor, Carrier, Controller, Critic, Phase, Reference, Saving, WeightSync
+from tuner.workload.step import (
+    Actor,
+    Carrier,
+    Controller,
+    Critic,
+    Phase,
+    Reference,
+    RouterReplay,
+    Saving,
+    WeightSync,
+)
 
 __all__ = [
     "ANY_LENGTHS",
@@ -45,6 +55,7 @@ __all__ = [
     "Role",
     "Rollout",
     "RolloutEngine",
+    "RouterReplay",
     "Saving",
     "Scaling",
     "Service",

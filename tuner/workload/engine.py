@@ -101,7 +101,10 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
+    layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     lora: Lora | None = None
+    mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
+    mtp_trained: bool = False  # and a loss of its own
 
     @property
     def trains_all_parameters(self) -> bool:

@@ -46,3 +46,5 @@ class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_cross_entropy: bool = True  # flash-attn's Triton cross entropy
     # fused kinds that are right for this model, engine and release; a rule proposes no other
     fusable: tuple[HeadKind, ...] = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON)
+    # fused kinds that round log-probabilities to the dtype of the logits: another loss, and another ratio
+    rounding: Annotated[tuple[HeadKind, ...], UNPUBLISHED] = ()

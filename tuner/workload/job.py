@@ -111,3 +111,13 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
         if self.critic is None:
             raise ValueError("the workload has no critic")
         return replace(self, critic=replace(self.critic, **changes))
+
+    def with_reward(self, **changes: Any) -> "Workload":
+        """A copy with another reward model; the workload must have one."""
+        reward = self.reward
+        if reward is None:
+            raise ValueError("the workload has no reward model")
+        changed = replace(reward, **changes)
+        return replace(
+            self, services=tuple(changed if service is reward else service for service in self.services)
+        )

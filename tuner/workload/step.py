@@ -38,6 +38,14 @@ class Saving(Struct, frozen=True, kw_only=True):
     may_not_gather: bool = False  # Megatron before 0.14, which the release works with as well, never does
 
 
+class RouterReplay(Struct, frozen=True, kw_only=True):
+    """A sparse model takes the experts that an earlier pass took, which travel with the batch."""
+
+    from_rollout: bool  # the engine's experts, of every layer; False: those of the old log-probabilities
+    index_bytes: int  # of one expert's index in the batch
+    kept_through_step: bool = False  # indices on the card are freed after the optimizer's step, not before
+
+
 class Actor(Struct, frozen=True, kw_only=True):
     """The policy that is trained."""
 
@@ -46,6 +54,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     update: Pass
     log_prob: Pass | None  # None where the step takes the rollout's own log-probabilities
     saving: Saving | None = None  # None where the job writes no checkpoints
+    replay: RouterReplay | None = None  # None where each pass chooses its experts itself
 
 
 class Reference(Struct, frozen=True, kw_only=True):

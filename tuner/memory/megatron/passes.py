@@ -13,6 +13,8 @@ from tuner.memory.megatron.head import (
     head_term,
     projection_backward,
 )
+from tuner.memory.megatron.mtp import module_activations
+from tuner.memory.megatron.routes import route_terms, routes_at_step
 from tuner.memory.megatron.terms import (
     batch,
     final_norm,
@@ -36,7 +38,7 @@ def _named(engine: Engine, name: str) -> str:
 def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """A pass without gradients: inside a layer, and the head on the last stage."""
     engine = micro_batch.engine
-    always = (workspaces(), batch(micro_batch))
+    always = (workspaces(), batch(micro_batch), *route_terms(micro_batch, training=False))
     moments = []
     if layer_kinds(micro_batch):
         moments.append(moment(_named(engine, "layer_forward"), *always, layer_forward(micro_batch)))
@@ -49,7 +51,14 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
 def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     """Forward end and head on the last stage, one layer's backward pass, embedding, optimizer step."""
     engine = micro_batch.engine
-    always = (workspaces(), batch(micro_batch), saved_activations(micro_batch))
+    routes = route_terms(micro_batch, training=True)
+    always = (
+        workspaces(),
+        batch(micro_batch),
+        *routes,
+        module_activations(micro_batch),
+        saved_activations(micro_batch),
+    )
     moments: list[Moment] = []
     if is_last(engine):
         end = (*always, final_norm(micro_batch), gathered_hidden(micro_batch))
@@ -74,12 +83,13 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
         moments.append(max(backward, key=lambda candidate: candidate.bytes))
     if stage_of(engine) == 0:
         others = saved_activations(micro_batch, others_only=True)
-        parts = (workspaces(), batch(micro_batch), others, embedding_backward(micro_batch))
+        parts = (workspaces(), batch(micro_batch), *routes, others, embedding_backward(micro_batch))
         moments.append(moment(_named(engine, "embedding_backward"), *parts))
     moments.append(
         moment(
             _named(engine, "optimizer_step"),
             workspaces(),
+            *routes_at_step(micro_batch),
             states.optimizer_step(micro_batch.model, engine),
         )
     )

@@ -48,7 +48,7 @@ def kept_per_token(micro_batch: PassInput) -> int:
     """
     model, engine = micro_batch.model, micro_batch.engine
     layers = stage_layers(model, engine.parallel, stage_of(engine))
-    covered = _covered_layers(engine, len(layers))
+    covered = covered_layers(engine, len(layers))
     sent = 0 if is_last(engine) or engine.frees_stage_outputs else 1
     states = (ceil(covered / engine.recompute_layers) + sent) * engine.compute_dtype.bytes * model.hidden
     kinds: dict[tuple[bool, bool], list[int]] = {}
@@ -57,7 +57,7 @@ def kept_per_token(micro_batch: PassInput) -> int:
     return states + sum(len(alike) * layer_bytes(model, engine, alike[0]) for alike in kinds.values())
 
 
-def _covered_layers(engine: Engine, layers: int) -> int:
+def covered_layers(engine: Engine, layers: int) -> int:
     """Layers of a stage that are recomputed in full, the first of it."""
     if engine.checkpointing is not Checkpointing.FULL:
         return 0
@@ -69,7 +69,7 @@ def imbalance_per_token(micro_batch: PassInput) -> int:
     """Bytes per token that a stage keeps beyond :func:`kept_per_token` where routers are not balanced."""
     model, engine = micro_batch.model, micro_batch.engine
     layers = stage_layers(model, engine.parallel, stage_of(engine))
-    kept = layers[_covered_layers(engine, len(layers)) :]
+    kept = layers[covered_layers(engine, len(layers)) :]
     return sum(imbalance_bytes(model, engine, layer) for layer in kept)
 
 

@@ -142,13 +142,24 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     found = [_cache_problem(workload, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):
         found.append("the rollout engine asks at its start for more memory than the trainer leaves free")
-    found += _service_problems(workload)
+    found += service_problems(workload)
     return tuple(problem for problem in found if problem is not None)
 
 
-def _service_problems(workload: Workload) -> Iterator[str | None]:
-    """Why the engine of a reward model or a teacher would not start, on the trainer's GPUs or on its own."""
+def service_problems(workload: Workload, *roles: ServiceRole) -> tuple[str, ...]:
+    """Why the engine of a reward model or a teacher would not start, on the trainer's GPUs or on its own.
+
+    Args:
+        workload: the job.
+        roles: of the services to ask about; all of them where none is named.
+    """
+    return tuple(problem for problem in _service_problems(workload, roles) if problem is not None)
+
+
+def _service_problems(workload: Workload, roles: tuple[ServiceRole, ...]) -> Iterator[str | None]:
     for service, seen in served(workload):
+        if roles and service.role not in roles:
+            continue
         name, least = _SERVICES[service.role], least_cores(seen, at_service_start(workload, service))
         yield _cache_problem(seen, max(share.cache for share in least), name)
         if not any(share.starts_free for share in least):

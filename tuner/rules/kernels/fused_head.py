@@ -4,6 +4,7 @@ What it checks
 --------------
 
 A pass of the actor or reference is over the limit with one sequence at a time, and a fused output head needs less.
+The same for an update whose loss every micro-batch averages over its own tokens, with the micro-batch that it has: there a smaller one is another gradient, and a fused head is not.
 
 Why it matters
 --------------
@@ -15,7 +16,8 @@ Measured on one H200, it takes the head out of the peak at every size tried.
 When it does not apply
 ----------------------
 
-A smaller micro-batch fits: the fused heads recompute the logits in the backward pass and are slower than the compiled head, up to three times in their torch version.
+A smaller micro-batch fits and leaves the loss as it is: the fused heads recompute the logits in the backward pass and are slower than the compiled head, up to three times in their torch version.
+PyTorch's version returns log-probabilities in bfloat16 before 0.8.0, which is a decision about the training; where Triton's is right, it is proposed there.
 Some releases compute wrong values or crash for some models; only heads that are right for model and release are proposed.
 Value heads have one column and nothing to fuse.
 
@@ -23,38 +25,51 @@ Sources
 -------
 
 verl 0.9.1, ``utils/experimental/torch_functional.py``, ``utils/kernel/linear_cross_entropy.py``.
-verl #462, #1212; errors: #2656, #2899, #5349, #5633, #6913, #7520.
+verl 0.7.1 and 0.8.0, the same: the dtype of what ``_fused_linear_for_ppo_fwd`` returns.
+verl #462, #1212; errors: #2656, #2899, #5349, #5633, #5662, #6068, #6913, #7520.
 """
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.cures import head_fused
+from tuner.rules.cures import head_fused, one_sequence
 from tuner.rules.ladder import cured
 from tuner.rules.wording import over
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="KRN001",
     name="fused-head",
-    summary="the logits of one sequence do not fit",
+    summary="the logits of one sequence, or of the micro-batch that the loss asks for, do not fit",
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
 )
 
+_ROUNDED = "the release rounds what this head returns to bfloat16, and with it the ratio in the loss"
+
 
 def check(case: Case) -> Finding | None:
     """Fuse the head where smaller micro-batches are not enough."""
-    cure = cured(case, head_fused)
+    cure, why = cured(case, head_fused), "more than smaller micro-batches can help"
+    if cure is None and case.workload.batch.loss_averages_micro_batches:
+        cure = cured(case, head_fused, among=(Phase.UPDATE_ACTOR,), but=(one_sequence,))
+        cure = None if cure is None or _rounds(cure[1]) else cure
+        why = "and smaller micro-batches weight tokens differently"
     if cure is None:
         return None
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, more than smaller micro-batches can help;"
+        message=f"{over(case, phase)}, {why};"
         f" a fused head never holds the {case.workload.model.vocab:,} logits of a token",
         severity=case.severity(phase),
         evidence=Evidence.MEASURED,
         phase=phase,
         proposal=proposal,
+        notes=(_ROUNDED,) if _rounds(proposal) else (),
     )
+
+
+def _rounds(workload: Workload) -> bool:
+    return workload.actor.head.kind in workload.actor.head.rounding

@@ -19,6 +19,7 @@ It is no dependency of the trainer, whose workers stop while they load the model
 Megatron's layers are fused already.
 The layers were counted with ``--trace``: the fused ones were not.
 Together with a fused output head some releases lose gradients; nothing is proposed then.
+Older releases stop in the first pass of a model with a vision tower, whose forward Liger replaces.
 
 Sources
 -------
@@ -26,7 +27,7 @@ Sources
 Liger-Kernel, ``ops/rms_norm.py``, ``ops/rope.py``, ``ops/swiglu.py``.
 verl documentation, performance tuning guide, "LigerKernel": written for fine-tuning, a model setting for all trainers since 0.7.
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``: ``from liger_kernel.transformers.monkey_patch import ...``.
-verl #6913.
+verl #5669, #6913.
 """
 
 from importlib.util import find_spec
@@ -59,6 +60,8 @@ def check(case: Case) -> Finding | None:
     actor = case.workload.actor
     unfused_head = actor.head.kind is HeadKind.LOGITS
     if actor.engine.fused_layers or actor.engine.backend is Backend.MEGATRON or not unfused_head:
+        return None
+    if not actor.engine.layers_fusable:
         return None
     model = case.workload.model
     if model.traced is not None or not find_architecture(model.architecture).liger_layers:

@@ -57,11 +57,9 @@ def check(case: Case) -> Finding | None:
     phases = due_phases(case, sequence_shared)
     if not phases:
         return None
-    proposal = workload
-    for of_critic in (False, True):
-        proposal = _shared(
-            case, proposal, [phase for phase in phases if (phase in CRITIC_PHASES) == of_critic]
-        )
+    proposal = _all_shared(case, workload, phases)
+    # Sizes that divide the new number of ranks can make it due in the other model as well.
+    proposal = _all_shared(case, proposal, due_phases(case.other(proposal), sequence_shared))
     ranks = engine_of(proposal, phases[0]).parallel.ulysses
     return Finding(
         rule=RULE,
@@ -72,6 +70,14 @@ def check(case: Case) -> Finding | None:
         phase=phases[0],
         proposal=proposal,
     )
+
+
+def _all_shared(case: Case, workload: Workload, phases: Sequence[Phase]) -> Workload:
+    """The workload with sequences shared in these phases, of the critic or of the others."""
+    for of_critic in (False, True):
+        chosen = [phase for phase in phases if (phase in CRITIC_PHASES) == of_critic]
+        workload = _shared(case, workload, chosen)
+    return workload
 
 
 def _shared(case: Case, workload: Workload, phases: Sequence[Phase]) -> Workload:

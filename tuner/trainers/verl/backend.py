@@ -10,6 +10,7 @@ from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
 from tuner.trainers.verl.entry_points import refuse_config
+from tuner.trainers.verl.recipes import named as recipe_named
 
 _FSDP, _MEGATRON = CONFIGS
 _CONFIG_OF_ENGINE = {"dp": _FSDP, "fsdp": _FSDP, "fsdp2": _FSDP, "fsdp_turbo": _FSDP, "megatron": _MEGATRON}
@@ -75,6 +76,8 @@ def _named_config(name: str | None) -> str | None:
     stem = name.removesuffix(".yaml")
     if stem in CONFIGS:
         return stem
+    if recipe_named(stem) is not None:
+        return _FSDP
     location = Location(source=COMMAND_LINE)
     refuse_config(stem, location)
     message = f"--config-name {name} is not a configuration of verl's PPO trainer"

@@ -125,6 +125,8 @@ _MODEL = {
     "model.megatron_recompute": (
         "gradient_checkpointing_kwargs.activations_checkpoint_granularity >=0.4.0 <0.5.0"
     ),
+    "model.mtp": "mtp.enable >=0.7.1",
+    "model.mtp_train": "mtp.enable_train >=0.7.1",
     "model.mtp_rollout": "mtp.enable_rollout >=0.9.0",
 }
 _ACTOR: Names = {
@@ -139,6 +141,10 @@ _ACTOR: Names = {
     "actor.use_kl_loss": "use_kl_loss",
     "actor.shared_prefixes": f"use_prefix_grouper >=0.7.1 <{ENGINE_PREVIEW}",
     "actor.entropy_coeff": "entropy_coeff",
+    "actor.router_replay": (
+        f"router_replay.mode >=0.7.0 <{ENGINE_PREVIEW}",
+        f"megatron.router_replay.mode >={ENGINE_PREVIEW}",
+    ),
     "actor.loss_aggregation": "loss_agg_mode >=0.4.0",
     "actor.calculate_entropy": "calculate_entropy >=0.7.0",
     "actor.frozen_tower": f"freeze_vision_tower >=0.6.0 <{ENGINE_PREVIEW}",

@@ -7,17 +7,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import Location
-from tuner.inputs.overrides import Arguments, Override, parse_overrides
+from tuner.inputs.overrides import Arguments, Kind, Override, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
-from tuner.inputs.tree import Path, leaves, split_key
+from tuner.inputs.tree import Path, leaves, merged, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.backend import choose_config
-from tuner.trainers.verl.defaults import read_defaults
+from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import refuse_other_entry_points
 from tuner.trainers.verl.layers import Layers
-from tuner.trainers.verl.schema import Schema
+from tuner.trainers.verl.recipes import named, recognise
+from tuner.trainers.verl.schema import Schema, releases_with
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             InputError: a section is given a plain value.
             UnsupportedError: the configuration is for another engine of verl.
         """
-        defaults = read_defaults(version, self.trainer_config(version))
+        defaults = self._defaults(version)
         layers = Layers(dict(defaults.tree), Schema(defaults))
         for document in self.composition.documents:
             layers.add_document(document)
@@ -67,6 +68,26 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             unknown=tuple(layers.unknown()),
         )
         return Loaded(settings=settings, version=version)
+
+    def _defaults(self, version: str) -> Defaults:
+        """Those of the trainer, and of the recipe that the keys or ``--config-name`` tell."""
+        trainer = read_defaults(version, self.trainer_config(version))
+        if trainer.config != CONFIGS[0]:  # recipes rest on the other one
+            return trainer
+        config_name = (self.arguments.config_name or "").removesuffix(".yaml")
+        recipe = named(config_name, version) or recognise(
+            self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with
+        )
+        if recipe is None:
+            return trainer
+        return replace(trainer, tree=merged(dict(trainer.tree), recipe.tree))
+
+    def _unmarked(self) -> list[Path]:
+        """The user's keys without those that a '+' marks as new."""
+        overrides = self.arguments.overrides
+        changed = [split_key(item.key) for item in overrides if item.kind is Kind.CHANGE]
+        documents = self.composition.documents
+        return changed + [path for document in documents for path, _ in leaves(document.tree) if path]
 
 
 def parse(path: FilePath | None, overrides: Sequence[str]) -> UserConfiguration:

@@ -14,12 +14,15 @@ from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING, BatchRol
 from tuner.trainers.verl.fields.engine import engine_fields
 from tuner.trainers.verl.fields.field import Context, Field
 from tuner.trainers.verl.fields.head import HEAD, HeadContext
+from tuner.trainers.verl.fields.megatron import MEGATRON
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
+from tuner.trainers.verl.fields.saving import SAVING, SavedRole, SavingContext
+from tuner.trainers.verl.fields.services import reward_source
 from tuner.trainers.verl.fields.sync import SYNC, SyncContext
 from tuner.trainers.verl.read import batches_by_reference_keys
 from tuner.trainers.verl.source import Role, Source
-from tuner.workload import Engine, Reference, Workload
+from tuner.workload import Backend, Engine, Reference, Workload
 
 Path = tuple[str, ...]
 
@@ -47,9 +50,9 @@ class Part(Struct, frozen=True, kw_only=True):
     def settled(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
         """What was ``asked``, with the fields that follow taken from what a release ``read``."""
         part = self.of(read)
-        if part is None:
+        facts = {} if part is None else {name: getattr(part, name) for name in (*self.following, *also)}
+        if not facts:
             return asked
-        facts = {name: getattr(part, name) for name in (*self.following, *also)}
         return cast(Workload, _with(asked, self.path, facts))
 
 
@@ -59,8 +62,10 @@ def parts(source: Source, workload: Workload) -> Iterator[Part]:
     yield Part(path=("actor",), fields=ACTOR, context=Context(source=source))
     yield from _passes(source, workload)
     yield from _engines(source, workload)
+    yield from _saved(source, workload)
     yield from _heads(source, workload)
     yield _rollout(source, workload)
+    yield from _reward(source, workload)
     context = SyncContext(
         source=source, model=workload.model, rollout=workload.rollout, actor=workload.actor.engine
     )
@@ -106,6 +111,16 @@ def _engine(source: Source, workload: Workload, role: Role, engine: Engine) -> P
     )
 
 
+def _saved(source: Source, workload: Workload) -> Iterator[Part]:
+    """The checkpoints that Megatron writes; of others nothing can be chosen."""
+    roles: tuple[SavedRole, ...] = ("actor", "critic")
+    for role in roles:
+        model = workload.actor if role == "actor" else workload.critic
+        if model is not None and model.saving is not None and model.engine.backend is Backend.MEGATRON:
+            context = SavingContext(source=source, role=role, engine=model.engine)
+            yield Part(path=(role, "saving"), fields=SAVING, context=context)
+
+
 def _heads(source: Source, workload: Workload) -> Iterator[Part]:
     actor, reference = workload.actor, workload.reference
     context = HeadContext(source=source, model=workload.model, engine=actor.engine)
@@ -134,6 +149,33 @@ def _rollout(source: Source, workload: Workload) -> Part:
         gpu=workload.cluster.gpu,
     )
     return Part(path=("rollout",), fields=ROLLOUT, context=context, following=rollouts.FOLLOWING)
+
+
+def _reward(source: Source, workload: Workload) -> Iterator[Part]:
+    """The reward model: its inference engine, or what of an engine of the trainer can be chosen."""
+    reward = workload.reward
+    if reward is None:
+        return
+    if reward.server is not None:
+        context = RolloutContext(
+            source=reward_source(source),
+            rollout_engine=reward.server.engine,
+            version=reward.server.engine_version,
+            colocated=reward.shares_gpus,
+            batch=workload.batch,
+            gpu=workload.cluster.gpu,
+        )
+        yield Part(path=("reward", "server"), fields=ROLLOUT, context=context)
+    elif reward.engine is not None and reward.model is not None and reward.engine.backend is Backend.MEGATRON:
+        engine = EngineContext(
+            source=source,
+            role="reward",
+            backend=reward.engine.backend,
+            model=reward.model,
+            gpus=reward.engine.parallel.gpus,
+        )
+        offload = tuple(field for field in MEGATRON["reward"] if field.path == "param_offload")
+        yield Part(path=("reward", "engine"), fields=offload, context=engine)
 
 
 def _with(node: Any, path: Path, values: Mapping[str, Any]) -> Any:

@@ -22,6 +22,7 @@ from tuner.trainers.verl.fields.engine import read_engine
 from tuner.trainers.verl.fields.field import Context
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.images import read_images
+from tuner.trainers.verl.fields.replay import read_replay
 from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
 from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import read_services
@@ -160,6 +161,7 @@ def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
         update=update,
         log_prob=log_prob if LOG_PROB.read(context) else None,
         saving=read_saving(source, "actor", engine),
+        replay=read_replay(source, model, engine),
     )
 
 

@@ -130,11 +130,12 @@ class _Draft:
         for field in part.fields:
             if field.path not in free and part.differs(field, after, draft.workload):
                 for meaning, value in field.assignments(part.context, wanted):
-                    draft = draft._stating(meaning, value)
+                    draft = draft._stating(meaning, value, part)
         return draft
 
-    def _stating(self, meaning: str, value: Any) -> "_Draft":
-        key = self.source.key(meaning)
+    def _stating(self, meaning: str, value: Any, part: Part) -> "_Draft":
+        source = self.source if part.context is None else part.context.source  # whose section it is
+        key = source.key(meaning)
         if key is None:
             raise NotExpressible(f"verl {self._version} has no key for {meaning}")
         return self._setting(key, value)

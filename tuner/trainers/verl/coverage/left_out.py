@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tuner.inputs.settings import Settings
 from tuner.trainers.protocol import Affects, KeyClass, LeftOut
+from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Job, Omission
 from tuner.trainers.verl.source import source_of
@@ -51,7 +52,8 @@ def _key(omission: Omission, job: Job) -> str | None:
         return None
     if omission.trigger is not None:
         return omission.trigger(job)
-    keys = (key for key in job.changed if omission.covers(key, job.version))
+    covered = (key for key in job.changed if omission.covers(key, job.version))
+    keys = (key for key in covered if not any(group.covers(key, job.version) for group in NO_EFFECT))
     if omission.rest:
         from tuner.trainers.verl.coverage.classes import nothing_else_covers  # few jobs come here
 

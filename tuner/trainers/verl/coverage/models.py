@@ -138,10 +138,11 @@ MODELS: tuple[Omission, ...] = (
     ),
     Omission(
         name="the MTP head",
-        reason="modules for multi-token prediction are trained, or draft in the engine, beside the model",
+        reason="a module for multi-token prediction, of which the upper end has one at most under Megatron",
         patterns=(
-            "{actor_rollout_ref,critic}.model.mtp.{enable,enable_train,detach_encoder,method,"
-            "mtp_loss_scaling_factor,num_speculative_tokens,speculative_*}",
+            "{actor_rollout_ref,critic}.model.mtp.{detach_encoder,method,mtp_loss_scaling_factor,"
+            "num_speculative_tokens,speculative_*}",
+            "critic.model.mtp.{enable,enable_train}",
             "{actor_rollout_ref,critic}.model.mtp.enable_rollout <0.9.0",
             "critic.model.mtp.enable_rollout >=0.9.0",
         ),

@@ -207,6 +207,11 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
+        name="routers that replay nothing",
+        reason="Only the actor's own passes record or replay experts.",
+        patterns=(f"{_REFERENCE}.**.router_replay.mode", "critic.megatron.router_replay.mode"),
+    ),
+    Group(
         name="the reference as the actor",
         reason="The workers of these releases build the reference from the actor's key.",
         patterns=(
@@ -258,6 +263,8 @@ NO_EFFECT: tuple[Group, ...] = (
             f"{_ACTOR}.megatron.grad_offload",
             "critic.megatron.grad_offload",
             "{actor_rollout_ref,critic}.model.tiled_mlp.* >=" + ENGINE_PREVIEW,
+            f"{_ROLES}.router_replay.{{record_file,replay_file}}",
+            f"{_ACTOR}.router_replay.mode >={ENGINE_PREVIEW}",
             f"{_ACTOR}.ppo_micro_batch_size >={ENGINE_PREVIEW}",
             f"{{actor_rollout_ref,critic}}.**.log_prob_micro_batch_size >={ENGINE_PREVIEW}",
             "critic.{use_dynamic_bsz,ppo_micro_batch_size,ppo_micro_batch_size_per_gpu,forward_*,"

@@ -14,11 +14,6 @@ def _turbo(job: Job) -> str | None:
     return key if job.settings.get(key) == "fsdp_turbo" else None
 
 
-def _router_replay(job: Job) -> str | None:
-    modes = (f"{_ACTOR}.{section}router_replay.mode" for section in ("", "megatron."))
-    return next((key for key in modes if job.settings.get(key) not in (None, "disabled")), None)
-
-
 def _sequence_parallel(job: Job) -> str | None:
     engine = job.workload.actor.engine
     key = f"{_ACTOR}.megatron.sequence_parallel"
@@ -147,14 +142,10 @@ TRAINING: tuple[Omission, ...] = (
         trigger=switched(f"{_ACTOR}.calculate_sum_pi_squared"),
     ),
     Omission(
-        name="router replay",
-        reason="the experts that each token took are kept, sent and read again",
-        patterns=(
-            "actor_rollout_ref.{actor,ref}.router_replay.*",
-            f"{_ROLES}.megatron.router_replay.{{mode,record_file,replay_file}}",
-            f"{_ROLLOUT}.enable_rollout_routing_replay",
-        ),
-        trigger=_router_replay,
+        name="the engine's record of experts",
+        reason="an engine that returns the experts of each token keeps them for every slot of its KV cache",
+        patterns=(f"{_ROLLOUT}.enable_rollout_routing_replay",),
+        affects=Affects.HOST,
     ),
     Omission(
         name="the critic's own mini-batches",

@@ -8,7 +8,7 @@ from tuner.dtypes import DType
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
-from tuner.trainers.verl.source import ROLES, Role
+from tuner.trainers.verl.source import ROLES, Role, Source
 from tuner.workload import Backend, Checkpointing, Engine, Parallelism
 
 FULL_CHECKPOINTING = Form(
@@ -42,12 +42,26 @@ def read_fsdp(context: EngineContext) -> Engine:
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
         frees_root=_frees_root(context),
         prefetch_effective=not second or source.since("0.8.0"),
+        layers_fusable=liger_keeps_forward(source, context.model.architecture),
         separate_embedding_units=second and not context.model.tied_embeddings and source.since("0.7.1"),
         packable=role == "critic" or not source.flag("actor.shared_prefixes"),
         packing_tested=_packing_tested(context.model.architecture),
         lora=None if role == "ref" else fsdp_lora(context),
         **(_FROZEN if role == "ref" else {}),
     )
+
+
+def liger_keeps_forward(source: Source, architecture: str) -> bool:
+    """Whether Liger's layers leave alone the ``forward`` that verl gives a model with a vision tower.
+
+    Before 0.8.0 verl takes Liger's fused loss along, whose ``forward`` asks the inner model for
+    ``rope_deltas``, which verl's own forward of that one does not return: the first pass stops. Text models
+    have no such field.
+
+    Source: verl 0.7.1 ``workers/fsdp_workers.py:481`` and ``models/transformers/qwen2_vl.py``
+    (``qwen2_vl_base_forward``), 0.8.0 ``workers/engine/fsdp/transformer_impl.py:280-284``; verl #5669.
+    """
+    return source.since("0.8.0") or find_architecture(architecture).tower is None
 
 
 def _expect_ranks(context: EngineContext, parallel: Parallelism) -> Parallelism:

@@ -14,7 +14,7 @@ _BACKENDS = {
 }
 
 #: What a release makes of the other fields; a proposal need not say it.
-FOLLOWING = ("scaling", "logits_dtype", "fused_cross_entropy", "fusable")
+FOLLOWING = ("scaling", "logits_dtype", "fused_cross_entropy", "fusable", "rounding")
 #: What follows packing as well: without it verl calls the plain function, neither compiled nor in chunks.
 ENTROPY = ("compiled", "chunk_tokens", "checkpointed")
 
@@ -47,6 +47,7 @@ def read_head(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
         logits_dtype=DType.FLOAT32 if context.megatron else dtype,
         fused_cross_entropy=not context.megatron,
         fusable=_fusable(context),
+        rounding=_rounding(source),
     )
 
 
@@ -75,6 +76,8 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     * They read ``lm_head.weight`` as it stands, which FSDP2 has sharded where it is a unit of its own
       (verl #7520).
     * Up to 0.8 Liger's patch drops their gradients (verl #6913).
+    * Up to 0.7 they shift the labels within a rank's share of a sequence that several ranks share, so that
+      the last token of each share gets a wrong one (verl #6068).
     * Triton's kernel came with 0.4.1. It takes widths in multiples of 128; before 0.7.1 it counts columns
       beyond the vocabulary unless that is a multiple of 1024 (verl #5349).
     """
@@ -85,12 +88,23 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
         return ()
     if engine.fused_layers and not source.since("0.9.0"):
         return ()
+    if engine.parallel.ulysses > 1 and not source.since("0.8.0"):
+        return ()
     triton = source.since("0.4.1") and model.hidden % 128 == 0
     triton = triton and (source.since("0.7.1") or model.vocab % 1024 == 0)
     kinds = (HeadKind.FUSED_TRITON,) if triton else ()
     if context.megatron:
         return kinds if source.since("0.5.0") else ()
-    return (HeadKind.FUSED_TORCH, *kinds)
+    return (*kinds, HeadKind.FUSED_TORCH) if _rounding(source) else (HeadKind.FUSED_TORCH, *kinds)
+
+
+def _rounding(source: Source) -> tuple[HeadKind, ...]:
+    """PyTorch's fused head returns log-probabilities in the dtype of the hidden states before 0.8.0.
+
+    Source: verl 0.7.1 ``utils/experimental/torch_functional.py`` (``token_log_probs.to(orig_dtype)``),
+    against 0.8.0, which asserts float32; verl #5662.
+    """
+    return () if source.since("0.8.0") else (HeadKind.FUSED_TORCH,)
 
 
 # -- which head -------------------------------------------------------------------------------

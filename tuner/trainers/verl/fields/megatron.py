@@ -35,6 +35,7 @@ def read_megatron(context: EngineContext) -> Engine:
         compute_dtype=dtype,
         fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
         fused_rotary=_fuses(context, "apply_rope_fusion", elsewhere=False),
+        **_further_token(source, role),
         **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype, fields["checkpointing"])),
     )
 
@@ -82,6 +83,13 @@ def _optimizer(source: Source, role: Role, dtype: DType) -> dict[str, Any]:
         "main_weight_bytes": (DType.BFLOAT16 if halves else DType.FLOAT32).bytes,
         "main_weights_offloaded": precise,
     }
+
+
+def _further_token(source: Source, role: Role) -> dict[str, Any]:
+    """Whether a module for multi-token prediction is built; the old workers build the actor's alone."""
+    built = role == "actor" or (role == "ref" and source.engine_workers)
+    there, trained = source.flag("model.mtp"), source.flag("model.mtp_train")
+    return {"mtp_module": True, "mtp_trained": trained and role == "actor"} if built and there else {}
 
 
 def _through_bridge(source: Source, role: Role) -> bool:

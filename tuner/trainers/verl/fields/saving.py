@@ -2,14 +2,24 @@
 
 from typing import Literal
 
+from tuner.trainers.verl.fields.field import Assignments, Context, Field, Ruled, read_fields
 from tuner.trainers.verl.source import Source
 from tuner.workload import Backend, Engine, Saving
+
+SavedRole = Literal["actor", "critic"]
 
 #: What the releases save where the settings leave it out.
 _USUAL = ("model", "optimizer", "extra")
 
 
-def read_saving(source: Source, role: Literal["actor", "critic"], engine: Engine) -> Saving | None:
+class SavingContext(Context, frozen=True, kw_only=True):
+    """What reading the checkpoints of one model takes."""
+
+    role: SavedRole
+    engine: Engine
+
+
+def read_saving(source: Source, role: SavedRole, engine: Engine) -> Saving | None:
     """What a checkpoint of a model holds; None where ``save_freq`` asks for none.
 
     Before 0.4.1 weights and optimizer are always written, and 0.3 writes only the configuration of
@@ -35,8 +45,7 @@ def read_saving(source: Source, role: Literal["actor", "critic"], engine: Engine
         optimizer=saving.optimizer,
         whole_model=whole_model,
         gathers_tensors=whole_model or _writes_through_bridge(source, role),
-        gathers_optimizer=engine.distributed_optimizer
-        and source.flag(f"{role}.megatron.dist_ckpt_optim_fully_reshardable"),
+        **read_fields(SAVING, SavingContext(source=source, role=role, engine=engine)),
         may_not_gather=not source.since("0.8.0"),
         gathers_on_host=source.flag(f"{role}.megatron.distrib_optim_fully_reshardable_mem_efficient"),
     )
@@ -53,3 +62,25 @@ def _writes_through_bridge(source: Source, role: str) -> bool:
     return source.flag(f"{role}.megatron.use_mbridge") and not source.flag(
         f"{role}.megatron.use_dist_checkpointing"
     )
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def _reshardable(context: SavingContext) -> str:
+    return f"{context.role}.megatron.dist_ckpt_optim_fully_reshardable"
+
+
+def _gathers_optimizer(context: SavingContext) -> bool:
+    """Whether the optimizer's states are put together, so that any parallel sizes can read them."""
+    return context.engine.distributed_optimizer and context.source.flag(_reshardable(context))
+
+
+def _set_gathers_optimizer(context: SavingContext, saving: Saving) -> Assignments:
+    return ((_reshardable(context), saving.gathers_optimizer),)
+
+
+#: What can be chosen under Megatron.
+SAVING: tuple[Field[SavingContext], ...] = (
+    Ruled("gathers_optimizer", _gathers_optimizer, _set_gathers_optimizer),
+)

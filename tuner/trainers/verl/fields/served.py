@@ -13,7 +13,8 @@ from tuner.trainers.verl.service_keys import POLICY_SECTION, SERVED
 from tuner.trainers.verl.source import Source
 from tuner.workload import Batch, Rollout, RolloutEngine
 
-_PARALLEL = ("rollout.tensor_parallel", "rollout.data_parallel", "rollout.pipeline_parallel")
+# What sizes a replica has, and the defaults of verl's dataclass.
+_PARALLEL = {"rollout.tensor_parallel": 2, "rollout.data_parallel": 1, "rollout.pipeline_parallel": 1}
 
 
 class ServedSource(Source, frozen=True, kw_only=True):
@@ -79,7 +80,7 @@ def read_server(
 
 def replica_gpus(source: ServedSource) -> int:
     """GPUs of one replica."""
-    tensor, data, pipeline = (source.integer(meaning, default=1) for meaning in _PARALLEL)
+    tensor, data, pipeline = (source.integer(meaning, default=size) for meaning, size in _PARALLEL.items())
     return tensor * data * pipeline
 
 

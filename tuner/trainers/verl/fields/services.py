@@ -89,11 +89,16 @@ def _reward(
     if model is None or (not served and not shares):
         return service
     if served:
-        engines = ServedSource.of(source, REWARD_SECTIONS if source.since("0.7.1") else REWARD_SECTIONS[:1])
+        engines = reward_source(source)
         server = read_server(engines, model, batch, rollout, cluster.gpu, service.gpus, colocated=shares)
         return replace(service, server=server)
     engine = read_reward_engine(source, model, cluster.gpus)
     return replace(service, engine=engine, scoring=Pass(batching=read_batching(source, "reward", engine)))
+
+
+def reward_source(source: Source) -> ServedSource:
+    """The settings of the reward model's inference engine, under the rollout's meanings."""
+    return ServedSource.of(source, REWARD_SECTIONS if source.since("0.7.1") else REWARD_SECTIONS[:1])
 
 
 def _pool(source: Source) -> int:

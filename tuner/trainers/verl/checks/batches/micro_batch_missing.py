@@ -41,6 +41,7 @@ RULE = Rule(
 
 _SCORES = Releases(until="0.7.0")  # the trainer has a worker for the reward model, later an engine
 _REWARD = "reward_model"
+_ESTIMATOR = "algorithm.adv_estimator"
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
@@ -54,7 +55,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     switches = dict.fromkeys(dynamic for _, dynamic in lacking)
     if missing:
         message = (
-            f"{', '.join(missing)} not set with static batching: "
+            f"{', '.join(missing)} not set with static batching{_why_a_critic(settings, missing)}: "
             f"{workload.release} refuses to start without a micro-batch size"
         )
         yield report(
@@ -77,6 +78,13 @@ def _sizes(settings: Settings, workload: Workload, version: str) -> Iterator[tup
         yield f"{CRITIC}.ppo_micro_batch_size_per_gpu", f"{CRITIC}.use_dynamic_bsz"
     if version in _SCORES and settings.flag(f"{_REWARD}.enable"):
         yield f"{_REWARD}.micro_batch_size_per_gpu", f"{_REWARD}.use_dynamic_bsz"
+
+
+def _why_a_critic(settings: Settings, missing: list[str]) -> str:
+    """Where the critic comes from that nobody asked for: a recipe without one says so in its own configuration."""
+    if not any(key.startswith(f"{CRITIC}.") for key in missing) or settings.is_set(_ESTIMATOR):
+        return ""
+    return f", and a critic is trained where {_ESTIMATOR}={settings.get(_ESTIMATOR)}, the default"
 
 
 def _lacks(settings: Settings, key: str, dynamic: str) -> bool:

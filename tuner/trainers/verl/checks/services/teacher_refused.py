@@ -98,8 +98,10 @@ def _pool(settings: Settings, names: list[str]) -> Iterator[Problem]:
 
 
 def _replica_gpus(section: str, settings: Settings) -> int:
-    sizes = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
-    tensor, data, pipeline = (settings.integer(f"{section}.{name}", default=1, minimum=1) for name in sizes)
+    sizes = {"tensor_model_parallel_size": 2, "data_parallel_size": 1, "pipeline_model_parallel_size": 1}
+    tensor, data, pipeline = (
+        settings.integer(f"{section}.{name}", default=size, minimum=1) for name, size in sizes.items()
+    )
     return tensor * data * pipeline
 
 

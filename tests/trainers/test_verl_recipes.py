@@ -1,0 +1,87 @@
+"""A launch of a recipe is read as that, whose configuration has keys that verl's own trainer refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+from tests.corpus import launches
+from tests.loading import load
+from tuner.trainers.verl.read import uses_critic
+from tuner.trainers.verl.recipes import RECIPES, started_by
+
+#: Hydra refuses these in the scripts that set them, which have them below ``policy_loss`` as well.
+MISTAKEN = {
+    f"actor_rollout_ref.actor.{key}" for key in ("loss_mode", "clip_cov_ratio", "clip_cov_lb", "clip_cov_ub")
+}
+DAPO = "reward_model.overlong_buffer.len=128"
+MODEL = "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct"
+
+
+def of_recipes() -> list[dict[str, Any]]:
+    """Launches that say by a key of their own which recipe they are for."""
+    modules = {module for recipe in RECIPES for module in recipe.modules}
+    told = ("overlong_buffer.", "gen_batch_size", "filter_accuracy", "beta_train", "sppo_eta", "dpo_beta")
+    return [
+        launch
+        for launch in launches()
+        if launch["entry"] in modules and any(key in text for text in launch["overrides"] for key in told)
+    ]
+
+
+def test_no_key_of_a_recipe_is_unknown_in_its_own_launch() -> None:
+    assert len(of_recipes()) > 20
+    for launch in of_recipes():
+        version = launch["tags"][0].removeprefix("v")
+        unknown = load(None, launch["overrides"], version=version).settings.unknown
+        assert {key.key for key in unknown if key.refused} <= MISTAKEN, (launch["path"], version)
+
+
+def test_the_answer_names_the_recipe_and_refuses_nothing() -> None:
+    launch = next(it for it in launches() if it["path"] == "tests/special_e2e/run_prime.sh")
+    version = launch["tags"][0].removeprefix("v")
+    said = run(
+        "advise", "/dev/null", "--gpu", "h100-sxm", "--verl-version", version, "--", *launch["overrides"]
+    )
+    assert said.out.startswith("FITS, without what recipe.prime.main_prime does beside the PPO trainer:")
+
+
+def started(*overrides: str, version: str = "0.5.0") -> tuple[str, ...]:
+    """The programs that settings rest on; none for verl's own."""
+    known = load(None, (), version=version).settings.defaults
+    found = started_by(load(None, overrides, version=version).settings.defaults, known, version)
+    return () if found is None else found[0].modules
+
+
+def test_a_key_that_is_marked_as_new_tells_nothing() -> None:
+    assert "recipe.dapo.main_dapo" in started(DAPO)
+    assert not started(f"+{DAPO}")
+    assert not started("data.train_batch_size=512")
+    assert not started("data.gen_batch_size=512")  # verl's own trainer has it from 0.9.0 on
+    megatron = ("--config-name=ppo_megatron_trainer", "actor_rollout_ref.model.use_remove_padding=True")
+    assert not started(*megatron)
+
+
+def test_a_release_without_the_recipe_refuses_its_keys() -> None:
+    settings = load(None, [DAPO], version="0.9.1").settings
+    assert not started(DAPO, version="0.9.1")
+    assert [key.key for key in settings.unknown if key.refused] == [DAPO.partition("=")[0]]
+
+
+def test_the_name_of_its_configuration_is_enough() -> None:
+    assert started("--config-name=sppo_trainer") == ("recipe.sppo.main_sppo",)
+
+
+@pytest.mark.parametrize(("estimator", "critic"), [("null", False), ("gae", True)])
+def test_a_recipe_without_an_estimator_has_no_critic(tmp_path: Path, estimator: str, critic: bool) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"defaults: [ppo_trainer, _self_]\nalgorithm:\n  adv_estimator: {estimator}\n")
+    assert uses_critic(load(file, (), version="0.4.1").settings) is critic
+
+
+def test_a_critic_that_nobody_asked_for_is_explained() -> None:
+    given = (MODEL, "actor_rollout_ref.actor.use_dynamic_bsz=True", "critic.use_dynamic_bsz=False")
+    said = run("advise", "/dev/null", "--gpu", "h100-sxm", "--verl-version", "0.4.1", "--", *given)
+    words = " ".join(said.out.split())
+    assert "a critic is trained where algorithm.adv_estimator=gae, the default" in words

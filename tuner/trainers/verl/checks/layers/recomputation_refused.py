@@ -1,0 +1,70 @@
+"""Recomputation that Megatron refuses
+
+What it checks
+--------------
+``recompute_granularity=full`` without ``recompute_method`` or ``recompute_num_layers``, and ``selective`` with ``recompute_num_layers``.
+In 0.4 the same of ``gradient_checkpointing_kwargs``, where ``enable_gradient_checkpointing`` switches them on.
+The override recomputes every layer by itself, or takes the number away.
+
+Why it matters
+--------------
+Megatron checks the three when its configuration is made, and raises an error before the first step.
+What 0.4 sets afterwards is not checked: there the first update fails.
+
+When it does not apply
+----------------------
+FSDP, which has one switch for all layers.
+
+Sources
+-------
+Megatron-Core ``transformer/transformer_config.py`` (``__post_init__``), ``transformer/transformer_block.py`` (``_checkpointed_forward``).
+verl 0.4.1 ``single_controller/base/megatron/worker.py:93-103``, 0.9.1 ``workers/engine/megatron/transformer_impl.py:371-411``.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.recomputation import Recomputation, recomputations
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG167",
+    name="recomputation-refused",
+    summary="recomputation that Megatron refuses",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+    refuses=True,
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per model with what it lacks or has too much of."""
+    for asked in recomputations(settings, workload, version):
+        wrong = _wrong(settings, asked)
+        if wrong is None:
+            continue
+        what, changes = wrong
+        yield report(
+            RULE,
+            settings,
+            f"{asked.granularity}={settings.get(asked.granularity)} {what}: "
+            f"Megatron under {workload.release} raises an error",
+            keys=[asked.granularity, *changes],
+            overrides=[assign(settings, key, value) for key, value in changes.items()],
+        )
+
+
+def _wrong(settings: Settings, asked: Recomputation) -> tuple[str, dict[str, object]] | None:
+    """What is wrong with a model's recomputation in words, and the values that put it right."""
+    granularity, count = settings.get(asked.granularity), settings.get(asked.layers)
+    if granularity == "full":
+        needed = {asked.method: "uniform", asked.layers: 1}
+        missing = {key: value for key, value in needed.items() if settings.get(key) is None}
+        names = " and ".join(key.rpartition(".")[2] for key in missing)
+        return (f"without {names}", dict(missing)) if missing else None
+    if granularity == "selective" and count is not None and asked.checked:
+        return f"with {asked.layers.rpartition('.')[2]}={count}", {asked.layers: None}
+    return None

@@ -1,0 +1,88 @@
+"""A setting of recomputation that Megatron does not read
+
+What it checks
+--------------
+``recompute_method``, ``recompute_num_layers`` and ``recompute_modules`` without ``recompute_granularity``, ``recompute_method`` with ``selective``, and ``recompute_modules`` with ``full``.
+``enable_gradient_checkpointing=True`` while nothing is recomputed: in 0.4 without a granularity beside it, later in any case.
+Where nothing is recomputed the override recomputes whole layers, or the modules that are named.
+
+Why it matters
+--------------
+Megatron recomputes nothing unless ``recompute_granularity`` says what.
+The other keys, and verl's own switch, give no error and no warning, and the activations of all layers stay on the card.
+
+When it does not apply
+----------------------
+FSDP, which reads the switch.
+A switch that has the release's own value is silent, so that a composed configuration, which spells out every key, is not reported.
+
+Sources
+-------
+Megatron-Core ``transformer/transformer_block.py`` (``forward``), ``transformer/transformer_layer.py``.
+verl 0.4.1 ``single_controller/base/megatron/worker.py:95-99``: a granularity of null is set as it is.
+verl 0.5.0 to 0.9.1 ``workers/megatron_workers.py``, ``workers/engine/megatron/transformer_impl.py``: no reader of the switch.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.recomputation import Recomputation, recomputations
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import changed
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG168",
+    name="recomputation-unread",
+    summary="a setting of recomputation that Megatron does not read",
+    severity=Severity.WARNING,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """One finding per model with all the keys of its that do nothing."""
+    for asked in recomputations(settings, workload, version):
+        granularity = settings.get(asked.granularity)
+        dead = [key for key in _unread(asked, granularity) if changed(settings, key)]
+        if not dead:
+            continue
+        said = ", ".join(f"{key}={_spelled(settings.get(key))}" for key in dead)
+        stands = "null" if granularity is None else granularity
+        yield report(
+            RULE,
+            settings,
+            f"{said}: {workload.release} does not read it while {asked.granularity} is {stands}",
+            keys=[*dead, asked.granularity],
+            overrides=() if granularity is not None else _overrides(settings, asked, dead),
+        )
+
+
+def _unread(asked: Recomputation, granularity: object) -> list[str]:
+    """The keys that do nothing with this granularity."""
+    modules = [] if asked.modules is None else [asked.modules]
+    match granularity:
+        case None:
+            return [asked.switch, asked.method, asked.layers, *modules]
+        case "full":
+            return modules
+        case _:
+            return [asked.method]
+
+
+def _overrides(settings: Settings, asked: Recomputation, dead: list[str]) -> list[str]:
+    """What recomputes what was meant: modules where they alone are named, else whole layers."""
+    if dead == [asked.modules]:
+        return [assign(settings, asked.granularity, "selective")]
+    wanted = {
+        asked.granularity: "full",
+        asked.method: settings.get(asked.method) or "uniform",
+        asked.layers: settings.get(asked.layers) or 1,
+    }
+    return [assign(settings, key, value) for key, value in wanted.items() if settings.get(key) != value]
+
+
+def _spelled(value: object) -> str:
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)

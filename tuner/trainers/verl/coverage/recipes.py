@@ -1,0 +1,41 @@
+"""What a recipe's own trainer adds to the PPO trainer's step: parts that the estimate leaves out."""
+
+from tuner.inputs.tree import dotted
+from tuner.trainers.protocol import Affects
+from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger
+from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, Recipe, started_by
+from tuner.trainers.verl.releases import PREVIEWS
+
+
+def _started(recipe: Recipe) -> Trigger:
+    """The key that tells that a job is started by a recipe: one of the user's, else one of its defaults."""
+
+    def trigger(job: Job) -> str | None:
+        version = next((it for it, preview in PREVIEWS.items() if preview == job.version), job.version)
+        known = dict(read_defaults(version, CONFIGS[0]).tree)
+        found = started_by(job.settings.defaults, known, version)
+        if found is None or found[0].modules != recipe.modules:
+            return None
+        own = [dotted(path) for path in found[1]]
+        return next((key for key in own if job.settings.is_set(key)), own[0])
+
+    return trigger
+
+
+def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
+    return Omission(
+        name=f"what {' or '.join(recipe.modules)} does beside the PPO trainer",
+        reason=reason,
+        patterns=(),
+        affects=affects,
+        trigger=_started(recipe),
+    )
+
+
+OF_RECIPES: tuple[Omission, ...] = (
+    _beside(DAPO, "it generates rounds of its own size until enough groups are left", Affects.SECONDS),
+    _beside(PRIME, "it trains the reward model beside a frozen copy of it, and generates more", Affects.GPU),
+    _beside(SPIN, "it always has a reference, whose weights it replaces by those of the actor", Affects.GPU),
+    _beside(SPPO, "its loss is another", Affects.SECONDS),
+)

@@ -1,0 +1,195 @@
+"""Recipes: trainers beside verl's own, whose configuration lays keys of its own on the PPO trainer's.
+
+A launch does not say which program it is for. Hydra refuses a key that its configuration lacks, so a key that
+only a recipe's configuration has tells that the job is started by that recipe.
+
+Source: verl v0.4.1, v0.5.0, v0.6.1 and v0.7.0, ``recipe/<name>/config/<name>_trainer.yaml``.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tuner.inputs.tree import Path, Tree, contains, leaves
+from tuner.versions import at_least
+
+
+class Recipe(Struct, frozen=True, kw_only=True):
+    """A trainer on verl's workers, with its configuration."""
+
+    modules: tuple[str, ...]  # behind ``python -m``
+    configs: tuple[str, ...]  # names of its configurations
+    since: str  # the first release with it
+    tree: Tree  # what its configuration lays on that of the PPO trainer
+    until: str = "0.8.0"  # the first release whose sections are others
+
+
+_OVERLONG = {"enable": False, "len": 0, "penalty_factor": 0.0, "log": False}
+_FILTERED: dict[str, Any] = {
+    "data": {"gen_batch_size": "${data.train_batch_size}"},
+    "algorithm": {"filter_groups": {"enable": False, "metric": None, "max_num_gen_batches": 0}},
+}
+_TRAINED_REWARD: dict[str, Any] = {
+    "enable": True,
+    "strategy": "fsdp",
+    "model": {
+        "ref_path": "${reward_model.model.path}",
+        "use_remove_padding": True,
+        "use_fused_kernels": "${actor_rollout_ref.model.use_fused_kernels}",
+        "fused_kernel_options": {"impl_backend": "torch"},
+        "tokenizer_path": "${actor_rollout_ref.model.path}",
+        "enable_gradient_checkpointing": "${actor_rollout_ref.model.enable_gradient_checkpointing}",
+        "ref_type": "freeze",
+        "fsdp_config": {
+            "min_num_params": 0,
+            "param_offload": "${actor_rollout_ref.actor.fsdp_config.param_offload}",
+            "optimizer_offload": "${actor_rollout_ref.actor.fsdp_config.optimizer_offload}",
+        },
+        "update": "before",
+        "optim": {
+            "lr": 1e-6,
+            "lr_warmup_steps": -1,
+            "lr_warmup_steps_ratio": 0.0,
+            "min_lr_ratio": None,
+            "warmup_style": "constant",
+            "lr_scheduler_type": "constant",
+            "total_training_steps": -1,
+            "weight_decay": 0.0,
+            "grad_clip": 10.0,
+        },
+        "beta_train": 0.05,
+        "loss_type": "ce",
+    },
+    "prime_granularity": "token",
+    "prime_norm": "batch_norm",
+    "mini_batch_size": "${actor_rollout_ref.actor.ppo_mini_batch_size}",
+    "reward_manager": "prime",
+}
+
+
+def _preferring(actor: dict[str, Any], algorithm: dict[str, Any]) -> Tree:
+    """What the two recipes that learn from preferences share: SGLang, and no critic."""
+    rollout = {
+        "name": "sglang",
+        "tensor_model_parallel_size": 2,
+        "gpu_memory_utilization": 0.5,
+        "val_kwargs": {"n": 2},
+    }
+    return {
+        "actor_rollout_ref": {"actor": {**actor, "optim": {"lr_warmup_steps": 15}}, "rollout": rollout},
+        "algorithm": {"adv_estimator": None, **algorithm},
+    }
+
+
+_FILTERING = (
+    ("recipe.dapo.main_dapo", "recipe.entropy.main_entropy"),  # the second has no key that verl lacks beyond
+    ("dapo_trainer", "entropy_trainer"),
+)
+DAPO = Recipe(
+    modules=_FILTERING[0],
+    configs=_FILTERING[1],
+    since="0.4.0",
+    until="0.7.1",
+    tree={**_FILTERED, "reward_model": {"reward_manager": "dapo", "overlong_buffer": _OVERLONG}},
+)
+DAPO_OF_071 = Recipe(  # as tests/special_e2e/run_dapo.sh of that release has it
+    modules=_FILTERING[0],
+    configs=_FILTERING[1],
+    since="0.7.1",
+    tree={**_FILTERED, "reward": {"overlong_buffer": _OVERLONG}},
+)
+PRIME = Recipe(
+    modules=("recipe.prime.main_prime",),
+    configs=("prime_trainer",),
+    since="0.3.0",
+    tree={
+        "data": {
+            "filter_accuracy": True,
+            "accuracy_lower_bound": 0.2,
+            "accuracy_upper_bound": 0.8,
+            "oversample_factor": 4.0,
+            "filter_truncate": True,
+            "truncation": "right",
+        },
+        "actor_rollout_ref": {
+            "model": {"use_remove_padding": True},
+            "rollout": {"n": 4},
+            "actor": {"entropy_coeff": 0.001},
+        },
+        "reward_model": _TRAINED_REWARD,
+        "algorithm": {
+            "adv_estimator": "rloo",
+            "kl_ctrl": {"type": "fixed", "kl_coef": 0.0},
+            "reward_gt_coef": 5,
+            "reward_dpo_coef": 5,
+        },
+        "trainer": {"balance_batch": False},
+    },
+)
+SPIN = Recipe(
+    modules=("recipe.spin.main_spin",),
+    configs=("spin_trainer",),
+    since="0.4.1",
+    tree={**_preferring({"dpo_beta": 0.1}, {}), "trainer": {"ref_update_freq": 1}},
+)
+SPPO = Recipe(
+    modules=("recipe.sppo.main_sppo",),
+    configs=("sppo_trainer",),
+    since="0.4.1",
+    tree=_preferring({"sppo_eta": 1.0}, {"sppo_eta": 1.0}),
+)
+RECIPES = (DAPO, DAPO_OF_071, PRIME, SPIN, SPPO)
+
+
+def recognise(
+    keys: Collection[Path], known: Tree, version: str, *, known_elsewhere: Callable[[Path], object]
+) -> Recipe | None:
+    """The recipe whose configuration has most of the keys that the PPO trainer's lacks.
+
+    Args:
+        keys: those that the user sets without marking them as new.
+        known: the PPO trainer's configuration of the release.
+        version: the release.
+        known_elsewhere: whether another release's PPO trainer has a key, which tells no recipe by itself.
+    """
+    strange = [path for path in keys if not contains(known, path)]
+    best = max(_there(version), key=lambda recipe: len(_known_to(recipe, strange)), default=None)
+    if best is None or all(map(known_elsewhere, _known_to(best, strange))):
+        return None
+    return best
+
+
+def named(config: str, version: str | None = None) -> Recipe | None:
+    """The recipe with a configuration of this name, of a release or of any."""
+    recipes = RECIPES if version is None else _there(version)
+    return next((recipe for recipe in recipes if config in recipe.configs), None)
+
+
+def started_by(defaults: Tree, known: Tree, version: str) -> tuple[Recipe, tuple[Path, ...]] | None:
+    """The recipe on whose configuration settings rest, and the keys that the PPO trainer's lacks.
+
+    Args:
+        defaults: what the settings rest on.
+        known: the PPO trainer's configuration of the release.
+        version: the release.
+    """
+    for recipe in _there(version):
+        paths = [path for path, _ in leaves(recipe.tree)]
+        if all(contains(defaults, path) for path in paths):
+            own = tuple(path for path in paths if not contains(known, path))
+            if own:
+                return recipe, own
+    return None
+
+
+def _there(version: str) -> Sequence[Recipe]:
+    return [
+        recipe
+        for recipe in RECIPES
+        if at_least(version, recipe.since) and not at_least(version, recipe.until)
+    ]
+
+
+def _known_to(recipe: Recipe, strange: Collection[Path]) -> list[Path]:
+    return [path for path in strange if contains(recipe.tree, path)]
