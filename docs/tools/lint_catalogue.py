@@ -42,6 +42,7 @@ class Term:
     """How one English term is said."""
 
     english: re.Pattern[str]
+    exception: re.Pattern[str] | None
     chinese: tuple[str, ...]
     forbidden: tuple[str, ...]
 
@@ -52,12 +53,18 @@ def terms() -> tuple[Term, ...]:
     entries = yaml.safe_load(Path(__file__).with_name("terms.yaml").read_text(encoding="utf-8"))
     return tuple(
         Term(
-            english=re.compile(rf"\b(?:{entry['english']})\b", re.IGNORECASE),
+            english=_words(entry["english"]),
+            exception=_words(entry["except"]) if "except" in entry else None,
             chinese=tuple(entry["chinese"]),
             forbidden=tuple(entry["forbidden"]),
         )
         for entry in entries
     )
+
+
+def _words(expression: str) -> re.Pattern[str]:
+    """An expression as whole words; an empty one is found in any text."""
+    return re.compile(rf"\b(?:{expression})\b" if expression else "", re.IGNORECASE)
 
 
 @cache
@@ -147,11 +154,21 @@ def _terms(message: str, translation: str) -> Iterator[str]:
     english, chinese = _prose(message), _prose(translation)
     for term in terms():
         said = term.english.search(english)
-        if said is None:
+        if said is None or (term.exception and term.exception.search(english)):
             continue
-        if not any(word.lower() in chinese.lower() for word in term.chinese):
+        if term.chinese and not any(word.lower() in chinese.lower() for word in term.chinese):
             yield f"{said[0]!r} is {' or '.join(term.chinese)}"
-        yield from (f"do not say {word} for {said[0]!r}" for word in term.forbidden if word in chinese)
+        running = _without_asides(chinese, term)
+        meant = f" for {said[0]!r}" if said[0] else ""
+        yield from (f"do not say {word}{meant}" for word in term.forbidden if word in running)
+
+
+def _without_asides(chinese: str, term: Term) -> str:
+    """A text without the forbidden words that stand in parentheses right behind the word for a term."""
+    for word in term.chinese:
+        for other in term.forbidden:
+            chinese = chinese.replace(f"{word}（{other}）", word)
+    return chinese
 
 
 def _translated(message: str, translation: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ SOUND = [
         "Set ``use_remove_padding=True`` to enable sequence packing.",
         "设置 ``use_remove_padding=True`` 即可启用序列打包。",
     ),
-    ("The micro-batch takes 79.6 GiB, 40% of the card.", "微批次占用 79.6 GiB，即整卡的 40%。"),
+    ("The micro-batch takes 79.6 GiB, 40% of the card.", "micro-batch 占用 79.6 GiB，即整卡的 40%。"),
     (
         "See :doc:`the rules <rules/index>` and **read** them.",
         "参见 :doc:`规则 <rules/index>`，请 **阅读** 它们。",
@@ -30,6 +30,8 @@ SOUND = [
         "Source: torch ``a.py`` (``f``); verl 0.9.1 ``b.py``.",
         "来源：torch ``a.py`` （``f``）；verl 0.9.1 ``b.py``。",
     ),
+    ("micro-batch", "micro-batch（微批次）"),
+    ("The kernel walks the vocabulary.", "该 kernel 遍历词表。"),
     ("It is `written down <https://example.org>`__ there.", "详见 `此处的记录 <https://example.org>`__。"),
 ]
 
@@ -58,6 +60,11 @@ DEFECTS = [
     ("Each token counts.", "每个令牌都算数。", "do not say 令牌"),
     ("The actor is updated.", "演员会被更新。", "do not say 演员"),
     ("The critic is updated.", "评论家会被更新。", "do not say 评论家"),
+    ("Each micro-batch is full.", "每个微批次都是满的。", "is micro-batch"),
+    ("Each micro-batch is full.", "每个 micro-batch 即微批次都是满的。", "do not say 微批次"),
+    ("Each pass has a peak.", "每次遍历都有峰值。", "do not say 遍历"),
+    ("Use fused kernels.", "使用融合 kernel。", "do not say 融合 kernel"),
+    ("Remove padding first.", "先去除填充。", "do not say 去除填充"),
     ("Ulysses splits sequences.", "尤利西斯切分序列。", "do not say 尤利西斯"),
     ("Gradient checkpointing is on.", "已启用渐变检查。", "is 梯度检查点"),
     ("This sentence stays in English.", "This sentence stays in English.", "not translated"),
