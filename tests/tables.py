@@ -24,7 +24,7 @@ from tuner.models import find_model
 from tuner.rules.case import Case
 from tuner.trainers import verl
 from tuner.trainers.verl import checks
-from tuner.workload import Workload
+from tuner.workload import ServiceRole, Workload
 
 EXAMPLES = Path(verl.__file__).parent / "examples"
 HEADROOM = 0.1
@@ -150,7 +150,9 @@ def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
         rollout_engine_version=base.engine_version,
         zero_advantage_ratio=base.zero_advantage_ratio,
         service_models={
-            path: find_model(path) for _, path in verl.service_paths(settings, version=base.version) if path
+            path: find_model(path)
+            for role, path in verl.service_paths(settings, version=base.version)
+            if role is ServiceRole.REWARD and path
         },
     )
     return Scene(settings=settings, workload=workload, version=base.version)

@@ -118,15 +118,16 @@ class Drawn:
 
 def workloads(count: int, *, seed: int) -> Iterator[Workload]:
     """``count`` workloads, the same for the same seed."""
-    values = Seeded(seed)
+    values, further = Seeded(seed), Seeded(seed)  # drawn apart, so that neither moves the other
     for _ in range(count):
-        yield _workload(values)
+        yield _with_further(further, _workload(values))
 
 
 @st.composite
 def any_workload(draw: st.DrawFn) -> Workload:
     """Any of the workloads."""
-    return _workload(Drawn(draw))
+    values = Drawn(draw)
+    return _with_further(values, _workload(values))
 
 
 def _workload(draw: Draw) -> Workload:
@@ -166,7 +167,6 @@ def _workload(draw: Draw) -> Workload:
             head=head,
             update=_pass(draw, batch, entropy=draw.chance(0.3)),
             log_prob=_pass(draw, batch, entropy=True) if draw.chance(0.9) else None,
-            saving=Saving(gathers_optimizer=draw.chance(0.5)) if backend is Backend.MEGATRON else None,
         ),
         reference=reference if draw.chance(0.7) else None,
         critic=critic if draw.chance(0.3) else None,
@@ -174,7 +174,6 @@ def _workload(draw: Draw) -> Workload:
         sync=WeightSync(
             bucket_bytes=draw.choice((512, 2048, 8192)) * MIB, gathers_whole_model=draw.chance(0.2)
         ),
-        services=(_judge(draw, model, cluster),) if draw.chance(0.2) else (),
     )
 
 
@@ -275,6 +274,14 @@ def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
         colocated=draw.chance(0.9),
         gpus=cluster.gpus,
     )
+
+
+def _with_further(draw: Draw, workload: Workload) -> Workload:
+    """With checkpoints under Megatron, and now and then a reward model."""
+    if workload.actor.engine.backend is Backend.MEGATRON:
+        workload = workload.with_actor(saving=Saving(gathers_optimizer=draw.chance(0.5)))
+    judged = draw.chance(0.2)
+    return replace(workload, services=(_judge(draw, workload.model, workload.cluster),) if judged else ())
 
 
 def _judge(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:

@@ -135,11 +135,12 @@ class Case(Struct, frozen=True, kw_only=True):
         return proposed is not None and proposed.peak_bytes < self.peak_bytes(phase)
 
     def relieves(self, workload: Workload, phase: Phase) -> bool:
-        """Whether a phase lacks fewer bytes with a proposal, be it at the upper end of its interval alone."""
+        """Whether a phase lacks fewer bytes with a proposal, if only at the upper end, and peaks no higher."""
         before, proposed = self.estimate.phase(phase), figures(workload).memory.phase(phase)
         if before is None or proposed is None:
             return False
-        return self.missing_bytes(proposed) < self.missing_bytes(before)
+        lacks_fewer = self.missing_bytes(proposed) < self.missing_bytes(before)
+        return lacks_fewer and proposed.peak_bytes <= before.peak_bytes
 
     def largest(
         self,

@@ -151,13 +151,18 @@ def due(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> P
 def cured(
     case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase), but: Collection[Cure] = ()
 ) -> tuple[Phase, Workload] | None:
-    """The worst phase in which a cure is due, and the workload with it in all of them."""
+    """The worst phase in which a cure is due, and the workload with it in all of them.
+
+    None also where the cure of the other phases takes more of the worst one than its own gives back.
+    """
     phases = due_phases(case, cure, among=among, but=but)
     if not phases:
         return None
     proposal = case.workload
     for phase in phases:
         proposal = cure(proposal, phase)
+    if case.other(proposal).peak_bytes(phases[0]) > case.peak_bytes(phases[0]):
+        return None
     return phases[0], proposal
 
 

@@ -58,7 +58,7 @@ def check(case: Case) -> Finding | None:
         return None
     if case.short(*AWAKE) is not None:
         return None
-    proposals = [proposal for proposal in _proposals(case) if case.affords(proposal)]
+    proposals = [proposal for proposal in _proposals(case) if case.pays(proposal)]
     best = min(proposals, key=case.seconds, default=None)
     if best is None:
         return None

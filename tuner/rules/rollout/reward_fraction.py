@@ -40,7 +40,7 @@ RULE = Rule(
     name="reward-fraction",
     summary="the memory fraction of a reward model's engine is too small or too large",
     severity=Severity.WARNING,
-    goal=Goal.MEMORY,
+    goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
 )
 

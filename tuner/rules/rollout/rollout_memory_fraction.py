@@ -55,7 +55,7 @@ def check(case: Case) -> Finding | None:
     if not starts(workload) or running >= of_replica:
         return None
     proposal = with_more_cache(case, workload, than=with_matching_limit(workload))
-    if proposal is None:
+    if proposal is None or not case.faster(proposal):
         return None
     return Finding(
         rule=RULE,
