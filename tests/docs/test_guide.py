@@ -17,9 +17,10 @@ CHAPTERS = sorted((DOCS / "guide").glob("*.rst"))
 FIGURES = sorted(
     path.stem for path in (DOCS / "_ext/figures").glob("*.py") if path.stem not in ("__init__", "plot")
 )
-_ABSENT = {"step_memory": {"reward model"}}  # words for what the guide's job does not have
+# Words for what the guide's job does not have.
+_ABSENT = {"step_memory": {"reward model"}, "batches": {"tokens"}}
 _DATA = ("verl-0.9.1-fsdp-1xh200.json",)
-_TYPED = re.compile(r"\d[\d.,]*\s*(?:GiB|MiB|GB|TB|%|seconds?\b|s\b|ms\b|tokens?/s|tokens\b|times\b|×)")
+_TYPED = re.compile(r"\d[\d.,]*[ \t]*(?:GiB|MiB|GB|TB|%|seconds?\b|s\b|ms\b|tokens?/s|tokens\b|times\b|×)")
 
 
 def typed_numbers(text: str) -> list[str]:

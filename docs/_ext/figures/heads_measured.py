@@ -35,7 +35,7 @@ def _shown(tokens: int) -> list[HeadReport]:
 
 
 def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
-    """A point for each head, a colour for whose it is; the argument is the number of tokens, 16,384 without one."""
+    """A point for each head, a colour for whose it is; the argument is how many tokens, else 16,384."""
     heads = _shown(int(arguments[0]) if arguments else _TOKENS)
     seen = dict.fromkeys(Family, 0)
     rows: list[tuple[str, ...]] = []
