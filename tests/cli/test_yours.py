@@ -117,3 +117,9 @@ class TestZeroAdvantage:
         result = run(*asked("tuned-ppo", *SAID))
         assert result.code == 2
         assert "--zero-advantage-ratio" in result.err
+
+    @pytest.mark.parametrize("setting", ["algorithm.use_kl_in_reward=True", "actor_rollout_ref.rollout.n=1"])
+    def test_it_is_refused_where_equal_rewards_leave_an_advantage(self, setting: str) -> None:
+        result = run(*asked("tuned", NO_KL, setting, *SAID))
+        assert result.code == 2
+        assert "advantages are not 0 here" in result.err

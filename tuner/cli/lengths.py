@@ -31,7 +31,7 @@ def expect_possible(batch: Batch) -> None:
     if batch.zero_advantage_ratio is not None and not batch.group_advantages:
         raise InputError(
             f"{_ZERO_ADVANTAGE}: advantages are not 0 here where all rewards of a group are equal",
-            hint="it is for GRPO, RLOO and their like, not for a critic",
+            hint="it is for GRPO, RLOO and their like, several responses a prompt, no KL in the reward",
         )
     for option, tokens, most, what in (
         (_PROMPT, lengths.mean_prompt, batch.max_prompt_tokens, "prompts have"),

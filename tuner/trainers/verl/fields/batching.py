@@ -42,12 +42,19 @@ class PassContext(Context, frozen=True, kw_only=True):
 def read_batch(source: Source) -> Batch:
     """Sizes of one step."""
     source.integer("batch.generated_prompts")  # prompts of one round of filtered generation: checked only
+    sizes = read_fields(BATCH, Context(source=source))
     return Batch(
-        **read_fields(BATCH, Context(source=source)),
+        **sizes,
         loss_averages_micro_batches=_averages_micro_batches(source),
-        group_advantages=source.text("advantage", default="gae") in _GROUP_ESTIMATORS,
+        group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),
     )
+
+
+def _compares_rewards(source: Source) -> bool:
+    """Whether advantages are differences of the rewards of a group, which a KL penalty would tell apart."""
+    grouped = source.text("advantage", default="gae") in _GROUP_ESTIMATORS
+    return grouped and not source.flag("kl_in_reward")
 
 
 def _other_loss_terms(source: Source) -> bool:
