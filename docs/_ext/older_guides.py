@@ -36,7 +36,7 @@ class OlderGuides(SphinxDirective):
             ]
             for number, claim in enumerate(claims, start=1)
         ]
-        header = ["No.", "Text", "It says", "Today", "What holds", "Chapter"]
+        header = ["Number", "Text", "It says", "Today", "What holds", "Chapter"]
         prose = ["It says", "Today", "What holds"]
         return table(self, header, rows, prose=prose, widths=[5, 7, 28, 11, 34, 15])
 
