@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,19 +53,23 @@ def axes(*, height: float = 3.2, rows: int = 1, name: str) -> Iterator[tuple[lis
             rows, figsize=(_WIDTH, height), sharex=True, layout="constrained", squeeze=False
         )
         yield [row[0] for row in all_axes], finished
-        finished.append(_as_svg(drawing))
+        finished.append(_as_svg(drawing, name))
         pyplot.close(drawing)
 
 
-def _as_svg(drawing: Figure) -> str:
-    """The picture alone, without what makes it a file, and with the page's colours."""
+def _as_svg(drawing: Figure, name: str) -> str:
+    """The picture alone, without what makes it a file, with the page's colours and names of its own."""
     buffer = io.StringIO()
-    drawing.savefig(buffer, format="svg", metadata={"Date": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # the browser has fonts for them
+        drawing.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
     text = re.sub(r'<g id="[^"]+">', "<g>", text)  # no two pictures of a page share an identifier
+    for number, used in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', text))):
+        text = re.sub(rf'(id="|#){used}\b', rf"\g<1>{name}-{number}", text)
     text = re.sub(r"'sans-serif'|sans-serif", "inherit", text)
     return text.replace(_INK, "currentColor")
 
