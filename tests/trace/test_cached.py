@@ -164,7 +164,7 @@ def test_without_torch_one_message_says_what_to_install(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(build, "version", missing)
-    with pytest.raises(InputError, match=r"torch is not installed.*pip install 'tuner\[trace\]'"):
+    with pytest.raises(InputError, match=r"torch is not installed.*pip install '\.\[trace\]'"):
         trace_model(find_config(str(write(tmp_path / "model", "granite"))))
 
 

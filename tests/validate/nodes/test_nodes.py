@@ -103,7 +103,7 @@ def test_two_nodes_hand_their_reports_to_the_first() -> None:
 def test_without_ray_one_message() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "ray", None)
-        with pytest.raises(InputError, match=r"--ray needs Ray, .*pip install 'tuner\[ray\]'"):
+        with pytest.raises(InputError, match=r"--ray needs Ray, .*pip install '\.\[ray\]'"):
             on_ray("auto", str, None, device="cpu", wait_s=1.0)
 
 
