@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -63,9 +64,14 @@ def test_the_page_asks_for_nothing() -> None:
     assert len(text) < 200_000
 
 
-def test_markup_in_a_value_is_text() -> None:
-    _, shown = page(*JOB, "actor_rollout_ref.rollout.nonsense='<script>alert(1)</script>'", "--explain")
-    assert "script" not in shown.seen
+def test_markup_in_a_key_is_text(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        Path(CONFIG).read_text(encoding="utf-8") + "\n'<script>x</script>': 1\n", encoding="utf-8"
+    )
+    text, shown = page(str(config), *JOB[1:])
+    assert "&lt;script&gt;" in text
+    assert "<script>x</script>" in shown.text and "script" not in shown.seen
 
 
 def test_the_sums_are_in_it() -> None:

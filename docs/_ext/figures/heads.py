@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import running_job
 from figures import Drawing
-from figures.plot import COLOURS, DASHES, MARKERS, axes, thousands
+from figures.plot import axes, draw_lines, thousands
 from tuner.memory.head.logits import published_rule_bytes
 from tuner.render.head_table import HeadSizes, head_rows
 from tuner.units import GIB
@@ -33,16 +33,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     lines = {name: [table[name] for table in tables] for name in _SHOWN}
     lines["published"] = [published_rule_bytes(tokens=size.tokens, vocab=size.vocab) / GIB for size in sizes]
     with axes(name="heads") as ((axis,), finished):
-        for place, (name, values) in enumerate(lines.items()):
-            axis.plot(
-                _TOKENS,
-                values,
-                color=COLOURS[place],
-                linestyle=DASHES[place],
-                marker=MARKERS[place],
-                markersize=4,
-                label=words[name],
-            )
+        draw_lines(axis, _TOKENS, lines, words)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
         axis.set_xticks(_TOKENS, [thousands(count) for count in _TOKENS])

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 import running_job
 from figures import Drawing
-from figures.plot import COLOURS, DASHES, MARKERS, axes, thousands
+from figures.plot import axes, draw_lines, thousands
 from tuner import memory
 from tuner.units import GIB
 from tuner.workload import Checkpointing, Phase, Workload
@@ -57,16 +57,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     lines = {name: [_peak(way(job), length) for length in _LENGTHS] for name, way in _WAYS.items()}
     card = job.cluster.gpu.capacity_bytes / GIB
     with axes(name="long-context", height=3.6) as ((axis,), finished):
-        for place, (name, values) in enumerate(lines.items()):
-            axis.plot(
-                _LENGTHS,
-                values,
-                color=COLOURS[place],
-                linestyle=DASHES[place],
-                marker=MARKERS[place],
-                markersize=4,
-                label=words[name],
-            )
+        draw_lines(axis, _LENGTHS, lines, words)
         axis.axhline(card, color="#8c8c8c", linewidth=1)
         axis.text(_LENGTHS[0], card * 1.02, words["card"], color="#8c8c8c", fontsize=9)
         axis.set_xscale("log", base=2)

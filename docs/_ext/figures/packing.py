@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import running_job
 import token_budgets
 from figures import Drawing
-from figures.plot import COLOURS, MARKERS, axes
+from figures.plot import axes, draw_lines
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
 
@@ -36,8 +36,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     ways = {"plain": (), "packed": (_PACKED,), "budget": (_PACKED, _DYNAMIC, f"{_BUDGET}={knee}")}
     lines = {name: [_seconds(mean, *way) for mean in means] for name, way in ways.items()}
     with axes(name="packing") as ((axis,), finished):
-        for place, (name, values) in enumerate(lines.items()):
-            axis.plot(means, values, color=COLOURS[place], marker=MARKERS[place], label=words[name])
+        draw_lines(axis, means, lines, words)
         axis.set_ylim(0)
         axis.set_xlabel(words["mean"])
         axis.set_ylabel(words["step"])
