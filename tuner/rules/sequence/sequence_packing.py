@@ -26,7 +26,7 @@ Sources
 
 verl documentation, performance tuning guide, "Enable remove padding (sequence packing)".
 verl 0.7.1, ``workers/actor/dp_actor.py:128-135`` (``can_use_pg``).
-verl 0.7.1 and later pack by default; earlier releases do not.
+verl 0.7.0 and later pack by default; earlier releases do not.
 """
 
 from msgspec.structs import replace
