@@ -23,6 +23,8 @@ _SMALL_BUFFER = 2 * MIB
 _LARGE_BUFFER = 20 * MIB
 _ROUND = 2 * MIB
 
+_ROUND_TOKENS = 1024  # budgets and lengths are set in whole numbers of it
+
 
 class Confidence(Enum):
     """How much a match says, the most first."""
@@ -127,7 +129,7 @@ def match(tensor: Tensor, failed: FailedAllocation) -> Match | None:
         low, high, nearest = isqrt(max(0, low - 1)) + 1, isqrt(high), isqrt(nearest)
     if high < max(1, low):
         return None
-    tokens = min(max(nearest, low), high)
+    tokens = _likeliest(low, high, min(max(nearest, low), high))
     if low <= full <= high:
         confidence, tokens = Confidence.EXACT, full
     elif low > full > 0:
@@ -137,6 +139,19 @@ def match(tensor: Tensor, failed: FailedAllocation) -> Match | None:
     else:
         confidence = Confidence.POSSIBLE
     return Match(tensor=tensor, confidence=confidence, tokens=tokens, low_tokens=low, high_tokens=high)
+
+
+def _likeliest(low: int, high: int, nearest: int) -> int:
+    """The number of tokens to name: a round one that gives the figure, else the nearest to the figure.
+
+    Of round ones the roundest: 49,152 and not 49,151, which the two decimals of the message cannot tell apart.
+    """
+    step = _ROUND_TOKENS
+    if low > high // step * step:
+        return nearest
+    while low <= high // (2 * step) * (2 * step) and high >= 2 * step:
+        step *= 2
+    return high // step * step
 
 
 def matches(failed: FailedAllocation, tensors: Iterable[Tensor]) -> tuple[Match, ...]:
