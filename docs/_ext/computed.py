@@ -2,6 +2,7 @@
 
 ``:now:`peak update_actor``` is the peak of a phase, ``:now:`step``` the modelled seconds of the step.
 Behind a semicolon stand overrides that the job gets before: ``:now:`worst; advised```.
+Overrides with which the job does not start are an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -228,7 +229,10 @@ class Prices(SphinxDirective):
             label, _, overrides = line.partition(": ")
             changes.append((label, tuple(overrides.split())))
         host = "host" in self.options
-        rows = [[label, *_priced(start, overrides, host=host)] for label, overrides in changes]
+        try:
+            rows = [[label, *_priced(start, overrides, host=host)] for label, overrides in changes]
+        except running_job.DoesNotStartError as error:
+            raise self.error(str(error)) from error
         header = ["Change", "Worst phase", "Its peak", "Update", "Step", "Step against before"]
         widths = [34, 16, 14, 14, 10, 12]
         if host:

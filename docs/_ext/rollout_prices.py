@@ -21,14 +21,15 @@ class RolloutPrices(SphinxDirective):
         for line in self.content:
             label, _, overrides = line.partition(": ")
             changes.append((label, tuple(overrides.split())))
-        rows = [[label, *self._priced(overrides)] for label, overrides in changes]
+        try:
+            rows = [[label, *self._priced(overrides)] for label, overrides in changes]
+        except running_job.DoesNotStartError as error:
+            raise self.error(str(error)) from error
         header = ["Change", "KV cache", "Fit at once", "Preempted", "Rollout", "Its peak"]
         return table(self, header, rows, prose=["Change"], widths=[34, 14, 13, 13, 12, 14])
 
     def _priced(self, overrides: tuple[str, ...]) -> list[str]:
         advice = running_job.answer(*overrides).advice
-        if advice.refusals or advice.estimate.problems:
-            raise self.error(f"{' '.join(overrides)}: the job does not start, so its price is another job's")
         (rollout,) = (phase for phase in advice.time.phases if phase.phase.value == "rollout")
         return [
             f"{advice.rollout.kv_bytes / GIB:.1f} GiB",

@@ -24,14 +24,27 @@ COMMAND = f"tuner advise {FILE} {' '.join(OVERRIDES)} --gpu {GPU} --verl-version
 ADVISED = "advised"
 
 
+class DoesNotStartError(ValueError):
+    """Overrides with which the job does not start, so that what is computed would be another job's."""
+
+
 @cache
 def answer(*overrides: str) -> Answer:
-    """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job."""
+    """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job.
+
+    Raises:
+        DoesNotStartError: the release refuses the job; what is answered is the least change that starts.
+    """
     wanted: list[str] = []
     for override in overrides:
         wanted += block() if override == ADVISED else (override,)
     premises = Premises(gpu=GPU, verl_version=RELEASE)
-    return consult(str(ROOT / FILE), [*OVERRIDES, *wanted], premises)
+    answered = consult(str(ROOT / FILE), [*OVERRIDES, *wanted], premises)
+    if answered.advice.refusals or answered.advice.estimate.problems:
+        raise DoesNotStartError(
+            f"{' '.join(overrides)}: the job does not start, so its price is another job's"
+        )
+    return answered
 
 
 def block() -> tuple[str, ...]:

@@ -77,7 +77,10 @@ class Skipping(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The table."""
         overrides = tuple(" ".join(self.content).split())
-        rows = [row(int(percent), overrides) for percent in self.arguments[0].split()]
+        try:
+            rows = [row(int(percent), overrides) for percent in self.arguments[0].split()]
+        except running_job.DoesNotStartError as error:
+            raise self.error(str(error)) from error
         return table(self, HEADER, rows)
 
 

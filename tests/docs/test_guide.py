@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from docutils import nodes
+from docutils.core import publish_doctree
+from docutils.parsers.rst import Directive, directives
 
 import computed
+import rollout_prices
 import running_job
+import skipping
 from figures import Drawing, figure
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -52,6 +57,32 @@ def test_numbers_follow_the_job() -> None:
     assert computed.computed("peak rollout") != computed.computed(f"peak rollout; {offloaded}")
     with pytest.raises(ValueError, match="none of"):
         computed.computed("weather")
+
+
+@pytest.mark.parametrize("asked", ["worst", "step", "kv-tokens", "batch prompts", "skipped 50"])
+def test_a_job_that_does_not_start_has_no_numbers(asked: str) -> None:
+    """What the advice shows instead is the least change that starts: another job."""
+    with pytest.raises(ValueError, match="does not start"):
+        computed.computed(f"{asked}; actor_rollout_ref.actor.ppo_mini_batch_size=2048")
+
+
+@pytest.mark.parametrize(
+    ("directive", "argument", "content"),
+    [
+        (computed.Prices, "", "refused: "),
+        (rollout_prices.RolloutPrices, "", "refused: "),
+        (skipping.Skipping, "25", ""),
+    ],
+)
+def test_a_table_of_a_job_that_does_not_start_is_an_error(
+    directive: type[Directive], argument: str, content: str
+) -> None:
+    directives.register_directive("judged", directive)
+    text = f".. judged:: {argument}\n\n   {content}actor_rollout_ref.actor.ppo_mini_batch_size=2048\n"
+    page = publish_doctree(text, settings_overrides={"report_level": 5})
+    (message,) = page.findall(nodes.system_message)
+    assert message["type"] == "ERROR" and "does not start" in message.astext()
+    assert not list(page.findall(nodes.table))
 
 
 @pytest.fixture(scope="module", params=FIGURES)
