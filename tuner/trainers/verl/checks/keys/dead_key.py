@@ -26,6 +26,7 @@ Sources
 * ``rollout.max_num_seqs``: first passed to an engine in verl 0.6.0 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:203``.
 * ``rollout.max_model_len``: overwritten in verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_async_server.py:198``, ``workers/rollout/sglang_rollout/async_sglang_server.py:86``.
 * ``fsdp_config.reshard_after_forward`` under FSDP1: verl 0.6.1 ``workers/fsdp_workers.py:109-118`` always shards fully; 0.7.0 lines 109-126 read it.
+* ``trainer.balance_batch``: read in verl 0.9.1 ``trainer/ppo/ray_trainer.py:1549``; ``trainer/ppo/v1/trainer_base.py:582`` (0.9.0: line 556) balances without asking.
 * ``nccl_timeout``: last read in verl 0.7.1 ``workers/fsdp_workers.py:162``.
 """
 
@@ -39,6 +40,7 @@ from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL, REFERENCE, ROLLOUT, changed
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
+from tuner.trainers.verl.source import source_of
 from tuner.workload import Backend, Workload
 
 RULE = Rule(
@@ -64,6 +66,7 @@ class Dead(Struct, frozen=True, kw_only=True):
     live: str | None = None
     backends: tuple[Backend, ...] = _ANY
     critic: bool = False  # only where there is one
+    v1: bool = False  # only under the V1 trainer
 
 
 def _prefixed(key: str, live: str, releases: Releases, *, critic: bool = False) -> Dead:
@@ -128,6 +131,8 @@ DEAD: tuple[Dead, ...] = (
         releases=Releases(until="0.7.0"),
         backends=(Backend.FSDP,),
     ),
+    # the V1 trainer balances always
+    Dead(key="trainer.balance_batch", releases=Releases(since="0.9.0"), v1=True),
     # the rollout
     Dead(key=f"{ROLLOUT}.over_sample_rate", releases=Releases(since="0.7.0")),
     Dead(key=f"{ROLLOUT}.multi_stage_wake_up", releases=Releases(since="0.6.0")),
@@ -138,8 +143,15 @@ DEAD: tuple[Dead, ...] = (
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per dead key that the user changed."""
+    v1_trainer = source_of(settings, version).v1_trainer
     for dead in DEAD:
-        if version in dead.releases and _concerns(dead, workload) and changed(settings, dead.key):
+        alive = dead.v1 and not v1_trainer
+        if (
+            version in dead.releases
+            and not alive
+            and _concerns(dead, workload)
+            and changed(settings, dead.key)
+        ):
             yield from _finding(dead, settings, workload)
 
 
