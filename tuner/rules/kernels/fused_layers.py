@@ -25,7 +25,7 @@ Sources
 -------
 
 Liger-Kernel, ``ops/rms_norm.py``, ``ops/rope.py``, ``ops/swiglu.py``.
-verl documentation, performance tuning guide, "LigerKernel": written for fine-tuning, a model setting for all trainers since 0.7.
+verl 0.3.0.post1, ``workers/fsdp_workers.py:209-213, 391, 420``: actor and reference read ``model.use_liger``; the critic of the engine workers, since 0.8.0, too.
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``: ``from liger_kernel.transformers.monkey_patch import ...``.
 verl #5669, #6913.
 """
