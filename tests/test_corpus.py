@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.runner import Result, run
 from tests.corpus import launches
+from tests.test_counted import WRONG
 
 VERDICTS = {
     "WILL NOT START",
@@ -45,6 +46,7 @@ def test_each_launch_ends_in_advice_or_one_message(part: int) -> None:
         if result.code == 0:
             assert re.split("[:,]", result.out)[0] in VERDICTS, where
             assert not result.err, where
+            assert not WRONG.search(" ".join(result.out.split())), where
         else:
             _is_one_message(launch, result, where)
     trainers = [result for launch, result in results if launch["entry"].endswith("main_ppo")]

@@ -98,13 +98,13 @@ def _card_report(card: "Card") -> "CheckedGpu":
 
 
 def _count(lines: "list[Line]", card: "Card", *, files: int, unreadable: int) -> str:
+    from tuner.counted import counted
     from tuner.findings import Severity
 
     counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
     text = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
     unread = f", {unreadable} unreadable" if unreadable else ""
-    counted = f"{files} file{'s' if files != 1 else ''} checked{unread}: {text or 'no findings'}"
-    return f"{counted}; {_judged_for(card)}"
+    return f"{counted(files, 'file')} checked{unread}: {text or 'no findings'}; {_judged_for(card)}"
 
 
 def _judged_for(card: "Card") -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tuner.accuracy import USUAL, ComparedFile, Comparison, Inside, Spread, special_settings, summarise
+from tuner.counted import counted
 from tuner.render.numbers import gib, share
 from tuner.render.terminal import Terminal, plain
 from tuner.units import GIB
@@ -39,7 +40,7 @@ def _file(file: ComparedFile, terminal: Terminal) -> Iterator[str]:
 
 def _where(row: Comparison) -> str:
     gpus = row.case.world_size
-    return f"{row.case.model}, {gpus} GPU" + ("s" if gpus > 1 else "")
+    return f"{row.case.model}, {counted(gpus, 'GPU')}"
 
 
 def _rows(rows: Iterator[tuple[int, Comparison]], terminal: Terminal) -> Iterator[str]:
@@ -73,7 +74,7 @@ def _amount(size: int) -> str:
 
 def _summary(rows: Sequence[Comparison], terminal: Terminal) -> str:
     summary = summarise(rows)
-    count = f"{summary.cases} case" + ("s" if summary.cases > 1 else "")
+    count = counted(summary.cases, "case")
     head = f"  {'':<22}{'median':>10}{'95th percentile':>18}{'worst':>10}"
     return "\n".join(
         [

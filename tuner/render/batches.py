@@ -10,6 +10,7 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.batching import micro_batches, pass_sequences
+from tuner.counted import counted
 from tuner.render.terminal import Terminal
 from tuner.timing.tokens import micro_batches_of
 from tuner.workload import Phase, StepPass, Workload
@@ -72,17 +73,18 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
     steps = ceil(batch.prompts / max(1, mini_prompts))
     epochs = f" in each of {batch.epochs} epochs" if batch.epochs > 1 else ""
     per_replica = ceil(batch.sequences / rollout.replicas)
-    answers = batch.responses_per_prompt
+    answers = counted(batch.responses_per_prompt, "response")
+    prompts, sequences = counted(batch.prompts, "prompt"), counted(batch.sequences, "sequence")
     parts = (
-        ("step", f"{batch.prompts:,} prompts x {answers:,} responses = {batch.sequences:,} sequences"),
+        ("step", f"{prompts} x {answers} = {sequences}"),
         (
             "mini-batch",
-            f"{mini_prompts:,} prompts x {answers:,} responses = {batch.mini_batch_sequences:,} sequences, "
-            f"{_count(steps, 'optimizer step')}{epochs}",
+            f"{counted(mini_prompts, 'prompt')} x {answers} = "
+            f"{counted(batch.mini_batch_sequences, 'sequence')}, {counted(steps, 'optimizer step')}{epochs}",
         ),
         (
             "rollout",
-            f"{batch.sequences:,} sequences / {_count(rollout.replicas, 'replica')} = {per_replica:,}, "
+            f"{sequences} / {counted(rollout.replicas, 'replica')} = {per_replica:,}, "
             f"of which at most {rollout.max_sequences:,} run at a time",
         ),
     )
@@ -115,8 +117,8 @@ def _sentence(cells: Sequence[str]) -> str:
 
 def _micro_batch(row: BatchRow) -> str:
     if row.micro_batch_tokens is not None:
-        return f"{row.micro_batch_tokens:,} tokens"
-    return _count(row.micro_batch_sequences or 0, "sequence")
+        return counted(row.micro_batch_tokens, "token")
+    return counted(row.micro_batch_sequences or 0, "sequence")
 
 
 def _number(row: BatchRow) -> str:
@@ -131,7 +133,3 @@ def _range(rows: Sequence[BatchRow], terminal: Terminal) -> list[str]:
         return []
     text = "Micro-batches: with sequences of mean length, to every sequence at its longest."
     return [terminal.prose(text, indent="    ", first="  ")]
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}" + ("" if number == 1 else "s")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Price, Recommendation
+from tuner.counted import counted
 from tuner.findings import Severity
 from tuner.render.numbers import change, gib, same_gib, step_change
 from tuner.render.terminal import Terminal, plain
@@ -87,7 +88,7 @@ def _counts(items: Sequence[Recommendation]) -> str:
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
     severities = [item.finding.severity for item in items]
     counts = [(severities.count(severity), word) for severity, word in words.items()]
-    said = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count]
+    said = [counted(count, word) for count, word in counts if count]
     return ", ".join(said) + ("; largest gain first" if len(items) > 1 else "")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tuner.counted import counted
 from tuner.render.numbers import parameters
 from tuner.serving.names import NAMES
 from tuner.workload import Service, ServiceRole, Workload
@@ -23,7 +24,7 @@ def _model(service: Service) -> str:
 
 def _place(service: Service) -> str:
     if not service.shares_gpus:
-        return f"on {service.gpus} GPUs of its own, which the phases do not show"
+        return f"on {counted(service.gpus, 'GPU')} of its own, which the phases do not show"
     if service.left_out:
         return "on these GPUs and NOT COUNTED: its architecture is not known; give --reward-model NAME"
     return f"on these GPUs, {_runner(service)}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.advise import Advice
+from tuner.counted import counted
 from tuner.hardware import MeasuredGpu
 from tuner.memory import Estimate
 from tuner.memory.rollout.share import FRACTION_MEANS
@@ -92,7 +93,7 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     """What was taken to be so, in a few lines; the reasons are in the full answer."""
     workload = answer.advice.workload
     cluster, engine = workload.cluster, answer.rollout_engine
-    nodes = f"{cluster.nodes} node" + ("s" if cluster.nodes > 1 else "")
+    nodes = counted(cluster.nodes, "node")
     words = [
         f"{workload.release}, {workload.actor.engine.backend.value}",
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
@@ -129,7 +130,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     workload = advice.workload
     cluster = workload.cluster
     model = workload.model
-    nodes = f"{cluster.nodes} node" + ("s" if cluster.nodes > 1 else "")
+    nodes = counted(cluster.nodes, "node")
     rows = [
         ("trainer", f"{workload.release}, {workload.actor.engine.backend.value} ({answer.release_reason})"),
         *((("not known", not_known(advice)),) if advice.releases is not None else ()),
@@ -185,9 +186,9 @@ def _measured(measured: MeasuredGpu) -> str:
 def _batch(workload: Workload) -> str:
     batch = workload.batch
     return (
-        f"{batch.prompts:,} prompts x {batch.responses_per_prompt} responses, mini-batch of "
-        f"{batch.mini_batch_prompts:,} prompts, up to {tokens(batch.max_prompt_tokens)} + "
-        f"{tokens(batch.max_response_tokens)} tokens"
+        f"{counted(batch.prompts, 'prompt')} x {counted(batch.responses_per_prompt, 'response')}, "
+        f"mini-batch of {counted(batch.mini_batch_prompts, 'prompt')}, "
+        f"up to {tokens(batch.max_prompt_tokens)} + {tokens(batch.max_response_tokens)} tokens"
     )
 
 
@@ -199,7 +200,7 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
     if rollout.kv_tokens > 0:
         cache = (
             f"KV cache: {gib(rollout.kv_bytes)} hold {rollout.kv_tokens:,} tokens per replica, "
-            f"{rollout.concurrent_sequences:,} sequences of {length} at a time "
+            f"{counted(rollout.concurrent_sequences, 'sequence')} of {length} at a time "
             f"(at most {advice.workload.rollout.max_sequences:,} are admitted)."
         )
         if rollout.preempted_sequences:

@@ -12,7 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.batching import pass_sequences
+from tuner.counted import agreeing
 from tuner.rules.case import Case
+from tuner.rules.wording import longest
 from tuner.workload import Engine, Pass, Phase, StepPass, Workload
 
 
@@ -177,9 +179,12 @@ def beyond(case: Case, site: Site, size: int) -> tuple[str, ...]:
         return ()
     proposal = site.resized(workload, following)
     if not case.affords(proposal):
-        return (f"{following} longest sequences at a time no longer fit",)
+        return (f"{longest(following)} at a time no longer {agreeing(following, 'fits', 'fit')}",)
     gain = 1 - case.seconds(proposal) / case.seconds(site.resized(workload, size))
-    return (f"{following} longest sequences at a time fit as well and bring another {gain:.1%} of the step",)
+    return (
+        f"{longest(following)} at a time {agreeing(following, 'fits', 'fit')} as well and"
+        f" {agreeing(following, 'brings', 'bring')} another {gain:.1%} of the step",
+    )
 
 
 def smaller(case: Case, site: Site) -> Workload | None:

@@ -1,5 +1,6 @@
 """Numbers in the sentences of findings."""
 
+from tuner.counted import counted
 from tuner.rules.case import Case
 from tuner.units import GIB, MIB
 from tuner.workload import Batch, Phase
@@ -27,7 +28,7 @@ def sequences(number: float) -> str:
 
 def longest(number: float) -> str:
     """A number of longest sequences: ``"1 longest sequence"``, ``"2.5 longest sequences"``."""
-    return f"{sequences(number)} longest sequence{'' if number == 1 else 's'}"
+    return f"{counted(number, 'longest sequence')}"
 
 
 def with_room(batch: Batch) -> str:

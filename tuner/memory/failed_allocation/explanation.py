@@ -144,7 +144,7 @@ def match(tensor: Tensor, failed: FailedAllocation) -> Match | None:
 def _likeliest(low: int, high: int, nearest: int) -> int:
     """The number of tokens to name: a round one that gives the figure, else the nearest to the figure.
 
-    Of round ones the roundest: 49,152 and not 49,151, which the two decimals of the message cannot tell apart.
+    Of round ones the roundest: 49,152 and not 49,151, which two decimals of a GiB do not tell apart.
     """
     step = _ROUND_TOKENS
     if low > high // step * step:

@@ -27,10 +27,10 @@ verl 0.7.1, ``trainer/ppo/ray_trainer.py``, ``_balance_batch``; ``utils/seqlen_b
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py:582``.
 """
 
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
-from tuner.rules.wording import count
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -51,7 +51,7 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(batch.sequences)} sequences are dealt out to {count(ranks)} ranks as they come, and all"
+        message=f"{counted(batch.sequences, 'sequence')} are dealt out to {counted(ranks, 'rank')} as they come, and all"
         " wait for the rank with the most tokens",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -24,6 +24,7 @@ verl documentation, performance tuning guide, "Allow larger micro-batch sizes fo
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (one budget for both passes); verl #7462, #7465.
 """
 
+from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -55,7 +56,7 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"the critic has no vocabulary, yet takes {' and '.join(said.values())} at a time;"
-        f" {_sizes(raised.workload)} fit",
+        f" {_fitting(raised.workload)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=next(iter(said)),
@@ -71,5 +72,6 @@ def _sites(workload: Workload) -> list[Site]:
     return [site for site in passes if site is not None and site.size(workload) >= 1]
 
 
-def _sizes(workload: Workload) -> str:
-    return " and ".join(sequences(site.size(workload)) for site in _sites(workload))
+def _fitting(workload: Workload) -> str:
+    sizes = [site.size(workload) for site in _sites(workload)]
+    return f"{' and '.join(map(sequences, sizes))} {agreeing(max(len(sizes), *sizes), 'fits', 'fit')}"

@@ -29,6 +29,7 @@ verl 0.9.1, ``utils/seqlen_balancing.py``, ``rearrange_micro_batches``.
 
 from msgspec.structs import replace
 
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -62,7 +63,7 @@ def check(case: Case) -> Finding | None:
     site = next((site for site in static if site.phase is Phase.UPDATE_ACTOR), static[0])
     return Finding(
         rule=RULE,
-        message=f"{site.phase.value} takes {site.one_pass.batching.micro_batch_sequences} sequences at a time;"
+        message=f"{site.phase.value} takes {counted(site.one_pass.batching.micro_batch_sequences, 'sequence')} at a time;"
         f" as a budget of {_tokens(workload, site):,} tokens the same memory holds more of the shorter ones",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

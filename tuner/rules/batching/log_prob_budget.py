@@ -24,6 +24,7 @@ verl documentation, performance tuning guide, "Use larger forward-only parameter
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (entropy is on in this pass), ``workers/engine/fsdp/transformer_impl.py``.
 """
 
+from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -52,7 +53,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{site.phase.value} keeps no activations, yet takes {longest(site.size(workload))} at a time; {size} fit",
+        message=f"{site.phase.value} keeps no activations, yet takes {longest(site.size(workload))} at a time;"
+        f" {size} {agreeing(size, 'fits', 'fit')}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -25,6 +25,7 @@ verl documentation, performance tuning guide, "Batch Size Tuning Tips", second t
 verl 0.9.1, ``workers/engine/utils.py`` (the micro-batch must divide the local mini-batch).
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -50,7 +51,7 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"the update takes {site.one_pass.batching.micro_batch_sequences} of the rank's"
-        f" {site.sequences(workload)} sequences at a time; {size} fit",
+        f" {counted(site.sequences(workload), 'sequence')} at a time; {size} {agreeing(size, 'fits', 'fit')}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

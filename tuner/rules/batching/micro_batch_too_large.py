@@ -24,6 +24,7 @@ verl documentation, performance tuning guide, "Batch Size Tuning Tips".
 verl 0.9.1, ``workers/engine/utils.py``.
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -51,11 +52,12 @@ def check(case: Case) -> Finding | None:
     proposal = smaller(case, site)
     if proposal is None or not case.lowers(proposal, site.phase):
         return None
+    fewer = proposal.actor.update.batching.micro_batch_sequences
     return Finding(
         rule=RULE,
         message=f"{over(case, site.phase)} with"
-        f" {site.one_pass.batching.micro_batch_sequences} sequences in a micro-batch;"
-        f" {proposal.actor.update.batching.micro_batch_sequences} need less",
+        f" {counted(site.one_pass.batching.micro_batch_sequences, 'sequence')} in a micro-batch;"
+        f" {fewer} {agreeing(fewer, 'needs', 'need')} less",
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -24,6 +24,7 @@ Sources
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (padding to a multiple of ranks and mini-batch).
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -53,12 +54,12 @@ def check(case: Case) -> Finding | None:
     if not dividing:
         return None
     best = min(dividing, key=lambda prompts: abs(prompts - batch.mini_batch_prompts))
-    missing = -batch.prompts % batch.mini_batch_prompts
+    copies = -batch.prompts % batch.mini_batch_prompts * batch.responses_per_prompt
     return Finding(
         rule=RULE,
-        message=f"{count(batch.prompts)} prompts are no multiple of the mini-batch of"
-        f" {count(batch.mini_batch_prompts)}; {count(missing * batch.responses_per_prompt)} copies of sequences"
-        " are computed for nothing in every step",
+        message=f"{counted(batch.prompts, 'prompt')} are no multiple of the mini-batch of"
+        f" {count(batch.mini_batch_prompts)}; {counted(copies, 'copy', 'copies')} of sequences"
+        f" {agreeing(copies, 'is', 'are')} computed for nothing in every step",
         severity=RULE.severity,
         evidence=Evidence.EXACT,
         phase=Phase.UPDATE_ACTOR,

@@ -25,6 +25,7 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (forward-only engines ar
 verl #7182.
 """
 
+from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -54,7 +55,7 @@ def check(case: Case) -> Finding | None:
     fetched = " and fetches its weights from the host for each" if site.engine.streamed_offload else ""
     return Finding(
         rule=RULE,
-        message=f"the reference takes {longest(site.size(workload))} at a time{fetched}; {size} fit",
+        message=f"the reference takes {longest(site.size(workload))} at a time{fetched}; {size} {agreeing(size, 'fits', 'fit')}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

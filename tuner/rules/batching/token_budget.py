@@ -27,11 +27,11 @@ verl documentation, performance tuning guide, "Dynamic Batch Size Tuning Tips", 
 verl 0.9.1, ``utils/seqlen_balancing.py`` (hard limit); earlier releases exceed it (verl #6735, #7553).
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
 from tuner.rules.passes import actor_update, beyond, larger
-from tuner.rules.wording import count, sequences
 
 RULE = Rule(
     code="BAT002",
@@ -54,8 +54,9 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"the update takes {count(site.one_pass.batching.token_budget)} tokens per GPU,"
-        f" {sequences(site.size(workload))} times its share of the longest sequence; {size} times fit",
+        message=f"the update takes {counted(site.one_pass.batching.token_budget, 'token')} per GPU,"
+        f" {counted(site.size(workload), 'time')} its share of the longest sequence;"
+        f" {counted(size, 'time')} {agreeing(size, 'fits', 'fit')}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -35,6 +35,7 @@ from importlib.util import find_spec
 from msgspec.structs import replace
 
 from tuner.architectures import find_architecture
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -71,7 +72,7 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"norms, rotary embedding and activations of {model.layers} layers run as separate kernels",
+        message=f"norms, rotary embedding and activations of {counted(model.layers, 'layer')} run as separate kernels",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,

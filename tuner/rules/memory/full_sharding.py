@@ -26,6 +26,7 @@ verl 0.9.1, ``workers/engine/fsdp/utils.py`` (``create_device_mesh``), 0.7.1 ``w
 Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.2 on hybrid sharding.
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -52,7 +53,8 @@ def check(case: Case) -> Finding | None:
     parallel = engine_of(case.workload, phase).parallel
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}; {count(parallel.shard)} ranks share a copy of the model states, and all"
+        message=f"{over(case, phase)}; {counted(parallel.shard, 'rank')}"
+        f" {agreeing(parallel.shard, 'has a copy of the model states to itself', 'share a copy of the model states')}, and all"
         f" {count(parallel.gpus)} could",
         severity=case.severity(phase),
         evidence=Evidence.EXACT,

@@ -28,6 +28,7 @@ vLLM 0.13.0 and 0.24.0, ``config/compilation.py``.
 verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py``.
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -57,7 +58,7 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"{over(case, worst.phase)}; graphs of all batch sizes take {gib(case.rollout.graph_bytes)}, and"
-        f" no more than {kept[-1]} sequences run at once",
+        f" no more than {counted(kept[-1], 'sequence')} {agreeing(kept[-1], 'runs', 'run')} at once",
         severity=case.severity(worst.phase),
         evidence=Evidence.HEURISTIC,
         phase=worst.phase,

@@ -28,6 +28,7 @@ SGLang documentation, "Quantized KV Cache".
 verl 0.4.0 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py``, 0.9.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` (arguments that are handed on to the engine).
 """
 
+from tuner.counted import counted
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -58,7 +59,7 @@ def check(case: Case) -> Finding | None:
     held, then = case.rollout.concurrent_sequences, case.other(proposal).rollout.concurrent_sequences
     return Finding(
         rule=RULE,
-        message=f"the KV cache of {count(held)} sequences is read in decoding steps; in FP8 a sequence takes half of"
+        message=f"the KV cache of {counted(held, 'sequence')} is read in decoding steps; in FP8 a sequence takes half of"
         f" the bytes, and the same memory holds {count(then)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -33,6 +33,7 @@ verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_async_server.py`` and ``workers/r
 vLLM ``model_executor/layers/quantization/utils/fp8_utils.py`` (``validate_fp8_block_shape``).
 """
 
+from tuner.counted import counted
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -71,7 +72,7 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"weights of {gib(before)} are read in every decoding step; FP8 makes them {gib(after)} and the cache"
-        f" hold {count(then)} sequences instead of {count(held)}",
+        f" hold {counted(then, 'sequence')} instead of {count(held)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -30,6 +30,7 @@ verl 0.9.1 lowered the default limit from 1024 to 256.
 vLLM, ``v1/core/sched/scheduler.py``, ``config/vllm.py`` (``_set_cudagraph_sizes``).
 """
 
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -56,8 +57,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(workload.rollout.max_sequences)} of a replica's {count(sequences_per_replica(workload))}"
-        f" sequences may run at once, and the cache holds {_held(proposal)}",
+        message=f"{count(workload.rollout.max_sequences)} of a replica's"
+        f" {counted(sequences_per_replica(workload), 'sequence')} may run at once, and the cache holds {_held(proposal)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -27,6 +27,7 @@ verl 0.9.1, ``experimental/agent_loop/agent_loop.py`` (``num_preempted``).
 
 from math import ceil
 
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -64,7 +65,7 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(rollout.max_sequences)} sequences may run; a replica has {count(of_replica)} and its"
+        message=f"{counted(rollout.max_sequences, 'sequence')} may run; a replica has {count(of_replica)} and its"
         f" cache holds {count(held)} {with_room(workload.batch)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -26,6 +26,7 @@ verl documentation, best practices: 0.8 to 0.9 when states are offloaded.
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (``to``), ``workers/engine_workers.py``.
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -64,7 +65,7 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(running)} of a replica's {count(of_replica)} sequences run at once beside idle training"
+        message=f"{count(running)} of a replica's {counted(of_replica, 'sequence')} {agreeing(running, 'runs', 'run')} at once beside idle training"
         f" states; with those on the host the cache holds {count(case.other(best).rollout.concurrent_sequences)}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -31,6 +31,7 @@ vLLM, ``v1/worker/gpu_worker.py``, ``determine_available_memory``.
 verl documentation, performance tuning guide, "Rollout Generation Tuning".
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -59,7 +60,7 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(running)} of a replica's {count(of_replica)} sequences run at once; a fraction of"
+        message=f"{count(running)} of a replica's {counted(of_replica, 'sequence')} {agreeing(running, 'runs', 'run')} at once; a fraction of"
         f" {proposal.rollout.memory_fraction:.2f} fits and runs"
         f" {count(case.other(proposal).rollout.concurrent_sequences)}",
         severity=RULE.severity,

@@ -25,6 +25,7 @@ verl documentation, performance tuning guide, "Rollout Generation Tuning".
 HybridFlow (arXiv:2409.19256), section 8.4.
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -54,7 +55,8 @@ def check(case: Case) -> Finding | None:
     replicas = _sized(workload, best).rollout.replicas
     return Finding(
         rule=RULE,
-        message=f"{rollout.replicas} replicas of {rollout.replica_gpus} GPUs generate; weights and cache fit"
+        message=f"{counted(rollout.replicas, 'replica')} of {counted(rollout.replica_gpus, 'GPU')}"
+        f" {agreeing(rollout.replicas, 'generates', 'generate')}; weights and cache fit"
         f" {replicas} of {_sized(workload, best).rollout.replica_gpus}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -25,6 +25,7 @@ verl documentation, best practices, "memory x fraction x tensor-parallel size mu
 vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
 """
 
+from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -61,7 +62,8 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=f"{gib(case.rollout.weight_bytes)} of weights per GPU leave no cache for one sequence of"
-        f" {workload.batch.sequence_tokens:,} tokens; {proposal.rollout.tensor_parallel} GPUs per replica do",
+        f" {workload.batch.sequence_tokens:,} tokens; {counted(proposal.rollout.tensor_parallel, 'GPU')} per replica"
+        f" {agreeing(proposal.rollout.tensor_parallel, 'does', 'do')}",
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -31,6 +31,7 @@ verl 0.7.0 and later pack by default; earlier releases do not.
 
 from msgspec.structs import replace
 
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
@@ -60,7 +61,7 @@ def check(case: Case) -> Finding | None:
     batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
     return Finding(
         rule=RULE,
-        message=f"every sequence is computed as if it had {batch.sequence_tokens:,} tokens, whatever its length",
+        message=f"every sequence is computed as if it had {counted(batch.sequence_tokens, 'token')}, whatever its length",
         severity=RULE.severity,
         evidence=Evidence.HEURISTIC if batch.known_mean_tokens is None else Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,

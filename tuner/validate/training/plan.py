@@ -9,6 +9,7 @@ from msgspec import structs
 
 from tuner import batching
 from tuner.advise import Recommendation
+from tuner.counted import counted
 from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
 from tuner.validate.training.configured import by_value, reason_not_here
@@ -163,7 +164,7 @@ class _Planner:
         job, here = self.subject.workload.actor.engine.parallel, self.options.processes
         if job.gpus != here:
             yield (
-                f"Training passes are run and predicted on {here} GPU{'s' if here > 1 else ''}, not on the "
+                f"Training passes are run and predicted on {counted(here, 'GPU')}, not on the "
                 f"{job.gpus} of the job: over these the states are sharded, a micro-batch is the job's."
             )
         if any(attempt.planned.settings.first_tokens is not None for attempt in configured):

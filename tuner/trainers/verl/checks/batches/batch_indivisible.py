@@ -25,6 +25,7 @@ verl 0.9.1 ``utils/config.py:103-127``, verl 0.4.1 ``trainer/ppo/ray_trainer.py:
 from collections.abc import Iterator
 from math import gcd
 
+from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
@@ -59,7 +60,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{batch.prompts} prompts x {batch.responses_per_prompt} responses do not divide by {divisor}, "
+            f"{counted(batch.prompts, 'prompt')} x {counted(batch.responses_per_prompt, 'response')} do not divide by {divisor}, "
             f"which {workload.release} asserts",
             keys=[_KEY],
             overrides=[assign(settings, _KEY, -(-batch.prompts // step) * step)],
@@ -96,7 +97,7 @@ def _forward_passes(settings: Settings, workload: Workload) -> Iterator[Finding]
             yield report(
                 RULE,
                 settings,
-                f"{key}={micro} does not divide one rank's share of a step, {share} sequences, "
+                f"{key}={micro} does not divide one rank's share of a step, {counted(share, 'sequence')}, "
                 f"which {workload.release} asserts",
                 keys=[key],
                 overrides=[assign(settings, key, divisor)],

@@ -25,6 +25,7 @@ from math import gcd
 
 from msgspec import Struct
 
+from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
@@ -86,8 +87,8 @@ def _role(role: Role, settings: Settings, workload: Workload, version: str) -> I
         yield report(
             RULE,
             settings,
-            f"a mini-batch of {mini} prompts x {per_prompt} responses does not divide by {ranks} "
-            f"data-parallel ranks: {workload.release} {what}",
+            f"a mini-batch of {counted(mini, 'prompt')} x {counted(per_prompt, 'response')} does not divide by "
+            f"{counted(ranks, 'data-parallel rank')}: {workload.release} {what}",
             keys=[key],
             overrides=[assign(settings, key, _nearest(mini, per_prompt, ranks, workload.batch.prompts))],
             severity=Severity.WARNING if loses else None,
@@ -104,7 +105,7 @@ def _uneven_micro_batch(
     return report(
         RULE,
         settings,
-        f"{key}={micro} does not divide one rank's share of a mini-batch, {share} sequences: "
+        f"{key}={micro} does not divide one rank's share of a mini-batch, {counted(share, 'sequence')}: "
         f"{workload.release} stops with an assertion",
         keys=[key, f"{role.section}.ppo_mini_batch_size"],
         overrides=[assign(settings, key, _largest_divisor(share, micro))],

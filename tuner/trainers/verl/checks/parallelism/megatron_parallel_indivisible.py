@@ -20,6 +20,7 @@ Megatron-Core ``parallel_state.py`` (``initialize_model_parallel``) and ``transf
 
 from collections.abc import Iterator
 
+from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
@@ -73,13 +74,13 @@ def _problems(
         product = f"{sizes.tensor} x {sizes.pipeline} x {sizes.context}"
         yield (
             (tensor, pipeline, context),
-            f"tensor x pipeline x context {product} does not divide {sizes.gpus} GPUs",
+            f"tensor x pipeline x context {product} does not divide {counted(sizes.gpus, 'GPU')}",
         )
     if model.moe is not None and sizes.gpus % sparse:
         product = f"{sizes.expert} x {sizes.expert_tensor} x {sizes.pipeline}"
         yield (
             (expert, "expert_tensor_parallel_size", pipeline),
-            f"expert x expert-tensor x pipeline {product} does not divide {sizes.gpus} GPUs",
+            f"expert x expert-tensor x pipeline {product} does not divide {counted(sizes.gpus, 'GPU')}",
         )
     if model.heads % sizes.tensor:
         yield (
@@ -87,7 +88,7 @@ def _problems(
             f"a tensor-parallel size of {sizes.tensor} does not divide {model.heads} attention heads",
         )
     if model.layers % sizes.pipeline and not _places_layers(section, settings):
-        yield (pipeline,), f"{sizes.pipeline} pipeline stages do not divide {model.layers} layers"
+        yield (pipeline,), f"{sizes.pipeline} pipeline stages do not divide {counted(model.layers, 'layer')}"
     if model.moe is not None and model.moe.experts % sizes.expert:
         yield (
             (expert,),

@@ -25,6 +25,7 @@ verl 0.9.1 ``single_controller/ray/base.py``: ``_check_resource_available`` coun
 
 from collections.abc import Iterator
 
+from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.report import assign, report
@@ -50,12 +51,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     whole = cluster.gpus_per_node % most == 0
     nodes = cluster.nodes * cluster.gpus_per_node // most
-    asked = f": {nodes} nodes of {most}?" if whole else ""
+    asked = f": {counted(nodes, 'node')} of {most}?" if whole else ""
     own = settings.integer(_PER_NODE, default=8) == cluster.gpus_per_node
     yield report(
         RULE,
         settings,
-        f"{workload.release} takes {cluster.gpus_per_node} GPUs of each node, and a node has at most {most} of "
+        f"{workload.release} takes {counted(cluster.gpus_per_node, 'GPU')} of each node, and a node has at most {most} of "
         f"{cluster.gpu.name}{asked}",
         keys=[_PER_NODE, _NODES],
         overrides=[assign(settings, _PER_NODE, most), assign(settings, _NODES, nodes)]

@@ -22,6 +22,7 @@ vLLM ``config/model.py``: "Total number of attention heads must be divisible by 
 
 from collections.abc import Iterator
 
+from tuner.counted import agreeing, counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.report import assign, report
@@ -48,8 +49,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     others = rollout.data_parallel * rollout.pipeline_parallel
     tensor = rollout.tensor_parallel
-    if rollout.gpus % (tensor * others):
-        what = f"{tensor * others} GPUs per replica do not divide the rollout's {rollout.gpus} GPUs"
+    replica = tensor * others
+    if rollout.gpus % replica:
+        what = f"{counted(replica, 'GPU')} per replica {agreeing(replica, 'does', 'do')} not divide the rollout's {counted(rollout.gpus, 'GPU')}"
     elif heads % tensor:
         what = f"{_KEY}={tensor} does not divide the {heads} attention heads of {workload.model.name}"
     else:

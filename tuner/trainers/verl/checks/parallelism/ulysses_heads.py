@@ -24,6 +24,7 @@ Jacobs et al. 2023, DeepSpeed Ulysses, arXiv:2309.14509.
 
 from collections.abc import Iterator
 
+from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
@@ -70,8 +71,8 @@ def _finding(name: str, engine: Engine, model: ModelShape, settings: Settings, w
     return report(
         RULE,
         settings,
-        f"a sequence-parallel size of {size} does not go with {model.heads} attention and {model.kv_heads} "
-        f"key-value heads on {engine.parallel.gpus} GPUs, which {workload.release} asserts; legal sizes are "
+        f"a sequence-parallel size of {size} does not go with {model.heads} attention and "
+        f"{counted(model.kv_heads, 'key-value head')} on {counted(engine.parallel.gpus, 'GPU')}, which {workload.release} asserts; legal sizes are "
         f"{', '.join(map(str, legal))}",
         keys=[name],
         overrides=[assign(settings, name, max(other for other in legal if other <= size))],

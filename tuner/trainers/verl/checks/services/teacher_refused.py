@@ -20,6 +20,7 @@ verl 0.8.0 and 0.9.1 ``workers/config/distillation.py`` (``DistillationConfig``,
 
 from collections.abc import Iterator
 
+from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
@@ -88,13 +89,17 @@ def _pool(settings: Settings, names: list[str]) -> Iterator[Problem]:
     if len(names) == 1:
         key = f"{_TEACHERS}.{names[0]}.inference.tensor_model_parallel_size"
         if gpus % replicas[names[0]]:
-            yield key, f"replicas of {replicas[names[0]]} GPUs do not divide the teacher's {gpus} GPUs", ()
+            yield (
+                key,
+                f"replicas of {counted(replicas[names[0]], 'GPU')} do not divide the teacher's {counted(gpus, 'GPU')}",
+                (),
+            )
         return
     counts = {name: settings.integer(f"{_TEACHERS}.{name}.num_replicas", default=0) for name in names}
     taken = sum(counts[name] * replicas[name] for name in names)
     if taken != gpus:
         key = f"{_TEACHERS}.{names[0]}.num_replicas"
-        yield key, f"the teachers' replicas take {taken} GPUs of the {gpus} in their pool", ()
+        yield key, f"the teachers' replicas take {counted(taken, 'GPU')} of the {gpus} in their pool", ()
 
 
 def _replica_gpus(section: str, settings: Settings) -> int:
