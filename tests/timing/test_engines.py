@@ -10,8 +10,10 @@ from tuner.timing.assumptions import COLLECTIVE_S, FUSED_ADAMW_ACCESSES, LINK_SH
 from tuner.timing.decode import RolloutInput, weight_read_bytes
 from tuner.timing.job import Job
 from tuner.timing.layer import product_flop_per_s
+from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds, trained_values, weights_held
-from tuner.workload import Checkpointing, Workload
+from tuner.timing.weight_sync import sync_parts
+from tuner.workload import Checkpointing, Lora, Workload
 
 
 def update_job(workload: Workload, *, trains: bool = True) -> Job:
@@ -126,3 +128,27 @@ def test_rates_by_dtype():
     assert product_flop_per_s(gpu, DType.FLOAT8) > 1.9 * product_flop_per_s(gpu, DType.BFLOAT16)
     no_fp8 = replace(gpu, dense_fp8_flop_per_s=None)
     assert product_flop_per_s(no_fp8, DType.FLOAT8) == product_flop_per_s(gpu, DType.BFLOAT16)
+
+
+def test_weights_are_made_8_bit_again_in_every_sync():
+    """bfloat16 is read and a byte written; float32 is cast first. The vocabulary's matrices stay."""
+    whole = workloads.grpo_7b()
+    half = whole.with_actor(engine=replace(whole.actor.engine, stored_dtype=DType.BFLOAT16))
+    model, rate = whole.model, copy_bytes_per_s(whole.cluster.gpu)
+    products = model.parameters - 2 * model.vocab * model.hidden
+    quantizing = {
+        name: sync_parts(workload.with_rollout(weight_dtype=DType.FLOAT8))["quantizing"]
+        for name, workload in {"float32": whole, "bfloat16": half}.items()
+    }
+    assert quantizing["bfloat16"] == pytest.approx(3 * products / rate)
+    assert quantizing["float32"] == pytest.approx((4 + 2 + 3) * products / rate)
+    assert sync_parts(whole)["quantizing"] == 0
+
+
+def test_adapters_are_not_made_8_bit():
+    adapted = workloads.grpo_7b()
+    engine = replace(adapted.actor.engine, lora=Lora(rank=32, parameters=80_000_000))
+    alone = adapted.with_actor(engine=engine).with_rollout(weight_dtype=DType.FLOAT8)
+    merged = replace(engine, lora=replace(engine.lora, merged_for_rollout=True))
+    assert sync_parts(alone)["quantizing"] == 0
+    assert sync_parts(alone.with_actor(engine=merged))["quantizing"] > 0

@@ -195,3 +195,8 @@ LAYER_TENSORS = 12
 #: Seconds of one bucket beside its bytes: handshake between processes and the engine's loader.
 #: Between 5e-3 and 50e-3; heuristic.
 BUCKET_S = 20e-3
+
+#: Bytes read and written to make one weight of bfloat16 8-bit in blocks. Between 3 (one kernel reads it and
+#: writes it: verl since 0.7.1 with Triton, ``blockwise_cast_to_fp8_triton``) and 45 (torch's operators, with
+#: copies in float32: verl 0.7.0, or without Triton, ``_scaled_fp8_blockwise_pytorch``).
+QUANTIZING_BYTES = 3
