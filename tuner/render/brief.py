@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tuner.advise import Advice, Recommendation
 from tuner.findings import Finding, Goal, Severity
-from tuner.render.recommendations import Sorted, idle_line, price, sorted_advice
+from tuner.render.recommendations import Sorted, price, sorted_advice
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import NUMERICS, SEVERITY_COLOURS, sentence
 
@@ -12,7 +12,7 @@ _MOST = 3
 
 
 def brief(advice: Advice, terminal: Terminal) -> str:
-    """Three findings in a few lines each, then the names of the others."""
+    """Three findings in a few lines each, then the names of the others that bring something here."""
     by_use = sorted_advice(advice)
     chosen = _chosen(advice, by_use)
     lines = [terminal.style("What matters most", "bold")] if chosen else []
@@ -89,8 +89,6 @@ def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) ->
     ):
         if findings:
             yield terminal.prose(f"{words}: {_names(findings)}.", indent="  ", first="")
-    if by_use.idle:
-        yield idle_line(by_use.idle, terminal)
     yield terminal.prose("Everything with its price and its premises: --full.", indent="  ", first="")
 
 
