@@ -25,6 +25,7 @@ from tables import table
 from tuner.accuracy import summarise
 from tuner.memory import Item
 from tuner.render.batches import batch_rows
+from tuner.timing.tokens import micro_batches_of
 from tuner.units import GIB, KIB
 
 Overrides = Sequence[str]
@@ -130,8 +131,9 @@ def _length(overrides: Overrides) -> str:
 
 
 def _padding(overrides: Overrides) -> str:
-    batch = running_job.workload(overrides).batch
-    return f"{1 - batch.mean_sequence_tokens / batch.sequence_tokens:.0%}".replace("%", " %")
+    job = running_job.workload(overrides)
+    padded = micro_batches_of(job.batch, job.actor_update).sequence_tokens
+    return f"{1 - job.batch.mean_sequence_tokens / padded:.0%}".replace("%", " %")
 
 
 def _gathered(overrides: Overrides) -> str:

@@ -1,5 +1,10 @@
 """What packing is advised with, and where it is not."""
 
+import json
+
+import pytest
+
+from tests.cli.runner import run
 from tests.workloads import grpo_7b
 from tuner.findings import Finding
 from tuner.rules.case import Case
@@ -20,3 +25,41 @@ def test_a_family_that_nobody_tested_is_named() -> None:
 def test_what_needs_padding_is_left_alone() -> None:
     finding = advised(packable=False)
     assert finding is None or finding.proposal is None or not finding.proposal.actor.engine.packed
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("0.7.1", "computed as if it had 2,048 tokens, whatever its length"),
+        ("0.8.0", "as long as the longest of its micro-batch"),
+    ],
+)
+def test_the_length_that_a_release_pads_to_is_named(release: str, said: str) -> None:
+    options = ("--gpu", "h100-sxm", "--verl-version", release, "--full")
+    told = run(
+        *("advise", "docs/examples/qwen2.5-7b-grpo.yaml", *options),
+        *("--", "trainer.n_gpus_per_node=8", "actor_rollout_ref.model.use_remove_padding=False"),
+    )
+    assert said in " ".join(told.out.split())
+
+
+@pytest.mark.parametrize(("release", "shorter"), [("0.7.1", False), ("0.9.1", True)])
+def test_known_lengths_shorten_an_update_that_is_padded_to_the_longest(release: str, shorter: bool) -> None:
+    """And leave its memory alone: a micro-batch may have a sequence of the maximum."""
+    options = ("--gpu", "h100-sxm", "--output-format", "json", "--mean-prompt-length", "100")
+    reports = [
+        json.loads(
+            run(
+                *("advise", "docs/examples/qwen2.5-7b-grpo.yaml", "--verl-version", release, *options),
+                *("--mean-response-length", mean, "--", "trainer.n_gpus_per_node=8"),
+                "actor_rollout_ref.model.use_remove_padding=False",
+            ).out
+        )
+        for mean in ("100", "900")
+    ]
+    short, long = (
+        next(phase for phase in report["memory"]["phases"] if phase["phase"] == "update_actor")
+        for report in reports
+    )
+    assert (short["seconds"] < long["seconds"]) is shorter
+    assert short["peak_bytes"] == long["peak_bytes"]

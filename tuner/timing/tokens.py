@@ -1,11 +1,11 @@
 """From batch sizes to the tokens that one GPU computes in one micro-batch."""
 
-from math import log, sqrt
+from math import ceil, log, sqrt
 
 from msgspec import Struct
 
 from tuner.batching import local_sequences, micro_batches, pass_sequences
-from tuner.workload import Batch, StepPass
+from tuner.workload import Batch, Engine, StepPass
 
 _NORMAL_P95 = 1.645  # standard deviations between the mean of a normal distribution and its 95th percentile
 
@@ -47,9 +47,9 @@ def _response_deviation(batch: Batch) -> float:
 def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     """Count and size of the micro-batches of one pass.
 
-    Packed sequences cost their mean length, unpacked ones the maximum (an engine that pads to the
-    longest sequence of each micro-batch does a little better). A token budget evens out
-    the tokens of all ranks where the trainer balances them; a fixed number of sequences leaves the
+    Packed sequences cost their mean length, unpacked ones the maximum, or the length that the longest of a
+    micro-batch is expected to have on the slowest rank where the engine pads to that. A token budget evens
+    out the tokens of all ranks where the trainer balances them; a fixed number of sequences leaves the
     differences between micro-batches, and no balancing those between whole ranks.
 
     Args:
@@ -59,12 +59,27 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     mean = batch.mean_sequence_tokens
     engine, sequences = step_pass.engine, pass_sequences(batch, step_pass)
     count = micro_batches(batch, step_pass, sequence_tokens=mean)
-    length = mean if engine.packed else float(batch.sequence_tokens)
+    length = mean if engine.packed else _padded_tokens(batch, engine, ceil(sequences / count))
     tokens = sequences * length / engine.parallel.sequence_split / count
     uneven = _uneven_sequences(batch, step_pass, sequences // count)
     if engine.packed and uneven is not None:
         tokens *= straggler_factor(batch, sequences=uneven, ranks=engine.parallel.data)
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=length)
+
+
+def _padded_tokens(batch: Batch, engine: Engine, micro_batch: int) -> float:
+    """Tokens that a padded sequence is computed as, with ``micro_batch`` of them at a time on each rank.
+
+    To the longest: of all that the ranks run at a time, since they wait for each other, and no longer than
+    evenly spread lengths reach where nothing is known of the tail.
+    """
+    longest = float(batch.sequence_tokens)
+    if not engine.pads_to_longest:
+        return longest
+    mean, together = batch.mean_sequence_tokens, micro_batch * engine.parallel.data
+    if batch.lengths.response_p95 is None:
+        longest = min(longest, mean + batch.prompt_spread + batch.response_spread)
+    return min(longest, mean * straggler_factor(batch, sequences=1, ranks=together))
 
 
 def _uneven_sequences(batch: Batch, step_pass: StepPass, micro_batch: int) -> int | None:

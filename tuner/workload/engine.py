@@ -72,6 +72,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     optimizer_dtype: DType  # moments (and Megatron's main weights)
     checkpointing: Checkpointing
     packed: bool  # sequences without padding, end to end
+    pads_to_longest: bool = False  # of a micro-batch where sequences are not packed; else to the maximum
     packable: bool = True  # False where another setting needs padding, and packing would undo what it gains
     packing_tested: bool = True  # False where the trainer's documentation does not name the model's family
     activation_offload: bool = False

@@ -8,8 +8,9 @@ Sequences are padded to a common length, and packing them shortens the step.
 Why it matters
 --------------
 
+Up to verl 0.7.1 the workers compute every sequence at its maximum length; the model engine of later releases pads to the longest sequence of a micro-batch, and so does Megatron's.
 Padded tokens go through every layer and through the output head, only to be masked at the end.
-With responses spread evenly up to their maximum, about half of all computed tokens are padding.
+With responses spread evenly up to their maximum, nearly half of all computed tokens are padding either way: of the micro-batches on all ranks one has a long sequence, and the others wait for it.
 Packed sequences lie end to end, and attention is told where each begins.
 Packing is also what compiled entropy, dynamic context lengths and Ulysses rest on.
 
@@ -26,6 +27,7 @@ Sources
 
 verl documentation, performance tuning guide, "Enable remove padding (sequence packing)".
 verl 0.7.1, ``workers/actor/dp_actor.py:128-135`` (``can_use_pg``).
+verl 0.8.0, ``workers/engine/fsdp/transformer_impl.py:1009-1034`` (``max_seq_len`` of the micro-batch); 0.5.0, ``models/mcore/util.py`` (``remove_left_padding``).
 verl 0.7.0 and later pack by default; earlier releases do not.
 """
 
@@ -35,6 +37,8 @@ from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.rules.case import Case
+from tuner.rules.wording import count
+from tuner.timing.tokens import micro_batches_of
 from tuner.workload import Engine, Phase, Workload
 
 RULE = Rule(
@@ -61,7 +65,7 @@ def check(case: Case) -> Finding | None:
     batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
     return Finding(
         rule=RULE,
-        message=f"every sequence is computed as if it had {counted(batch.sequence_tokens, 'token')}, whatever its length",
+        message=_padding(case.workload),
         severity=RULE.severity,
         evidence=Evidence.HEURISTIC if batch.known_mean_tokens is None else Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
@@ -70,6 +74,19 @@ def check(case: Case) -> Finding | None:
             *((_ASSUMED,) if batch.known_mean_tokens is None else ()),
             *(() if tested else (_UNTESTED,)),
         ),
+    )
+
+
+def _padding(workload: Workload) -> str:
+    """To which length the first engine pads that could pack."""
+    batch = workload.batch
+    padded = next(one for one in workload.passes() if not one.engine.packed and one.engine.packable)
+    if not padded.engine.pads_to_longest:
+        return f"every sequence is computed as if it had {counted(batch.sequence_tokens, 'token')}, whatever its length"
+    longest = counted(round(micro_batches_of(batch, padded).sequence_tokens), "token")
+    return (
+        "every sequence is computed as if it were as long as the longest of its micro-batch: on the slowest rank about"
+        f" {longest} where the mean is {count(round(batch.mean_sequence_tokens))}"
     )
 
 

@@ -44,6 +44,7 @@ def read_fsdp(context: EngineContext) -> Engine:
         prefetch_effective=not second or source.since("0.8.0"),
         layers_fusable=liger_keeps_forward(source, context.model.architecture),
         separate_embedding_units=second and not context.model.tied_embeddings and source.since("0.7.1"),
+        pads_to_longest=source.engine_workers,  # ``prepare_model_inputs``, whatever the batch was padded to
         packable=role == "critic" or not source.flag("actor.shared_prefixes"),
         packing_tested=_packing_tested(context.model.architecture),
         lora=None if role == "ref" else fsdp_lora(context),

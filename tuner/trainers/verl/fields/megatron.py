@@ -33,6 +33,7 @@ def read_megatron(context: EngineContext) -> Engine:
         **fields,
         stored_dtype=dtype,
         compute_dtype=dtype,
+        pads_to_longest=True,  # ``remove_left_padding``, and ``preprocess_bshd`` after it
         fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
         fused_rotary=_fuses(context, "apply_rope_fusion", elsewhere=False),
         **_further_token(source, role),
