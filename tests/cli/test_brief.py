@@ -44,3 +44,15 @@ def test_of_several_findings_of_one_check_the_first_is_told() -> None:
     entries, _ = told("examples/tuning/70b/qwen2-72b_grpo-lora_8_h100_fsdp_vllm.sh", "v0.4.1")
     assert "actor_rollout_ref.actor.ppo_micro_batch_size=176 counts" in entries
     assert "1 more like it." in entries  # the rollout's; the reference is the adapters' base
+
+
+def test_what_gains_nothing_is_named_in_the_full_answer_alone() -> None:
+    arguments = ("advise", "docs/examples/qwen2.5-7b-grpo.yaml", "--gpu", "h100-sxm")
+    machine = ("--", "trainer.n_gpus_per_node=8")
+    short, full, report = (
+        run(*arguments, *options, *machine).out for options in ((), ("--full",), ("--output-format", "json"))
+    )
+    idle = {"ref-offload-noop", "log-stats"}
+    assert not [name for name in idle if name in short]
+    assert "Gains nothing here" in full and all(name in full for name in idle)
+    assert all(f'"{name}"' in report for name in idle)
