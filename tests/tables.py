@@ -214,6 +214,7 @@ def _base(base: Base, raw: dict[str, Any]) -> Base:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
     assert isinstance(content, dict), path
     return content

@@ -5,6 +5,7 @@
 
 import json
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,8 +81,7 @@ def page(rule: Rule, module: ModuleType, example: Path) -> RulePage:
 
 def read_example(path: Path) -> Example:
     """The bad example of a table of cases, and what is proposed for it where a case says so."""
-    table = yaml.safe_load(path.read_text(encoding="utf-8"))
-    bases = yaml.safe_load((path.parent / "bases.yaml").read_text(encoding="utf-8"))
+    table, bases = _read(path), _bases(path.parent)
     bad = _strings(table["bad"])
     instead = next(
         (case["proposes"] for case in table["cases"] if "proposes" in case and _strings(case["set"]) == bad),
@@ -92,6 +92,18 @@ def read_example(path: Path) -> Example:
         bad=bad,
         instead=_strings(instead),
     )
+
+
+@cache
+def _bases(folder: Path) -> dict[str, Any]:
+    """The configurations that examples stand on, which all pages share."""
+    return _read(folder / "bases.yaml")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of Python's own a page takes seconds
+    content: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+    return content
 
 
 def _strings(values: Any) -> tuple[str, ...]:
