@@ -8,8 +8,8 @@ import pytest
 from tests.cli.runner import run
 from tests.corpus import launches
 from tests.loading import load
-from tuner.trainers.verl.read import uses_critic
 from tuner.trainers.verl.recipes import RECIPES, started_by
+from tuner.trainers.verl.roles import uses_critic
 
 #: Hydra refuses these in the scripts that set them, which have them below ``policy_loss`` as well.
 MISTAKEN = {

@@ -110,6 +110,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            one_sequence,
             least_service_cache,
             fully_sharded,
             optimizer_offloaded,
