@@ -38,6 +38,7 @@ from tuner.workload import (
     RolloutEngine,
     Saving,
     Scaling,
+    SecondFsdp,
     Service,
     ServiceRole,
     WeightSync,
@@ -63,6 +64,14 @@ FRACTIONS = {
     RolloutEngine.TENSORRT_LLM: FractionOf.FREE_AFTER_WEIGHTS,
 }
 
+
+_SECOND = SecondFsdp(
+    keeps_root=False,
+    frees_root=False,
+    prefetch_effective=True,
+    separate_embedding_units=True,
+    reshard_after_forward=True,
+)
 
 T = TypeVar("T")
 
@@ -207,6 +216,7 @@ def _engine(draw: Draw, model: ModelShape, cluster: Cluster, backend: Backend) -
         separate_embedding_units=backend is Backend.FSDP2,
         fused_layers=draw.chance(0.3),
         lora=lora,
+        second=_SECOND if backend is Backend.FSDP and lora is None else None,
     )
 
 

@@ -503,9 +503,7 @@ def test_megatron(version: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "tensor"), by_release(4, ("0.8.0", 2)))
-def test_actor_and_reference_share_the_grid_of_the_one_that_is_built_first(
-    version: str, tensor: int
-) -> None:
+def test_actor_and_reference_share_the_grid_of_the_one_that_is_built_first(version: str, tensor: int) -> None:
     job = workload_of((*MEGATRON, f"{REF}.megatron.tensor_model_parallel_size=2"), version)
     assert job.reference is not None
     assert job.actor.engine.parallel.tensor == job.reference.engine.parallel.tensor == tensor
