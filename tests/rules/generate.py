@@ -38,6 +38,7 @@ from tuner.workload import (
     RolloutEngine,
     Saving,
     Scaling,
+    SecondFsdp,
     Service,
     ServiceRole,
     WeightSync,
@@ -63,6 +64,14 @@ FRACTIONS = {
     RolloutEngine.TENSORRT_LLM: FractionOf.FREE_AFTER_WEIGHTS,
 }
 
+
+_SECOND = SecondFsdp(
+    keeps_root=False,
+    frees_root=False,
+    prefetch_effective=True,
+    separate_embedding_units=True,
+    reshard_after_forward=True,
+)
 
 T = TypeVar("T")
 
@@ -207,6 +216,7 @@ def _engine(draw: Draw, model: ModelShape, cluster: Cluster, backend: Backend) -
         separate_embedding_units=backend is Backend.FSDP2,
         fused_layers=draw.chance(0.3),
         lora=lora,
+        second=_SECOND if backend is Backend.FSDP and lora is None else None,
     )
 
 
@@ -285,8 +295,10 @@ def _with_further(draw: Draw, workload: Workload) -> Workload:
 
 
 def _judge(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
-    """A reward model as large as the policy, on an engine of its own."""
+    """A reward model as large as the policy, on an engine of its own or of the trainer."""
     shares = draw.chance(0.8)
+    if draw.chance(0.3):
+        return _scorer(draw, model, cluster)
     server = replace(_rollout(draw, model, cluster), colocated=shares, sleep_level=1)
     return Service(
         role=ServiceRole.REWARD,
@@ -295,4 +307,33 @@ def _judge(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
         gpus=cluster.gpus,
         shares_gpus=shares,
         server=server,
+    )
+
+
+def _scorer(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
+    """A reward model on the trainer's FSDP, with its weights on the host."""
+    engine = Engine(
+        backend=draw.choice((Backend.FSDP, Backend.FSDP2)),
+        parallel=Parallelism(gpus=cluster.gpus, shard=cluster.gpus),
+        stored_dtype=DType.BFLOAT16,
+        compute_dtype=DType.BFLOAT16,
+        reduce_dtype=DType.FLOAT32,
+        optimizer_dtype=DType.FLOAT32,
+        checkpointing=Checkpointing.NONE,
+        packed=draw.chance(0.5),
+        streamed_offload=True,
+    )
+    batching = Batching(
+        dynamic=engine.packed,
+        token_budget=draw.choice((4096, 65536, 524288)),
+        micro_batch_sequences=draw.choice((1, 8, 64)),
+    )
+    return Service(
+        role=ServiceRole.REWARD,
+        name="judge",
+        model=replace(model, value_head=True),
+        gpus=cluster.gpus,
+        shares_gpus=True,
+        engine=engine,
+        scoring=Pass(batching=batching),
     )

@@ -410,12 +410,18 @@ def test_there_is_a_critic_for_gae_or_on_request() -> None:
 
 
 @pytest.mark.parametrize(("version", "tensor"), by_release(4, ("0.8.0", 1)))
-def test_the_legacy_workers_put_the_critic_on_the_actors_grid(version: str, tensor: int) -> None:
+def test_actor_and_critic_share_the_grid_of_the_one_that_is_built_first(version: str, tensor: int) -> None:
     overrides = (*MEGATRON, "algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2.5-7B-Instruct")
     job = workload_of(overrides, version)
     assert job.critic is not None
-    assert job.actor.engine.parallel.tensor == 4
-    assert job.critic.engine.parallel.tensor == tensor
+    assert job.actor.engine.parallel.tensor == job.critic.engine.parallel.tensor == tensor
+
+
+def test_a_critic_under_fsdp_leaves_the_actor_its_grid() -> None:
+    overrides = (*MEGATRON, "algorithm.adv_estimator=gae", "critic.strategy=fsdp")
+    job = workload_of((*overrides, f"{REF}.megatron.tensor_model_parallel_size=2"), "0.9.1")
+    assert job.critic is not None and job.critic.engine.backend is Backend.FSDP
+    assert job.actor.engine.parallel.tensor == 2  # the reference's
 
 
 @pytest.mark.parametrize(
@@ -497,10 +503,10 @@ def test_megatron(version: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "tensor"), by_release(4, ("0.8.0", 2)))
-def test_the_legacy_workers_put_the_reference_on_the_actors_grid(version: str, tensor: int) -> None:
-    reference = workload_of((*MEGATRON, f"{REF}.megatron.tensor_model_parallel_size=2"), version).reference
-    assert reference is not None
-    assert reference.engine.parallel.tensor == tensor
+def test_actor_and_reference_share_the_grid_of_the_one_that_is_built_first(version: str, tensor: int) -> None:
+    job = workload_of((*MEGATRON, f"{REF}.megatron.tensor_model_parallel_size=2"), version)
+    assert job.reference is not None
+    assert job.actor.engine.parallel.tensor == job.reference.engine.parallel.tensor == tensor
 
 
 def test_megatron_recomputation_and_host_optimizer() -> None:
@@ -645,13 +651,14 @@ def test_what_the_bridge_turns_on(version: str, model: ModelShape, rotary: bool,
 def test_a_grid_larger_than_the_job() -> None:
     with pytest.raises(InputError, match="8 GPUs") as caught:
         workload_of((*MEGATRON, f"{ACTOR}.megatron.pipeline_model_parallel_size=4"), "0.9.1")
-    assert caught.value.key == f"{ACTOR}.megatron.tensor_model_parallel_size"
+    assert caught.value.key == f"{REF}.megatron.tensor_model_parallel_size"
 
 
 def test_experts() -> None:
     overrides = (
         *MEGATRON,
         f"{ACTOR}.megatron.tensor_model_parallel_size=2",
+        f"{REF}.megatron.tensor_model_parallel_size=2",
         f"{ACTOR}.megatron.expert_model_parallel_size=8",
         f"{ACTOR}.megatron.expert_tensor_parallel_size=1",
     )

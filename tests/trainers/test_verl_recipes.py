@@ -8,8 +8,8 @@ import pytest
 from tests.cli.runner import run
 from tests.corpus import launches
 from tests.loading import load
-from tuner.trainers.verl.read import uses_critic
 from tuner.trainers.verl.recipes import RECIPES, started_by
+from tuner.trainers.verl.roles import uses_critic
 
 #: Hydra refuses these in the scripts that set them, which have them below ``policy_loss`` as well.
 MISTAKEN = {
@@ -85,3 +85,23 @@ def test_a_critic_that_nobody_asked_for_is_explained() -> None:
     said = run("advise", "/dev/null", "--gpu", "h100-sxm", "--verl-version", "0.4.1", "--", *given)
     words = " ".join(said.out.split())
     assert "a critic is trained where algorithm.adv_estimator=gae, the default" in words
+
+
+def test_a_launch_that_no_key_tells_is_told_how_to_say_its_recipe() -> None:
+    launch = next(it for it in launches() if it["path"] == "recipe/sppo/run_qwen2.5-7b_rm.sh")
+    options = (
+        "--gpu",
+        "h100-sxm",
+        "--verl-version",
+        "0.4.1",
+        "--model",
+        "Qwen/Qwen2.5-7B-Instruct",
+        "--full",
+    )
+    said = run("advise", "/dev/null", *options, "--", *launch["overrides"])
+    assert (
+        "a recipe that trains no critic is told by --config-name=spin_trainer or --config-name=sppo_trainer"
+        in " ".join(said.out.split())
+    )
+    told = run("advise", "/dev/null", *options, "--", "--config-name=sppo_trainer", *launch["overrides"])
+    assert not told.out.startswith("WILL NOT START")

@@ -47,6 +47,8 @@ def with_engine(workload: Workload, phase: Phase, engine: Engine) -> Workload:
         return workload.with_critic(engine=engine)
     if phase is Phase.REF_LOG_PROB:
         return workload.with_reference(engine=engine)
+    if phase is Phase.REWARD and workload.reward is not None and workload.reward.engine is not None:
+        return workload.with_reward(engine=engine)
     return workload.with_actor(engine=engine)
 
 

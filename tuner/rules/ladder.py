@@ -32,6 +32,7 @@ from tuner.rules.cures import (
     states_on_host,
     synced_by_tensor,
 )
+from tuner.rules.second_fsdp import sharded_by_second
 from tuner.rules.sequence_sharing import sequence_shared
 from tuner.workload import Phase, Workload
 
@@ -63,6 +64,7 @@ LADDERS = (
             head_fused,
             activations_offloaded,
             sequence_shared,
+            sharded_by_second,
             states_on_host,
         ),
     ),
@@ -80,6 +82,7 @@ LADDERS = (
             parameters_offloaded,
             head_fused,
             sequence_shared,
+            sharded_by_second,
         ),
     ),
     Ladder(
@@ -91,6 +94,7 @@ LADDERS = (
             fully_sharded,
             optimizer_offloaded,
             parameters_offloaded,
+            sharded_by_second,
         ),
     ),
     Ladder(
@@ -102,6 +106,7 @@ LADDERS = (
             small_bucket,
             fully_sharded,
             optimizer_offloaded,
+            sharded_by_second,
         ),
     ),
     Ladder(phases=(Phase.SAVE_CHECKPOINT,), cures=(service_asleep, optimizer_in_shards)),
@@ -110,6 +115,7 @@ LADDERS = (
         cures=(
             fewer_graphs,
             engine_asleep,
+            one_sequence,
             least_service_cache,
             fully_sharded,
             optimizer_offloaded,

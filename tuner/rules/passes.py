@@ -95,6 +95,7 @@ def _with_critic_passes(workload: Workload, one_pass: Pass, *, values: bool) -> 
 
 
 _PUT: dict[Phase, Callable[[Workload, Pass], Workload]] = {
+    Phase.REWARD: lambda workload, one_pass: workload.with_reward(scoring=one_pass),
     Phase.OLD_LOG_PROB: lambda workload, one_pass: workload.with_actor(log_prob=one_pass),
     Phase.REF_LOG_PROB: lambda workload, one_pass: workload.with_reference(log_prob=one_pass),
     Phase.VALUES: partial(_with_critic_passes, values=True),
@@ -104,14 +105,14 @@ _PUT: dict[Phase, Callable[[Workload, Pass], Workload]] = {
 
 
 def all_passes(workload: Workload) -> tuple[Site, ...]:
-    """Every pass whose size can be changed, in order: all but the reward model's."""
-    return tuple([_site(step_pass) for step_pass in workload.passes() if step_pass.phase in _PUT])
+    """Every pass, in order."""
+    return tuple([_site(step_pass) for step_pass in workload.passes()])
 
 
 def site_of(workload: Workload, phase: Phase) -> Site | None:
-    """The pass of a phase, None where the phase is none that can be changed or the step lacks it."""
+    """The pass of a phase, None where the phase is none or the step lacks it."""
     step_pass = workload.pass_of(phase)
-    return None if step_pass is None or phase not in _PUT else _site(step_pass)
+    return None if step_pass is None else _site(step_pass)
 
 
 def actor_update(workload: Workload) -> Site:

@@ -1,10 +1,12 @@
-"""Memory fractions of the inference engine that serves a reward model."""
+"""Memory fractions and tensor-parallel sizes of the inference engine that serves a reward model."""
+
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from tuner.memory.rollout.capacity import service_problems
 from tuner.rules.case import Case
-from tuner.rules.rollout_engine import HUNDREDTHS
+from tuner.rules.rollout_engine import HUNDREDTHS, tensor_sizes
 from tuner.workload import Phase, ServiceRole, Workload
 
 
@@ -57,3 +59,12 @@ def largest_reward_fraction(case: Case, *, below: float) -> Workload | None:
         return None
     proposal = with_fraction(case.workload, fitting)
     return proposal if problem(proposal) is None else None
+
+
+def tensor_proposals(workload: Workload) -> Iterator[tuple[int, Workload]]:
+    """The workload with each tensor-parallel size that the engine can have; none where its experts tie it."""
+    reward = workload.reward
+    if reward is None or reward.server is None or reward.model is None or reward.server.expert_parallel > 1:
+        return
+    for size in tensor_sizes(reward.model, reward.server, workload.cluster.gpus_per_node):
+        yield size, workload.with_reward(server=replace(reward.server, tensor_parallel=size))

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from math import ceil
 
 from tuner.hardware import Gpu
+from tuner.model_shape import ModelShape
 from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.serving.graphs import largest_graph
 from tuner.timing.decode import RolloutInput, waits_for_host
-from tuner.workload import FractionOf, Phase, Workload
+from tuner.workload import FractionOf, Phase, Rollout, Workload
 
 AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)
 HUNDREDTHS = range(5, 96)  # fractions worth proposing; the last twentieth is never free
@@ -123,13 +124,12 @@ def _held(workload: Workload) -> int:
     return min(held, graph * workload.rollout.data_parallel) if graph else held
 
 
-def tensor_sizes(workload: Workload) -> list[int]:
-    """Tensor-parallel sizes that divide the heads and the GPUs and stay within a node."""
-    rollout, model = workload.rollout, workload.model
+def tensor_sizes(model: ModelShape, rollout: Rollout, gpus_per_node: int) -> list[int]:
+    """Tensor-parallel sizes of an engine that divide the heads and its GPUs and stay within a node."""
     others = rollout.data_parallel * rollout.pipeline_parallel
     return [
         size
-        for size in range(1, workload.cluster.gpus_per_node + 1)
+        for size in range(1, min(gpus_per_node, rollout.gpus) + 1)
         if model.heads % size == 0
         and rollout.gpus % (size * others) == 0
         and (model.kv_heads % size == 0 or size % model.kv_heads == 0)

@@ -61,6 +61,16 @@ class Parallelism(Struct, frozen=True, kw_only=True):
         return self.ulysses * self.context
 
 
+class SecondFsdp(Struct, frozen=True, kw_only=True):
+    """What a release makes of an engine under FSDP1 if FSDP2 shards it: fields of :class:`Engine`."""
+
+    keeps_root: bool
+    frees_root: bool
+    prefetch_effective: bool
+    separate_embedding_units: bool
+    reshard_after_forward: bool
+
+
 class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     """A trainer engine: one model, sharded, with or without an optimizer."""
 
@@ -87,6 +97,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     main_weights_offloaded: bool = True  # the fraction of a Megatron optimizer on the host takes them along
     fused_weight_gradients: bool = False  # Megatron: added to the gradient buffer as they are computed
     fused_rotary: bool = False  # Megatron: one kernel rotates queries and keys and keeps no tables per layer
+    divides_sequence: bool = True  # Megatron: what tensor parallelism leaves whole is divided by tokens
     frees_stage_outputs: bool = False  # Megatron: a stage frees what it has sent on
     recompute_layers: int = 1  # layers recomputed at once under full checkpointing (Megatron)
     recompute_first_layers: int | None = (
@@ -104,6 +115,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     lora: Lora | None = None
+    second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
 

@@ -5,6 +5,8 @@ the layer that its backward pass works on. The buffers of weights, gradients and
 are resident and not counted here.
 """
 
+from collections.abc import Iterable
+
 from tuner.memory.ledger.terms import Moment
 from tuner.memory.megatron import states
 from tuner.memory.megatron.head import (
@@ -26,6 +28,7 @@ from tuner.memory.megatron.terms import (
     saved_activations,
     stage_of,
 )
+from tuner.memory.megatron.undivided import undivided
 from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 from tuner.workload import Engine, HeadKind
@@ -45,7 +48,7 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     if is_last(engine):
         head = head_term(micro_batch, training=False)
         moments.append(moment(_named(engine, "log_probs"), *always, gathered_hidden(micro_batch), head))
-    return tuple(moments)
+    return _whole(engine, moments)
 
 
 def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
@@ -93,4 +96,9 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
             states.optimizer_step(micro_batch.model, engine),
         )
     )
-    return tuple(moments)
+    return _whole(engine, moments)
+
+
+def _whole(engine: Engine, moments: Iterable[Moment]) -> tuple[Moment, ...]:
+    """Each moment with what its activations take more where tensor parallelism leaves them whole."""
+    return tuple([moment(each.name, *each.terms, undivided(engine, each.terms)) for each in moments])

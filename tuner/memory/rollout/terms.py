@@ -2,6 +2,7 @@
 
 from tuner.memory.ledger.terms import Term
 from tuner.memory.rollout.graphs import engine_graphs
+from tuner.memory.rollout.log_probs import engine_log_probs
 from tuner.memory.rollout.process import engine_buffers, engine_process
 from tuner.memory.rollout.profile_run import engine_activations
 from tuner.memory.rollout.weights import engine_weights
@@ -20,6 +21,7 @@ def awake_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
         engine_graphs(workload, counted=rollout.counts_graphs),
         engine_process(workload, counted=rollout.fraction_of in (FractionOf.TOTAL_OF_ALL, FractionOf.OWN)),
         engine_buffers(workload),
+        engine_log_probs(workload),
         cache,
     )
 
@@ -52,4 +54,4 @@ def waking_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
 
 def _present(*terms: Term | None) -> tuple[Term, ...]:
     """The terms that there are."""
-    return tuple(term for term in terms if term is not None and term.bytes)
+    return tuple(term for term in terms if term is not None and term.high)

@@ -42,7 +42,7 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
 )
 
-FORWARD = (Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES)
+FORWARD = (Phase.REWARD, Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES)
 
 
 def check(case: Case) -> Finding | None:

@@ -47,7 +47,8 @@ def check(case: Case) -> Finding | None:
     workload, rollout = case.workload, case.workload.rollout
     if rollout.expert_parallel > 1:
         return None
-    smaller = [size for size in tensor_sizes(workload) if size < rollout.tensor_parallel]
+    sizes = tensor_sizes(workload.model, rollout, workload.cluster.gpus_per_node)
+    smaller = [size for size in sizes if size < rollout.tensor_parallel]
     paying = [size for size in smaller if case.pays(_sized(workload, size))]
     if not paying:
         return None

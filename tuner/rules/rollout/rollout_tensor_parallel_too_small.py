@@ -53,7 +53,7 @@ def check(case: Case) -> Finding | None:
         return None
     wider = [
         _sized(workload, size)
-        for size in tensor_sizes(workload)
+        for size in tensor_sizes(workload.model, rollout, workload.cluster.gpus_per_node)
         if size > rollout.tensor_parallel and rollout.expert_parallel == 1
     ]
     proposal = next((other for other in wider if starts(other)), None)

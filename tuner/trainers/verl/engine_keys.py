@@ -42,6 +42,7 @@ MEGATRON = (
     "virtual_pipeline_model_parallel_size",
     "use_mbridge >=0.5.0",
     "vanilla_mbridge >=0.7.0",
+    "sequence_parallel >=0.7.0",
     "entropy_from_logits_with_chunking >=0.9.0",
     "entropy_from_logits_chunk_size >=0.9.0",
 )

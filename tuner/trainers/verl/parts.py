@@ -166,7 +166,10 @@ def _reward(source: Source, workload: Workload) -> Iterator[Part]:
             gpu=workload.cluster.gpu,
         )
         yield Part(path=("reward", "server"), fields=ROLLOUT, context=context)
-    elif reward.engine is not None and reward.model is not None and reward.engine.backend is Backend.MEGATRON:
+    elif reward.engine is not None and reward.model is not None:
+        yield _pass(source, ("reward", "scoring"), "reward", reward.engine)
+        if reward.engine.backend is not Backend.MEGATRON:
+            return
         engine = EngineContext(
             source=source,
             role="reward",

@@ -10,7 +10,6 @@ from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.protocol import RolloutEngineChoice
-from tuner.trainers.verl.fields.adapters import lora_rank
 from tuner.trainers.verl.fields.batching import (
     LOG_PROB,
     UPDATE_ENTROPY,
@@ -28,6 +27,7 @@ from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
+from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.source import Source, source_of
 from tuner.workload import (
@@ -135,19 +135,6 @@ def cluster_size(settings: Settings) -> tuple[int, int]:
     return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
 
 
-def uses_critic(settings: Settings) -> bool:
-    """Whether there is a critic: asked for, or needed by the advantage estimator."""
-    enable = "critic.enable"
-    if settings.get(enable) is not None:
-        return settings.flag(enable)
-    return settings.text("algorithm.adv_estimator") == "gae"  # null, as in recipes with no critic, is none
-
-
-def uses_reference(source: Source) -> bool:
-    """Whether there is a KL term, in the loss or in the reward; before 0.4 there always is one."""
-    return not source.since("0.4.0") or source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
-
-
 def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
     engine = source.part("actor.engine", read_engine, "actor", model, gpus)
     context = Context(source=source)
@@ -200,9 +187,7 @@ def _is_adapter(source: Source, actor: Engine) -> bool:
     """Whether the reference is the actor itself; since 0.7.1 either spelling of the rank decides."""
     if actor.lora is not None:
         return actor.backend is not Backend.MEGATRON or source.since("0.7.1")
-    return source.since("0.7.1") and any(
-        lora_rank(source, "actor", backend) > 0 for backend in (Backend.FSDP, Backend.MEGATRON)
-    )
+    return source.since("0.7.1") and has_adapters(source)
 
 
 def _critic(source: Source, model: ModelShape, gpus: int) -> Critic | None:

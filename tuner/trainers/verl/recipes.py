@@ -166,6 +166,16 @@ def named(config: str, version: str | None = None) -> Recipe | None:
     return next((recipe for recipe in recipes if config in recipe.configs), None)
 
 
+def without_estimator(version: str) -> tuple[Recipe, ...]:
+    """The recipes of a release whose configuration names no estimator: they have no critic."""
+    algorithms = ((recipe, recipe.tree.get("algorithm")) for recipe in _there(version))
+    return tuple(
+        recipe
+        for recipe, algorithm in algorithms
+        if isinstance(algorithm, dict) and algorithm.get("adv_estimator", "") is None
+    )
+
+
 def started_by(defaults: Tree, known: Tree, version: str) -> tuple[Recipe, tuple[Path, ...]] | None:
     """The recipe on whose configuration settings rest, and the keys that the PPO trainer's lacks.
 

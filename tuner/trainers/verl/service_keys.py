@@ -51,7 +51,7 @@ REWARD_WORKER: Mapping[str, str | tuple[str, ...]] = {
 }
 #: Of its engine under Megatron. Which bridge builds it matters once there is more than one.
 REWARD_MEGATRON = (
-    *(leaf for leaf in MEGATRON if not leaf.startswith("use_mbridge")),
+    *(leaf for leaf in MEGATRON if not leaf.startswith(("use_mbridge", "sequence_parallel"))),
     "use_mbridge >=0.7.0",
 )
 #: The sections of an inference engine's settings, the one that wins first.

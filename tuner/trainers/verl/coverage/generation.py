@@ -50,7 +50,7 @@ GENERATION: tuple[Omission, ...] = (
     ),
     Omission(
         name="the engine's log-probabilities",
-        reason="the sampler keeps another row of the vocabulary in float32 for every running sequence",
+        reason="the sampler may keep a row of the vocabulary for each sequence; the upper end has them",
         patterns=(f"{_ROLLOUT}.logprobs_mode",),  # whether they are asked for is read
         trigger=_log_probs,
     ),

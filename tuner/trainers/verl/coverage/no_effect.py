@@ -224,6 +224,11 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
+        name="sequence parallelism",
+        reason="These releases turn it on wherever there is tensor parallelism.",
+        patterns=(f"{_ROLES}.megatron.sequence_parallel <0.7.0",),
+    ),
+    Group(
         name="the critic on the actor's grid",
         reason="Actor and critic share a process and its Megatron groups, made once for the actor.",
         patterns=("critic.megatron.{tensor_*,pipeline_*,virtual_*,context_*,expert_*} >=0.4.0 <0.7.0",),

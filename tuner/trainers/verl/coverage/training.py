@@ -2,7 +2,6 @@
 
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, changed, switched
-from tuner.workload import Backend
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
@@ -15,10 +14,13 @@ def _turbo(job: Job) -> str | None:
 
 
 def _sequence_parallel(job: Job) -> str | None:
-    engine = job.workload.actor.engine
-    key = f"{_ACTOR}.megatron.sequence_parallel"
-    divided = engine.backend is Backend.MEGATRON and engine.parallel.tensor > 1
-    return key if divided and job.settings.get(key) is False else None
+    """Switched off where it is read, by the actor or by a critic."""
+    actor, critic = job.workload.actor.engine, job.workload.critic
+    sections = {_ACTOR: actor, **({} if critic is None else {"critic": critic.engine})}
+    whole = (
+        it for it, engine in sections.items() if not engine.divides_sequence and engine.parallel.tensor > 1
+    )
+    return next((f"{section}.megatron.sequence_parallel" for section in whole), None)
 
 
 def _recomputed(job: Job) -> str | None:
@@ -71,8 +73,8 @@ TRAINING: tuple[Omission, ...] = (
     ),
     Omission(
         name="activations without sequence parallelism",
-        reason="with tensor parallelism, norms and dropouts are taken to be divided along the sequence",
-        patterns=(f"{_ROLES}.megatron.sequence_parallel",),
+        reason="norms and the residual stream are counted as divided by tokens; the upper end has them whole",
+        patterns=(),  # read
         trigger=_sequence_parallel,
     ),
     Omission(

@@ -214,8 +214,18 @@ def _micro_batch(context: PassContext) -> int:
     if _own_section(context) is None:
         everywhere = context.source.integer(f"{_sized_role(context)}.global_micro_batch")
         if everywhere is not None:
-            return max(1, everywhere // context.engine.parallel.data)
+            return max(1, everywhere // _dividing_ranks(context))
     return context.source.integer(_size(context), default=1)
+
+
+def _dividing_ranks(context: PassContext) -> int:
+    """Ranks that the deprecated size is divided over; FSDP's reward model takes all, whatever Ulysses is.
+
+    Source: verl 0.3.0.post1 to 0.7.0 ``workers/fsdp_workers.py`` (``RewardModelWorker``).
+    """
+    parallel = context.engine.parallel
+    all_ranks = context.role == "reward" and context.engine.backend is not Backend.MEGATRON
+    return parallel.gpus if all_ranks else parallel.data
 
 
 def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
 from tuner.trainers.verl.source import ROLES, Role, Source
-from tuner.workload import Backend, Checkpointing, Engine, Parallelism
+from tuner.workload import Backend, Checkpointing, Engine, Parallelism, SecondFsdp
 
 FULL_CHECKPOINTING = Form(
     decode=lambda source, meaning, default: (
@@ -30,7 +32,7 @@ def read_fsdp(context: EngineContext) -> Engine:
     Raises:
         InputError: a value has the wrong type, or more ranks share a sequence than there are GPUs.
     """
-    source, role, second = context.source, context.role, context.backend is Backend.FSDP2
+    source, role = context.source, context.role
     fields = read_fields(FSDP[role], context)
     parallel = _expect_ranks(context, Parallelism(gpus=context.gpus, **fields.pop("parallel")))
     return Engine(
@@ -38,16 +40,17 @@ def read_fsdp(context: EngineContext) -> Engine:
         parallel=parallel,
         compute_dtype=_compute_dtype(context),
         optimizer_dtype=_moment_dtype(context, fields["stored_dtype"]),
-        keeps_root=second and not source.since("0.6.0"),  # released for torch 2.6
+        keeps_root=_keeps_root(context),
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
         frees_root=_frees_root(context),
-        prefetch_effective=not second or source.since("0.8.0"),
+        prefetch_effective=_prefetches(context),
         layers_fusable=liger_keeps_forward(source, context.model.architecture),
-        separate_embedding_units=second and not context.model.tied_embeddings and source.since("0.7.1"),
+        separate_embedding_units=_separates_embedding(context),
         pads_to_longest=source.engine_workers,  # ``prepare_model_inputs``, whatever the batch was padded to
         packable=role == "critic" or not source.flag("actor.shared_prefixes"),
         packing_tested=_packing_tested(context.model.architecture),
         lora=None if role == "ref" else fsdp_lora(context),
+        second=_second(context),
         **(_FROZEN if role == "ref" else {}),
     )
 
@@ -79,6 +82,45 @@ def _packing_tested(architecture: str) -> bool:
 
 
 # -- what the release makes of other settings -------------------------------------------------
+
+
+def _second(context: EngineContext) -> SecondFsdp | None:
+    """What FSDP2 would make of an engine under FSDP1.
+
+    None where the release has none, where ``offload_policy`` would come to life with it, and with adapters,
+    which verl collects by FSDP1's ``summon_full_params``.
+
+    Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py:423-476``, ``utils/fsdp_utils.py``
+    (``collect_lora_params``).
+    """
+    source, role = context.source, context.role
+    if context.backend is Backend.FSDP2 or not source.since("0.4.0"):
+        return None
+    adapted = max(lora_rank(source, "actor", Backend.FSDP), lora_rank(source, "critic", Backend.FSDP)) > 0
+    if adapted or (role != "ref" and source.flag(f"{role}.fsdp.offload_policy")):
+        return None
+    second = replace(context, backend=Backend.FSDP2)
+    return SecondFsdp(
+        keeps_root=_keeps_root(second),
+        frees_root=_frees_root(second),
+        prefetch_effective=_prefetches(second),
+        separate_embedding_units=_separates_embedding(second),
+        reshard_after_forward=source.flag(f"{role}.fsdp.reshard_after_forward", default=True),
+    )
+
+
+def _keeps_root(context: EngineContext) -> bool:
+    """Releases before 0.6 are for torch 2.6."""
+    return context.backend is Backend.FSDP2 and not context.source.since("0.6.0")
+
+
+def _prefetches(context: EngineContext) -> bool:
+    return context.backend is not Backend.FSDP2 or context.source.since("0.8.0")
+
+
+def _separates_embedding(context: EngineContext) -> bool:
+    second = context.backend is Backend.FSDP2
+    return second and not context.model.tied_embeddings and context.source.since("0.7.1")
 
 
 def _compute_dtype(context: EngineContext) -> DType:

@@ -44,7 +44,8 @@ def read_megatron(context: EngineContext) -> Engine:
 # -- what the release makes of other settings -------------------------------------------------
 
 #: A reference and a reward model have neither a backward pass nor an optimizer.
-_NEVER_TRAINED = ("ref", "reward")
+_REWARD: Role = "reward"
+_NEVER_TRAINED = ("ref", _REWARD)
 _FROZEN: Mapping[str, Any] = {
     "checkpointing": Checkpointing.NONE,
     "reduce_dtype": DType.FLOAT32,
@@ -100,6 +101,11 @@ def _through_bridge(source: Source, role: Role) -> bool:
     return source.flag(f"{role}.megatron.use_mbridge", default=True) and not source.flag(
         f"{role}.megatron.vanilla_mbridge", default=not source.since("0.9.0")
     )
+
+
+def _asks_to_divide(context: EngineContext) -> bool:
+    """Whether the switch of sequence parallelism counts; else tensor parallelism turns it on."""
+    return _through_bridge(context.source, context.configured_role)
 
 
 def _gradient_dtype(source: Source, role: Role, dtype: DType) -> DType:
@@ -188,6 +194,17 @@ def _set_host_share(context: EngineContext, engine: Engine) -> Assignments:
     )
 
 
+_DIVIDES_SEQUENCE: Plain[EngineContext] = Plain(
+    "divides_sequence",
+    lambda context: f"{context.configured_role}.megatron.sequence_parallel",
+    FLAG,
+    True,
+    heeded=_asks_to_divide,
+    otherwise=True,
+    checked=True,
+)
+
+
 def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
     section = f"{role}.megatron"
     return (
@@ -196,13 +213,13 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         Plain("param_offload", f"{section}.param_offload", FLAG, False),
         Plain("optimizer_offload", f"{section}.optimizer_offload", FLAG, False),
         *GRID,
+        *(() if role == _REWARD else (_DIVIDES_SEQUENCE,)),
         Plain("distributed_optimizer", f"{section}.use_distributed_optimizer", FLAG, True),
         Ruled("optimizer_offload_fraction", _host_share, _set_host_share),
         Ruled("checkpointing", _recomputation, _set_recomputation),
     )
 
 
-_REWARD: Role = "reward"
 MEGATRON = {
     role: tuple(field for field in _fields(role) if role not in _NEVER_TRAINED or field.path not in _FROZEN)
     for role in (*ROLES, _REWARD)

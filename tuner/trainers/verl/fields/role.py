@@ -3,6 +3,7 @@
 from tuner.errors import UnsupportedError
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import Assignments, Context, Ruled
+from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
 from tuner.trainers.verl.source import Role, Source
 from tuner.workload import Backend, Engine
 
@@ -37,14 +38,31 @@ class EngineContext(Context, frozen=True, kw_only=True):
     def grid_role(self) -> Role:
         """The role whose keys lay out Megatron's grid.
 
-        Models that share a process share Megatron's groups. The legacy workers make them once, for the
-        actor, whose worker is built first.
+        Models that share a process share Megatron's groups, which are made once, for the model that is
+        built first. Of the legacy workers that is the actor's. Of the engine workers the critic's engine
+        is built with its worker, the reference's when models are loaded, and then the actor's.
 
         Source: verl 0.7.1 ``workers/megatron_workers.py:274-294, 1016-1036``,
-        ``trainer/ppo/ray_trainer.py:698-731``.
+        ``trainer/ppo/ray_trainer.py:698-731``; 0.9.1 ``workers/engine/megatron/transformer_impl.py``
+        (``_init_device_mesh`` returns where ``mpu.is_initialized()``), ``workers/engine_workers.py``
+        (``TrainingWorker.__init__``, ``ActorRolloutRefWorker.init_model``).
         """
-        legacy_critic = self.role == "critic" and not self.source.engine_workers
-        return "actor" if legacy_critic else self.configured_role
+        if not self.source.engine_workers:
+            return "actor" if self.role == "critic" else self.configured_role
+        return next(role for role in _BUILT if role == "actor" or _has_megatron(self.source, role))
+
+
+#: The models of one process in the order in which the engine workers build them.
+_BUILT: tuple[Role, ...] = ("critic", "ref", "actor")
+
+
+def _has_megatron(source: Source, role: Role) -> bool:
+    """Whether a job on engine workers has a critic, or a reference of its own, under Megatron."""
+    if role == "critic":
+        there = uses_critic(source.settings)
+    else:
+        there = uses_reference(source) and not has_adapters(source)
+    return there and read_backend(source, role) is Backend.MEGATRON
 
 
 def switches_of(role: Role) -> str:

@@ -2,7 +2,7 @@
 
 What it checks
 --------------
-LoRA adapters that the rollout loads as adapters, with a ``rollout.load_format`` that starts with ``dummy``, which is the default.
+LoRA adapters under FSDP that the rollout loads as adapters, with a ``rollout.load_format`` that starts with ``dummy``, which is the default.
 The override lets the engine load the base model itself.
 
 Why it matters
@@ -13,10 +13,12 @@ With ``rollout.layered_summon=True``, which gathers layer by layer and sends ada
 When it does not apply
 ----------------------
 Adapters that are merged before they are sent (``model.lora.merge=True``): then full weights travel in every step.
+Megatron, whose bridge exports the base model tensor by tensor: its first synchronisation takes longer, and no rank holds the whole model.
 
 Sources
 -------
 ``collect_lora_params``: verl 0.6.1 ``utils/fsdp_utils.py:620-627``, 0.9.1 lines 724-731; 0.4.1 ``workers/sharding_manager/fsdp_vllm.py:112-114``.
+Megatron: verl 0.7.1 ``workers/megatron_workers.py:699-736``, 0.9.1 ``workers/engine/megatron/transformer_impl.py`` (``get_per_tensor_param``: ``export_hf_weights``), neither of which reads ``layered_summon``.
 verl 0.9.1 ``docs/advance/ppo_lora.rst``: ``load_format=safetensors`` is required.
 """
 
@@ -48,7 +50,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     load_format = settings.text(_KEY, default="dummy")
     if lora is None or lora.merged_for_rollout or not load_format.startswith("dummy"):
         return
-    raises = settings.flag(_LAYERED) and shards_with_fsdp(workload)
+    if not shards_with_fsdp(workload):
+        return
+    raises = settings.flag(_LAYERED)
     what = (
         f"raises ValueError with {_LAYERED}=True"
         if raises

@@ -27,6 +27,7 @@ from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
+from tuner.trainers.verl.recipes import without_estimator
 from tuner.workload import Workload
 
 RULE = Rule(
@@ -54,9 +55,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     missing = [key for key, _ in lacking]
     switches = dict.fromkeys(dynamic for _, dynamic in lacking)
     if missing:
+        why = _why_a_critic(settings, missing)
         message = (
-            f"{', '.join(missing)} not set with static batching{_why_a_critic(settings, missing)}: "
-            f"{workload.release} refuses to start without a micro-batch size"
+            f"{', '.join(missing)} not set with static batching{why}: "
+            f"{workload.release} refuses to start without a micro-batch size{_recipes(version) if why else ''}"
         )
         yield report(
             RULE,
@@ -85,6 +87,12 @@ def _why_a_critic(settings: Settings, missing: list[str]) -> str:
     if not any(key.startswith(f"{CRITIC}.") for key in missing) or settings.is_set(_ESTIMATOR):
         return ""
     return f", and a critic is trained where {_ESTIMATOR}={settings.get(_ESTIMATOR)}, the default"
+
+
+def _recipes(version: str) -> str:
+    """How a launch says that it is for a recipe without a critic, of which its keys tell nothing."""
+    configs = [f"--config-name={recipe.configs[0]}" for recipe in without_estimator(version)]
+    return f"; a recipe that trains no critic is told by {' or '.join(configs)}" if configs else ""
 
 
 def _lacks(settings: Settings, key: str, dynamic: str) -> bool:

@@ -9,7 +9,8 @@ Why it matters
 --------------
 Actor, reference and critic share a process, and Megatron's groups are made once for it.
 Up to 0.7.1 they are the actor's, and the sizes of the others are not read.
-From 0.8.0 on the critic is built first, else the reference, so that its sizes hold for the actor as well.
+From 0.8.0 on the critic is built first, else the reference, and a later engine returns where groups are there: its sizes hold for the actor as well.
+Memory and time are judged by the sizes that hold.
 The critic's sizes do not follow the actor's: left out, they are 1.
 
 When it does not apply
@@ -51,29 +52,30 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """One finding for the reference and one for the critic, each with every size that differs."""
     if shards_with_fsdp(workload):
         return
-    first = version in _ACTOR_LAST
+    last = version in _ACTOR_LAST
+    judged = workload.critic is not None and workload.critic.engine.backend is Backend.MEGATRON
     if workload.reference is not None and workload.reference.separate:
-        yield from _differing(REFERENCE, settings, workload, first=first)
-    if workload.critic is not None and workload.critic.engine.backend is Backend.MEGATRON:
-        yield from _differing(CRITIC, settings, workload, first=first)
+        whose = "critic" if last and judged else "reference" if last else "actor"
+        yield from _differing(REFERENCE, settings, workload, whose=whose)
+    if judged:
+        yield from _differing(CRITIC, settings, workload, whose="critic" if last else "actor")
 
 
-def _differing(section: str, settings: Settings, workload: Workload, *, first: bool) -> Iterator[Finding]:
+def _differing(section: str, settings: Settings, workload: Workload, *, whose: str) -> Iterator[Finding]:
     differing = [
         name
         for name in _SIZES
         if (key := f"{section}.megatron.{name}") in settings
         and _size(section, name, settings) != _size(ACTOR, name, settings)
-        and (first or section == REFERENCE or settings.is_set(key))
+        and (whose != "actor" or section == REFERENCE or settings.is_set(key))
     ]
     if differing:
         keys = [f"{section}.megatron.{name}" for name in differing]
-        whose = "takes them for the actor as well" if first else "takes the actor's sizes for both"
         yield report(
             RULE,
             settings,
             f"{', '.join(f'{key}={settings.get(key)}' for key in keys)} differs from the actor's: "
-            f"{workload.release} {whose}",
+            f"{workload.release} lays out every model by the {whose}'s sizes",
             keys=keys,
             overrides=[
                 assign(settings, key, _size(ACTOR, name, settings))

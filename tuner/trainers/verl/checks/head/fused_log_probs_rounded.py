@@ -1,0 +1,63 @@
+"""A fused output head that rounds log-probabilities to 16 bits
+
+What it checks
+--------------
+``model.use_fused_kernels=True`` with ``impl_backend=torch`` in a release before 0.8.0, with a model that computes in 16 bits.
+The override takes the Triton kernel where it is right here, else it switches the fused head off.
+
+Why it matters
+--------------
+The head computes log-probabilities in float32 and returns them in the dtype of the hidden states.
+bfloat16 keeps eight bits: a log-probability between -16 and -8 is rounded to a multiple of 1/16, so that the ratio of new to old policy moves in steps of 6 %.
+Clipping and KL terms see those steps and not the policy's own change, and nothing reports it.
+
+When it does not apply
+----------------------
+From 0.8.0 on the head returns float32, and asserts it.
+The Triton kernel returns float32 in every release, and so does Megatron's head.
+
+Sources
+-------
+verl 0.7.1 ``utils/experimental/torch_functional.py`` (``_fused_linear_for_ppo_fwd``: ``token_log_probs.to(orig_dtype)``), 0.8.0 the same function (``assert token_log_probs.dtype == torch.float32``).
+verl #5662.
+"""
+
+from collections.abc import Iterator
+
+from tuner.dtypes import DType
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import MODEL
+from tuner.workload import HeadKind, Workload
+
+RULE = Rule(
+    code="CFG169",
+    name="fused-log-probs-rounded",
+    summary="a fused output head that rounds log-probabilities to 16 bits",
+    severity=Severity.WARNING,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+)
+
+_BACKEND = f"{MODEL}.fused_kernel_options.impl_backend"
+_FUSED = f"{MODEL}.use_fused_kernels"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding where the head that runs rounds."""
+    head, computed = workload.actor.head, workload.actor.engine.compute_dtype
+    named = settings.text(_BACKEND, default="torch")
+    if head.kind is not HeadKind.FUSED_TORCH or named != "torch":  # of other words says fused-backend-unknown
+        return
+    if head.kind not in head.rounding or computed is DType.FLOAT32:
+        return
+    triton = HeadKind.FUSED_TRITON in head.fusable
+    yield report(
+        RULE,
+        settings,
+        f"{_FUSED}=True runs PyTorch's fused head, which in {workload.release} returns log-probabilities in"
+        f" {computed.value}",
+        keys=[_FUSED, _BACKEND],
+        overrides=[assign(settings, _BACKEND, "triton") if triton else assign(settings, _FUSED, False)],
+    )

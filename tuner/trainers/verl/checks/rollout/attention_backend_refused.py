@@ -1,0 +1,104 @@
+"""An attention backend of SGLang that this card cannot run
+
+What it checks
+--------------
+``engine_kwargs.sglang.attention_backend``, or what verl puts in its place, against the card: ``ascend`` runs on Huawei's, ``aiter`` and ``wave`` on AMD's, ``intel_xpu`` on Intel's.
+``fa3`` runs on NVIDIA's compute capability 8 and 9 only, with latent attention on 9 only.
+verl 0.5.0 always asks for ``fa3``; 0.6.0 to 0.7.1 do where nothing is set, and 0.8.0 and later where SGLang is older than 0.5.12.
+
+Why it matters
+--------------
+SGLang builds the backend as it starts: it raises ``AssertionError`` for ``fa3`` on another capability, and fails to import the kernels of another vendor.
+No engine starts, so that no job does.
+
+When it does not apply
+----------------------
+Backends that choose their kernels themselves, such as ``triton`` and ``torch_native``.
+verl up to 0.4.1, which leaves the choice to SGLang.
+
+Sources
+-------
+SGLang ``srt/layers/attention/attention_registry.py`` (``create_flashattention_v3_backend``, ``create_ascend_backend``, ``create_aiter_backend``); before 0.5.2 ``srt/model_executor/model_runner.py``.
+verl 0.5.0 ``workers/rollout/sglang_rollout/sglang_rollout.py:463-464``, 0.7.1 ``async_sglang_server.py:162, 197``, 0.8.0 lines 256-264, 0.9.1 lines 289-297.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.versions import at_least
+from tuner.workload import RolloutEngine, Workload
+
+RULE = Rule(
+    code="CFG170",
+    name="attention-backend-refused",
+    summary="an attention backend of SGLang that this card cannot run",
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.REORDERED,
+    refuses=True,
+)
+
+_KEY = f"{ROLLOUT}.engine_kwargs.sglang.attention_backend"
+_FIXED = Releases(since="0.5.0", until="0.6.0")
+_ASKED = Releases(since="0.6.0")
+_BY_ENGINE = Releases(since="0.8.0")
+_AMD_TOLD_APART = Releases(since="0.9.0")
+_VENDORS = {"ascend": "huawei", "aiter": "amd", "wave": "amd", "intel_xpu": "intel"}
+_OWN = {"huawei": "ascend", "amd": "aiter", "nvidia": "flashinfer"}
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for a backend that refuses the card."""
+    backend = _backend(settings, workload, version)
+    refusal = None if backend is None else _refusal(backend, workload)
+    if refusal is None:
+        return
+    fitting = _OWN.get(workload.cluster.gpu.vendor)
+    settable = version in _ASKED and fitting is not None
+    yield report(
+        RULE,
+        settings,
+        f"SGLang's attention backend is {backend}{_whose(settings, workload, version)}, {refusal}",
+        keys=[_KEY, f"{ROLLOUT}.name"],
+        overrides=[assign(settings, _KEY, fitting)] if settable else [],
+    )
+
+
+def _backend(settings: Settings, workload: Workload, version: str) -> str | None:
+    """What verl tells SGLang, None where it says nothing."""
+    if workload.rollout.engine is not RolloutEngine.SGLANG:
+        return None
+    if version in _FIXED:
+        return "fa3"
+    asked = settings.get(_KEY)
+    if asked is not None or version not in _ASKED:
+        return None if asked is None or version not in _ASKED else str(asked)
+    if version in _AMD_TOLD_APART and workload.cluster.gpu.vendor == "amd":
+        return "aiter"
+    newer = version in _BY_ENGINE and at_least(workload.rollout.engine_version, "0.5.12")
+    return "flashinfer" if newer else "fa3"
+
+
+def _refusal(backend: str, workload: Workload) -> str | None:
+    """Why the card cannot run a backend, None where it can or nothing is known."""
+    gpu = workload.cluster.gpu
+    vendor = _VENDORS.get(backend, gpu.vendor)
+    if vendor != gpu.vendor:
+        return f"whose kernels run on cards of another vendor than the {gpu.name}'s"
+    if backend != "fa3" or gpu.vendor == "amd":  # whose capability is counted otherwise
+        return None
+    major = gpu.architecture.removeprefix("sm_")[:-1]
+    if major == "9" or (major == "8" and workload.model.latent is None):
+        return None
+    of_latent = " under latent attention" if major == "8" else ""
+    return f"which asserts another compute capability than that of the {gpu.name} ({gpu.architecture}){of_latent}"
+
+
+def _whose(settings: Settings, workload: Workload, version: str) -> str:
+    """Who chose it, where it was not the user."""
+    chosen = version in _ASKED and settings.get(_KEY) is not None
+    return "" if chosen else f", by {workload.release}"
