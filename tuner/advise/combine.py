@@ -163,8 +163,11 @@ def _tried(
         more = merge(settled, findings, start=whole, allow=allow, realise=realise, wanted=better)
         if more.case.workload == whole.case.workload:
             break
+        before, asked_before = whole, findings
         whole = pruned(settled, more, realise)
         findings = asked_again(whole.case)
+        if (whole, findings) == (before, asked_before):
+            break  # all that was added was idle, and the same would be added and taken away again
     block = _read_back(reading, settled, whole)
     if block is not None or whole.case.workload == settled.workload:
         return block

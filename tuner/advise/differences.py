@@ -29,10 +29,7 @@ def changes(before: Any, after: Any) -> dict[tuple[str, ...], Any]:
 
 def merged(workload: Workload, difference: Changes) -> Workload:
     """A workload with some of its fields changed."""
-    changed: Any = workload
-    for path, value in difference.items():
-        changed = _set(changed, path, value)
-    return cast(Workload, changed)
+    return cast(Workload, _changed(workload, difference)) if difference else workload
 
 
 def without_idle_sizes(before: Workload, after: Workload) -> Workload:
@@ -51,12 +48,21 @@ def without_idle_sizes(before: Workload, after: Workload) -> Workload:
         return field == ("micro_batch_sequences" if batching.dynamic else "token_budget")
 
     difference = changes(before, after)
-    return merged(before, {path: value for path, value in difference.items() if not idle(path)})
+    used = {path: value for path, value in difference.items() if not idle(path)}
+    return after if len(used) == len(difference) else merged(before, used)
 
 
-def _set(node: Any, path: tuple[str, ...], value: Any) -> Any:
-    name, *rest = path
-    return replace(node, **{name: _set(getattr(node, name), tuple(rest), value) if rest else value})
+def _changed(node: Any, difference: Changes) -> Any:
+    """A struct with all of its changes at once: each struct within it is copied once."""
+    values: dict[str, Any] = {}
+    below: dict[str, dict[tuple[str, ...], Any]] = {}
+    for (name, *rest), value in difference.items():
+        if rest:
+            below.setdefault(name, {})[tuple(rest)] = value
+        else:
+            values[name] = value
+    nested = {name: _changed(getattr(node, name), inner) for name, inner in below.items()}
+    return replace(node, **{**values, **nested})
 
 
 def with_conflicts(workload: Workload, ranked: Sequence[Recommendation]) -> tuple[Recommendation, ...]:

@@ -134,15 +134,16 @@ def pruned(original: Case, whole: Merged, realise: Realise) -> Merged:
     """
     case, accepted = whole.case, _left(original, whole)
     while True:
+        missing = shortage(case)
         without = [(_without(original, case, part, accepted, realise), part) for part in accepted]
         idle = [
             (other.time.seconds, place)
             for place, (other, part) in enumerate(without)
             if other is not None
             and part.finding.severity is not Severity.ERROR
-            and shortage(other) <= shortage(case)
+            and not case.slower(other.workload)  # quickly told, and so for most
+            and shortage(other) <= missing
             and case.affords(other.workload)
-            and not case.slower(other.workload)
         ]
         if not idle:
             return Merged(case=case, accepted=tuple(accepted))

@@ -1,6 +1,7 @@
 """One proposal: its price, whether it pays, and where it ranks."""
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 from tuner.advise.answer import CheapestRun, Price, Recommendation
 from tuner.advise.numerics import is_allowed, numerics
@@ -92,10 +93,11 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     )
 
 
+@lru_cache(maxsize=256)  # the job that others are compared with is one and the same
 def shortage(case: Case) -> tuple[int, int, bool, int]:
     """How much memory is missing: in the worst phase, to start at all and as expected, in all phases."""
-    over = [case.missing_bytes(phase) for phase in case.estimate.phases]
-    return max(over), len(case.estimate.problems), not starts(case.workload), sum(over)
+    over = [case.missing_bytes(phase) for phase in case.phases]
+    return max(over), len(case.problems), not starts(case.workload), sum(over)
 
 
 def is_worse(before: Case, after: Case) -> bool:

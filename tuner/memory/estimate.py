@@ -243,6 +243,11 @@ class StepMemory:
         return (found for phase in self._steps[0].makers if (found := self.phase(phase)) is not None)
 
     @cached_property
+    def all_phases(self) -> tuple[PhaseEstimate, ...]:
+        """Every phase in order."""
+        return tuple(self.phases())
+
+    @cached_property
     def host_terms(self) -> tuple[Term, ...]:
         """What the host memory of a node holds."""
         return host_terms(self._workload)
@@ -267,7 +272,7 @@ class StepMemory:
         cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
         doubts = (start_doubt(self._workload), save_doubt(self._workload, saving))
         return Estimate(
-            phases=tuple(self.phases()),
+            phases=self.all_phases,
             capacity_bytes=cluster.gpu.capacity_bytes,
             host_bytes=self.host_bytes,
             host_terms=self.host_terms,

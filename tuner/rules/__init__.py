@@ -4,7 +4,7 @@ They stand in folders by the letters of their codes: every module of a folder is
 is found without editing anything. The modules beside the folders are what rules share.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 
 from tuner.findings import Finding, modules_in_folders
@@ -19,8 +19,13 @@ def modules() -> tuple[ModuleType, ...]:
 
 def run(case: Case) -> list[Finding]:
     """What all rules find in one case, by code."""
-    findings = (module.check(case) for module in modules())
-    return [finding for finding in findings if finding is not None]
+    return list(_findings(case, modules()))
+
+
+@lru_cache(maxsize=32)  # a block that is put together comes by the same job more than once
+def _findings(case: Case, asked: tuple[ModuleType, ...]) -> tuple[Finding, ...]:
+    findings = (module.check(case) for module in asked)
+    return tuple(finding for finding in findings if finding is not None)
 
 
 def refusals(case: Case) -> list[Finding]:

@@ -46,30 +46,49 @@ def figures(workload: Workload) -> Figures:
     return Figures(workload)
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class Case(Struct, frozen=True, kw_only=True, dict=True):
     """One workload with its estimate, for the rules to judge.
 
     A proposal is judged by the same model: ``fits``, ``affords``, ``eases``, ``lowers``, ``faster``.
-    Estimates are remembered, so that rules may ask freely.
+    Estimates are made when they are first asked for, and remembered, so that rules may ask freely.
     """
 
     workload: Workload
-    estimate: Estimate
-    time: StepTime
-    rollout: RolloutMemory
     headroom: float  # share of the card that proposals leave free
 
     @classmethod
     def of(cls, workload: Workload, *, headroom: float) -> "Case":
-        """Estimate a workload."""
-        of_workload = figures(workload)
-        return cls(
-            workload=workload,
-            estimate=of_workload.estimate,
-            time=of_workload.time,
-            rollout=of_workload.rollout,
-            headroom=headroom,
-        )
+        """The question about a workload."""
+        return cls(workload=workload, headroom=headroom)
+
+    @cached_property
+    def _figures(self) -> Figures:
+        return figures(self.workload)
+
+    @property
+    def estimate(self) -> Estimate:
+        """Memory per phase."""
+        return self._figures.estimate
+
+    @property
+    def time(self) -> StepTime:
+        """Seconds per phase."""
+        return self._figures.time
+
+    @property
+    def rollout(self) -> RolloutMemory:
+        """Memory of the rollout engine."""
+        return self._figures.rollout
+
+    @property
+    def phases(self) -> tuple[PhaseEstimate, ...]:
+        """The phases of the estimate, without all else that makes it up."""
+        return self._figures.memory.all_phases
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the job cannot run whatever a GPU holds, as in the estimate."""
+        return self._figures.memory.problems
 
     def other(self, workload: Workload) -> "Case":
         """The same question about another workload."""
@@ -80,21 +99,30 @@ class Case(Struct, frozen=True, kw_only=True):
     @property
     def limit_bytes(self) -> int:
         """Bytes a phase may take: the card less the headroom."""
-        return int(self.estimate.capacity_bytes * (1 - self.headroom))
+        return int(self.capacity_bytes * (1 - self.headroom))
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes of the card."""
+        return self.workload.cluster.gpu.capacity_bytes
+
+    def phase(self, phase: Phase) -> PhaseEstimate | None:
+        """The estimate of one phase, None when the step does not have it."""
+        return self._figures.memory.phase(phase)
 
     def peak_bytes(self, phase: Phase) -> int:
         """Peak of a phase, 0 when the step does not have it."""
-        in_phase = self.estimate.phase(phase)
+        in_phase = self.phase(phase)
         return 0 if in_phase is None else in_phase.peak_bytes
 
     def missing_bytes(self, in_phase: PhaseEstimate) -> int:
         """Bytes that a phase lacks: of its peak below the limit, or of its interval's upper end within the card."""
         over = in_phase.peak_bytes - self.limit_bytes
-        return max(0, over, in_phase.interval[1] - self.estimate.capacity_bytes)
+        return max(0, over, in_phase.interval[1] - self.capacity_bytes)
 
     def short(self, *phases: Phase) -> PhaseEstimate | None:
         """The worst of these phases (of all, when none is named) if it lacks memory."""
-        candidates = [in_phase for in_phase in self.estimate.phases if not phases or in_phase.phase in phases]
+        candidates = [in_phase for in_phase in self.phases if not phases or in_phase.phase in phases]
         worst = max(candidates, key=self.missing_bytes, default=None)
         return worst if worst is not None and self.missing_bytes(worst) else None
 
@@ -105,7 +133,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     def severity(self, phase: Phase) -> Severity:
         """How bad a phase over the limit is: a warning when it exceeds the card, advice when it is tight."""
-        over = self.peak_bytes(phase) > self.estimate.capacity_bytes
+        over = self.peak_bytes(phase) > self.capacity_bytes
         return Severity.WARNING if over else Severity.ADVICE
 
     def fits(self, workload: Workload) -> bool:
@@ -119,12 +147,12 @@ class Case(Struct, frozen=True, kw_only=True):
         the job can start if it could.
         """
         proposed = figures(workload).memory
-        return len(proposed.problems) <= len(self.estimate.problems) and all(
+        return len(proposed.problems) <= len(self.problems) and all(
             map(self._affords_phase, proposed.phases())
         )
 
     def _affords_phase(self, proposed: PhaseEstimate) -> bool:
-        limit, before = self.limit_bytes, self.estimate.phase(proposed.phase)
+        limit, before = self.limit_bytes, self.phase(proposed.phase)
         if proposed.peak_bytes > max(limit, 0 if before is None else before.peak_bytes):
             return False
         return proposed.interval[1] <= max(limit, 0 if before is None else before.interval[1])
@@ -136,7 +164,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     def relieves(self, workload: Workload, phase: Phase) -> bool:
         """Whether a phase lacks fewer bytes with a proposal, if only at the upper end, and peaks no higher."""
-        before, proposed = self.estimate.phase(phase), figures(workload).memory.phase(phase)
+        before, proposed = self.phase(phase), figures(workload).memory.phase(phase)
         if before is None or proposed is None:
             return False
         lacks_fewer = self.missing_bytes(proposed) < self.missing_bytes(before)

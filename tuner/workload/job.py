@@ -1,6 +1,7 @@
 """A whole reinforcement-learning job."""
 
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -56,7 +57,7 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     def passes(self) -> tuple[StepPass, ...]:
         """The job's passes over models, in the order of a step."""
-        return step_passes(self.model, self.actor, self.reference, self.critic, self.reward)
+        return _passes(self)
 
     @property
     def reward(self) -> Service | None:
@@ -121,3 +122,8 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
         return replace(
             self, services=tuple(changed if service is reward else service for service in self.services)
         )
+
+
+@lru_cache(maxsize=256)  # the models, the rules and the advice go through the passes of a job again and again
+def _passes(workload: Workload) -> tuple[StepPass, ...]:
+    return step_passes(workload.model, workload.actor, workload.reference, workload.critic, workload.reward)

@@ -77,12 +77,14 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
         """This instant with what is resident throughout, which comes first."""
         both = Moment(name=self.name, terms=(*resident.terms, *self.terms))
         vars(both)["bytes"] = resident.bytes + self.bytes  # both are known, and advice asks for little else
+        (low, high), (resident_low, resident_high) = self.interval, resident.interval
+        vars(both)["interval"] = resident_low + low, resident_high + high
         return both
 
     @cached_property
     def interval(self) -> tuple[int, int]:
         """The least and the most bytes, by the intervals of the terms."""
-        return sum(term.low for term in self.terms), sum(term.high for term in self.terms)
+        return sum([term.low for term in self.terms]), sum([term.high for term in self.terms])
 
 
 def reserved_bytes(moments: Sequence[Moment]) -> tuple[int, int]:

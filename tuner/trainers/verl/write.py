@@ -45,6 +45,7 @@ class Writer:
         self._settings = settings
         self._version = version
         self._original = _Draft(source_of(settings, version), before, version, {})
+        self._known: dict[Workload, Written] = {}
 
     def written(self, after: Workload) -> Written:
         """The fewest overrides that make the release read ``after``, and what it reads from them.
@@ -55,6 +56,11 @@ class Writer:
         Raises:
             NotExpressible: the release has no key for the change, or reads something else from it.
         """
+        if after not in self._known:
+            self._known[after] = self._found(after)
+        return self._known[after]
+
+    def _found(self, after: Workload) -> Written:
         draft = self._original
         free = _following_packing(self._before, after)
         for _ in range(_ROUNDS):
