@@ -1,0 +1,92 @@
+"""Bring the catalogue of the program's own texts up to date, or say what it lacks.
+
+``python -m docs.tools.messages`` takes up what is new and drops what is gone; the translations are filled in
+by hand. ``--check`` changes nothing and ends with 1 where that would change something, or where something is
+not translated. A text that the documentation has as well takes its translation from there.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polib
+from babel.messages.extract import extract_from_dir
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "locale" / "zh_CN" / "LC_MESSAGES"
+CATALOGUE = FOLDER / "tuner.po"
+OF_THE_PAGES = ("rules", "reference")  # catalogues with texts that the program has as well
+KEYWORDS = {"_": None, "N_": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
+_HEADER = {
+    "Content-Type": "text/plain; charset=utf-8",
+    "Language": "zh_CN",
+    "Plural-Forms": "nplurals=1; plural=0;",
+}
+
+
+def extracted() -> dict[str, polib.POEntry]:
+    """Every marked text of the program by its English, with the files it stands in."""
+    entries: dict[str, polib.POEntry] = {}
+    for file, _line, message, _comments, context in extract_from_dir(
+        str(ROOT / "tuner"), method_map=[("**.py", "python")], keywords=KEYWORDS
+    ):
+        singular, plural = message if isinstance(message, tuple) else (message, "")
+        entry = polib.POEntry(msgid=singular, msgid_plural=plural, msgctxt=context)
+        entry = entries.setdefault(_key(entry), entry)
+        if (place := (f"tuner/{file}", "")) not in entry.occurrences:
+            entry.occurrences.append(place)
+    return entries
+
+
+def _key(entry: polib.POEntry) -> str:
+    return f"{entry.msgctxt}\x04{entry.msgid}" if entry.msgctxt else str(entry.msgid)
+
+
+def updated(catalogue: polib.POFile) -> polib.POFile:
+    """The catalogue with exactly the texts of the program."""
+    known = {_key(entry): entry for entry in catalogue if not entry.obsolete}
+    pages = dict(_pages())
+    new = polib.POFile(wrapwidth=0)
+    new.header, new.metadata = "Chinese texts of the program.", _HEADER
+    for english, entry in sorted(extracted().items(), key=lambda item: (item[1].occurrences[0], item[0])):
+        said = pages.get(english) or _said(known.get(english))
+        if entry.msgid_plural:
+            entry.msgstr_plural = {0: said}
+        else:
+            entry.msgstr = said
+        new.append(entry)
+    return new
+
+
+def _pages() -> Iterator[tuple[str, str]]:
+    for name in reversed(OF_THE_PAGES):
+        for entry in polib.pofile(str(FOLDER / f"{name}.po")):
+            if entry.msgstr not in ("", entry.msgid) and not entry.obsolete:
+                yield entry.msgid, entry.msgstr
+
+
+def _said(entry: polib.POEntry | None) -> str:
+    return "" if entry is None else str(entry.msgstr_plural.get(0, "") or entry.msgstr)
+
+
+def main(arguments: list[str]) -> int:
+    """Update the catalogue, or check that it is up to date and whole."""
+    old = polib.pofile(str(CATALOGUE), wrapwidth=0) if CATALOGUE.exists() else polib.POFile()
+    new = updated(old)
+    empty = [entry.msgid for entry in new if not _said(entry)]
+    if arguments == ["--check"]:
+        changed = str(old) != str(new)
+        problems = [f"not translated: {text}" for text in empty]
+        print(
+            "\n".join(
+                [*problems, "out of date: run python -m docs.tools.messages" if changed else "up to date"]
+            )
+        )
+        return int(changed or bool(empty))
+    new.save(str(CATALOGUE))
+    print(f"{len(new)} texts, {len(empty)} not translated")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
