@@ -7,10 +7,15 @@ not translated. A text that the documentation has as well takes its translation 
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import polib
 from babel.messages.extract import extract_from_dir
+
+from tuner import memory
+from tuner.memory.ledger.symbols import MEANINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "locale" / "zh_CN" / "LC_MESSAGES"
@@ -35,7 +40,20 @@ def extracted() -> dict[str, polib.POEntry]:
         entry = entries.setdefault(_key(entry), entry)
         if (place := (f"tuner/{file}", "")) not in entry.occurrences:
             entry.occurrences.append(place)
+    known = {english for english, _said in _pages("model")}
+    for meaning, file in _symbols():
+        if meaning not in known:
+            entries.setdefault(meaning, polib.POEntry(msgid=meaning, occurrences=[(file, "")]))
     return entries
+
+
+def _symbols() -> Iterator[tuple[str, str]]:
+    """What the symbols of formulas stand for, which most pages of the memory model have already."""
+    yield from ((meaning, "tuner/memory/ledger/symbols.py") for meaning in MEANINGS.values())
+    for module in walk_packages(memory.__path__, "tuner.memory."):
+        if "trace" not in module.name:
+            meanings = getattr(import_module(module.name), "SYMBOLS", {}).values()
+            yield from ((meaning, f"{module.name.replace('.', '/')}.py") for meaning in meanings)
 
 
 def _key(entry: polib.POEntry) -> str:
@@ -45,7 +63,7 @@ def _key(entry: polib.POEntry) -> str:
 def updated(catalogue: polib.POFile) -> polib.POFile:
     """The catalogue with exactly the texts of the program."""
     known = {_key(entry): entry for entry in catalogue if not entry.obsolete}
-    pages = dict(_pages())
+    pages = dict(_pages(*OF_THE_PAGES))
     new = polib.POFile(wrapwidth=0)
     new.header, new.metadata = "Chinese texts of the program.", _HEADER
     for english, entry in sorted(extracted().items(), key=lambda item: (item[1].occurrences[0], item[0])):
@@ -58,8 +76,8 @@ def updated(catalogue: polib.POFile) -> polib.POFile:
     return new
 
 
-def _pages() -> Iterator[tuple[str, str]]:
-    for name in reversed(OF_THE_PAGES):
+def _pages(*names: str) -> Iterator[tuple[str, str]]:
+    for name in reversed(names):
         for entry in polib.pofile(str(FOLDER / f"{name}.po")):
             if entry.msgstr not in ("", entry.msgid) and not entry.obsolete:
                 yield entry.msgid, entry.msgstr

@@ -36,7 +36,7 @@ LAUNCHES = (
     ("--gpu", "8xh200", "--nodes", "2", "--full"),
     ("--model", "qwen3-8b", "--full"),
     ("--mean-response-length", "1000", "--full"),
-    ("--mean-response-length", "1000", "--response-p95", "1500"),
+    ("--mean-response-length", "400", "--response-p95", "900"),
     ("--allow", "changed"),
     ("--host-memory", "100", "--full"),
     ("--failed-allocation", "18.54 GiB"),
