@@ -41,7 +41,7 @@ class FileCatalogue:
     def documented(self, message: str) -> str:
         """The translation of a text that stands in the documentation, which has it from the program."""
         pages = (self._page(name).get(message) for name in _OF_THE_PAGES)
-        return self._program.get(message) or next(filter(None, pages), message)
+        return next(filter(None, pages), None) or self.gettext(message)
 
     @cached_property
     def _program(self) -> dict[str, str]:

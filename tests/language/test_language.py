@@ -1,5 +1,6 @@
 """The languages of the program: how one is chosen, and that a catalogue says what the English says."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.tools.messages import CATALOGUE, main
+from docs.tools.messages import CATALOGUE, extracted, main
 from tests.cli.runner import ROOT, process, run
 from tuner.catalogues import catalogue
 from tuner.errors import InputError
@@ -119,6 +120,18 @@ def test_english_loads_no_catalogue() -> None:
 
 def test_the_catalogue_is_fresh_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_no_text_is_hidden_from_the_extraction() -> None:
+    """One inside an f-string is found by some versions of Python only."""
+    marked = {
+        node.args[0].value
+        for path in (ROOT / "tuner").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("_", "N_")
+        if isinstance(node.args[0], ast.Constant)
+    }
+    assert marked <= extracted().keys()
 
 
 def test_the_check_finds_a_text_that_is_gone(

@@ -20,7 +20,7 @@ def _head() -> tuple[str, str]:
         + right(_("measured"), _AMOUNT)
         + right(pgettext("of a prediction", "error"), _ERROR)
     )
-    first = f"  {left(_('case'), 4)} {left(_('pass'), 9)}{right(_('tokens'), 8)}"
+    first = "  " + left(_("case"), 5) + left(_("pass"), 9) + right(_("tokens"), 8)
     return " " * _NAME + groups, first + figures * 2
 
 

@@ -66,8 +66,11 @@ def chart(estimate: Estimate, terminal: Terminal) -> str:
 
 
 def _head(estimate: Estimate, terminal: Terminal, *, left: int, mark: int, shares: bool) -> str:
-    names = f"  {aligned(_('phase'), _NAME_WIDTH)} {right(_('peak'), _PEAK_WIDTH)}" + (
-        right(_("share"), _SHARE_WIDTH) if shares else ""
+    names = (
+        "  "
+        + aligned(_("phase"), _NAME_WIDTH + 1)
+        + right(_("peak"), _PEAK_WIDTH)
+        + (right(_("share"), _SHARE_WIDTH) if shares else "")
     )
     capacity = f"{gib(estimate.capacity_bytes)} {'▼' if terminal.unicode else 'v'}"
     room = left + mark + 1 - columns(names)

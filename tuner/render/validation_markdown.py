@@ -40,7 +40,7 @@ def _recommendations(items: tuple[JudgedRecommendation, ...]) -> Iterator[str]:
             f"| {_cell(sentence(item.reason))} |"
             for item in items
         ]
-        yield f"### {_('Recommendations')}"
+        yield "### " + _("Recommendations")
         yield "\n".join(
             [_row_of(_("recommendation"), _("claim"), _("outcome"), _("reason")), "|---|---|---|---|", *rows]
         )
