@@ -131,7 +131,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def indices(self, key: str, *, below: int) -> tuple[int, ...]:
         """A list of layer indices, empty where the key is missing or null."""
-        _, value = self.find(key)
+        _found, value = self.find(key)
         if value is None:
             return ()
         if not isinstance(value, list) or any(
@@ -147,7 +147,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def kinds(self, key: str, *, layers: int) -> tuple[str, ...] | None:
         """A list with one word per layer, None where the key is missing or null."""
-        _, value = self.find(key)
+        _found, value = self.find(key)
         if value is None:
             return None
         if not isinstance(value, list) or any(not isinstance(kind, str) for kind in value):
@@ -163,7 +163,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def section(self, key: str) -> "Config | None":
         """A mapping below this one, None where the key is missing or null."""
-        _, value = self.find(key)
+        _found, value = self.find(key)
         if value is None:
             return None
         if not isinstance(value, Mapping):

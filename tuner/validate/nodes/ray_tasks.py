@@ -92,7 +92,7 @@ def _received(ray: Any, tasks: Mapping[Any, str], wait_s: float) -> tuple[list[s
     answers = {task: _result(ray, task) for task in done}
     reasons = [
         _("node {tasks}: {error}").format(tasks=tasks[task], error=error)
-        for task, (_, error) in answers.items()
+        for task, (_text, error) in answers.items()
         if error
     ]
     reasons += [_("node {tasks}: its GPUs were not free in time").format(tasks=tasks[task]) for task in late]
