@@ -73,7 +73,7 @@ def _without_options(arguments: Iterable[str]) -> tuple[list[tuple[int, str]], s
         option, equals, value = text.partition("=")
         if option in _CONFIG_NAME + _CONFIG_PATH:
             if not equals:
-                _, value = next(numbered, (0, ""))
+                _number, value = next(numbered, (0, ""))
             if option in _CONFIG_NAME:
                 config_name = value
         elif text == "--" and number == 1:
