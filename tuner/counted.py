@@ -1,4 +1,6 @@
-"""Counted nouns in sentences, with the number that grammar asks for: ``1 rank``, ``2 ranks``."""
+"""Counted nouns in sentences, with the form that grammar asks for: ``1 rank``, ``2 ranks``."""
+
+from tuner.language import ngettext
 
 
 def counted(number: float, noun: str, plural: str | None = None) -> str:
@@ -10,9 +12,15 @@ def counted(number: float, noun: str, plural: str | None = None) -> str:
         plural: its plural where that is not the noun with an s.
     """
     shown = f"{number:,.1f}".removesuffix(".0")
-    return f"{shown} {noun if shown == '1' else plural or f'{noun}s'}"
+    one, more = forms(noun, plural)
+    return ngettext(one, more, 1 if shown == "1" else 2).format(count=shown)
+
+
+def forms(noun: str, plural: str | None = None) -> tuple[str, str]:
+    """The two texts of a counted noun, as the catalogue has them: ``("{count} rank", "{count} ranks")``."""
+    return f"{{count}} {noun}", f"{{count}} {plural or f'{noun}s'}"
 
 
 def agreeing(number: float, one: str, more: str) -> str:
     """The form of a word that goes with a number: ``agreeing(1, "fits", "fit")`` is ``"fits"``."""
-    return one if number == 1 else more
+    return ngettext(one, more, 1 if number == 1 else 2)

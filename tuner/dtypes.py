@@ -3,6 +3,7 @@
 from enum import Enum
 
 from tuner.errors import InputError
+from tuner.language import _
 
 
 class DType(Enum):
@@ -55,7 +56,9 @@ def parse_dtype(text: object) -> DType:
     dtype = _NAMES.get(name)
     if dtype is None:
         raise InputError(
-            f"unknown dtype {str(text)!r}",
-            hint=f"use one of {', '.join(sorted({dtype.value for dtype in DType} | _SHORT_NAMES))}",
+            _("unknown dtype {text!r}").format(text=str(text)),
+            hint=_("use one of {value}").format(
+                value=", ".join(sorted({dtype.value for dtype in DType} | _SHORT_NAMES))
+            ),
         )
     return dtype

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tuner.language import _
+
 
 # A dataclass and no struct: all commands import this module, and importing msgspec takes 10 ms.
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +15,7 @@ class Location:
     column: int | None = None
 
     def __str__(self) -> str:
-        parts = [self.source, self.line, self.column]
+        parts = [_(self.source), self.line, self.column]
         return ":".join(str(part) for part in parts if part is not None)
 
 
@@ -37,7 +39,7 @@ class TunerError(Exception):
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""
         key = f"{self.key}: " if self.key else ""
-        hint = f"; {self.hint}" if self.hint else ""
+        hint = _("; ") + self.hint if self.hint else ""
         return f"{where}{key}{self.message}{hint}"
 
 

@@ -2,11 +2,13 @@
 
 from enum import Enum
 
+from tuner.language import N_
+
 
 class Evidence(Enum):
     """Ordered from the surest to the least sure."""
 
-    EXACT = "exact"  # arithmetic on sizes that the code allocates
-    MEASURED = "measured"  # read off a GPU; the profile names hardware, versions and date
-    MODELLED = "modelled"  # derived from the code, checked against measurements
-    HEURISTIC = "heuristic"  # a stated assumption that was not derived
+    EXACT = N_("exact")  # arithmetic on sizes that the code allocates
+    MEASURED = N_("measured")  # read off a GPU; the profile names hardware, versions and date
+    MODELLED = N_("modelled")  # derived from the code, checked against measurements
+    HEURISTIC = N_("heuristic")  # a stated assumption that was not derived

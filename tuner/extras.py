@@ -1,6 +1,8 @@
 """How to install what only some commands need."""
 
+from tuner.language import _
+
 
 def install(extra: str) -> str:
     """The command that adds an extra of this package, from a copy of its repository."""
-    return f"pip install '.[{extra}]', in a copy of tuner's repository"
+    return _("pip install '.[{extra}]', in a copy of tuner's repository").format(extra=extra)

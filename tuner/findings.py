@@ -10,23 +10,24 @@ from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.evidence import Evidence
+from tuner.language import N_
 from tuner.workload import Phase, Workload
 
 
 class Severity(Enum):
     """How bad it is to leave things as they are, worst first."""
 
-    ERROR = "error"  # the job will fail, or a setting is silently not what it says
-    WARNING = "warning"  # likely to run out of memory, or deprecated
-    ADVICE = "advice"  # the job runs; it could be faster or smaller
+    ERROR = N_("error")  # the job will fail, or a setting is silently not what it says
+    WARNING = N_("warning")  # likely to run out of memory, or deprecated
+    ADVICE = N_("advice")  # the job runs; it could be faster or smaller
 
 
 class Goal(Enum):
     """What a rule wants to improve; its price is judged by this."""
 
-    MEMORY = "memory"
-    TIME = "time"
-    CORRECTNESS = "correctness"
+    MEMORY = N_("memory")
+    TIME = N_("time")
+    CORRECTNESS = N_("correctness")
 
 
 class Numerics(Enum):

@@ -29,6 +29,7 @@ from tuner import resources
 from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu, MeasuredGpu
+from tuner.language import _
 from tuner.nvml import started
 from tuner.units import GIGA, MIB, TERA
 
@@ -120,10 +121,10 @@ def _named(name: str) -> Gpu:
 
     names = gpu_names()
     near = get_close_matches(_normal(name), names, n=3)
-    suggestion = f"; near it: {', '.join(near)}" if near else ""
+    suggestion = _("; near it: {near}").format(near=", ".join(near)) if near else ""
     raise InputError(
-        f"no GPU {name!r} is known{suggestion}",
-        hint="--gpu takes the file of a profile or one of " + ", ".join(names),
+        _("no GPU {name!r} is known{suggestion}").format(name=name, suggestion=suggestion),
+        hint=_("--gpu takes the file of a profile or one of {names}").format(names=", ".join(names)),
     )
 
 
@@ -153,7 +154,7 @@ def _content(file: Path) -> dict[str, Any]:
     for key in ("names", "device_names"):
         if not all(isinstance(name, str) and name for name in content.get(key, [])):
             location = Location(source=str(file), line=resources.line_of(file, (key,)))
-            raise InputError("must be names, each a text of its own", location=location, key=key)
+            raise InputError(_("must be names, each a text of its own"), location=location, key=key)
     return content
 
 
@@ -206,8 +207,8 @@ def _local_gpu() -> Gpu | None:
     gpu = _find(name)
     if gpu is None:
         raise InputError(
-            f"this machine has a GPU named {name!r}, which no profile describes",
-            hint="give --gpu NAME with the nearest of " + ", ".join(gpu_names()),
+            _("this machine has a GPU named {name!r}, which no profile describes").format(name=name),
+            hint=_("give --gpu NAME with the nearest of {names}").format(names=", ".join(gpu_names())),
         )
     return gpu if memory_bytes is None else replace(gpu, memory_bytes=memory_bytes)
 

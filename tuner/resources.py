@@ -7,6 +7,7 @@ from reprlib import repr as shortened
 from typing import Any
 
 from tuner.errors import InputError, Location
+from tuner.language import _
 from tuner.units import KIB
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -38,8 +39,10 @@ def _data(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise InputError(
-        f"the installation is incomplete: neither {installed} nor {checkout} exists",
-        hint="reinstall tuner, or run it from a complete checkout",
+        _("the installation is incomplete: neither {installed} nor {checkout} exists").format(
+            installed=installed, checkout=checkout
+        ),
+        hint=_("reinstall tuner, or run it from a complete checkout"),
     )
 
 
@@ -62,9 +65,11 @@ def read_profile(file: Path, *, required: Kinds, optional: Kinds) -> dict[str, A
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         content = yaml.load(_text(file), Loader=loader)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", location=where) from None
+        raise InputError(
+            _("cannot be read: {strerror}").format(strerror=error.strerror), location=where
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not valid YAML: {error}", location=where) from None
+        raise InputError(_("not valid YAML: {error}").format(error=error), location=where) from None
     return check_keys(content, file=file, required=required, optional=optional)
 
 
@@ -89,23 +94,29 @@ def check_keys(
         return Location(source=str(file), line=line_of(file, (*section, *key)))
 
     if not isinstance(content, dict):
-        raise InputError("not a profile: expected a mapping", location=place())
+        raise InputError(_("not a profile: expected a mapping"), location=place())
     known = {**required, **optional}
     for key in sorted(required.keys() - content.keys()):
-        raise InputError("is missing", location=place(), key=key)
+        raise InputError(_("is missing"), location=place(), key=key)
     for key, value in content.items():
         if key not in known:
-            raise InputError("is not a key of a profile", location=place(str(key)), key=str(key))
+            raise InputError(_("is not a key of a profile"), location=place(str(key)), key=str(key))
         if isinstance(value, bool) or not isinstance(value, known[key]) or not value:
-            raise InputError(f"has an unsuitable value: {shortened(value)}", location=place(key), key=key)
+            raise InputError(
+                _("has an unsuitable value: {value}").format(value=shortened(value)),
+                location=place(key),
+                key=key,
+            )
         if isinstance(value, (int, float)) and not (value > 0 and isfinite(value)):
-            raise InputError(f"must be above zero: {shortened(value)}", location=place(key), key=key)
+            raise InputError(
+                _("must be above zero: {value}").format(value=shortened(value)), location=place(key), key=key
+            )
     return content
 
 
 def _text(file: Path) -> str:
     if file.stat().st_size > _MOST_BYTES:
-        limit = f"the file is larger than the limit of {_MOST_BYTES // KIB} KiB"
+        limit = _("the file is larger than the limit of {most} KiB").format(most=_MOST_BYTES // KIB)
         raise InputError(limit, location=Location(source=str(file)))
     return file.read_text(encoding="utf-8")
 

@@ -3,6 +3,7 @@
 import re
 
 from tuner.errors import InputError
+from tuner.language import _
 
 KIB = 1024
 MIB = 1024**2
@@ -33,12 +34,14 @@ def parse_count(text: str, *, thousand: int = KILO) -> int:
     """
     match = re.fullmatch(_COUNT, text.strip())
     if match is None or (match["binary"] and not match["suffix"]):
-        raise InputError(f"{text!r} is not a count", hint="write it as 152k, 16Ki, 1.5M or 151936")
+        raise InputError(
+            _("{text!r} is not a count").format(text=text), hint=_("write it as 152k, 16Ki, 1.5M or 151936")
+        )
     base = KIB if match["binary"] else thousand
     exponent = {"": 0, "k": 1, "m": 2, "b": 3, "g": 3}[match["suffix"].lower()]
     value = float(match["number"].replace("_", "")) * base**exponent
     if value < 1 or value != int(value):
-        raise InputError(f"{text!r} is not a whole count of at least 1")
+        raise InputError(_("{text!r} is not a whole count of at least 1").format(text=text))
     return int(value)
 
 
@@ -50,7 +53,9 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(_AMOUNT, text.strip())
     if match is None or not float(match["number"]):
-        raise InputError(f"{text!r} is no amount of memory", hint="write it as 60GiB or 512MiB")
+        raise InputError(
+            _("{text!r} is no amount of memory").format(text=text), hint=_("write it as 60GiB or 512MiB")
+        )
     return int(float(match["number"]) * _BYTES[match["unit"]])
 
 
@@ -62,5 +67,5 @@ def parse_seconds(text: str) -> float:
     """
     match = re.fullmatch(_TIME, text.strip())
     if match is None or not float(match["number"]):
-        raise InputError(f"{text!r} is no time", hint="write it as 120s or 2m")
+        raise InputError(_("{text!r} is no time").format(text=text), hint=_("write it as 120s or 2m"))
     return float(match["number"]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match["unit"]]

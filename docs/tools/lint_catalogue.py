@@ -23,6 +23,7 @@ _FULL_WIDTH = "，。；：！？（）、“”《》"
 _LITERAL = re.compile(r"``(.+?)``")
 _ROLE = re.compile(r":(?P<name>[\w:+-]+):`(?P<body>[^`]+)`")
 _LINK = re.compile(r"`[^`<]*<(?P<target>[^`>]+)>`__?")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{\w+(?:![rsa])?(?::[^{}]*)?\}")  # of str.format
 _SUBSTITUTION = re.compile(r"\|[^|\s][^|]*\|")
 _STRONG = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")
 _MARKUP = re.compile(r"``.+?``|:[\w:+-]+:`[^`]+`|`[^`<]*<[^`>]+>`__?|\*\*(?=\S).+?(?<=\S)\*\*")
@@ -102,6 +103,12 @@ def _target(body: str) -> str:
     """What a role points to: its title may be translated."""
     titled = re.search(r"<([^>]+)>$", body)
     return titled[1] if titled else body
+
+
+def _same_placeholders(message: str, translation: str) -> Iterator[str]:
+    expected, filled = (set(_PLACEHOLDER.findall(_LITERAL.sub(" ", text))) for text in (message, translation))
+    if expected != filled:
+        yield f"placeholders differ: lost {sorted(expected - filled)}, added {sorted(filled - expected)}"
 
 
 def _markup_set_off(message: str, translation: str) -> Iterator[str]:
@@ -189,17 +196,18 @@ def _bare(text: str) -> str:
     """A text without its markup, which leaves a space."""
     for pattern in (_LITERAL, _ROLE, _LINK, _SUBSTITUTION):
         text = pattern.sub(" ", text)
-    return text.replace("**", " ")
+    return _PLACEHOLDER.sub("{}", text.replace("**", " "))
 
 
 def _prose(text: str) -> str:
     """A text without literals and quotations, and with the titles of its roles and links."""
-    text = re.sub(r'"[^"]+"', " ", _LITERAL.sub(" ", text))
+    text = _PLACEHOLDER.sub("{}", re.sub(r'"[^"]+"', " ", _LITERAL.sub(" ", text)))
     return re.sub(r"<[^>]+>(?=`)", "", text)
 
 
 _CHECKS: tuple[Callable[[str, str], Iterator[str]], ...] = (
     _same_markup,
+    _same_placeholders,
     _markup_set_off,
     _no_single_backticks,
     _spacing,
@@ -217,10 +225,11 @@ def lint(path: Path) -> list[str]:
     for entry in polib.pofile(str(path)):
         if entry.obsolete:
             continue
-        if not entry.msgstr or entry.fuzzy:
+        translation = entry.msgstr_plural.get(0, "") if entry.msgid_plural else entry.msgstr
+        if not translation or entry.fuzzy:
             listed.append(f"{path}:{entry.linenum}: {'fuzzy' if entry.fuzzy else 'not translated'}")
             continue
-        listed += [f"{path}:{entry.linenum}: {problem}" for problem in problems(entry.msgid, entry.msgstr)]
+        listed += [f"{path}:{entry.linenum}: {problem}" for problem in problems(entry.msgid, translation)]
     return listed
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tuner.errors import InputError, Location
+from tuner.language import _
 from tuner.units import MIB
 
 MAX_BYTES = 16 * MIB  # a recorded pass has less than 0.001 MiB
@@ -149,12 +150,12 @@ def read_measured(file: Path) -> MeasuredFile:
     except ValidationError as error:
         problems = error.errors(include_url=False)
         first = problems[0]
-        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        more = _(" ({problems} more)").format(problems=len(problems) - 1) if len(problems) > 1 else ""
         raise InputError(
             f"{_message(first['type'], first['msg'])}{more}",
             location=where,
             key=_key(first["loc"]),
-            hint="tuner schema measured prints what such a file holds",
+            hint=_("tuner schema measured prints what such a file holds"),
         ) from None
 
 
@@ -181,17 +182,21 @@ def _read(file: Path, where: Location) -> bytes:
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise InputError("there is no such file", location=where) from None
+        raise InputError(_("there is no such file"), location=where) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"the file cannot be read: {reason}", location=where) from None
+        raise InputError(
+            _("the file cannot be read: {reason}").format(reason=reason), location=where
+        ) from None
     if len(content) > MAX_BYTES:
-        raise InputError(f"the file is larger than the limit of {MAX_BYTES // MIB} MiB", location=where)
+        raise InputError(
+            _("the file is larger than the limit of {max} MiB").format(max=MAX_BYTES // MIB), location=where
+        )
     return content
 
 
 def _message(kind: str, text: str) -> str:
-    known = {"missing": "is missing", "extra_forbidden": "is not known"}
+    known = {"missing": _("is missing"), "extra_forbidden": _("is not known")}
     text = known.get(kind, text.removeprefix("Value error, "))
     return text[:1].lower() + text[1:] if text.startswith("Input ") else text
 

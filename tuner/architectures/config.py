@@ -6,10 +6,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from tuner.errors import InputError, Location
+from tuner.language import N_, _
 
 _LARGEST = 10**12  # no dimension of a model is larger
 _MOST_LAYERS = 10_000  # layers are counted one by one, a typo must not take hours
-_MISSING_HINT = "the model's size depends on it; use the config.json that belongs to the checkpoint"
+_MISSING_HINT = N_("the model's size depends on it; use the config.json that belongs to the checkpoint")
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def missing(self, key: str) -> InputError:
         """The error about a key that is needed and not there."""
-        return self.error(key, "is missing", hint=_MISSING_HINT)
+        return self.error(key, _("is missing"), hint=_(_MISSING_HINT))
 
     def stated(self, key: str) -> str:
         """The key itself, once it is sure to be there; its value may be null.
@@ -71,7 +72,12 @@ class Config(Struct, frozen=True, kw_only=True):
         """The number of layers."""
         layers = self.size(*keys)
         if layers > _MOST_LAYERS:
-            raise self.error(keys[0], f"expected at most {_MOST_LAYERS} layers, found {layers}")
+            raise self.error(
+                keys[0],
+                _("expected at most {most_layers} layers, found {layers}").format(
+                    most_layers=_MOST_LAYERS, layers=layers
+                ),
+            )
         return layers
 
     def optional_size(self, *keys: str) -> int | None:
@@ -88,9 +94,14 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def _whole(self, key: str, value: Any, *, minimum: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.error(key, f"expected a whole number, found {value!r}")
+            raise self.error(key, _("expected a whole number, found {value!r}").format(value=value))
         if not minimum <= value <= _LARGEST:
-            raise self.error(key, f"expected a whole number of at least {minimum}, found {value}")
+            raise self.error(
+                key,
+                _("expected a whole number of at least {minimum}, found {value}").format(
+                    minimum=minimum, value=value
+                ),
+            )
         return value
 
     def flag(self, *keys: str, default: bool) -> bool:
@@ -99,7 +110,7 @@ class Config(Struct, frozen=True, kw_only=True):
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise self.error(key, f"expected true or false, found {value!r}")
+            raise self.error(key, _("expected true or false, found {value!r}").format(value=value))
         return value
 
     def number(self, *keys: str) -> float | None:
@@ -108,43 +119,53 @@ class Config(Struct, frozen=True, kw_only=True):
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LARGEST:
-            raise self.error(key, f"expected a number above 0, found {value!r}")
+            raise self.error(key, _("expected a number above 0, found {value!r}").format(value=value))
         return float(value)
 
     def text(self, *keys: str) -> str | None:
         """A string, or None where the key is missing or null."""
         key, value = self.find(*keys)
         if value is not None and not isinstance(value, str):
-            raise self.error(key, f"expected a string, found {value!r}")
+            raise self.error(key, _("expected a string, found {value!r}").format(value=value))
         return value
 
     def indices(self, key: str, *, below: int) -> tuple[int, ...]:
         """A list of layer indices, empty where the key is missing or null."""
-        _, value = self.find(key)
+        _found, value = self.find(key)
         if value is None:
             return ()
         if not isinstance(value, list) or any(
             isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < below for index in value
         ):
-            raise self.error(key, f"expected a list of layer indices below {below}, found {value!r}")
+            raise self.error(
+                key,
+                _("expected a list of layer indices below {below}, found {value!r}").format(
+                    below=below, value=value
+                ),
+            )
         return tuple(sorted(set(value)))
 
     def kinds(self, key: str, *, layers: int) -> tuple[str, ...] | None:
         """A list with one word per layer, None where the key is missing or null."""
-        _, value = self.find(key)
+        _found, value = self.find(key)
         if value is None:
             return None
         if not isinstance(value, list) or any(not isinstance(kind, str) for kind in value):
-            raise self.error(key, "expected a list of strings, one per layer")
+            raise self.error(key, _("expected a list of strings, one per layer"))
         if len(value) != layers:
-            raise self.error(key, f"expected one entry for each of the {layers} layers, found {len(value)}")
+            raise self.error(
+                key,
+                _("expected one entry for each of the {layers} layers, found {value}").format(
+                    layers=layers, value=len(value)
+                ),
+            )
         return tuple(value)
 
     def section(self, key: str) -> "Config | None":
         """A mapping below this one, None where the key is missing or null."""
-        _, value = self.find(key)
+        _found, value = self.find(key)
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise self.error(key, f"expected a mapping, found {value!r}")
+            raise self.error(key, _("expected a mapping, found {value!r}").format(value=value))
         return Config(values=value, source=self.source, prefix=f"{self.prefix}{key}.", used=self.used)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tuner.architectures.config import Config
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.model_shape import MixtureOfExperts, ModelShape
 
 _KINDS = ("full_attention", "sliding_attention", "linear_attention")
@@ -34,11 +35,21 @@ def base_shape(
         config.stated("num_key_value_heads") if grouped else "num_key_value_heads", default=heads
     )
     if heads % kv_heads:
-        raise config.error("num_key_value_heads", f"{kv_heads} does not divide the {heads} attention heads")
+        raise config.error(
+            "num_key_value_heads",
+            _("{kv_heads} does not divide the {heads} attention heads").format(
+                kv_heads=kv_heads, heads=heads
+            ),
+        )
     default = head_dim if "head_dim" not in config.values else None
     own_head_dim = config.optional_size("head_dim") or default
     if own_head_dim is None and hidden % heads:
-        raise config.error("head_dim", f"is missing, and {heads} heads do not divide hidden_size {hidden}")
+        raise config.error(
+            "head_dim",
+            _("is missing, and {heads} heads do not divide hidden_size {hidden}").format(
+                heads=heads, hidden=hidden
+            ),
+        )
     return ModelShape(
         name="",
         architecture="",
@@ -101,7 +112,10 @@ def with_moe(
     """
     chosen = config.size("num_experts_per_tok", "num_experts_per_token", "experts_per_token")
     if chosen > experts:
-        raise config.error("num_experts_per_tok", f"{chosen} is more than the {experts} experts")
+        raise config.error(
+            "num_experts_per_tok",
+            _("{chosen} is more than the {experts} experts").format(chosen=chosen, experts=experts),
+        )
     moe = MixtureOfExperts(
         experts=experts,
         experts_per_token=chosen,
@@ -145,7 +159,7 @@ def with_windows(
     kinds = config.kinds("layer_types", layers=shape.layers)
     if kinds is not None and (unknown := sorted(set(kinds) - set(_KINDS))):
         raise UnsupportedError(
-            f"layers of kind {unknown[0]!r} are not modelled",
+            _("layers of kind {unknown!r} are not modelled").format(unknown=unknown[0]),
             location=config.location,
             key=f"{config.prefix}layer_types",
         )

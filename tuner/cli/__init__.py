@@ -4,9 +4,10 @@ A command's module imports what it needs when it runs, so that help and errors c
 """
 
 import gc
+import os
 import sys
 
-from tuner.cli.exit_codes import INTERRUPTED
+from tuner.cli.exit_codes import BAD_INPUT, INTERRUPTED
 
 _COLLECT_AFTER = 100_000  # objects; a run is short, and collecting as often as usual takes a tenth of it
 
@@ -18,14 +19,26 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        from tuner.cli.application import run  # after the threshold: its imports make most of the objects
-
-        code = run()
+        code = _run()
         _flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
     gc.freeze()  # the interpreter's last collection would look at every object, for nothing
     sys.exit(code)
+
+
+def _run() -> int:
+    from tuner.cli.language import choose_language
+    from tuner.errors import TunerError
+
+    try:
+        choose_language(sys.argv, os.environ)
+    except TunerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return BAD_INPUT
+    from tuner.cli.application import run  # after the threshold: its imports make most of the objects
+
+    return run()
 
 
 def _flush() -> None:

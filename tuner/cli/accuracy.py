@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import options
+from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.accuracy import ComparedFile, Comparison, MeasuredCase
@@ -19,13 +20,13 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="accuracy", epilog=EXAMPLES)(accuracy)
+    app.command(name="accuracy", help=options.summary(accuracy), epilog=EXAMPLES)(accuracy)
 
 
 def accuracy(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Measured passes in JSON, as tuner schema measured says."),
+        typer.Argument(metavar="FILE...", help=_("Measured passes in JSON, as tuner schema measured says.")),
     ],
     output_format: options.TextOrJson = "text",
     color: options.Colour = "auto",
@@ -70,5 +71,5 @@ def _predicted(file: str, index: int, case: "MeasuredCase") -> "Comparison":
             f"{error.location}: {error.message}" if error.location is not None else error.message,
             location=Location(source=file),
             key=f"cases[{index}].model",
-            hint="name a bundled model, a folder with config.json or a config.json",
+            hint=_("name a bundled model, a folder with config.json or a config.json"),
         ) from None

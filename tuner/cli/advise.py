@@ -8,6 +8,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.premises import Premises, with_premises
+from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.findings import Numerics
@@ -22,7 +23,7 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="advise", epilog=EXAMPLES)(with_premises(advise))
+    app.command(name="advise", help=options.summary(advise), epilog=EXAMPLES)(with_premises(advise))
 
 
 def advise(
@@ -35,31 +36,31 @@ def advise(
         typer.Option(
             "--output-format",
             "-f",
-            help="Text to read, JSON with everything in bytes, or an HTML page with pictures.",
+            help=_("Text to read, JSON with everything in bytes, or an HTML page with pictures."),
         ),
     ] = "text",
     fail_on: Annotated[
         Literal[options.SeverityName, "never"],
-        typer.Option("--fail-on", help="Least severity of a finding that makes the exit code 1."),
+        typer.Option("--fail-on", help=_("Least severity of a finding that makes the exit code 1.")),
     ] = "never",
     explain: Annotated[
         bool,
         typer.Option(
             "--explain",
-            help="Write out the sum of every phase: addends with formulas, numbers and sources.",
+            help=_("Write out the sum of every phase: addends with formulas, numbers and sources."),
         ),
     ] = False,
     full: Annotated[
         bool,
         typer.Option(
-            "--full", help="All premises, batch sizes, findings and prices, not what matters most alone."
+            "--full", help=_("All premises, batch sizes, findings and prices, not what matters most alone.")
         ),
     ] = False,
     allow: Annotated[
         Literal["nothing", "reweighted", "changed"],
         typer.Option(
             "--allow",
-            help="What the block to paste may do to the training: weigh tokens otherwise, or more.",
+            help=_("What the block to paste may do to the training: weigh tokens otherwise, or more."),
         ),
     ] = "nothing",
     zero_advantage_ratio: options.ZeroAdvantageRatio = None,

@@ -9,6 +9,7 @@ from tuner import __version__
 from tuner.cli import accuracy, advise, check, estimate_memory, rule, schema, validate
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
 from tuner.errors import TunerError
+from tuner.language import _
 from tuner.render.terminal import plain
 
 
@@ -21,9 +22,10 @@ def application(asked: str | None = None) -> typer.Typer:
     """
     program = typer.Typer(
         name="tuner",
-        help="Advice for reinforcement-learning post-training: does it fit, where is it tight, what to "
-        "change.",
-        epilog="Exit codes: 0 nothing found, 1 findings, 2 usage or bad input, 3 a bug of tuner.",
+        help=_(
+            "Advice for reinforcement-learning post-training: does it fit, where is it tight, what to change."
+        ),
+        epilog=_("Exit codes: 0 nothing found, 1 findings, 2 usage or bad input, 3 a bug of tuner."),
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         no_args_is_help=True,
@@ -48,7 +50,7 @@ def run() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except TunerError as error:
-        _complain(f"error: {plain(error)}")
+        _complain(_("error: {error}").format(error=plain(error)))
         return BAD_INPUT
     except Exception as error:
         if "--verbose" in sys.argv:
@@ -56,8 +58,10 @@ def run() -> int:
 
             traceback.print_exc()
         _complain(
-            f"internal error: {type(error).__name__}: {plain(error)}; please report this bug with the "
-            "command line and its input (--verbose shows the traceback)"
+            _(
+                "internal error: {name}: {error}; please report this bug with the command line and "
+                "its input (--verbose shows the traceback)"
+            ).format(name=type(error).__name__, error=plain(error))
         )
         return INTERNAL_ERROR
     return 0
@@ -66,17 +70,31 @@ def run() -> int:
 def _version(wanted: bool) -> None:
     if wanted:
         python = ".".join(str(part) for part in sys.version_info[:3])
-        typer.echo(f"tuner {__version__} (Python {python})")
+        typer.echo(_("tuner {version} (Python {python})").format(version=__version__, python=python))
         raise typer.Exit
 
 
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version and exit."),
+        typer.Option(
+            "--version", "-V", callback=_version, is_eager=True, help=_("Show the version and exit.")
+        ),
     ] = False,
+    lang: Annotated[
+        str | None,
+        typer.Option(
+            "--lang",
+            metavar="LANGUAGE",
+            help=_(
+                "Language of everything that is said, en or zh; TUNER_LANG sets it as well. "
+                "May stand anywhere."
+            ),
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    pass
+    pass  # the language has been chosen before, see tuner.cli.language
 
 
 def _complain(message: str) -> None:

@@ -9,6 +9,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.premises import Premises, with_premises
+from tuner.language import _, ngettext
 
 if TYPE_CHECKING:
     from tuner.cli.hardware import Card
@@ -24,20 +25,20 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="check", epilog=EXAMPLES)(with_premises(check))
+    app.command(name="check", help=options.summary(check), epilog=EXAMPLES)(with_premises(check))
 
 
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="verl configurations in YAML.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help=_("verl configurations in YAML."))],
     *,
     premises: Premises,
     output_format: Annotated[
         Literal["concise", "json"],
-        typer.Option("--output-format", "-f", help="One line per finding, or JSON."),
+        typer.Option("--output-format", "-f", help=_("One line per finding, or JSON.")),
     ] = "concise",
     fail_on: Annotated[
         options.SeverityName,
-        typer.Option("--fail-on", help="Least severity of a finding that makes the exit code 1."),
+        typer.Option("--fail-on", help=_("Least severity of a finding that makes the exit code 1.")),
     ] = "warning",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
@@ -58,7 +59,7 @@ def check(
         outcome = _outcome(file, premises)
         if isinstance(outcome, str):
             unreadable.append(outcome)
-            write(sys.stderr, f"error: {plain(outcome)}")
+            write(sys.stderr, _("error: {outcome}").format(outcome=plain(outcome)))
         else:
             listed += outcome
     if output_format == "json":
@@ -82,7 +83,9 @@ def _outcome(file: str, premises: Premises) -> "list[Line] | str":
     from tuner.render.concise import lines
 
     if "=" in file and not Path(file).exists():
-        return f"{file}: an override, where files are checked as they are; tuner advise takes overrides"
+        return _(
+            "{file}: an override, where files are checked as they are; tuner advise takes overrides"
+        ).format(file=file)
     try:
         return list(lines(consult(file, (), premises)))
     except TunerError as error:
@@ -98,19 +101,22 @@ def _card_report(card: "Card") -> "CheckedGpu":
 
 
 def _count(lines: "list[Line]", card: "Card", *, files: int, unreadable: int) -> str:
-    from tuner.counted import counted
     from tuner.findings import Severity
 
     counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
-    text = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
-    unread = f", {unreadable} unreadable" if unreadable else ""
-    return f"{counted(files, 'file')} checked{unread}: {text or 'no findings'}; {_judged_for(card)}"
+    text = _(", ").join(f"{count} {_(severity.value)}" for severity, count in counts.items() if count)
+    checked = ngettext("{files} file checked", "{files} files checked", files).format(files=files)
+    if unreadable:
+        checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)
+    return _("{checked}: {findings}; {judged_for}").format(
+        checked=checked, findings=text or _("no findings"), judged_for=_judged_for(card)
+    )
 
 
 def _judged_for(card: "Card") -> str:
     from tuner.render.numbers import gib
 
-    gpu = f"{card.gpu.name} with {gib(card.gpu.capacity_bytes)}"
+    gpu = _("{gpu} with {capacity}").format(gpu=card.gpu.name, capacity=gib(card.gpu.capacity_bytes))
     if card.assumed:
-        return f"for an {gpu}, since no GPU was named and none was found: give --gpu NAME"
-    return f"for {gpu} ({card.reason})"
+        return _("for an {gpu}, since no GPU was named and none was found: give --gpu NAME").format(gpu=gpu)
+    return _("for {gpu} ({reason})").format(gpu=gpu, reason=card.reason)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import options
+from tuner.language import _
 
 TOKENS = "16k"
 EXAMPLES = options.examples(
@@ -18,14 +19,19 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="estimate-memory", epilog=EXAMPLES)(estimate_memory)
+    app.command(name="estimate-memory", help=options.summary(estimate_memory), epilog=EXAMPLES)(
+        estimate_memory
+    )
 
 
 def estimate_memory(
     vocab: Annotated[
         str | None,
         typer.Option(
-            "--vocab", metavar="COUNT", help="Vocabulary entries; k means 1000.", show_default="the model's"
+            "--vocab",
+            metavar="COUNT",
+            help=_("Vocabulary entries; k means 1000."),
+            show_default=_("the model's"),
         ),
     ] = None,
     tokens: Annotated[
@@ -33,7 +39,7 @@ def estimate_memory(
         typer.Option(
             "--tokens",
             metavar="COUNT",
-            help="Tokens of one micro-batch on one GPU; k means 1024.",
+            help=_("Tokens of one micro-batch on one GPU; k means 1024."),
             show_default=TOKENS,
         ),
     ] = None,
@@ -42,20 +48,20 @@ def estimate_memory(
         typer.Option(
             "--hidden",
             metavar="COUNT",
-            help="Hidden width, which the fused heads depend on.",
-            show_default="the model's, else 3584",
+            help=_("Hidden width, which the fused heads depend on."),
+            show_default=_("the model's, else 3584"),
         ),
     ] = None,
     dtype: Annotated[
         str,
-        typer.Option("--dtype", metavar="NAME", help="Number format of logits, activations and KV cache."),
+        typer.Option("--dtype", metavar="NAME", help=_("Number format of logits, activations and KV cache.")),
     ] = "bf16",
     model: Annotated[
         str | None,
         typer.Option(
             "--model",
             metavar="NAME|DIR|FILE",
-            help="Bundled model name, model folder or config.json; adds its activations and KV cache.",
+            help=_("Bundled model name, model folder or config.json; adds its activations and KV cache."),
             show_default=False,
         ),
     ] = None,
@@ -77,10 +83,12 @@ def estimate_memory(
     from tuner.units import KIB, parse_count
 
     if trace and model is None:
-        raise InputError("there is no model to trace", hint="add --model NAME|DIR|FILE")
+        raise InputError(_("there is no model to trace"), hint=_("add --model NAME|DIR|FILE"))
     shape = model_shape(model, trace=trace) if model is not None else None
     if vocab is None and shape is None:
-        raise InputError("neither a vocabulary nor a model is given", hint="add --vocab 152k or --model NAME")
+        raise InputError(
+            _("neither a vocabulary nor a model is given"), hint=_("add --vocab 152k or --model NAME")
+        )
     sizes = HeadSizes(
         tokens=parse_count(tokens or TOKENS, thousand=KIB),
         vocab=parse_count(vocab) if vocab is not None else (shape.vocab if shape else 0),

@@ -8,6 +8,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, namesakes
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.settings import Settings
+from tuner.language import _
 from tuner.trainers.chosen import TRAINER
 from tuner.units import GIB, GIGA
 
@@ -32,15 +33,21 @@ def choose_card(premises: Premises) -> Card:
     count, name = (None, None) if premises.gpu is None else counted(premises.gpu)
     if count is not None and premises.gpus_per_node not in (None, count):
         raise InputError(
-            f"--gpu {premises.gpu} and --gpus-per-node {premises.gpus_per_node} name different numbers",
-            hint=f"leave one of them out: --gpu {name} goes with any number",
+            _("--gpu {gpu} and --gpus-per-node {gpus_per_node} name different numbers").format(
+                gpu=premises.gpu, gpus_per_node=premises.gpus_per_node
+            ),
+            hint=_("leave one of them out: --gpu {name} goes with any number").format(name=name),
         )
     gpu = find_gpu(name)
     assumed = gpu.evidence is Evidence.HEURISTIC
     if name is None:
-        return Card(gpu=gpu, reason="assumed" if assumed else "found on this machine", assumed=assumed)
+        return Card(gpu=gpu, reason=_("assumed") if assumed else _("found on this machine"), assumed=assumed)
     others = namesakes(name)
-    reason = f"--gpu {name}; other profiles: {', '.join(others)}" if others else "--gpu"
+    reason = (
+        _("--gpu {name}; other profiles: {others}").format(name=name, others=", ".join(others))
+        if others
+        else "--gpu"
+    )
     return Card(gpu=gpu, reason=reason, assumed=False, per_node=count)
 
 
@@ -64,4 +71,4 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
         network_bytes_per_s=NETWORK_BYTES_PER_S,
         host_memory_bytes=round(host * GIB) if host is not None else None,
     )
-    return cluster, " and ".join(named) or "the configuration"
+    return cluster, _(" and ").join(named) or _("the configuration")

@@ -2,6 +2,7 @@
 
 from tuner.cli.premises import Premises
 from tuner.errors import InputError
+from tuner.language import _
 from tuner.workload import P95, Batch, Lengths
 
 _PROMPT, _RESPONSE, _P95 = "--mean-prompt-length", "--mean-response-length", "--response-p95"
@@ -30,30 +31,40 @@ def expect_possible(batch: Batch) -> None:
     lengths = batch.lengths
     if batch.zero_advantage_ratio is not None and not batch.group_advantages:
         raise InputError(
-            f"{_ZERO_ADVANTAGE}: advantages are not 0 here where all rewards of a group are equal",
-            hint="it is for GRPO, RLOO and their like, several responses a prompt, no KL in the reward",
+            _("{zero_advantage}: advantages are not 0 here where all rewards of a group are equal").format(
+                zero_advantage=_ZERO_ADVANTAGE
+            ),
+            hint=_("it is for GRPO, RLOO and their like, several responses a prompt, no KL in the reward"),
         )
-    for option, tokens, most, what in (
-        (_PROMPT, lengths.mean_prompt, batch.max_prompt_tokens, "prompts have"),
-        (_RESPONSE, lengths.mean_response, batch.max_response_tokens, "responses have"),
-        (_P95, lengths.response_p95, batch.max_response_tokens, "responses have"),
+    prompts = _("{option} {tokens:,}: prompts have at most {most:,} tokens in this configuration")
+    responses = _("{option} {tokens:,}: responses have at most {most:,} tokens in this configuration")
+    for option, tokens, most, text in (
+        (_PROMPT, lengths.mean_prompt, batch.max_prompt_tokens, prompts),
+        (_RESPONSE, lengths.mean_response, batch.max_response_tokens, responses),
+        (_P95, lengths.response_p95, batch.max_response_tokens, responses),
     ):
         if tokens is not None and tokens > most:
-            raise InputError(f"{option} {tokens:,}: {what} at most {most:,} tokens in this configuration")
+            raise InputError(text.format(option=option, tokens=tokens, most=most))
     _expect_room_for_images(batch)
     mean, p95 = lengths.mean_response, lengths.response_p95
     if mean is None or p95 is None:
         return
     if p95 < mean:
         raise InputError(
-            f"{_P95} {p95:,} is below {_RESPONSE} {mean:,}",
-            hint="give both in tokens of responses, over the same steps",
+            _("{option} {p95:,} is below {response} {mean:,}").format(
+                option=_P95, p95=p95, response=_RESPONSE, mean=mean
+            ),
+            hint=_("give both in tokens of responses, over the same steps"),
         )
     if mean < (1 - P95) * p95:
         least = (1 - P95) * p95
         raise InputError(
-            f"{_RESPONSE} {mean:,} and {_P95} {p95:,} contradict each other",
-            hint=f"with 5 % of responses of at least {p95:,} tokens the mean is at least {least:,.0f}",
+            _("{response} {mean:,} and {option} {p95:,} contradict each other").format(
+                response=_RESPONSE, mean=mean, option=_P95, p95=p95
+            ),
+            hint=_(
+                "with 5 % of responses of at least {p95:,} tokens the mean is at least {least:,.0f}"
+            ).format(p95=p95, least=least),
         )
 
 
@@ -66,12 +77,21 @@ def _expect_room_for_images(batch: Batch) -> None:
     images, lengths = batch.images, batch.lengths
     if lengths.image_pixels is not None and images is None and lengths.images_per_prompt != 0:
         raise InputError(
-            f"{_PIXELS} {lengths.image_pixels:,}: no image reaches a vision tower of known dimensions here",
-            hint=f"leave it out, or give {_IMAGES} where the configuration has none",
+            _("{pixels} {image_pixels:,}: no image reaches a vision tower of known dimensions here").format(
+                pixels=_PIXELS, image_pixels=lengths.image_pixels
+            ),
+            hint=_("leave it out, or give {images} where the configuration has none").format(images=_IMAGES),
         )
     if images is not None and images.tokens > batch.max_prompt_tokens:
         raise InputError(
-            f"{images.per_prompt:,} images of {images.pixels:,} pixels are {images.tokens:,} tokens: prompts "
-            f"have at most {batch.max_prompt_tokens:,} tokens in this configuration",
-            hint=f"{_PIXELS} are those of an image that the processor has resized",
+            _(
+                "{per_prompt:,} images of {pixels:,} pixels are {tokens:,} tokens: prompts have at "
+                "most {max_prompt_tokens:,} tokens in this configuration"
+            ).format(
+                per_prompt=images.per_prompt,
+                pixels=images.pixels,
+                tokens=images.tokens,
+                max_prompt_tokens=batch.max_prompt_tokens,
+            ),
+            hint=_("{pixels} are those of an image that the processor has resized").format(pixels=_PIXELS),
         )

@@ -1,26 +1,28 @@
 """Options that several commands share. Their help texts are what the documentation shows."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import typer
 
+from tuner.language import ENGLISH, _, chosen, documented
 from tuner.validate.parts import Part
 
 SeverityName = Literal["error", "warning", "advice"]
 
 Config = Annotated[
-    str, typer.Argument(metavar="CONFIG", help="A verl configuration in YAML; - reads standard input.")
+    str, typer.Argument(metavar="CONFIG", help=_("A verl configuration in YAML; - reads standard input."))
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="OVERRIDES...", help="Hydra overrides: key=value, +key=value, ~key."),
+    typer.Argument(metavar="OVERRIDES...", help=_("Hydra overrides: key=value, +key=value, ~key.")),
 ]
 VerlVersion = Annotated[
     str | None,
     typer.Option(
         "--verl-version",
         metavar="VERSION",
-        help="Release of verl to go by; the installed one, else the newest bundled one.",
+        help=_("Release of verl to go by; the installed one, else the newest bundled one."),
         show_default=False,
     ),
 ]
@@ -29,8 +31,10 @@ EngineVersion = Annotated[
     typer.Option(
         "--engine-version",
         metavar="VERSION",
-        help="Version of the rollout engine to go by, such as 0.8.5 of vLLM; the installed one unless "
-        "--verl-version is given, else the newest that the release of verl allows.",
+        help=_(
+            "Version of the rollout engine to go by, such as 0.8.5 of vLLM; the installed one unless "
+            "--verl-version is given, else the newest that the release of verl allows."
+        ),
         show_default=False,
     ),
 ]
@@ -39,7 +43,9 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="NAME|DIR|FILE",
-        help="Bundled model name, model folder or config.json, in place of the configuration's model path.",
+        help=_(
+            "Bundled model name, model folder or config.json, in place of the configuration's model path."
+        ),
         show_default=False,
     ),
 ]
@@ -48,7 +54,7 @@ CriticModel = Annotated[
     typer.Option(
         "--critic-model",
         metavar="NAME|DIR|FILE",
-        help="The same for the critic.",
+        help=_("The same for the critic."),
         show_default=False,
     ),
 ]
@@ -57,7 +63,7 @@ RewardModel = Annotated[
     typer.Option(
         "--reward-model",
         metavar="NAME|DIR|FILE",
-        help="The same for the reward model.",
+        help=_("The same for the reward model."),
         show_default=False,
     ),
 ]
@@ -65,8 +71,10 @@ Trace = Annotated[
     bool,
     typer.Option(
         "--trace",
-        help="Count the model's tensors in transformers' implementation instead of deriving them; for "
-        "architectures that the formulas do not know. Takes seconds the first time.",
+        help=_(
+            "Count the model's tensors in transformers' implementation instead of deriving them; for "
+            "architectures that the formulas do not know. Takes seconds the first time."
+        ),
     ),
 ]
 Gpu = Annotated[
@@ -74,8 +82,11 @@ Gpu = Annotated[
     typer.Option(
         "--gpu",
         metavar="[COUNTx]NAME|FILE",
-        help="GPU to judge for: a name such as h100-sxm, or the file of a profile, which ends in .yaml; "
-        "8xh100-sxm says how many one node has as well. This machine's GPU, else an assumed card of 80 GB.",
+        help=_(
+            "GPU to judge for: a name such as h100-sxm, or the file of a profile, which ends in .yaml; "
+            "8xh100-sxm says how many one node has as well. This machine's GPU, else an assumed card of "
+            "80 GB."
+        ),
         show_default=False,
     ),
 ]
@@ -85,7 +96,7 @@ GpusPerNode = Annotated[
         "--gpus-per-node",
         min=1,
         metavar="COUNT",
-        help="GPUs of one node, in place of the configuration's.",
+        help=_("GPUs of one node, in place of the configuration's."),
         show_default=False,
     ),
 ]
@@ -95,7 +106,7 @@ Nodes = Annotated[
         "--nodes",
         min=1,
         metavar="COUNT",
-        help="Number of nodes, in place of the configuration's.",
+        help=_("Number of nodes, in place of the configuration's."),
         show_default=False,
     ),
 ]
@@ -105,7 +116,7 @@ MeanPromptLength = Annotated[
         "--mean-prompt-length",
         min=1,
         metavar="TOKENS",
-        help="Mean length of prompts; half of the maximum is assumed.",
+        help=_("Mean length of prompts; half of the maximum is assumed."),
         show_default=False,
     ),
 ]
@@ -115,8 +126,10 @@ MeanResponseLength = Annotated[
         "--mean-response-length",
         min=1,
         metavar="TOKENS",
-        help="Mean length of responses, such as a run's response_length/mean; half of the maximum is "
-        "assumed. The verdict, the seconds and the sequences that the KV cache holds at a time go by it.",
+        help=_(
+            "Mean length of responses, such as a run's response_length/mean; half of the maximum is "
+            "assumed. The verdict, the seconds and the sequences that the KV cache holds at a time go by it."
+        ),
         show_default=False,
     ),
 ]
@@ -126,8 +139,10 @@ ResponseP95 = Annotated[
         "--response-p95",
         min=1,
         metavar="TOKENS",
-        help="Length that 95 % of responses do not exceed: the room that a response gets in the KV cache, "
-        "and the point from which only the last ones keep the rollout from its end.",
+        help=_(
+            "Length that 95 % of responses do not exceed: the room that a response gets in the KV cache, "
+            "and the point from which only the last ones keep the rollout from its end."
+        ),
         show_default=False,
     ),
 ]
@@ -138,8 +153,10 @@ ZeroAdvantageRatio = Annotated[
         min=0.0,
         max=1.0,
         metavar="SHARE",
-        help="Share of the responses whose group got equal rewards, so that their advantage is 0: says what "
-        "training without them would save.",
+        help=_(
+            "Share of the responses whose group got equal rewards, so that their advantage is 0: says what "
+            "training without them would save."
+        ),
         show_default=False,
     ),
 ]
@@ -149,8 +166,10 @@ ImagesPerPrompt = Annotated[
         "--images-per-prompt",
         min=0,
         metavar="COUNT",
-        help="Images of a prompt, 0 for none; for a model that sees them, the rollout engine's limit is "
-        "taken, else 1.",
+        help=_(
+            "Images of a prompt, 0 for none; for a model that sees them, the rollout engine's limit is "
+            "taken, else 1."
+        ),
         show_default=False,
     ),
 ]
@@ -160,8 +179,10 @@ ImagePixels = Annotated[
         "--image-pixels",
         min=1,
         metavar="PIXELS",
-        help="Pixels of an image once the processor has resized it, of the largest ones; 1,003,520 are "
-        "assumed, or as many as a prompt has tokens for.",
+        help=_(
+            "Pixels of an image once the processor has resized it, of the largest ones; 1,003,520 are "
+            "assumed, or as many as a prompt has tokens for."
+        ),
         show_default=False,
     ),
 ]
@@ -171,7 +192,7 @@ HostMemory = Annotated[
         "--host-memory",
         min=1,
         metavar="GIB",
-        help="Host memory of one node in GiB, for advice that offloads to it.",
+        help=_("Host memory of one node in GiB, for advice that offloads to it."),
         show_default=False,
     ),
 ]
@@ -182,7 +203,7 @@ Headroom = Annotated[
         min=0.0,
         max=0.9,
         metavar="SHARE",
-        help="Share of the GPU's memory that advice leaves free.",
+        help=_("Share of the GPU's memory that advice leaves free."),
     ),
 ]
 FailedAllocation = Annotated[
@@ -190,7 +211,7 @@ FailedAllocation = Annotated[
     typer.Option(
         "--failed-allocation",
         metavar="SIZE|LINE",
-        help="Explain an out-of-memory error: its size, such as '18.54 GiB', or its whole line.",
+        help=_("Explain an out-of-memory error: its size, such as '18.54 GiB', or its whole line."),
         show_default=False,
     ),
 ]
@@ -199,7 +220,7 @@ Budget = Annotated[
     typer.Option(
         "--budget",
         metavar="TIME",
-        help="Time for the whole run: 120s, 2m or 90, which is in seconds.",
+        help=_("Time for the whole run: 120s, 2m or 90, which is in seconds."),
     ),
 ]
 _PARTS = [part.value for part in Part]
@@ -208,7 +229,9 @@ Parts = Annotated[
     typer.Option(
         "--parts",
         metavar="PART,...",
-        help=f"What to run, of {', '.join(_PARTS[:-1])} and {_PARTS[-1]}; everything that can run here.",
+        help=_("What to run, of {parts} and {last}; everything that can run here.").format(
+            parts=", ".join(_PARTS[:-1]), last=_PARTS[-1]
+        ),
         show_default=False,
     ),
 ]
@@ -218,7 +241,7 @@ Processes = Annotated[
         "--nproc",
         min=1,
         metavar="COUNT",
-        help="GPUs of this node that take part; all, but not more than the configuration has.",
+        help=_("GPUs of this node that take part; all, but not more than the configuration has."),
         show_default=False,
     ),
 ]
@@ -227,20 +250,20 @@ MemoryLimit = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Memory of each GPU that may be taken, such as 60GiB; buffers of NCCL come on top.",
+        help=_("Memory of each GPU that may be taken, such as 60GiB; buffers of NCCL come on top."),
         show_default=False,
     ),
 ]
 Device = Annotated[
     Literal["cuda", "cpu"],
-    typer.Option("--device", help="cpu tries the whole run without a GPU; its times say nothing."),
+    typer.Option("--device", help=_("cpu tries the whole run without a GPU; its times say nothing.")),
 ]
 WriteProfile = Annotated[
     str | None,
     typer.Option(
         "--write-profile",
         metavar="NAME",
-        help="Write what was measured into a hardware profile of this name.",
+        help=_("Write what was measured into a hardware profile of this name."),
         show_default=False,
     ),
 ]
@@ -249,7 +272,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         metavar="FILE",
-        help="Write the report as JSON into this file too; tuner accuracy reads it.",
+        help=_("Write the report as JSON into this file too; tuner accuracy reads it."),
         show_default=False,
     ),
 ]
@@ -258,25 +281,32 @@ Ray = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Run on every node of this Ray cluster, one task each; auto takes the running one.",
+        help=_("Run on every node of this Ray cluster, one task each; auto takes the running one."),
         show_default=False,
     ),
 ]
 TextOrJson = Annotated[
     Literal["text", "json"],
-    typer.Option("--output-format", "-f", help="Text to read, or JSON with everything in bytes."),
+    typer.Option("--output-format", "-f", help=_("Text to read, or JSON with everything in bytes.")),
 ]
 ColourName = Literal["auto", "always", "never"]
 Colour = Annotated[
     ColourName,
-    typer.Option("--color", help="Colours; auto follows the terminal, NO_COLOR and FORCE_COLOR."),
+    typer.Option("--color", help=_("Colours; auto follows the terminal, NO_COLOR and FORCE_COLOR.")),
 ]
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", help="Show the traceback of an internal error."),
+    typer.Option("--verbose", help=_("Show the traceback of an internal error.")),
 ]
 
 
 def examples(*commands: str) -> str:
     """The last lines of a help page; the mark keeps the lines as they are."""
-    return "\b\n" + "\n".join(["Examples:", *(f"  {command}" for command in commands)])
+    return "\b\n" + "\n".join([_("Examples:"), *(f"  {command}" for command in commands)])
+
+
+def summary(command: Callable[..., None]) -> str | None:
+    """The first lines of a command's help page: its docstring, which None stands for in English."""
+    if chosen() == ENGLISH:
+        return None
+    return "\n\n".join(documented(" ".join(text.split())) for text in (command.__doc__ or "").split("\n\n"))

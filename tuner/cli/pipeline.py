@@ -16,6 +16,7 @@ from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
+from tuner.language import _
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
@@ -188,13 +189,19 @@ def expect_a_file(config: str, *, command: str) -> None:
     """
     if "=" in config and not Path(config).exists():
         raise InputError(
-            f"the first argument, {config!r}, is an override where a configuration file is expected",
-            hint=f"put the YAML file first; without one: tuner {command} /dev/null key=value ...",
+            _("the first argument, {config!r}, is an override where a configuration file is expected").format(
+                config=config
+            ),
+            hint=_("put the YAML file first; without one: tuner {command} /dev/null key=value ...").format(
+                command=command
+            ),
         )
     if config.endswith(".sh"):
         raise InputError(
-            f"{config!r} is a launch script, which is not read",
-            hint=f"give the overrides of its command: tuner {command} /dev/null key=value ...",
+            _("{config!r} is a launch script, which is not read").format(config=config),
+            hint=_("give the overrides of its command: tuner {command} /dev/null key=value ...").format(
+                command=command
+            ),
         )
 
 
@@ -211,7 +218,9 @@ def _model(settings: Settings, premises: Premises) -> tuple[ModelShape, str]:
         return shape, f"--model; {shape.source}"
     path = TRAINER.model_path(settings)
     if path is None:
-        raise InputError("no model is named", key=TRAINER.model_key, hint="set this key or give --model NAME")
+        raise InputError(
+            _("no model is named"), key=TRAINER.model_key, hint=_("set this key or give --model NAME")
+        )
     shape = _named(path, settings, TRAINER.model_key, trace=premises.trace)
     return shape, shape.source
 

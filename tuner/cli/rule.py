@@ -6,22 +6,23 @@ from typing import Annotated, Literal
 import typer
 
 from tuner.cli import options
+from tuner.language import _
 
 EXAMPLES = options.examples("tuner rule rollout-memory-fraction", "tuner rule MEM001", "tuner rule --all")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="rule", epilog=EXAMPLES)(rule)
+    app.command(name="rule", help=options.summary(rule), epilog=EXAMPLES)(rule)
 
 
 def rule(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME|CODE", help="A rule's name or code.", show_default=False)
+        str | None, typer.Argument(metavar="NAME|CODE", help=_("A rule's name or code."), show_default=False)
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="List all rules, one line each.")] = False,
+    every: Annotated[bool, typer.Option("--all", help=_("List all rules, one line each."))] = False,
     output_format: Annotated[
-        Literal["text", "json"], typer.Option("--output-format", "-f", help="Text to read, or JSON.")
+        Literal["text", "json"], typer.Option("--output-format", "-f", help=_("Text to read, or JSON."))
     ] = "text",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
@@ -35,7 +36,7 @@ def rule(
     from tuner.render.terminal import Terminal, write
 
     if every == (name is not None):
-        raise InputError("give either a rule's name or --all")
+        raise InputError(_("give either a rule's name or --all"))
     listed = pages() if name is None else (find(pages(), name),)
     terminal = Terminal.of(sys.stdout, color)
     if output_format == "json":

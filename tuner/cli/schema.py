@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 import typer
 
 from tuner.cli import options
+from tuner.language import _
 
 EXAMPLES = options.examples("tuner schema report > report.schema.json", "tuner schema measured")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="schema", epilog=EXAMPLES)(schema)
+    app.command(name="schema", help=options.summary(schema), epilog=EXAMPLES)(schema)
 
 
 def schema(
@@ -20,8 +21,10 @@ def schema(
         Literal["report", "check", "estimate", "accuracy", "validation", "measured"],
         typer.Argument(
             metavar="OUTPUT",
-            help="The output of advise, check, estimate-memory, accuracy or validate; measured: accuracy's "
-            "input.",
+            help=_(
+                "The output of advise, check, estimate-memory, accuracy or validate; measured: accuracy's "
+                "input."
+            ),
         ),
     ],
     verbose: options.Verbose = False,

@@ -9,6 +9,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
 from tuner.cli.premises import Premises, with_premises
+from tuner.language import _
 from tuner.validate.parts import Part
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="validate", epilog=EXAMPLES)(with_premises(validate))
+    app.command(name="validate", help=options.summary(validate), epilog=EXAMPLES)(with_premises(validate))
 
 
 def validate(
@@ -45,13 +46,13 @@ def validate(
     ray: options.Ray = None,
     output_format: Annotated[
         Literal["text", "json", "markdown"],
-        typer.Option("--output-format", "-f", help="Text to read, JSON with everything, or Markdown."),
+        typer.Option("--output-format", "-f", help=_("Text to read, JSON with everything, or Markdown.")),
     ] = "text",
     color: options.Colour = "auto",
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", help="Show the traceback of an internal error, and keep a log of what is run."
+            "--verbose", help=_("Show the traceback of an internal error, and keep a log of what is run.")
         ),
     ] = False,
 ) -> None:
@@ -107,7 +108,10 @@ def _parts(text: str | None) -> tuple[Part, ...]:
     known = [part.value for part in Part]
     for name in names:
         if name not in known:
-            raise InputError(f"--parts: there is no part {name!r}", hint="the parts are " + ", ".join(known))
+            raise InputError(
+                _("--parts: there is no part {name!r}").format(name=name),
+                hint=_("the parts are {parts}").format(parts=", ".join(known)),
+            )
     return tuple(Part(name) for name in names)
 
 
@@ -119,9 +123,9 @@ def _expect_writable(output: str | None) -> None:
 
     if output is not None and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
         raise InputError(
-            "the report cannot be written here",
+            _("the report cannot be written here"),
             location=Location(source=output),
-            hint="--output takes a file in a folder that exists",
+            hint=_("--output takes a file in a folder that exists"),
         )
 
 
@@ -132,7 +136,7 @@ def _expect_a_profile(name: str | None, device: str) -> None:
     if name is None:
         return
     if device == "cpu":
-        raise InputError("--write-profile needs a GPU: on a CPU nothing of a profile is measured")
+        raise InputError(_("--write-profile needs a GPU: on a CPU nothing of a profile is measured"))
     profile_file(name)
 
 
@@ -164,7 +168,7 @@ def _write_profiles(files: "Sequence[ValidationFile]", name: str, gpu: str | Non
 def _say_written(path: "Path") -> None:
     from tuner.render.terminal import plain
 
-    typer.echo(f"wrote {plain(path)}", err=True)
+    typer.echo(_("wrote {path}").format(path=plain(path)), err=True)
 
 
 def _print(files: "Sequence[ValidationFile]", output_format: str, color: options.ColourName) -> None:

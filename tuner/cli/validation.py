@@ -14,6 +14,7 @@ from tuner.cli.pipeline import consult, model_config
 from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.inputs.yaml_file import read_text
+from tuner.language import _
 from tuner.render.progress import progress_on
 from tuner.validate.children import here
 from tuner.validate.children.setup import Setup
@@ -46,7 +47,7 @@ class CannotRunError(InputError):
     """Something that every part needs is missing; ``plans`` is what would run."""
 
     def __init__(self, missing: Sequence[str], plans: tuple[PartPlan, ...]) -> None:
-        super().__init__(f"nothing can be validated here: {'; '.join(missing)}")
+        super().__init__(_("nothing can be validated here: {missing}").format(missing="; ".join(missing)))
         self.plans = plans
 
 
@@ -57,7 +58,9 @@ def on_all_nodes(request: Request, ray: str | None) -> tuple[ValidationFile, ...
         TunerError: something in the input cannot be used, or nothing can run here.
     """
     if ray is not None:
-        progress_on(sys.stderr).warn(f"validate: one task for each node of the Ray cluster at {ray}")
+        progress_on(sys.stderr).warn(
+            _("validate: one task for each node of the Ray cluster at {ray}").format(ray=ray)
+        )
         sent = structs.replace(request, content=read_text(Path(request.config)))
         return on_ray(ray, answer, sent, device=request.device, wait_s=request.budget_s)
     launch = torchrun.launched(os.environ)
@@ -141,7 +144,9 @@ def _processes(request: Request, node: here.Here, subject: Subject) -> int:
         return request.processes or cluster.gpus_per_node
     if request.processes is not None and request.processes > len(node.devices):
         raise InputError(
-            f"--nproc {request.processes} asks for more GPUs than the {len(node.devices)} of this node"
+            _("--nproc {processes} asks for more GPUs than the {devices} of this node").format(
+                processes=request.processes, devices=len(node.devices)
+            )
         )
     return request.processes or min(len(node.devices), cluster.gpus)
 
@@ -149,5 +154,5 @@ def _processes(request: Request, node: here.Here, subject: Subject) -> int:
 def _log(progress: Progress) -> Path:
     descriptor, name = tempfile.mkstemp(prefix="tuner-validate-", suffix=".log")
     os.close(descriptor)
-    progress.warn(f"Output and tracebacks of what is run: {name}")
+    progress.warn(_("Output and tracebacks of what is run: {name}").format(name=name))
     return Path(name)

@@ -4,15 +4,16 @@ import math
 from typing import Any
 
 from tuner.inputs.tree import shown
+from tuner.language import _
 
 
 def number_expected(minimum: float | None, maximum: float | None) -> str:
     """What a number within bounds is called in a message."""
     if minimum is not None and maximum is not None:
-        return f"a number from {minimum:g} to {maximum:g}"
+        return _("a number from {minimum:g} to {maximum:g}").format(minimum=minimum, maximum=maximum)
     if minimum is not None:
-        return f"a number >= {minimum:g}"
-    return "a number" if maximum is None else f"a number <= {maximum:g}"
+        return _("a number >= {minimum:g}").format(minimum=minimum)
+    return _("a number") if maximum is None else _("a number <= {maximum:g}").format(maximum=maximum)
 
 
 def as_number(value: Any) -> float | None:
@@ -56,5 +57,9 @@ def as_text(value: Any) -> str | None:
 def described(value: Any) -> str:
     """A value as a message calls it."""
     if isinstance(value, dict):
-        return f"a section with the keys {', '.join(list(value)[:3])}" if value else "an empty section"
+        return (
+            _("a section with the keys {value}").format(value=", ".join(list(value)[:3]))
+            if value
+            else _("an empty section")
+        )
     return str(value).lower() if isinstance(value, bool) else shown(value)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from tuner.inputs.kept import Kept
 from tuner.inputs.tree import Path, Tree, contains, lookup, split_key
+from tuner.language import _
 
 MAX_DEPTH = 64  # of interpolations that point at interpolations
 MAX_STEPS = 2_000  # values looked at for one read
@@ -135,10 +136,10 @@ class Resolver:
     def _value(self, path: Path) -> Any:
         self._steps += 1
         if self._steps > MAX_STEPS or len(self._open) > MAX_DEPTH:
-            raise UnresolvedError("the interpolation expands to too much")
+            raise UnresolvedError(_("the interpolation expands to too much"))
         if path in self._open:
             circle = " -> ".join(".".join(step) for step in (*self._open[self._open.index(path) :], path))
-            raise UnresolvedError(f"the interpolation goes in a circle: {circle}")
+            raise UnresolvedError(_("the interpolation goes in a circle: {circle}").format(circle=circle))
         self._open.append(path)
         try:
             home, raw = self._locate(path)
@@ -175,7 +176,7 @@ class Resolver:
             return home, self._resolved(node, home)
         target = _absolute(match[1], home)
         if home in self._open:
-            raise UnresolvedError(f"the interpolation {node} goes in a circle")
+            raise UnresolvedError(_("the interpolation {node} goes in a circle").format(node=node))
         self._open.append(home)
         try:
             return self._section(*self._locate(target))
@@ -195,15 +196,21 @@ class Resolver:
                 value = self._value(_absolute(key, home))
             except KeyError:
                 raise UnresolvedError(
-                    f"the interpolation {text} points at {key}, which does not exist"
+                    _("the interpolation {text} points at {key}, which does not exist").format(
+                        text=text, key=key
+                    )
                 ) from None
             if value == MISSING:
-                raise UnresolvedError(f"the interpolation {text} points at {key}, which has no value yet")
+                raise UnresolvedError(
+                    _("the interpolation {text} points at {key}, which has no value yet").format(
+                        text=text, key=key
+                    )
+                )
             return value
 
         def resolver(*, name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> Any:
             if name != "oc.select" or not 1 <= len(args) <= 2:
-                raise UnresolvedError(f"the interpolation {text} is not evaluated here")
+                raise UnresolvedError(_("the interpolation {text} is not evaluated here").format(text=text))
             try:
                 value = self._value(_absolute(str(args[0]), home))
             except KeyError:
@@ -229,7 +236,9 @@ def _absolute(key: str, home: Path) -> Path:
     """The path that ``key`` means in the value standing at ``home``; leading dots are relative."""
     up = len(key) - len(key.lstrip("."))
     if up > len(home):
-        raise UnresolvedError(f"the interpolation {key} climbs above the top of the configuration")
+        raise UnresolvedError(
+            _("the interpolation {key} climbs above the top of the configuration").format(key=key)
+        )
     return (*(home[:-up] if up else ()), *split_key(key))
 
 
@@ -248,4 +257,6 @@ def _grammar_tree(text: str) -> Any:
     try:
         return parse(text)
     except GrammarParseError as error:
-        raise UnresolvedError(f"the interpolation {text} is malformed: {error}") from None
+        raise UnresolvedError(
+            _("the interpolation {text} is malformed: {error}").format(text=text, error=error)
+        ) from None

@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from tuner.errors import InputError, Location
 from tuner.inputs.tree import shown
+from tuner.language import N_, _
 
-COMMAND_LINE = "command line"
+COMMAND_LINE = N_("command line")
 
 _CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
@@ -72,14 +73,16 @@ def _without_options(arguments: Iterable[str]) -> tuple[list[tuple[int, str]], s
         option, equals, value = text.partition("=")
         if option in _CONFIG_NAME + _CONFIG_PATH:
             if not equals:
-                _, value = next(numbered, (0, ""))
+                _number, value = next(numbered, (0, ""))
             if option in _CONFIG_NAME:
                 config_name = value
         elif text == "--" and number == 1:
             continue
         elif text.startswith("-"):
-            hint = "overrides look like key=value, +key=value, ++key=value or ~key"
-            raise InputError(f"{shown(text)} is not an override", location=_place(number), hint=hint)
+            hint = _("overrides look like key=value, +key=value, ++key=value or ~key")
+            raise InputError(
+                _("{shown} is not an override").format(shown=shown(text)), location=_place(number), hint=hint
+            )
         else:
             texts.append((number, text))
     return texts, config_name
@@ -123,7 +126,9 @@ def _parse(text: str, number: int) -> Override:
         value = _plain(parsed.value())
     except HydraException as error:
         column = _column(error, text)
-        message = f"{shown(text)} is not an override that Hydra can read: {_reason(text, column)}"
+        message = _("{shown} is not an override that Hydra can read: {reason}").format(
+            shown=shown(text), reason=_reason(text, column)
+        )
         raise InputError(message, location=_place(number, column), hint=_hint(text, column)) from None
     except RecursionError:
         raise _too_deep(text, _place(number)) from None
@@ -141,17 +146,26 @@ def _check(parsed: Any, text: str, place: Location) -> None:
     """Refuse what Hydra's grammar allows and one configuration cannot hold."""
     key = parsed.key_or_group
     if not key:
-        raise InputError(f"{shown(text)} has no key", location=place, hint="write key=value")
+        raise InputError(
+            _("{shown} has no key").format(shown=shown(text)), location=place, hint=_("write key=value")
+        )
     if parsed.is_sweep_override():
-        hint = "give one configuration at a time"
-        raise InputError(f"{shown(text)} sweeps over several values", location=place, key=key, hint=hint)
+        hint = _("give one configuration at a time")
+        raise InputError(
+            _("{shown} sweeps over several values").format(shown=shown(text)),
+            location=place,
+            key=key,
+            hint=hint,
+        )
     if key.count(".") >= _MAX_DEPTH:
         raise _too_deep(text, place)
 
 
 def _too_deep(text: str, place: Location) -> InputError:
     return InputError(
-        f"{shown(text)} is nested too deeply", location=place, hint="give a shorter key or value"
+        _("{shown} is nested too deeply").format(shown=shown(text)),
+        location=place,
+        hint=_("give a shorter key or value"),
     )
 
 
@@ -186,17 +200,21 @@ def _column(error: Exception, text: str) -> int:
 
 def _reason(text: str, column: int) -> str:
     if "=" not in text and not text.startswith("~"):
-        return "it has no '='"
-    return f"it stops at {text[column - 1 :][:20]!r}" if column <= len(text) else "it ends too early"
+        return _("it has no '='")
+    return (
+        _("it stops at {text!r}").format(text=text[column - 1 :][:20])
+        if column <= len(text)
+        else _("it ends too early")
+    )
 
 
 def _hint(text: str, column: int) -> str:
     key, equals, value = text.partition("=")
     if not equals or column <= len(key) + 1:
-        return "write key=value"
+        return _("write key=value")
     if column > len(text):
-        return "close the brackets and quotes that are open"
-    return f"quote the value, for the shell too: {_quoted(key, value)}"
+        return _("close the brackets and quotes that are open")
+    return _("quote the value, for the shell too: {quoted}").format(quoted=_quoted(key, value))
 
 
 def _quoted(key: str, value: str) -> str:

@@ -13,6 +13,7 @@ from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
+from tuner.language import _
 
 _T = TypeVar("_T")
 
@@ -167,7 +168,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def integer(self, key: str, *, default: None = None, minimum: int | None = None) -> int | None: ...
     def integer(self, key: str, *, default: int | None = None, minimum: int | None = None) -> int | None:
         """A whole number. Quoted digits ("8") and whole floats (1e3) count; booleans do not."""
-        expected = "a whole number" + ("" if minimum is None else f" >= {minimum}")
+        expected = _("a whole number") + ("" if minimum is None else f" >= {minimum}")
         value = self._typed(key, expected, as_integer, lambda number: minimum is None or number >= minimum)
         return default if value is None else value
 
@@ -197,7 +198,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
         Quoted text does not count: a trainer takes any text, even "False", for true.
         """
-        value = self._typed(key, "true or false, without quotes", as_flag)
+        value = self._typed(key, _("true or false, without quotes"), as_flag)
         return default if value is None else value
 
     @overload
@@ -215,7 +216,12 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def choice(self, key: str, choices: tuple[str, ...], *, default: None = None) -> str | None: ...
     def choice(self, key: str, choices: tuple[str, ...], *, default: str | None = None) -> str | None:
         """One of the given words."""
-        value = self._typed(key, f"one of {', '.join(choices)}", as_text, lambda word: word in choices)
+        value = self._typed(
+            key,
+            _("one of {choices}").format(choices=", ".join(choices)),
+            as_text,
+            lambda word: word in choices,
+        )
         return default if value is None else value
 
     def _read(self, path: Path) -> Any:
@@ -245,7 +251,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         except KeyError:
             return None
         except UnresolvedError as error:
-            hint = f"give {expected} instead"
+            hint = _("give {expected} instead").format(expected=expected)
             raise InputError(
                 str(error), location=self._blame(self._resolver.way(path)), key=key, hint=hint
             ) from None
@@ -253,7 +259,11 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             return None
         value = convert(raw)
         if value is None or not accept(value):
-            raise InputError(f"expected {expected}, got {described(raw)}", location=self._blame(way), key=key)
+            raise InputError(
+                _("expected {expected}, got {described}").format(expected=expected, described=described(raw)),
+                location=self._blame(way),
+                key=key,
+            )
         return value
 
     def _blame(self, way: Sequence[Path]) -> Location | None:

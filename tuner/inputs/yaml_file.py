@@ -11,6 +11,7 @@ from msgspec import Struct
 from tuner.errors import InputError, Location
 from tuner.inputs.tree import Path, Tree
 from tuner.inputs.yaml_nodes import TreeBuilder, loader
+from tuner.language import _
 from tuner.units import MIB
 
 MAX_BYTES = MIB  # a composed configuration of a trainer has 0.04 MiB
@@ -52,11 +53,11 @@ def parse_yaml(text: str, *, source: str) -> Document:
     builder = TreeBuilder(source)
     content = None if top is None else builder.value(top, (), top)
     if top is not None and content is not None and not isinstance(content, dict):
-        kind = "a list" if isinstance(content, list) else "a single value"
+        kind = _("a list") if isinstance(content, list) else _("a single value")
         raise InputError(
-            f"the file holds {kind}; a configuration is a mapping of keys to values",
+            _("the file holds {kind}; a configuration is a mapping of keys to values").format(kind=kind),
             location=builder.location(top),
-            hint="write it as 'section:' with indented 'key: value' lines",
+            hint=_("write it as 'section:' with indented 'key: value' lines"),
         )
     header = _PACKAGE.search(text)
     package = header[1] if header else None
@@ -72,17 +73,21 @@ def read_text(file: FilePath) -> str:
     where = Location(source=str(file))
     try:
         if file.is_dir():
-            raise InputError("is a directory", location=where, hint="give the YAML file in it")
+            raise InputError(_("is a directory"), location=where, hint=_("give the YAML file in it"))
         data = _read_bytes(file)
     except FileNotFoundError:
-        raise InputError("there is no such file", location=where, hint="check the path") from None
+        raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"the file cannot be read: {reason}", location=where) from None
-    if len(data) > MAX_BYTES:
-        hint = "a trainer's whole configuration has about 0.04 MiB: is this the right file?"
         raise InputError(
-            f"the file is larger than the limit of {MAX_BYTES // MIB} MiB", location=where, hint=hint
+            _("the file cannot be read: {reason}").format(reason=reason), location=where
+        ) from None
+    if len(data) > MAX_BYTES:
+        hint = _("a trainer's whole configuration has about 0.04 MiB: is this the right file?")
+        raise InputError(
+            _("the file is larger than the limit of {max} MiB").format(max=MAX_BYTES // MIB),
+            location=where,
+            hint=hint,
         )
     return _decode(data, where)
 
@@ -98,7 +103,9 @@ def _decode(data: bytes, where: Location) -> str:
     if b"\0" in data:
         before = data[: data.index(b"\0")]
         place = Location(source=where.source, line=before.count(b"\n") + 1)
-        raise InputError("the file is binary, not text", location=place, hint="give a YAML file in UTF-8")
+        raise InputError(
+            _("the file is binary, not text"), location=place, hint=_("give a YAML file in UTF-8")
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -108,8 +115,8 @@ def _decode(data: bytes, where: Location) -> str:
             line=before.count(b"\n") + 1,
             column=len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1,
         )
-        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise InputError(message, location=place, hint="save the file as UTF-8") from None
+        message = _("byte 0x{data:02x} is not UTF-8").format(data=data[error.start])
+        raise InputError(message, location=place, hint=_("save the file as UTF-8")) from None
 
 
 def _compose(text: str, source: str) -> yaml.Node | None:
@@ -123,12 +130,16 @@ def _compose(text: str, source: str) -> yaml.Node | None:
             place = Location(source=source, line=mark.line + 1, column=mark.column + 1)
         problem = f"{error.context}, {error.problem}" if error.context else f"{error.problem}"
         raise InputError(
-            f"this is not valid YAML: {problem}", location=place, hint=_hint(problem, text, place)
+            _("this is not valid YAML: {problem}").format(problem=problem),
+            location=place,
+            hint=_hint(problem, text, place),
         ) from None
     except yaml.reader.ReaderError as error:
         raise _unreadable(text, error, source) from None
     except yaml.YAMLError as error:
-        raise InputError(f"this is not valid YAML: {error}", location=Location(source=source)) from None
+        raise InputError(
+            _("this is not valid YAML: {error}").format(error=error), location=Location(source=source)
+        ) from None
 
 
 def _check_depth(text: str) -> None:
@@ -140,7 +151,8 @@ def _check_depth(text: str) -> None:
             if depth > MAX_DEPTH:
                 mark: Any = event.start_mark
                 raise yaml.MarkedYAMLError(
-                    problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=mark
+                    problem=_("nested deeper than {max_depth} levels").format(max_depth=MAX_DEPTH),
+                    problem_mark=mark,
                 )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -148,17 +160,19 @@ def _check_depth(text: str) -> None:
 
 def _hint(problem: str, text: str, place: Location) -> str:
     if "expected a single document" in problem:
-        return "give one configuration per file, without a second '---'"
+        return _("give one configuration per file, without a second '---'")
     if "nested deeper" in problem:
-        return "give a trainer's configuration"
+        return _("give a trainer's configuration")
     line = (text.splitlines() or [""])[min(place.line or 1, len(text.splitlines()) or 1) - 1]
     if "\t" in line[: len(line) - len(line.lstrip())]:
-        return "indent with spaces; YAML allows no tabs there"
-    return "check the indentation, the colons and the quotes of this line and the one before"
+        return _("indent with spaces; YAML allows no tabs there")
+    return _("check the indentation, the colons and the quotes of this line and the one before")
 
 
 def _unreadable(text: str, error: yaml.reader.ReaderError, source: str) -> InputError:
     position = error.position if isinstance(error.position, int) else 0
     before = text[:position]
     place = Location(source=source, line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))
-    return InputError("the file holds a control character", location=place, hint="give a YAML file in UTF-8")
+    return InputError(
+        _("the file holds a control character"), location=place, hint=_("give a YAML file in UTF-8")
+    )

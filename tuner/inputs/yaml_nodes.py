@@ -13,6 +13,7 @@ import yaml
 
 from tuner.errors import InputError, Location
 from tuner.inputs.tree import Path, Tree, dotted, shown
+from tuner.language import _
 
 MAX_VALUES = 100_000  # after aliases are expanded
 
@@ -65,12 +66,14 @@ class TreeBuilder:
         """The value of a node; ``key`` is the node that a user would look at."""
         self._values += 1
         if self._values > MAX_VALUES:
-            message = f"the file holds more than {MAX_VALUES:,} values once its aliases are expanded"
-            raise InputError(message, location=self.location(key), hint="use fewer aliases (*name)")
+            message = _(
+                "the file holds more than {max_values:,} values once its aliases are expanded"
+            ).format(max_values=MAX_VALUES)
+            raise InputError(message, location=self.location(key), hint=_("use fewer aliases (*name)"))
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            raise InputError("an alias stands inside what it repeats", location=self.location(key))
+            raise InputError(_("an alias stands inside what it repeats"), location=self.location(key))
         self._open.add(id(node))
         try:
             return (
@@ -104,9 +107,11 @@ class TreeBuilder:
             key = self._key(key_node)
             place = self.location(key_node)
             if key in seen:
-                message = f"the key stands twice, first on line {seen[key].start_mark.line + 1}"
+                message = _("the key stands twice, first on line {line}").format(
+                    line=seen[key].start_mark.line + 1
+                )
                 raise InputError(
-                    message, location=place, key=dotted((*path, key)), hint="remove one of the two"
+                    message, location=place, key=dotted((*path, key)), hint=_("remove one of the two")
                 )
             seen[key] = key_node
             here = (*path, key)
@@ -120,7 +125,9 @@ class TreeBuilder:
         tree: Tree = {}
         for source in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
             if not isinstance(source, yaml.MappingNode):
-                raise InputError("'<<' takes a mapping or a list of mappings", location=self.location(source))
+                raise InputError(
+                    _("'<<' takes a mapping or a list of mappings"), location=self.location(source)
+                )
             tree.update(self.value(source, path, source))
         return tree
 
@@ -132,9 +139,11 @@ class TreeBuilder:
 
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.tag == _STANDARD_TAG + "null":
-            kind = "an empty key" if isinstance(node, yaml.ScalarNode) else "a list or mapping as a key"
+            kind = _("an empty key") if isinstance(node, yaml.ScalarNode) else _("a list or mapping as a key")
             raise InputError(
-                f"{kind} is not allowed", location=self.location(node), hint="keys are plain words"
+                _("{kind} is not allowed").format(kind=kind),
+                location=self.location(node),
+                hint=_("keys are plain words"),
             )
         self._scalar(node)  # refuses unknown tags
         return str(node.value)
@@ -148,7 +157,8 @@ class TreeBuilder:
             return read(self._construct, node)
         except (ValueError, OverflowError, KeyError):
             raise InputError(
-                f"{shown(node.value)} is not a valid {kind}", location=self.location(node)
+                _("{shown} is not a valid {kind}").format(shown=shown(node.value), kind=kind),
+                location=self.location(node),
             ) from None
 
     def _expect_tag(self, node: yaml.Node, kind: str) -> None:
@@ -157,10 +167,10 @@ class TreeBuilder:
 
     def _unknown_tag(self, node: yaml.Node) -> InputError:
         tag = node.tag.replace(_STANDARD_TAG, "!!")
-        message = (
-            f"the tag {tag} is not allowed: a configuration holds plain values, and none of it is executed"
-        )
-        return InputError(message, location=self.location(node), hint="remove the tag")
+        message = _(
+            "the tag {tag} is not allowed: a configuration holds plain values, and none of it is executed"
+        ).format(tag=tag)
+        return InputError(message, location=self.location(node), hint=_("remove the tag"))
 
 
 _SCALARS: dict[str, Callable[[yaml.constructor.SafeConstructor, yaml.ScalarNode], Any]] = {

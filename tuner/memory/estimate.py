@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 
 from tuner import batching
+from tuner.language import _
 from tuner.memory.carrier import receive_moment, receiver_process
 from tuner.memory.fsdp.kept_inputs import kept_inputs
 from tuner.memory.host import host_terms
@@ -263,7 +264,7 @@ class StepMemory:
         found = list(start_problems(self._workload))
         limit = self._workload.cluster.host_memory_bytes
         if limit is not None and self.host_bytes > limit:
-            found.append("offloaded states and copies take more host memory than a node has")
+            found.append(_("offloaded states and copies take more host memory than a node has"))
         return tuple(found)
 
     @cached_property

@@ -9,6 +9,7 @@ that share its optimizer states.
 from math import ceil
 
 from tuner.evidence import Evidence
+from tuner.language import _
 from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import is_unsharded
 from tuner.memory.ledger.expression import ceil_div, largest
@@ -185,9 +186,9 @@ def save_doubt(workload: Workload, phase: PhaseEstimate | None) -> str | None:
     models = [workload.actor.saving, None if workload.critic is None else workload.critic.saving]
     if not any(saving is not None and saving.may_not_gather for saving in models):
         return None
-    return (
-        "with Megatron-Core 0.14 or newer every GPU gathers a whole optimizer while a checkpoint is saved, "
-        "more than the card holds"
+    return _(
+        "with Megatron-Core 0.14 or newer every GPU gathers a whole optimizer while a "
+        "checkpoint is saved, more than the card holds"
     )
 
 

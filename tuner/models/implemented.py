@@ -4,8 +4,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tuner.extras import install
+from tuner.language import _
 
-EXTRA = f"needs the extra: {install('trace')}"
+
+def extra() -> str:
+    """What a trace needs beside this package."""
+    return _("needs the extra: {install}").format(install=install("trace"))
+
+
 _MAPPINGS = ("auto_mappings.py", "configuration_auto.py")  # transformers 5, and 4
 
 
@@ -13,10 +19,12 @@ def trace_hint(model_type: str) -> str:
     """What ``--trace`` can do for a type that the formulas do not know."""
     spec = find_spec("transformers")
     if spec is None or spec.origin is None:
-        return f"where transformers implements it, --trace counts its tensors ({EXTRA})"
+        return _("where transformers implements it, --trace counts its tensors ({extra})").format(
+            extra=extra()
+        )
     if _names(Path(spec.origin).parent / "models" / "auto", model_type):
-        return f"--trace counts the tensors of transformers' implementation ({EXTRA})"
-    return "the installed transformers does not implement it either, so that --trace cannot help"
+        return _("--trace counts the tensors of transformers' implementation ({extra})").format(extra=extra())
+    return _("the installed transformers does not implement it either, so that --trace cannot help")
 
 
 def _names(folder: Path, model_type: str) -> bool:

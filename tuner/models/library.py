@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tuner import resources
 from tuner.errors import InputError, Location
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.shape import shape_from_config
 
@@ -47,14 +48,14 @@ def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
         InputError: nothing is known under this name, or the file cannot be read.
     """
     if not path.strip():
-        raise InputError("the model path is empty", hint=_how_to_name_one())
+        raise InputError(_("the model path is empty"), hint=_how_to_name_one())
     local = (base or Path()) / _expanded(path)
     if _exists(local, Path.is_file):
         return _read_config_json(local)
     if _exists(local, Path.is_dir):
         return _read_folder(local)
     if local.suffix == ".json":
-        raise InputError("no such file", location=Location(source=str(local)), hint=_how_to_name_one())
+        raise InputError(_("no such file"), location=Location(source=str(local)), hint=_how_to_name_one())
     return _bundled(path)
 
 
@@ -81,7 +82,7 @@ def _exists(path: Path, kind: Callable[[Path], bool]) -> bool:
 
 
 def _how_to_name_one() -> str:
-    return "give --model NAME, --model DIR (a folder with config.json) or --model FILE (a config.json)"
+    return _("give --model NAME, --model DIR (a folder with config.json) or --model FILE (a config.json)")
 
 
 def _read_folder(folder: Path) -> FoundConfig:
@@ -89,9 +90,9 @@ def _read_folder(folder: Path) -> FoundConfig:
     if file.is_file():
         return _read_config_json(file)
     raise InputError(
-        "the folder holds no config.json",
+        _("the folder holds no config.json"),
         location=Location(source=str(folder)),
-        hint="name the folder of a checkpoint, or give --model NAME or --model FILE (a config.json)",
+        hint=_("name the folder of a checkpoint, or give --model NAME or --model FILE (a config.json)"),
     )
 
 
@@ -108,17 +109,21 @@ def _load_json(file: Path) -> dict[str, Any]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise InputError(
-            f"not valid JSON: {error.msg}",
+            _("not valid JSON: {msg}").format(msg=error.msg),
             location=Location(source=str(file), line=error.lineno, column=error.colno),
-            hint="a model is read from the config.json of its checkpoint",
+            hint=_("a model is read from the config.json of its checkpoint"),
         ) from None
     except (UnicodeDecodeError, RecursionError):
-        raise InputError("not a JSON text file", location=Location(source=str(file))) from None
+        raise InputError(_("not a JSON text file"), location=Location(source=str(file))) from None
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", location=Location(source=str(file))) from None
+        raise InputError(
+            _("cannot be read: {strerror}").format(strerror=error.strerror),
+            location=Location(source=str(file)),
+        ) from None
     if not isinstance(content, dict):
         raise InputError(
-            f"expected a JSON object, found {type(content).__name__}", location=Location(source=str(file))
+            _("expected a JSON object, found {name}").format(name=type(content).__name__),
+            location=Location(source=str(file)),
         )
     return content
 
@@ -141,9 +146,11 @@ def _bundled(path: str) -> FoundConfig:
 
     listed = {known.lower(): known for known in model_names()}
     near = [listed[match] for match in get_close_matches(name.lower(), listed, n=3)]
-    suggestion = f"; near it: {', '.join(near)}" if near else ""
+    suggestion = _("; near it: {near}").format(near=", ".join(near)) if near else ""
     raise InputError(
-        f"no model {path!r}: there is no such folder here, and no bundled profile is named {name!r}"
+        _("no model {path!r}: there is no such folder here, and no bundled profile is named {name!r}").format(
+            path=path, name=name
+        )
         + suggestion,
         hint=_how_to_name_one(),
     )

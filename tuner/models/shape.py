@@ -9,6 +9,7 @@ from tuner.architectures import find_architecture, model_types
 from tuner.architectures.config import Config
 from tuner.architectures.parts import complete
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.implemented import trace_hint
 from tuner.vision_tower import VisionTower
@@ -41,10 +42,12 @@ def read_config(config: Mapping[str, Any], *, name: str, source: str) -> tuple[M
     architecture = find_architecture(model_type)
     if architecture.read is None:
         raise UnsupportedError(
-            f"models of type {model_type!r} are not modelled",
+            _("models of type {model_type!r} are not modelled").format(model_type=model_type),
             location=root.location,
             key="model_type",
-            hint=f"{trace_hint(model_type)}; these types need no trace: {', '.join(model_types())}",
+            hint=_("{trace_hint}; these types need no trace: {model_types}").format(
+                trace_hint=trace_hint(model_type), model_types=", ".join(model_types())
+            ),
         )
     if architecture.tower is None:
         shape = complete(architecture.read(root), root)

@@ -4,17 +4,24 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tuner.accuracy import USUAL, ComparedFile, Comparison, Inside, Spread, special_settings, summarise
-from tuner.counted import counted
+from tuner.language import _, ngettext, pgettext
+from tuner.render.columns import left, right
 from tuner.render.numbers import gib, share
 from tuner.render.terminal import Terminal, plain
 from tuner.units import GIB
 
 _NAME, _AMOUNT, _ERROR = 24, 10, 8  # columns; both groups of figures end in column 80
-_HEAD = (
-    f"{'':<{_NAME}}" + f"{'peak, GiB':>{2 * _AMOUNT}}{'':>{_ERROR}}" + f"{'added, GiB':>{2 * _AMOUNT}}",
-    f"  {'case':<4} {'pass':<9}{'tokens':>8}"
-    + f"{'predicted':>{_AMOUNT}}{'measured':>{_AMOUNT}}{'error':>8}" * 2,
-)
+
+
+def _head() -> tuple[str, str]:
+    groups = right(_("peak, GiB"), 2 * _AMOUNT) + " " * _ERROR + right(_("added, GiB"), 2 * _AMOUNT)
+    figures = (
+        right(_("predicted"), _AMOUNT)
+        + right(_("measured"), _AMOUNT)
+        + right(pgettext("of a prediction", "error"), _ERROR)
+    )
+    first = "  " + left(_("case"), 5) + left(_("pass"), 9) + right(_("tokens"), 8)
+    return " " * _NAME + groups, first + figures * 2
 
 
 def accuracy_text(files: Sequence[ComparedFile], terminal: Terminal) -> str:
@@ -35,23 +42,26 @@ def _file(file: ComparedFile, terminal: Terminal) -> Iterator[str]:
     yield "\n".join(title)
     for place, rows in groupby(enumerate(file.comparisons), key=lambda row: _where(row[1])):
         heading = terminal.style(terminal.prose(plain(place)), "bold")
-        yield "\n".join([heading, *(terminal.style(line, "dim") for line in _HEAD), *_rows(rows, terminal)])
+        yield "\n".join([heading, *(terminal.style(line, "dim") for line in _head()), *_rows(rows, terminal)])
 
 
 def _where(row: Comparison) -> str:
     gpus = row.case.world_size
-    return f"{row.case.model}, {counted(gpus, 'GPU')}"
+    text = ngettext("{model}, {gpus} GPU", "{model}, {gpus} GPUs", gpus)
+    return text.format(model=row.case.model, gpus=gpus)
 
 
 def _rows(rows: Iterator[tuple[int, Comparison]], terminal: Terminal) -> Iterator[str]:
     for settings, alike in groupby(rows, key=lambda row: special_settings(row[1].case)):
-        yield terminal.prose(", ".join(settings) or "usual settings", indent="    ", first="  ")
+        yield terminal.prose(", ".join(settings) or _("usual settings"), indent="    ", first="  ")
         for index, row in alike:
             yield _row(index, row)
             if row.reserved_in_interval is False:
                 yield _outside(row)
             if row.foreign:
-                yield f"{'':<8}of both peaks {gib(row.foreign, decimals=2)} held by something else"
+                yield " " * 8 + _("of both peaks {foreign} held by something else").format(
+                    foreign=gib(row.foreign, decimals=2)
+                )
 
 
 def _row(index: int, row: Comparison) -> str:
@@ -65,7 +75,9 @@ def _row(index: int, row: Comparison) -> str:
 def _outside(row: Comparison) -> str:
     low, high = row.interval
     reserved = gib(row.case.peak_reserved_bytes or 0, decimals=2)
-    return f"{'':<8}reserved {reserved}, outside {low / GIB:.2f} to {gib(high, decimals=2)}"
+    return " " * 8 + _("reserved {reserved}, outside {low:.2f} to {high}").format(
+        reserved=reserved, low=low / GIB, high=gib(high, decimals=2)
+    )
 
 
 def _amount(size: int) -> str:
@@ -74,14 +86,16 @@ def _amount(size: int) -> str:
 
 def _summary(rows: Sequence[Comparison], terminal: Terminal) -> str:
     summary = summarise(rows)
-    count = counted(summary.cases, "case")
-    head = f"  {'':<22}{'median':>10}{'95th percentile':>18}{'worst':>10}"
+    title = ngettext(
+        "Size of the error over {count} case", "Size of the error over {count} cases", summary.cases
+    )
+    head = " " * 24 + right(_("median"), 10) + right(_("95th percentile"), 18) + right(_("worst"), 10)
     return "\n".join(
         [
-            terminal.style(f"Size of the error over {count}", "bold"),
+            terminal.style(title.format(count=summary.cases), "bold"),
             terminal.style(head, "dim"),
-            _spread("peak of the pass", summary.peak),
-            _spread("what the pass adds", summary.added),
+            _spread(_("peak of the pass"), summary.peak),
+            _spread(_("what the pass adds"), summary.added),
             *_reserved(summary.reserved),
         ]
     )
@@ -90,30 +104,38 @@ def _summary(rows: Sequence[Comparison], terminal: Terminal) -> str:
 def _reserved(reserved: Inside) -> Iterator[str]:
     """How often the reserved peak was inside its interval, where any was recorded."""
     if reserved.recorded:
-        count = f"{reserved.inside} of {reserved.recorded} ({share(reserved.share, signed=False)})"
-        yield f"  reserved peak inside the interval: {count}"
+        count = _("{inside} of {recorded} ({share})").format(
+            inside=reserved.inside, recorded=reserved.recorded, share=share(reserved.share, signed=False)
+        )
+        yield "  " + _("reserved peak inside the interval: {count}").format(count=count)
 
 
 def _spread(name: str, spread: Spread) -> str:
     median, p95, worst = (share(size, signed=False) for size in (spread.median, spread.p95, spread.worst))
-    return f"  {name:<22}{median:>10}{p95:>18}{worst:>10}"
+    return f"  {left(name, 22)}{median:>10}{p95:>18}{worst:>10}"
 
 
 def _notes(rows: Sequence[Comparison], terminal: Terminal) -> str:
     usual = ", ".join(f"{key}={value}" for key, value in USUAL.items())
     notes = [
-        "Peaks are those of PyTorch's allocator on one GPU; added is the peak less what was allocated when "
-        "the pass began.",
-        f"Settings that a group does not name: {usual}; switches off.",
+        _(
+            "Peaks are those of PyTorch's allocator on one GPU; added is the peak less what was "
+            "allocated when the pass began."
+        ),
+        _("Settings that a group does not name: {usual}; switches off.").format(usual=usual),
     ]
     if any(row.reserved_in_interval is not None for row in rows):
         notes.append(
-            "Reserved is what PyTorch's allocator holds with the blocks it has freed: at least the peak, at "
-            "most as if no kind of tensor used a block that another kind had freed."
+            _(
+                "Reserved is what PyTorch's allocator holds with the blocks it has freed: at least "
+                "the peak, at most as if no kind of tensor used a block that another kind had freed."
+            )
         )
     if any(row.foreign for row in rows):
         notes.append(
-            "Held by something else: allocated before the pass and not by its engine, so not predicted; "
-            "it counts as measured."
+            _(
+                "Held by something else: allocated before the pass and not by its engine, so not "
+                "predicted; it counts as measured."
+            )
         )
     return "\n".join(terminal.prose(note) for note in notes)

@@ -1,39 +1,44 @@
 """A failed allocation in words: the tensor, its formula with the numbers put in, and what helps."""
 
 from tuner.advise.allocation import Agreement, Cause, Explained, Explanation
+from tuner.language import N_, _
 from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal
+from tuner.render.words import clauses, full_stop, listed
 
 _OTHERS = 3  # further candidates that are named
 _INDENT = "  "
+_PLAIN = "{named}"
 _VERDICTS = {
-    Confidence.EXACT: "",
-    Confidence.LIKELY: "most likely ",
-    Confidence.POSSIBLE: "perhaps ",
-    Confidence.OVERFULL: "perhaps ",
-    Confidence.TOO_LONG: "hardly ",
+    Confidence.EXACT: _PLAIN,
+    Confidence.LIKELY: N_("most likely {named}"),
+    Confidence.POSSIBLE: N_("perhaps {named}"),
+    Confidence.OVERFULL: N_("perhaps {named}"),
+    Confidence.TOO_LONG: N_("hardly {named}"),
 }
 _CAUSES = {
-    Cause.OTHER_SETTINGS: "settings of the job that failed which are not in this configuration",
-    Cause.FRAGMENTED: "memory in pieces (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
-    Cause.INTERVAL: "a peak at the high end of its interval",
-    Cause.ASSUMED_CARD: "another card than the assumed one",
-    Cause.OTHERS: "another process on the GPU (nvidia-smi shows it), or a part that is not modelled",
+    Cause.OTHER_SETTINGS: N_("settings of the job that failed which are not in this configuration"),
+    Cause.FRAGMENTED: N_("memory in pieces (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"),
+    Cause.INTERVAL: N_("a peak at the high end of its interval"),
+    Cause.ASSUMED_CARD: N_("another card than the assumed one"),
+    Cause.OTHERS: N_("another process on the GPU (nvidia-smi shows it), or a part that is not modelled"),
 }
 
 
 def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
     """The section that stands before the verdict."""
-    title = f"Failed allocation of {explanation.failed.text}"
+    title = _("Failed allocation of {failed}").format(failed=explanation.failed.text)
     head = terminal.style(title, "bold")
     if not explanation.candidates:
-        nothing = f"{head}\n{_INDENT}No tensor of this configuration has this size."
+        nothing = f"{head}\n{_INDENT}" + _("No tensor of this configuration has this size.")
         return "\n".join([nothing, *_beside_the_verdict(explanation, terminal)])
     first, *others = explanation.candidates
     lines = [terminal.prose(f"{title}: {_named(first.match)}").replace(title, head, 1)]
     lines.append(terminal.prose(f"= {formula(first.match)}", indent=_INDENT * 2, first=_INDENT))
-    lines.append(terminal.prose(f"Made by {first.match.tensor.made_by}.", indent=_INDENT))
+    lines.append(
+        terminal.prose(_("Made by {made_by}.").format(made_by=first.match.tensor.made_by), indent=_INDENT)
+    )
     lines += [terminal.prose(note, indent=_INDENT) for note in _notes(explanation.failed, first)]
     also = [
         explained.match
@@ -41,7 +46,11 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
         if explained.match.confidence is first.match.confidence or explained.match.claimed
     ]
     lines += [
-        terminal.prose(f"or {_named(match)} = {formula(match)}", indent=_INDENT * 2, first=_INDENT)
+        terminal.prose(
+            _("or {named} = {formula}").format(named=_named(match), formula=formula(match)),
+            indent=_INDENT * 2,
+            first=_INDENT,
+        )
         for match in also[:_OTHERS]
     ]
     lines += _beside_the_verdict(explanation, terminal)
@@ -53,14 +62,22 @@ def _beside_the_verdict(explanation: Explanation, terminal: Terminal) -> list[st
     standing = explanation.standing
     if standing is None:
         return []
-    peak = f"{standing.phase.value} peaks at {gib(standing.peak_bytes)} of {gib(standing.capacity_bytes)}"
+    peak = _("{phase} peaks at {peak} of {capacity}").format(
+        phase=standing.phase.value, peak=gib(standing.peak_bytes), capacity=gib(standing.capacity_bytes)
+    )
     if standing.agreement is Agreement.AGREES:
-        return [terminal.prose(f"The model says that {peak}: the error agrees.", indent=_INDENT)]
-    fits = "it fits" if standing.agreement is Agreement.CONTRADICTS else "another phase is over the card"
-    causes = "; ".join(_CAUSES[cause] for cause in standing.causes)
+        return [
+            terminal.prose(
+                _("The model says that {peak}: the error agrees.").format(peak=peak), indent=_INDENT
+            )
+        ]
+    fits = (
+        _("it fits") if standing.agreement is Agreement.CONTRADICTS else _("another phase is over the card")
+    )
+    causes = clauses(_(_CAUSES[cause]) for cause in standing.causes)
     return [
-        terminal.prose(f"The model says that {fits}: {peak}.", indent=_INDENT),
-        terminal.prose(f"What could explain the error: {causes}.", indent=_INDENT),
+        terminal.prose(_("The model says that {fits}: {peak}.").format(fits=fits, peak=peak), indent=_INDENT),
+        terminal.prose(_("What could explain the error: {causes}.").format(causes=causes), indent=_INDENT),
     ]
 
 
@@ -69,42 +86,57 @@ def formula(match: Match) -> str:
     tensor = match.tensor
     factors = [f"{count:,} {counted}" for count, counted in tensor.factors]
     if match.tokens is not None:
-        factors = [f"{match.tokens:,} tokens"] * (2 if tensor.quadratic else 1) + factors
-    shared = f" / {tensor.ranks:,} ranks" if tensor.ranks > 1 else ""
-    size = f" x {tensor.dtype_bytes} bytes" if tensor.dtype_bytes > 1 else ""
+        factors = [_("{tokens:,} tokens").format(tokens=match.tokens)] * (
+            2 if tensor.quadratic else 1
+        ) + factors
+    shared = _(" / {ranks:,} ranks").format(ranks=tensor.ranks) if tensor.ranks > 1 else ""
+    size = _(" x {dtype} bytes").format(dtype=tensor.dtype_bytes) if tensor.dtype_bytes > 1 else ""
     return " x ".join(factors) + shared + size
 
 
 def _named(match: Match) -> str:
     tensor = match.tensor
-    dtype = " in float32" if tensor.name == "logits_float32" else ""
-    phases = " and ".join(phase.value for phase in tensor.phases)
-    return f"{_VERDICTS[match.confidence]}{tensor.what}{dtype}" + (f" ({phases})" if phases else "")
+    what = _("{what} in float32") if tensor.name == "logits_float32" else "{what}"
+    phases = _(" and ").join(phase.value for phase in tensor.phases)
+    named = what.format(what=tensor.what) + (_(" ({phases})").format(phases=phases) if phases else "")
+    verdict = _VERDICTS[match.confidence]
+    return (_(verdict) if verdict != _PLAIN else _PLAIN).format(named=named)
 
 
 def _notes(failed: FailedAllocation, first: Explained) -> list[str]:
     match, full = first.match, first.match.tensor.tokens
     notes = []
     if match.tokens is not None and match.low_tokens is not None and match.high_tokens is not None:
-        spread = f"{match.low_tokens:,} to {match.high_tokens:,} tokens give this figure"
-        notes.append(f"{spread}; {_compared(match)}." if full else f"{spread}.")
+        spread = _("{low_tokens:,} to {high_tokens:,} tokens give this figure").format(
+            low_tokens=match.low_tokens, high_tokens=match.high_tokens
+        )
+        notes.append(
+            _("{spread}; {compared}.").format(spread=spread, compared=_compared(match))
+            if full
+            else full_stop(spread)
+        )
     if failed.free_bytes is not None and failed.unused_bytes is not None:
-        held = f"{gib(failed.free_bytes)} were free and {gib(failed.unused_bytes)} reserved but unused"
+        held = _("{free} were free and {unused} reserved but unused").format(
+            free=gib(failed.free_bytes), unused=gib(failed.unused_bytes)
+        )
         enough = failed.free_bytes + failed.unused_bytes >= failed.low_bytes
-        notes.append(f"{held}: {'enough together, but fragmented' if enough else 'not enough together'}.")
+        together = _("enough together, but fragmented") if enough else _("not enough together")
+        notes.append(_("{held}: {together}.").format(held=held, together=together))
     if first.advice:
-        notes.append(f"Rules that make it smaller: {', '.join(first.advice)}.")
+        notes.append(_("Rules that make it smaller: {advice}.").format(advice=listed(first.advice)))
     return notes
 
 
 def _compared(match: Match) -> str:
     """The tokens beside those of a full micro-batch."""
-    unit = "the longest sequence" if match.tensor.quadratic else "a full micro-batch"
-    holds = f"{unit} has {match.tensor.tokens:,}"
+    unit = _("the longest sequence") if match.tensor.quadratic else _("a full micro-batch")
+    holds = _("{unit} has {tokens:,}").format(unit=unit, tokens=match.tensor.tokens)
     if match.confidence is Confidence.OVERFULL:
-        return f"{holds} here, so the job that failed was set otherwise, or this was another tensor"
+        return _("{holds} here, so the job that failed was set otherwise, or this was another tensor").format(
+            holds=holds
+        )
     if match.confidence is Confidence.TOO_LONG:
-        return f"{holds} here, so this was another tensor or another job"
+        return _("{holds} here, so this was another tensor or another job").format(holds=holds)
     if match.confidence is Confidence.POSSIBLE:
-        return f"{holds}, and some number below that fits any size"
+        return _("{holds}, and some number below that fits any size").format(holds=holds)
     return holds

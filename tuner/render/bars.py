@@ -10,7 +10,10 @@ from itertools import accumulate, groupby
 
 from msgspec import Struct
 
+from tuner.language import N_, _
 from tuner.memory import Estimate, Item, PhaseEstimate
+from tuner.render.columns import columns, right
+from tuner.render.columns import left as aligned
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import Terminal
 
@@ -25,17 +28,17 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 PARTS = (
-    Part(item=Item.PARAMETERS, letter="P", label="parameters", colour=32),
-    Part(item=Item.GRADIENTS, letter="G", label="gradients", colour=36),
-    Part(item=Item.OPTIMIZER, letter="O", label="optimizer states", colour=214),
-    Part(item=Item.UNSHARDED, letter="U", label="unsharded layers", colour=117),
-    Part(item=Item.ACTIVATIONS, letter="A", label="activations", colour=221),
-    Part(item=Item.LOGITS, letter="L", label="logits", colour=202),
-    Part(item=Item.ENGINE, letter="E", label="rollout engine", colour=175),
-    Part(item=Item.KV_CACHE, letter="K", label="KV cache", colour=139),
-    Part(item=Item.SERVICE, letter="R", label="reward model", colour=108),
-    Part(item=Item.SYNC, letter="S", label="weight sync", colour=187),
-    Part(item=Item.OVERHEAD, letter="C", label="CUDA context and buffers", colour=246),
+    Part(item=Item.PARAMETERS, letter="P", label=N_("parameters"), colour=32),
+    Part(item=Item.GRADIENTS, letter="G", label=N_("gradients"), colour=36),
+    Part(item=Item.OPTIMIZER, letter="O", label=N_("optimizer states"), colour=214),
+    Part(item=Item.UNSHARDED, letter="U", label=N_("unsharded layers"), colour=117),
+    Part(item=Item.ACTIVATIONS, letter="A", label=N_("activations"), colour=221),
+    Part(item=Item.LOGITS, letter="L", label=N_("logits"), colour=202),
+    Part(item=Item.ENGINE, letter="E", label=N_("rollout engine"), colour=175),
+    Part(item=Item.KV_CACHE, letter="K", label=N_("KV cache"), colour=139),
+    Part(item=Item.SERVICE, letter="R", label=N_("reward model"), colour=108),
+    Part(item=Item.SYNC, letter="S", label=N_("weight sync"), colour=187),
+    Part(item=Item.OVERHEAD, letter="C", label=N_("CUDA context and buffers"), colour=246),
 )
 
 _NAME_WIDTH = max(len("update_weights"), len("phase"))
@@ -63,11 +66,14 @@ def chart(estimate: Estimate, terminal: Terminal) -> str:
 
 
 def _head(estimate: Estimate, terminal: Terminal, *, left: int, mark: int, shares: bool) -> str:
-    names = f"  {'phase':<{_NAME_WIDTH}} {'peak':>{_PEAK_WIDTH}}" + (
-        "share".rjust(_SHARE_WIDTH) if shares else ""
+    names = (
+        "  "
+        + aligned(_("phase"), _NAME_WIDTH + 1)
+        + right(_("peak"), _PEAK_WIDTH)
+        + (right(_("share"), _SHARE_WIDTH) if shares else "")
     )
     capacity = f"{gib(estimate.capacity_bytes)} {'▼' if terminal.unicode else 'v'}"
-    room = left + mark + 1 - len(names)
+    room = left + mark + 1 - columns(names)
     line = names + (capacity.rjust(room) if room > len(capacity) else "")
     return terminal.style(line, "dim")
 
@@ -105,7 +111,7 @@ def _legend(phases: Sequence[PhaseEstimate], terminal: Terminal) -> str:
     lines: list[list[Part]] = [[]]
     used = 0
     for part in present:
-        width = len(part.label) + 4
+        width = columns(_(part.label)) + 4
         if lines[-1] and used + width > terminal.width:
             lines.append([])
             used = 0
@@ -113,6 +119,8 @@ def _legend(phases: Sequence[PhaseEstimate], terminal: Terminal) -> str:
         used += width
     return "\n".join(
         "  "
-        + "  ".join(f"{terminal.paint(part.letter, f'30;48;5;{part.colour}')} {part.label}" for part in line)
+        + "  ".join(
+            f"{terminal.paint(part.letter, f'30;48;5;{part.colour}')} {_(part.label)}" for part in line
+        )
         for line in lines
     )

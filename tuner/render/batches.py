@@ -11,11 +11,13 @@ from msgspec import Struct
 
 from tuner.batching import micro_batches, pass_sequences
 from tuner.counted import counted
+from tuner.language import N_, _
+from tuner.render.columns import columns, left, right
 from tuner.render.terminal import Terminal
 from tuner.timing.tokens import micro_batches_of
 from tuner.workload import Phase, StepPass, Workload
 
-_HEADS = ("phase", "sequences", "ranks", "per rank", "micro-batch", "micro-batches")
+_HEADS = (N_("phase"), N_("sequences"), N_("ranks"), N_("per rank"), N_("micro-batch"), N_("micro-batches"))
 
 
 class BatchRow(Struct, frozen=True, kw_only=True):
@@ -40,9 +42,9 @@ def batch_rows(workload: Workload) -> tuple[BatchRow, ...]:
 def batch_table(workload: Workload, terminal: Terminal) -> str:
     """How prompts become sequences, and a line for each pass; without a title."""
     rows = batch_rows(workload)
-    table = [_cells(row) for row in rows]
-    lines = [_line(cells, table) for cells in (_HEADS, *table)]
-    if max(map(len, lines)) <= terminal.width:
+    heads, table = tuple(map(_, _HEADS)), [_cells(row) for row in rows]
+    lines = [_line(cells, (heads, *table)) for cells in (heads, *table)]
+    if max(map(columns, lines)) <= terminal.width:
         lines[0] = terminal.style(lines[0], "dim")
     else:
         lines = [terminal.prose(_sentence(cells), indent="    ", first="  ") for cells in table]
@@ -71,24 +73,33 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
     batch, rollout = workload.batch, workload.rollout
     mini_prompts = min(batch.mini_batch_prompts, batch.prompts)
     steps = ceil(batch.prompts / max(1, mini_prompts))
-    epochs = f" in each of {batch.epochs} epochs" if batch.epochs > 1 else ""
+    epochs = _(" in each of {epochs} epochs").format(epochs=batch.epochs) if batch.epochs > 1 else ""
     per_replica = ceil(batch.sequences / rollout.replicas)
     answers = counted(batch.responses_per_prompt, "response")
     prompts, sequences = counted(batch.prompts, "prompt"), counted(batch.sequences, "sequence")
     parts = (
-        ("step", f"{prompts} x {answers} = {sequences}"),
+        (_("step"), f"{prompts} x {answers} = {sequences}"),
         (
-            "mini-batch",
-            f"{counted(mini_prompts, 'prompt')} x {answers} = "
-            f"{counted(batch.mini_batch_sequences, 'sequence')}, {counted(steps, 'optimizer step')}{epochs}",
+            _("mini-batch"),
+            _("{prompts} x {answers} = {sequences}, {steps}{epochs}").format(
+                prompts=counted(mini_prompts, "prompt"),
+                answers=answers,
+                sequences=counted(batch.mini_batch_sequences, "sequence"),
+                steps=counted(steps, "optimizer step"),
+                epochs=epochs,
+            ),
         ),
         (
-            "rollout",
-            f"{sequences} / {counted(rollout.replicas, 'replica')} = {per_replica:,}, "
-            f"of which at most {rollout.max_sequences:,} run at a time",
+            _("rollout"),
+            _("{sequences} / {replicas} = {per_replica:,}, of which at most {most:,} run at a time").format(
+                sequences=sequences,
+                replicas=counted(rollout.replicas, "replica"),
+                per_replica=per_replica,
+                most=rollout.max_sequences,
+            ),
         ),
     )
-    return [terminal.prose(text, indent=" " * 14, first=f"  {name:<12}") for name, text in parts]
+    return [terminal.prose(text, indent=" " * 14, first=f"  {left(name, 12)}") for name, text in parts]
 
 
 def _cells(row: BatchRow) -> tuple[str, ...]:
@@ -105,14 +116,23 @@ def _cells(row: BatchRow) -> tuple[str, ...]:
 
 def _line(cells: Sequence[str], table: Sequence[Sequence[str]]) -> str:
     """Cells under each other: the phase to the left, numbers to the right."""
-    widths = [max(len(line[column]) for line in (_HEADS, *table)) for column in range(len(_HEADS))]
+    widths = [max(columns(line[column]) for line in table) for column in range(len(_HEADS))]
     first, *others = zip(cells, widths, strict=True)
-    return "  " + "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])
+    return "  " + "  ".join([left(*first), *(right(cell, width) for cell, width in others)])
 
 
 def _sentence(cells: Sequence[str]) -> str:
     phase, sequences, ranks, rank_sequences, micro_batch, number = cells
-    return f"{phase}: {sequences} {ranks} {rank_sequences} per rank; micro-batches of {micro_batch}: {number}"
+    return _(
+        "{phase}: {sequences} {ranks} {rank_sequences} per rank; micro-batches of {micro_batch}: {number}"
+    ).format(
+        phase=phase,
+        sequences=sequences,
+        ranks=ranks,
+        rank_sequences=rank_sequences,
+        micro_batch=micro_batch,
+        number=number,
+    )
 
 
 def _micro_batch(row: BatchRow) -> str:
@@ -124,12 +144,14 @@ def _micro_batch(row: BatchRow) -> str:
 def _number(row: BatchRow) -> str:
     if row.micro_batches == row.most_micro_batches:
         return f"{row.micro_batches:,}"
-    return f"{row.micro_batches:,} to {row.most_micro_batches:,}"
+    return _("{micro_batches:,} to {most_micro_batches:,}").format(
+        micro_batches=row.micro_batches, most_micro_batches=row.most_micro_batches
+    )
 
 
 def _range(rows: Sequence[BatchRow], terminal: Terminal) -> list[str]:
     """What the two ends of a number of micro-batches are, where some number has two."""
     if all(row.micro_batches == row.most_micro_batches for row in rows):
         return []
-    text = "Micro-batches: with sequences of mean length, to every sequence at its longest."
+    text = _("Micro-batches: with sequences of mean length, to every sequence at its longest.")
     return [terminal.prose(text, indent="    ", first="  ")]

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from tuner.advise import Advice, Combination, Contribution
 from tuner.findings import Severity
+from tuner.language import _
 from tuner.render.left_out import without
 from tuner.render.numbers import change, gib, percent, same_gib, same_time, seconds_change
 from tuner.render.terminal import Terminal
-from tuner.render.words import pasteable
+from tuner.render.words import clauses, listed, pasteable, titled
 from tuner.trainers.protocol import LeftOut
 from tuner.units import GIB
 
-_TITLE = "Paste this"
 _LEAST_BYTES = 0.05 * GIB  # a smaller change of the worst phase is not shown
 
 
@@ -34,7 +34,7 @@ def contributions(advice: Advice, terminal: Terminal) -> str:
     together = advice.combination
     if together is None:
         return ""
-    lines = [terminal.style("What each part of the block brings", "bold")]
+    lines = [terminal.style(_("What each part of the block brings"), "bold")]
     for part in together.contributions:
         lines += _contribution(part, together, terminal)
     return "\n".join(lines)
@@ -42,7 +42,8 @@ def contributions(advice: Advice, terminal: Terminal) -> str:
 
 def _contribution(part: Contribution, together: Combination, terminal: Terminal) -> Iterator[str]:
     rule = part.finding.rule
-    yield terminal.prose(f"{rule.code} {rule.name}: {_lost(part, together)}", indent="    ", first="  ")
+    text = titled(f"{rule.code} {rule.name}", _lost(part, together))
+    yield terminal.prose(text, indent="    ", first="  ")
     yield from (f"      {pasteable(text)}" for text in part.overrides)
 
 
@@ -50,66 +51,91 @@ def _lost(part: Contribution, together: Combination) -> str:
     """What the job would be with everything else."""
     without = part.without
     if without is None:
-        return "mends an error" if part.finding.severity is Severity.ERROR else "the others rest on it"
+        return _("mends an error") if part.finding.severity is Severity.ERROR else _("the others rest on it")
     words = []
     if not (without.fits and without.certain):
-        words.append(f"without it the job does not fit{' for certain' if without.fits else ''}")
+        words.append(
+            _("without it the job does not fit for certain")
+            if without.fits
+            else _("without it the job does not fit")
+        )
     longer = without.seconds / together.time.seconds - 1
     if not without.starts:  # and has no seconds
-        words.append("without it the rollout engine has no cache for one sequence")
+        words.append(_("without it the rollout engine has no cache for one sequence"))
     elif longer >= 0.005:
-        words.append(f"without it the step is {percent(longer)} longer")
+        words.append(_("without it the step is {longer} longer").format(longer=percent(longer)))
     if abs(without.worst_bytes - together.estimate.worst.peak_bytes) >= _LEAST_BYTES:
-        words.append(f"without it the worst phase peaks at {gib(without.worst_bytes)}")
-    return "; ".join(words) or "makes room for the others"
+        words.append(_("without it the worst phase peaks at {worst}").format(worst=gib(without.worst_bytes)))
+    return clauses(words) or _("makes room for the others")
 
 
 def _outcome(advice: Advice, together: Combination, terminal: Terminal, left_out: Sequence[LeftOut]) -> str:
     worst, before = together.estimate.worst, advice.estimate.worst
-    low_high = f"up to {gib(worst.interval[1])} of {gib(together.estimate.capacity_bytes)}"
+    low_high = _("up to {most} of {capacity}").format(
+        most=gib(worst.interval[1]), capacity=gib(together.estimate.capacity_bytes)
+    )
     uncounted = without(left_out, fits=True)
     certain = advice.verdict is not together.verdict and not uncounted
     words = [
-        f"fits{' for certain' if certain else ''}{uncounted}",
-        f"worst phase {_peaks(before.peak_bytes, worst.peak_bytes)} ({worst.phase.value}, {low_high})",
+        (_("fits for certain") if certain else _("fits")) + uncounted,
+        _("worst phase {peaks} ({phase}, {low_high})").format(
+            peaks=_peaks(before.peak_bytes, worst.peak_bytes), phase=worst.phase.value, low_high=low_high
+        ),
     ]
     if advice.cheapest is not None:
         before_s, after_s = advice.cheapest.seconds, together.time.seconds
-        than = ", as in" if same_time(before_s, after_s) else " than"
-        words.append(seconds_change(before_s, after_s) + _compared(advice, than))
+        compared = _compared(advice, same=same_time(before_s, after_s))
+        words.append(compared.format(change=seconds_change(before_s, after_s)))
     if any(refusal.yours or not refusal.overrides for refusal in advice.refusals):
-        words.append("once the launch is no longer refused")
-    text = "; ".join(words).replace("->", terminal.arrow)
-    return terminal.prose(f"{_TITLE}: {text}", indent="  ", first="").replace(
-        _TITLE, terminal.style(_TITLE, "bold"), 1
+        words.append(_("once the launch is no longer refused"))
+    text = clauses(words).replace("->", terminal.arrow)
+    title = _("Paste this")
+    return terminal.prose(titled(title, text), indent="  ", first="").replace(
+        title, terminal.style(title, "bold"), 1
     )
 
 
 def _peaks(before: int, after: int) -> str:
-    return f"stays at {gib(after)}" if same_gib(before, after) else change(before, after)
+    return (
+        _("stays at {after}").format(after=gib(after)) if same_gib(before, after) else change(before, after)
+    )
 
 
-def _compared(advice: Advice, than: str) -> str:
-    """What the seconds are compared with, where that is not the job as it is."""
+def _compared(advice: Advice, *, same: bool) -> str:
+    """The change of the seconds, with what it is compared where that is not the job as it is."""
     if advice.cheapest is not None and advice.cheapest.rules:
-        return f"{than} the cheapest form that fits, with {', '.join(advice.cheapest.rules)}"
-    return f"{than} the job that starts" if advice.refusals else ""
+        text = (
+            _("{change}, as in the cheapest form that fits, with {rules}")
+            if same
+            else _("{change} than the cheapest form that fits, with {rules}")
+        )
+        return text.format(change="{change}", rules=listed(advice.cheapest.rules))
+    if not advice.refusals:
+        return "{change}"
+    return _("{change}, as in the job that starts") if same else _("{change} than the job that starts")
 
 
 def _none(advice: Advice, terminal: Terminal) -> str:
     """Why there is nothing to paste."""
     other = advice.if_reweighted
     if any(refusal.stands for refusal in advice.refusals):
-        why = ": what refuses the launch has to be mended by hand."
+        text = _("Nothing to paste: what refuses the launch has to be mended by hand.")
     elif other is not None:
         worst = other.estimate.worst
-        gain = "makes the job fit" if advice.verdict is not other.verdict else "makes the step shorter"
-        why = (
-            f" that leaves the loss as it is. With --allow reweighted a block {gain}: "
-            f"worst phase {gib(worst.peak_bytes)} ({worst.phase.value})."
-        )
+        fits = advice.verdict is not other.verdict
+        text = (
+            _(
+                "Nothing to paste that leaves the loss as it is. With --allow reweighted a block makes the "
+                "job fit: worst phase {peak} ({phase})."
+            )
+            if fits
+            else _(
+                "Nothing to paste that leaves the loss as it is. With --allow reweighted a block makes the "
+                "step shorter: worst phase {peak} ({phase})."
+            )
+        ).format(peak=gib(worst.peak_bytes), phase=worst.phase.value)
     elif not advice.estimate.fits_for_certain():
-        why = ": nothing that leaves the training as it is makes the job fit for certain."
+        text = _("Nothing to paste: nothing that leaves the training as it is makes the job fit for certain.")
     else:
-        why = ": no change is worth a percent of the step."
-    return terminal.prose(f"Nothing to paste{why}", indent="  ", first="")
+        text = _("Nothing to paste: no change is worth a percent of the step.")
+    return terminal.prose(text, indent="  ", first="")

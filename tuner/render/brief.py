@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from tuner.advise import Advice, Recommendation
 from tuner.findings import Finding, Goal, Severity
+from tuner.language import _
 from tuner.render.recommendations import Sorted, price, sorted_advice
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import NUMERICS, SEVERITY_COLOURS, sentence
+from tuner.render.words import SEVERITY_COLOURS, full_stop, listed, numerics, sentence, titled
 
 _MOST = 3
 
@@ -15,7 +16,7 @@ def brief(advice: Advice, terminal: Terminal) -> str:
     """Three findings in a few lines each, then the names of the others that bring something here."""
     by_use = sorted_advice(advice)
     chosen = _chosen(advice, by_use)
-    lines = [terminal.style("What matters most", "bold")] if chosen else []
+    lines = [terminal.style(_("What matters most"), "bold")] if chosen else []
     codes = [item.finding.rule.code for item in (*by_use.shown, *by_use.yours)]
     for finding, item in chosen:
         more = max(0, codes.count(finding.rule.code) - 1)
@@ -52,21 +53,23 @@ def _chosen(advice: Advice, by_use: Sorted) -> list[tuple[Finding, Recommendatio
 def _entry(
     finding: Finding, item: Recommendation | None, advice: Advice, terminal: Terminal, *, more: int
 ) -> str:
-    severity = terminal.style(finding.severity.value, SEVERITY_COLOURS[finding.severity])
+    severity = terminal.style(_(finding.severity.value), SEVERITY_COLOURS[finding.severity])
     text = sentence(plain(finding.message))
     if item is None:  # the message is about the job with the others
-        text = (
-            f"With the others: {text[0].lower()}{text[1:]}"
-            if text[1:2].islower()
-            else f"With the others: {text}"
-        )
+        lowered = text[0].lower() + text[1:] if text[1:2].islower() else text
+        text = _("With the others: {text}").format(text=lowered)
     if more:
-        text += f" {more} more like it."
+        text += _(" {more} more like it.").format(more=more)
     if item is not None and item.price is not None:
         cost = price(item.price, terminal, capacity_bytes=advice.estimate.capacity_bytes)
-        text += f" Alone: {cost}."
+        text += _(" Alone: {cost}.").format(cost=cost)
     if item is not None and item.yours:
-        text += " Yours to decide" + (f"; numerics: {NUMERICS[item.numerics]}." if item.overrides else ".")
+        effect = numerics(item.numerics)
+        text += (
+            _(" Yours to decide; numerics: {numerics}.").format(numerics=effect)
+            if item.overrides
+            else _(" Yours to decide.")
+        )
     head = f"  {severity} {finding.rule.code} {terminal.style(finding.rule.name, 'bold')}"
     return f"{head}\n{terminal.prose(text, indent='    ')}"
 
@@ -83,13 +86,13 @@ def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) ->
     ]
     yours = [item.finding for item in by_use.yours if item.finding.rule.code not in told]
     for words, findings in (
-        ("Also in the block", in_block),
-        ("Not in the block" if block else "Also", others),
-        ("Yours to decide", yours),
+        (_("Also in the block"), in_block),
+        (_("Not in the block") if block else _("Also"), others),
+        (_("Yours to decide"), yours),
     ):
         if findings:
-            yield terminal.prose(f"{words}: {_names(findings)}.", indent="  ", first="")
-    yield terminal.prose("Everything with its price and its premises: --full.", indent="  ", first="")
+            yield terminal.prose(full_stop(titled(words, _names(findings))), indent="  ", first="")
+    yield terminal.prose(_("Everything with its price and its premises: --full."), indent="  ", first="")
 
 
 def _set_by_block(item: Recommendation, advice: Advice) -> bool:
@@ -105,4 +108,4 @@ def _key(override: str) -> str:
 
 
 def _names(findings: Iterable[Finding]) -> str:
-    return ", ".join(dict.fromkeys(f"{finding.rule.code} {finding.rule.name}" for finding in findings))
+    return listed(dict.fromkeys(f"{finding.rule.code} {finding.rule.name}" for finding in findings))

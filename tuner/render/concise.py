@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.findings import Finding, Severity
+from tuner.language import _
 from tuner.render import does_not_fit, not_modelled
 from tuner.render.answer import Answer
 from tuner.render.terminal import Terminal, plain
@@ -53,7 +54,9 @@ def concise(line: Line, terminal: Terminal) -> str:
     where = f"{plain(place.source)}:{place.line or 1}:{place.column or 1}"
     text = f"{where}: {severity} {finding.rule.code} {finding.rule.name}: {plain(finding.message)}"
     if line.overrides:
-        text += f" (override: {' '.join(pasteable(override) for override in line.overrides)})"
+        text += _(" (override: {overrides})").format(
+            overrides=" ".join(pasteable(override) for override in line.overrides)
+        )
     return text
 
 

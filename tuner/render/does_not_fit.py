@@ -34,14 +34,16 @@ The page on the memory model lists every term and what it was compared with.
 from tuner.advise import Advice, Verdict
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.render.lengths import average
 from tuner.render.numbers import gib
 from tuner.render.releases import against
+from tuner.render.words import clauses
 
 RULE = Rule(
     code="MEM001",
     name="does-not-fit",
-    summary="the job needs more memory than a GPU has",
+    summary=N_("the job needs more memory than a GPU has"),
     severity=Severity.ERROR,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -55,12 +57,14 @@ def check(advice: Advice) -> Finding | None:
     estimate = advice.estimate
     short = advice.memory_verdict is Verdict.FITS_WHILE_SHORT
     worst = estimate.worst
-    peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} of {gib(estimate.capacity_bytes)}"
+    peak = _("{phase} peaks at {peak} of {capacity}").format(
+        phase=worst.phase.value, peak=gib(worst.peak_bytes), capacity=gib(estimate.capacity_bytes)
+    )
     release = [against(advice)] if advice.memory_verdict is Verdict.DEPENDS_ON_RELEASE else []
     length = [_length(advice, short=short)] if advice.mean_tokens is not None else []
     return Finding(
         rule=RULE,
-        message="; ".join(release or [*length, peak, *estimate.problems]),
+        message=clauses(release or [*length, peak, *estimate.problems]),
         severity=Severity.WARNING if short or release else RULE.severity,
         evidence=Evidence.MODELLED,
         phase=worst.phase,
@@ -71,5 +75,9 @@ def _length(advice: Advice, *, short: bool) -> str:
     known = advice.workload.batch.known_mean_tokens
     if not short:
         return average(advice)
-    as_yours = f", as yours do with {known:,.0f}" if known is not None else ""
-    return f"fits while sequences average at most {advice.mean_tokens:,} tokens{as_yours}"
+    mean = advice.mean_tokens
+    if known is None:
+        return _("fits while sequences average at most {mean:,} tokens").format(mean=mean)
+    return _("fits while sequences average at most {mean:,} tokens, as yours do with {known:,.0f}").format(
+        mean=mean, known=known
+    )

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from tuner.language import _, documented
 from tuner.memory import Estimate, PhaseEstimate, Term
 from tuner.memory.derivations import Entry, Symbol, symbols
 from tuner.memory.ledger.formula import tokens
 from tuner.memory.ledger.recorded import Derivation
+from tuner.render.columns import columns
 from tuner.render.numbers import exact, gib
 from tuner.render.pages import page_of
 from tuner.render.terminal import Terminal
@@ -52,11 +54,11 @@ def written(formula: str, symbols: Iterable[Entry] = ()) -> str:
 
 
 def _introduction(terminal: Terminal) -> str:
-    title = terminal.style(terminal.prose("The sum, written out"), "bold")
-    text = (
-        "Bytes on one GPU at the peak of each phase. Below each addend: its formula with the numbers put in, "
-        "and the function that derives it with its page of the documentation. What the symbols stand for is "
-        "at the end."
+    title = terminal.style(terminal.prose(_("The sum, written out")), "bold")
+    text = _(
+        "Bytes on one GPU at the peak of each phase. Below each addend: its formula with the "
+        "numbers put in, and the function that derives it with its page of the "
+        "documentation. What the symbols stand for is at the end."
     )
     return title + "\n" + terminal.prose(text, indent="  ")
 
@@ -70,27 +72,33 @@ class _Writer(Struct, kw_only=True):
 
     def phase(self, phase: PhaseEstimate) -> str:
         """One phase: its moment, its addends, the largest first, and their sum."""
-        lines = [self.terminal.style(f"{phase.phase.value}, peak at {phase.peak.name}", "bold")]
+        lines = [
+            self.terminal.style(
+                _("{phase}, peak at {moment}").format(phase=phase.phase.value, moment=phase.peak.name), "bold"
+            )
+        ]
         for term in sorted(phase.peak.terms, key=lambda term: term.bytes, reverse=True):
             if term.bytes:
                 lines += self._addend(term, phase.phase.value)
-        total = f"in all, {gib(phase.peak_bytes, decimals=2)} of {gib(self.estimate.capacity_bytes)}"
+        total = _("in all, {peak} of {capacity}").format(
+            peak=gib(phase.peak_bytes, decimals=2), capacity=gib(self.estimate.capacity_bytes)
+        )
         low, high = phase.interval
         if low != high:
-            total += f"; at least {gib(low)}, at most {gib(high)}"
+            total += _("; at least {low}, at most {high}").format(low=gib(low), high=gib(high))
         return self._sum(lines, phase.peak_bytes, total)
 
     def host(self) -> str:
         """The addends in the host memory of one node, the largest first, and their sum."""
-        lines = [self.terminal.style("host memory per node", "bold")]
+        lines = [self.terminal.style(_("host memory per node"), "bold")]
         for term in sorted(self.estimate.host_terms, key=lambda term: term.bytes, reverse=True):
-            lines += self._addend(term, "host memory")
+            lines += self._addend(term, _("host memory"))
         limit, most = self.estimate.host_capacity_bytes, self.estimate.host_high_bytes
-        total = f"in all, {gib(self.estimate.host_bytes, decimals=2)}"
+        total = _("in all, {host}").format(host=gib(self.estimate.host_bytes, decimals=2))
         if limit is not None:
-            total += f" of {gib(limit)}"
+            total += _(" of {limit}").format(limit=gib(limit))
         if most > self.estimate.host_bytes:
-            total += f"; at most {gib(most)}"
+            total += _("; at most {most}").format(most=gib(most))
         return self._sum(lines, self.estimate.host_bytes, total)
 
     def _sum(self, lines: list[str], size: int, total: str) -> str:
@@ -98,28 +106,37 @@ class _Writer(Struct, kw_only=True):
         return "\n".join([*lines, f"  {rule}", self._amount(size, total)])
 
     def _addend(self, term: Term, phase: str) -> list[str]:
-        head = f"{term.name}, {gib(term.bytes, decimals=2)}, {term.evidence.value}"
+        head = _("{term}, {size}, {evidence}").format(
+            term=term.name, size=gib(term.bytes, decimals=2), evidence=_(term.evidence.value)
+        )
         seen = self.explained.setdefault(term, phase)
         if seen != phase:
-            return [self._amount(term.bytes, f"{head}, see {seen}")]
+            return [self._amount(term.bytes, _("{head}, see {seen}").format(head=head, seen=seen))]
         lines = [self._amount(term.bytes, head), *self._formula(term.formula, term.symbols)]
         if term.low != term.high:
-            lines.append(self._text(f"between {exact(term.low)} and {exact(term.high)}"))
+            lines.append(
+                self._text(_("between {low} and {high}").format(low=exact(term.low), high=exact(term.high)))
+            )
         return [*lines, self._source(term.source)]
 
     def symbols(self, symbols: Iterable[Symbol]) -> str:
         """Every symbol with its number and its meaning, and what the number was computed from."""
-        lines = [self.terminal.style("The symbols", "bold")]
+        lines = [self.terminal.style(_("The symbols"), "bold")]
         written_as: dict[Derivation, str] = {}
         for symbol in symbols:
-            lines.append(self._amount(symbol.number, f"{symbol.name}, {symbol.meaning}"))
+            lines.append(
+                self._amount(
+                    symbol.number,
+                    _("{symbol}, {meaning}").format(symbol=symbol.name, meaning=documented(symbol.meaning)),
+                )
+            )
             derived = symbol.derivation
             if derived is not None:
                 first_name = written_as.setdefault(derived, symbol.name)
                 if first_name == symbol.name:
                     lines += self._formula(derived.formula, derived.symbols)
                 else:
-                    lines.append(self._text(f"as {first_name}"))
+                    lines.append(self._text(_("as {first_name}").format(first_name=first_name)))
             for part in symbol.parts:
                 amount = f"{part.name} {exact(part.derivation.value)}: {written(part.derivation.formula)}"
                 lines += [self._text(amount), self._source(part.source)]
@@ -143,6 +160,6 @@ class _Writer(Struct, kw_only=True):
 
     def _text(self, text: str, *, first: str = _INDENT) -> str:
         wrapped = self.terminal.prose(text, indent=_DEEPER, first=first)
-        if any(len(line) > self.terminal.width for line in wrapped.splitlines()):
+        if any(columns(line) > self.terminal.width for line in wrapped.splitlines()):
             wrapped = self.terminal.prose(text.replace(_TIED, " "), indent=_DEEPER, first=first)
         return wrapped.replace(_TIED, " ")

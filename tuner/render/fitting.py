@@ -1,7 +1,9 @@
 """Settings that nobody set, with the values for which the job would still fit."""
 
+from tuner.language import _
 from tuner.memory.limits import Fitting
 from tuner.render.answer import Answer
+from tuner.render.words import listed
 
 
 def unset(answer: Answer) -> str:
@@ -11,7 +13,7 @@ def unset(answer: Answer) -> str:
         f"{key.rpartition('.')[2]}={value}{_range(value, ranges[key]) if key in ranges else ''}"
         for key, value in answer.resting
     ]
-    return ", ".join(words) + " (defaults)"
+    return _("{values} (defaults)").format(values=listed(words))
 
 
 def _range(default: object, fitting: Fitting) -> str:
@@ -22,9 +24,15 @@ def _range(default: object, fitting: Fitting) -> str:
     if isinstance(default, bool):
         if low != high:
             return ""
-        return " (does not fit otherwise)" if bool(low) is default else f" (fits with {bool(low)})"
+        return (
+            _(" (does not fit otherwise)")
+            if bool(low) is default
+            else _(" (fits with {bool})").format(bool=bool(low))
+        )
     if isinstance(default, float):
-        return f" (fits from {low:g} to {high:g})"
+        return _(" (fits from {low:g} to {high:g})").format(low=low, high=high)
     if fitting.certain is not None and fitting.certain < high:
-        return f" (fits up to {int(high):,}, for certain up to {int(fitting.certain):,})"
-    return "" if high >= fitting.most else f" (fits up to {int(high):,})"
+        return _(" (fits up to {high:,}, for certain up to {certain:,})").format(
+            high=int(high), certain=int(fitting.certain)
+        )
+    return "" if high >= fitting.most else _(" (fits up to {high:,})").format(high=int(high))

@@ -6,10 +6,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
+from tuner.language import _
 from tuner.memory.head.logits import published_rule_bytes
 from tuner.memory.head.peak import head_peak_bytes
 from tuner.memory.layer.activations import all_layers_saved_bytes, layer_input_bytes
 from tuner.model_shape import ModelShape
+from tuner.render.columns import columns, left, right
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal, plain
 from tuner.workload import (
@@ -20,7 +22,7 @@ from tuner.workload import (
     OutputHead,
     Parallelism,
 )
-from tuner.workload.head_names import COMPARED_HEADS
+from tuner.workload.head_names import COMPARED_HEADS, head_label
 
 _COLUMN = 11
 _gib = partial(gib, decimals=2)  # the leanest ways take some 10 MiB
@@ -82,9 +84,9 @@ def token_rows(sizes: HeadSizes, model: ModelShape) -> tuple[TokenRow, ...]:
     """KV cache and activations of the whole model on one GPU, nothing divided."""
     engine = _engine(sizes.dtype)
     amounts = (
-        ("KV cache", model.kv_values_per_token * model.cached_layers * sizes.dtype.bytes),
-        ("activations, checkpointed", layer_input_bytes(model, engine) * model.layers),
-        ("activations, all kept", all_layers_saved_bytes(model, engine)),
+        (_("KV cache"), model.kv_values_per_token * model.cached_layers * sizes.dtype.bytes),
+        (_("activations, checkpointed"), layer_input_bytes(model, engine) * model.layers),
+        (_("activations, all kept"), all_layers_saved_bytes(model, engine)),
     )
     return tuple(
         TokenRow(name=name, bytes_per_token=amount, bytes=amount * sizes.tokens) for name, amount in amounts
@@ -106,16 +108,19 @@ def _engine(dtype: DType) -> Engine:
 
 def head_text(sizes: HeadSizes, model: ModelShape | None, terminal: Terminal) -> str:
     """The table of the heads and the one of their tokens, for a terminal."""
-    title = (
-        f"Output head: {sizes.tokens:,} tokens x {sizes.vocab:,} vocabulary, "
-        f"hidden {sizes.hidden:,}, {sizes.dtype.value}"
+    title = _("Output head: {tokens:,} tokens x {vocab:,} vocabulary, hidden {hidden:,}, {dtype}").format(
+        tokens=sizes.tokens, vocab=sizes.vocab, hidden=sizes.hidden, dtype=sizes.dtype.value
     )
     published = _gib(published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab))
     notes = (
-        f"Peaks on one GPU; weights, their gradient and the hidden states are not counted. "
-        f"Chunks are of {ENTROPY_CHUNK_TOKENS:,} tokens.",
-        f"The published rule of thumb, tokens x vocabulary x (4 + 2 + 1), gives {published}; "
-        f"none of these ways takes that.",
+        _(
+            "Peaks on one GPU; weights, their gradient and the hidden states are not counted. "
+            "Chunks are of {entropy_chunk_tokens:,} tokens."
+        ).format(entropy_chunk_tokens=ENTROPY_CHUNK_TOKENS),
+        _(
+            "The published rule of thumb, tokens x vocabulary x (4 + 2 + 1), gives {published}; "
+            "none of these ways takes that."
+        ).format(published=published),
     )
     parts = [
         terminal.style(terminal.prose(title), "bold"),
@@ -128,26 +133,41 @@ def head_text(sizes: HeadSizes, model: ModelShape | None, terminal: Terminal) ->
 
 
 def _head_table(rows: tuple[HeadRow, ...], terminal: Terminal) -> str:
-    width = max(len(row.name) for row in rows)
+    width = max(columns(head_label(row.name)) for row in rows)
     group = 2 * _COLUMN
     head = (
-        "  " + " " * width + "forward only".rjust(group) + "training".rjust(group),
-        "  " + " " * width + ("log-prob".rjust(_COLUMN) + "+ entropy".rjust(_COLUMN)) * 2,
+        "  " + " " * width + right(_("forward only"), group) + right(_("training"), group),
+        "  " + " " * width + (right(_("log-prob"), _COLUMN) + right(_("+ entropy"), _COLUMN)) * 2,
     )
     lines = [terminal.style(line, "dim") for line in head]
     for row in rows:
         forward = (row.forward_bytes, row.forward_entropy_bytes)
         amounts = (*forward, row.training_bytes, row.training_entropy_bytes)
-        lines.append(f"  {row.name:<{width}}" + "".join(_gib(amount).rjust(_COLUMN) for amount in amounts))
+        lines.append(
+            f"  {left(head_label(row.name), width)}"
+            + "".join(_gib(amount).rjust(_COLUMN) for amount in amounts)
+        )
     return "\n".join(lines)
 
 
 def _token_table(sizes: HeadSizes, model: ModelShape, terminal: Terminal) -> str:
-    rows = token_rows(sizes, model)
-    width = max(len(row.name) for row in rows)
+    rows, of_all = token_rows(sizes, model), _("{tokens:,} tokens")
+    width = max(columns(row.name) for row in rows)
     lines = [
-        terminal.style(f"{plain(model.name)}: all {model.layers} layers on one GPU", "bold"),
-        terminal.style(f"  {'':<{width}}{'per token':>18}{f'{sizes.tokens:,} tokens':>16}", "dim"),
+        terminal.style(
+            _("{model}: all {layers} layers on one GPU").format(model=plain(model.name), layers=model.layers),
+            "bold",
+        ),
+        terminal.style(
+            " " * (2 + width) + right(_("per token"), 18) + right(of_all.format(tokens=sizes.tokens), 16),
+            "dim",
+        ),
     ]
-    lines += [f"  {row.name:<{width}}{row.bytes_per_token:>12,} bytes{_gib(row.bytes):>16}" for row in rows]
+    lines += [
+        "  "
+        + left(row.name, width)
+        + right(_("{size:,} bytes").format(size=row.bytes_per_token), 18)
+        + f"{_gib(row.bytes):>16}"
+        for row in rows
+    ]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ It asks for nothing from outside, has no script, and prints as it stands.
 
 from html import escape
 
+from tuner.language import _, chosen
 from tuner.render.answer import Answer
 from tuner.render.bars import PARTS
 from tuner.render.batches import batch_table
@@ -17,7 +18,6 @@ from tuner.render.text import premises_text
 from tuner.render.verdict import verdict
 
 _COLUMNS = 100
-_LABELS = {part.label: part.label for part in PARTS} | {"card": "the card"}
 _STYLE = """
 :root { color-scheme: light dark; font-family: system-ui, sans-serif; }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.45; }
@@ -36,30 +36,34 @@ def advice_html(answer: Answer) -> str:
     """The whole answer as a document."""
     advice, terminal = answer.advice, Terminal(width=_COLUMNS)
     together = advice.combination
-    title = (
-        f"{advice.workload.model.name} on {advice.workload.cluster.gpus} x {advice.workload.cluster.gpu.name}"
+    title = _("{model} on {gpus} x {gpu}").format(
+        model=advice.workload.model.name,
+        gpus=advice.workload.cluster.gpus,
+        gpu=advice.workload.cluster.gpu.name,
     )
-    pictures = [("As it is", advice.estimate)]
+    pictures = [(_("As it is"), advice.estimate)]
     if together is not None:
-        pictures.append(("With the block pasted", together.estimate))
+        pictures.append((_("With the block pasted"), together.estimate))
+    labels = {part.label: _(part.label) for part in PARTS} | {"card": _("the card")}
     drawn = "".join(
-        f"<figure>{_named(phase_picture(estimate, labels=_LABELS), name)}"
+        f"<figure>{_named(phase_picture(estimate, labels=labels), name)}"
         f"<figcaption>{name}</figcaption></figure>"
         for name, estimate in pictures
     )
+    phases, language = _("GPU memory by phase, per GPU"), chosen().replace("_", "-")
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<pre class="verdict">{escape(verdict(advice, terminal, answer.left_out))}</pre>',
-        f'<h2>GPU memory by phase, per GPU</h2><div class="pictures">{drawn}</div>',
-        _section("What to paste", block(advice, terminal)),
-        _section("Findings", recommendations(advice, terminal)),
-        _section("What each part of the block brings", contributions(advice, terminal)),
-        _folded("What was taken to be so", premises_text(answer, terminal)),
-        _folded("Batch sizes, in sequences", batch_table(advice.workload, terminal)),
-        _folded("The sum of every phase", explanation(advice.workload, advice.estimate, terminal)),
+        f'<h2>{phases}</h2><div class="pictures">{drawn}</div>',
+        _section(_("What to paste"), block(advice, terminal)),
+        _section(_("Findings"), recommendations(advice, terminal)),
+        _section(_("What each part of the block brings"), contributions(advice, terminal)),
+        _folded(_("What was taken to be so"), premises_text(answer, terminal)),
+        _folded(_("Batch sizes, in sequences"), batch_table(advice.workload, terminal)),
+        _folded(_("The sum of every phase"), explanation(advice.workload, advice.estimate, terminal)),
     ]
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<!doctype html>\n<html lang="{language}"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head>\n<body>\n{chr(10).join(filter(None, sections))}\n</body></html>\n"
     )
@@ -67,7 +71,8 @@ def advice_html(answer: Answer) -> str:
 
 def _named(svg: str, name: str) -> str:
     """A picture that says what it is to those who do not see it."""
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(name)}: GPU memory by phase" ', 1)
+    label = escape(_("{name}: GPU memory by phase").format(name=name))
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
 
 
 def _section(title: str, text: str) -> str:

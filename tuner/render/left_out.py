@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from tuner.render.words import place
+from tuner.language import _
+from tuner.render.words import clauses, listed, place
 from tuner.trainers.protocol import Affects, LeftOut
 
 _NAMED = 3  # in one sentence; the others are counted
@@ -13,27 +14,33 @@ def without(left_out: Sequence[LeftOut], *, fits: bool) -> str:
     names = [part.name for part in left_out if part.affects is not Affects.SECONDS]
     if not names:
         return ""
-    return f", {'' if fits else 'even '}without {_listed(names)}"
+    text = _(", without {listed}") if fits else _(", even without {listed}")
+    return text.format(listed=_listed(names))
 
 
 def seconds_without(left_out: Sequence[LeftOut]) -> str:
     """A sentence on what only the seconds leave out; empty where nothing is."""
     names = [part.name for part in left_out if part.affects is Affects.SECONDS]
-    return f" The seconds leave out {_listed(names)}." if names else ""
+    return _(" The seconds leave out {listed}.").format(listed=_listed(names)) if names else ""
 
 
 def named(left_out: Sequence[LeftOut]) -> str:
     """Each part with the setting by which the job has it, and the place of that."""
-    return "; ".join(f"{part.name} ({part.key}={part.value}{_at(part)})" for part in left_out)
+    return clauses(
+        _("{name} ({key}={value}{place})").format(
+            name=part.name, key=part.key, value=part.value, place=_at(part)
+        )
+        for part in left_out
+    )
 
 
 def _at(part: LeftOut) -> str:
     location = None if part.origin is None else part.origin.location
-    return "" if location is None else f", {place(location)}"
+    return "" if location is None else _(", {place}").format(place=place(location))
 
 
 def _listed(names: Sequence[str]) -> str:
     shown, more = list(names[:_NAMED]), len(names) - _NAMED
     if more > 0:
-        shown = [*names[: _NAMED - 1], f"{more + 1} others"]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+        shown = [*names[: _NAMED - 1], _("{more} others").format(more=more + 1)]
+    return _(" and ").join([listed(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

@@ -1,7 +1,9 @@
 """How long sequences are, in words: what was given and what is assumed."""
 
 from tuner.advise import Advice
+from tuner.language import _
 from tuner.render.numbers import tokens
+from tuner.render.words import listed
 from tuner.workload import Batch, Images
 
 
@@ -10,36 +12,61 @@ def premise(batch: Batch) -> str:
     lengths = batch.lengths
     words = []
     missing = []
-    for mean, kind, option, average in (
-        (lengths.mean_prompt, "prompt", "--mean-prompt-length", batch.mean_prompt_tokens),
-        (lengths.mean_response, "response", "--mean-response-length", batch.mean_response_tokens),
+    for mean, text, option, average in (
+        (
+            lengths.mean_prompt,
+            _("mean prompt {average} ({reason})"),
+            "--mean-prompt-length",
+            batch.mean_prompt_tokens,
+        ),
+        (
+            lengths.mean_response,
+            _("mean response {average} ({reason})"),
+            "--mean-response-length",
+            batch.mean_response_tokens,
+        ),
     ):
-        words.append(f"mean {kind} {tokens(round(average))} ({option if mean is not None else 'assumed'})")
+        reason = option if mean is not None else _("assumed")
+        words.append(text.format(average=tokens(round(average)), reason=reason))
         missing += [] if mean is not None else [option]
     if lengths.mean_prompt is None and lengths.mean_response is None and lengths.response_p95 is None:
         halves = f"{tokens(round(batch.mean_prompt_tokens))} + {tokens(round(batch.mean_response_tokens))}"
-        return f"half of the maxima assumed ({halves}); give --mean-response-length"
+        return _("half of the maxima assumed ({halves}); give --mean-response-length").format(halves=halves)
     if lengths.response_p95 is not None:
-        words.append(f"95 % of responses up to {tokens(lengths.response_p95)} (--response-p95)")
-    return ", ".join(words) + (f"; give {' and '.join(missing)}" if missing else "")
+        words.append(
+            _("95 % of responses up to {response_p95} (--response-p95)").format(
+                response_p95=tokens(lengths.response_p95)
+            )
+        )
+    return listed(words) + (_("; give {missing}").format(missing=_(" and ").join(missing)) if missing else "")
 
 
 def images(found: Images) -> str:
     """The images that the answer rests on, what is assumed of them, and the options that would say it."""
-    number = f"{found.per_prompt:,} of {found.pixels:,} pixels" + (" each" if found.per_prompt > 1 else "")
-    size = f"{number}, {tokens(found.tokens)} tokens of a prompt"
+    number = (
+        _("{per_prompt:,} of {pixels:,} pixels each")
+        if found.per_prompt > 1
+        else _("{per_prompt:,} of {pixels:,} pixels")
+    ).format(per_prompt=found.per_prompt, pixels=found.pixels)
+    size = _("{number}, {tokens} tokens of a prompt").format(number=number, tokens=tokens(found.tokens))
     if not found.assumed:
         return size
     least, most = tokens(found.least_tokens), tokens(found.most_tokens)
-    return f"{size}, assumed ({least} to {most}); give --image-pixels"
+    return _("{size}, assumed ({least} to {most}); give --image-pixels").format(
+        size=size, least=least, most=most
+    )
 
 
 def average(advice: Advice) -> str:
     """The mean length up to which the job fits, beside that of its sequences where it is known."""
     batch, known = advice.workload.batch, advice.workload.batch.known_mean_tokens
     assert advice.mean_tokens is not None  # else no length decides
-    may = f"sequences may average {advice.mean_tokens:,} of at most {batch.sequence_tokens:,} tokens"
+    may = _("sequences may average {mean_tokens:,} of at most {sequence_tokens:,} tokens").format(
+        mean_tokens=advice.mean_tokens, sequence_tokens=batch.sequence_tokens
+    )
     if known is None:
         return may
-    does = f"{may}, and average {known:,.0f}"
-    return does if known > advice.mean_tokens else f"{does}, so it fits while they stay so"
+    does = _("{may}, and average {known:,.0f}").format(may=may, known=known)
+    return (
+        does if known > advice.mean_tokens else _("{does}, so it fits while they stay so").format(does=does)
+    )

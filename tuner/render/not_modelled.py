@@ -29,13 +29,14 @@ from collections.abc import Iterator
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.render.answer import Answer
 from tuner.trainers.protocol import Affects
 
 RULE = Rule(
     code="CFG002",
     name="not-modelled",
-    summary="a part of the job that is not counted",
+    summary=N_("a part of the job that is not counted"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -47,7 +48,13 @@ def check(answer: Answer) -> Iterator[Finding]:
     for part in answer.left_out:
         yield Finding(
             rule=RULE,
-            message=f"{part.name}: {part.affects.value} not counted, {part.reason} ({part.key}={part.value})",
+            message=_("{name}: {affects} not counted, {reason} ({key}={value})").format(
+                name=part.name,
+                affects=_(part.affects.value),
+                reason=part.reason,
+                key=part.key,
+                value=part.value,
+            ),
             severity=Severity.ADVICE if part.affects is Affects.SECONDS else RULE.severity,
             evidence=Evidence.EXACT,
             keys=(part.key,),

@@ -1,5 +1,6 @@
 """How numbers are written: the only place that rounds."""
 
+from tuner.language import _
 from tuner.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
 _TIMES = ((10, 1, "s", 1), (1, 1, "s", 2), (1 / KILO, KILO, "ms", 1))  # least, per second, unit, decimals
@@ -27,7 +28,8 @@ def same_gib(before_bytes: int, after_bytes: int) -> bool:
 
 def interval(ends: tuple[int, int]) -> str:
     """The ends of an interval as GiB: ``"60.7 to 64.1"``."""
-    return " to ".join(f"{end / GIB:.1f}" for end in ends)
+    low, high = ends
+    return _("{low:.1f} to {high:.1f}").format(low=low / GIB, high=high / GIB)
 
 
 def percent(share: float) -> str:
@@ -59,8 +61,9 @@ def step_change(seconds_before: float, seconds_after: float) -> str:
     """How the modelled step time changes, in words. Faster and slower are shares of the time before."""
     share = seconds_after / seconds_before - 1
     if same_time(seconds_before, seconds_after):
-        return "same step time (modelled)"
-    return f"step {percent(abs(share))} {'longer' if share > 0 else 'shorter'} (modelled)"
+        return _("same step time (modelled)")
+    text = _("step {share} longer (modelled)") if share > 0 else _("step {share} shorter (modelled)")
+    return text.format(share=percent(abs(share)))
 
 
 def seconds_change(before: float, after: float) -> str:
@@ -68,9 +71,12 @@ def seconds_change(before: float, after: float) -> str:
     share = after / before - 1
     digits = 0 if max(before, after) >= 10 else 2
     if same_time(before, after):
-        return f"step stays at {after:.{digits}f} s (modelled)"
-    text = f"step {before:.{digits}f} -> {after:.{digits}f} s (modelled)"
-    return f"{text}, {percent(abs(share))} {'longer' if share > 0 else 'shorter'}"
+        return _("step stays at {after} s (modelled)").format(after=f"{after:.{digits}f}")
+    longer = _("step {before} -> {after} s (modelled), {share} longer")
+    shorter = _("step {before} -> {after} s (modelled), {share} shorter")
+    return (longer if share > 0 else shorter).format(
+        before=f"{before:.{digits}f}", after=f"{after:.{digits}f}", share=percent(abs(share))
+    )
 
 
 def quantity(value: float, unit: str) -> str:

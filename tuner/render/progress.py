@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from tuner.language import _
 from tuner.render.terminal import plain, write
+from tuner.render.words import listed
 from tuner.validate import progress
 from tuner.validate.children.outcome import Failed
 from tuner.validate.parts import Part
@@ -38,7 +40,11 @@ class Lines:
     def begin(self, planned: Sequence[PartPlan], budget_s: float) -> None:
         """Say what will run."""
         coming = [plan.part.value for plan in planned if not plan.reason]
-        self._write(f"validate: {', '.join(coming) or 'nothing to run'}; budget {budget_s:.0f} s")
+        self._write(
+            _("validate: {parts}; budget {budget_s:.0f} s").format(
+                parts=listed(coming) or _("nothing to run"), budget_s=budget_s
+            )
+        )
 
     def part(self, part: Part) -> None:
         """Remember which part the next calls are of."""
@@ -47,7 +53,11 @@ class Lines:
     def call(self, title: str, expected_s: float, left_s: float) -> None:
         """Say what is run."""
         left = max(0.0, left_s)
-        self._write(f"{self._part}: {title} (about {expected_s:.0f} s; {left:.0f} s of the budget left)")
+        self._write(
+            _("{part}: {title} (about {expected_s:.0f} s; {left:.0f} s of the budget left)").format(
+                part=self._part, title=title, expected_s=expected_s, left=left
+            )
+        )
 
     def returned(self, failed: Failed | None) -> None:
         """Say only what has failed."""
@@ -89,7 +99,7 @@ class Bars:
     def begin(self, planned: Sequence[PartPlan], budget_s: float) -> None:
         """Draw the budget."""
         self._coming = [plan.part for plan in planned if not plan.reason]
-        self._budget = self._bars.add_task(self._then(), total=budget_s, label="budget")
+        self._budget = self._bars.add_task(self._then(), total=budget_s, label=_("budget"))
         self._bars.start()
 
     def part(self, part: Part) -> None:
@@ -127,7 +137,9 @@ class Bars:
         self._bars.stop()
 
     def _then(self) -> str:
-        return "then " + ", ".join(part.value for part in self._coming) if self._coming else "last part"
+        if not self._coming:
+            return _("last part")
+        return _("then {parts}").format(parts=listed(part.value for part in self._coming))
 
 
 class _Clock(ProgressColumn):
@@ -146,12 +158,14 @@ class _Clock(ProgressColumn):
 
 def failure(part: str, failed: Failed) -> str:
     """What failed, in one line; CUDA's messages would fill several."""
-    return shorten(f"{part}: {failed.why.value}: {failed.message}", _MESSAGE, placeholder=" ...")
+    return shorten(f"{part}: {_(failed.why.value)}: {failed.message}", _MESSAGE, placeholder=" ...")
 
 
 def ended(report: PartReport) -> str:
     """How a part ended, in one line."""
     reason = f" ({report.reason})" if report.reason else ""
     if report.status is Status.SKIPPED:
-        return f"{report.part.value}: skipped{reason}"
-    return f"{report.part.value}: {report.status.value} after {report.seconds:.0f} s{reason}"
+        return _("{part}: skipped{reason}").format(part=report.part.value, reason=reason)
+    return _("{part}: {status} after {seconds:.0f} s{reason}").format(
+        part=report.part.value, status=_(report.status.value), seconds=report.seconds, reason=reason
+    )

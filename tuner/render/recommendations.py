@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Price, Recommendation
-from tuner.counted import counted
 from tuner.findings import Severity
+from tuner.language import _, ngettext
 from tuner.render.numbers import change, gib, same_gib, step_change
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import NUMERICS, SEVERITY_COLOURS, pasteable, place, sentence
+from tuner.render.words import SEVERITY_COLOURS, clauses, listed, numerics, pasteable, place, sentence, titled
 
 _LEAST = 0.01  # of the step; what gains less is listed in one line
 _INDENT = "    "
@@ -52,10 +52,12 @@ def recommendations(advice: Advice, terminal: Terminal) -> str:
     by_use = sorted_advice(advice)
     parts = []
     if by_use.shown:
-        parts.append(_list("Advice", _counts(by_use.shown), by_use.shown, advice, terminal))
+        parts.append(_list(_("Advice"), _counts(by_use.shown), by_use.shown, advice, terminal))
     if by_use.yours:
-        why = "changes the training, or costs more than it brings; never part of what is to be pasted"
-        parts.append(_list("Yours to decide", why, by_use.yours, advice, terminal, after=len(by_use.shown)))
+        why = _("changes the training, or costs more than it brings; never part of what is to be pasted")
+        parts.append(
+            _list(_("Yours to decide"), why, by_use.yours, advice, terminal, after=len(by_use.shown))
+        )
     if by_use.idle:
         parts.append(idle_line(by_use.idle, terminal))
     return "\n\n".join(parts)
@@ -63,8 +65,8 @@ def recommendations(advice: Advice, terminal: Terminal) -> str:
 
 def idle_line(items: Iterable[Recommendation], terminal: Terminal) -> str:
     """Advice that gains nothing here, in one sentence."""
-    names = ", ".join(f"{item.finding.rule.code} {item.finding.rule.name}" for item in items)
-    return terminal.prose(f"Gains nothing here: {names}.", indent="  ", first="")
+    names = listed(f"{item.finding.rule.code} {item.finding.rule.name}" for item in items)
+    return terminal.prose(_("Gains nothing here: {names}.").format(names=names), indent="  ", first="")
 
 
 def _list(
@@ -76,7 +78,7 @@ def _list(
     *,
     after: int = 0,
 ) -> str:
-    head = terminal.prose(f"{title}: {text}", indent="  ", first="")
+    head = terminal.prose(titled(title, text), indent="  ", first="")
     entries = [
         recommendation(item, number, terminal, capacity_bytes=advice.estimate.capacity_bytes)
         for number, item in enumerate(items, start=after + 1)
@@ -85,23 +87,27 @@ def _list(
 
 
 def _counts(items: Sequence[Recommendation]) -> str:
-    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
     severities = [item.finding.severity for item in items]
-    counts = [(severities.count(severity), word) for severity, word in words.items()]
-    said = [counted(count, word) for count, word in counts if count]
-    return ", ".join(said) + ("; largest gain first" if len(items) > 1 else "")
+    errors, warnings, suggestions = (severities.count(severity) for severity in Severity)
+    counts = (
+        (errors, ngettext("{count} error", "{count} errors", errors)),
+        (warnings, ngettext("{count} warning", "{count} warnings", warnings)),
+        (suggestions, ngettext("{count} suggestion", "{count} suggestions", suggestions)),
+    )
+    said = listed(text.format(count=count) for count, text in counts if count)
+    return _("{counts}; largest gain first").format(counts=said) if len(items) > 1 else said
 
 
 def recommendation(item: Recommendation, number: int, terminal: Terminal, *, capacity_bytes: int) -> str:
     """One entry. Only prose is wrapped: an override can always be copied whole."""
     finding = item.finding
-    severity = terminal.style(finding.severity.value, "bold", SEVERITY_COLOURS[finding.severity])
+    severity = terminal.style(_(finding.severity.value), "bold", SEVERITY_COLOURS[finding.severity])
     lines = [
         f"{number:>3} {severity} {finding.rule.code} {terminal.style(finding.rule.name, 'bold')}",
         terminal.prose(sentence(plain(finding.message)), indent=_INDENT),
     ]
     if finding.location is not None:
-        lines.append(f"{_INDENT}set in {plain(place(finding.location))}")
+        lines.append(_INDENT + _("set in {place}").format(place=plain(place(finding.location))))
     if item.price is not None:
         arrow = price(item.price, terminal, capacity_bytes=capacity_bytes)
         lines.append(terminal.prose(arrow, indent=_INDENT))
@@ -109,15 +115,21 @@ def recommendation(item: Recommendation, number: int, terminal: Terminal, *, cap
     notes = (sentence(plain(note)) for note in finding.notes)
     lines += [terminal.prose(note, indent=_INDENT + "  ", first=f"{_INDENT}- ") for note in notes]
     if item.conflicts:
-        others = ", ".join(item.conflicts)
-        lines.append(terminal.prose(f"Instead of, not with: {others}.", indent=_INDENT))
+        others = listed(item.conflicts)
+        lines.append(
+            terminal.prose(_("Instead of, not with: {others}.").format(others=others), indent=_INDENT)
+        )
     lines += [f"{_INDENT}  {terminal.style(pasteable(text), 'bold')}" for text in item.overrides]
     return "\n".join(lines)
 
 
 def _trust(item: Recommendation) -> str:
-    effect = f"; numerics: {NUMERICS[item.numerics]}" if item.overrides else ""
-    return f"evidence: {item.finding.evidence.value}{effect}"
+    evidence = _(item.finding.evidence.value)
+    if not item.overrides:
+        return _("evidence: {evidence}").format(evidence=evidence)
+    return _("evidence: {evidence}; numerics: {numerics}").format(
+        evidence=evidence, numerics=numerics(item.numerics)
+    )
 
 
 def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
@@ -127,10 +139,14 @@ def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
         parts.append(f"{cost.phase.value} {change(cost.before_bytes, cost.after_bytes)}")
     phase, worst = (cost.before_bytes, cost.after_bytes), (cost.worst_before_bytes, cost.worst_after_bytes)
     if phase != worst and not same_gib(cost.worst_before_bytes, cost.worst_after_bytes):
-        parts.append(f"worst phase {change(cost.worst_before_bytes, cost.worst_after_bytes)}")
+        parts.append(
+            _("worst phase {change}").format(change=change(cost.worst_before_bytes, cost.worst_after_bytes))
+        )
     if cost.worst_before_bytes > capacity_bytes >= cost.worst_after_bytes:
-        parts.append("then it fits")
-    parts = parts or [f"{cost.phase.value} stays at {gib(cost.after_bytes)}"]
+        parts.append(_("then it fits"))
+    parts = parts or [
+        _("{phase} stays at {after}").format(phase=cost.phase.value, after=gib(cost.after_bytes))
+    ]
     if cost.seconds_before is not None and cost.seconds_after is not None:
         parts.append(step_change(cost.seconds_before, cost.seconds_after))
-    return "; ".join(parts).replace("->", terminal.arrow)
+    return clauses(parts).replace("->", terminal.arrow)

@@ -1,7 +1,9 @@
 """What is not known of a release that is not bundled, and what it comes to."""
 
 from tuner.advise import Advice, ReleaseRange
+from tuner.language import _
 from tuner.render.numbers import gib, interval
+from tuner.render.words import clauses
 
 
 def not_known(advice: Advice) -> str:
@@ -9,24 +11,37 @@ def not_known(advice: Advice) -> str:
     releases = advice.releases
     assert releases is not None
     least, most = releases.least, releases.most
-    text = f"what {releases.release} does: the worst phase peaks at {gib(least.estimate.worst.peak_bytes)} "
-    text += least.name
-    if most is not least:
-        text += f" to {gib(most.estimate.worst.peak_bytes)} {most.name}"
-    return f"{text}; {_lengths(releases, longest=advice.workload.batch.sequence_tokens)}"
+    if most is least:
+        text = _("what {release} does: the worst phase peaks at {peak} {name}")
+    else:
+        text = _("what {release} does: the worst phase peaks at {peak} {name} to {most_peak} {most_name}")
+    text = text.format(
+        release=releases.release,
+        peak=gib(least.estimate.worst.peak_bytes),
+        name=_(least.name),
+        most_peak=gib(most.estimate.worst.peak_bytes),
+        most_name=_(most.name),
+    )
+    return clauses([text, _lengths(releases, longest=advice.workload.batch.sequence_tokens)])
 
 
 def _lengths(releases: ReleaseRange, *, longest: int) -> str:
     if releases.certain_tokens == longest:
-        return "it fits for certain with each"
-    sure = "none" if releases.certain_tokens is None else f"up to {releases.certain_tokens:,}"
-    if releases.mean_tokens is None:
-        return "no length of sequences fits with each"
-    if releases.mean_tokens == longest:
-        return f"it fits with each, for certain with sequences of {sure} tokens on average"
-    return (
-        f"fits with each while sequences average up to {releases.mean_tokens:,} tokens (for certain {sure})"
+        return _("it fits for certain with each")
+    sure = (
+        _("none")
+        if releases.certain_tokens is None
+        else _("up to {certain_tokens:,}").format(certain_tokens=releases.certain_tokens)
     )
+    if releases.mean_tokens is None:
+        return _("no length of sequences fits with each")
+    if releases.mean_tokens == longest:
+        return _("it fits with each, for certain with sequences of {sure} tokens on average").format(
+            sure=sure
+        )
+    return _(
+        "fits with each while sequences average up to {mean_tokens:,} tokens (for certain {sure})"
+    ).format(mean_tokens=releases.mean_tokens, sure=sure)
 
 
 def against(advice: Advice) -> str:
@@ -36,11 +51,20 @@ def against(advice: Advice) -> str:
     other = releases.against
     assert other is not None
     now, worst = advice.estimate.worst, other.estimate.worst
-    peak = f"{now.phase.value} peaks at {gib(now.peak_bytes)} ({interval(now.interval)})"
-    text = f"{peak} of {gib(advice.estimate.capacity_bytes)} {releases.considered[0].name}"
+    text = _("{phase} peaks at {peak} ({interval}) of {capacity} {considered}").format(
+        phase=now.phase.value,
+        peak=gib(now.peak_bytes),
+        interval=interval(now.interval),
+        capacity=gib(advice.estimate.capacity_bytes),
+        considered=_(releases.considered[0].name),
+    )
     if worst.peak_bytes > other.estimate.capacity_bytes:
-        phase = "" if worst.phase is now.phase else f"{worst.phase.value} "
-        text += f", but {phase}at {gib(worst.peak_bytes)} {other.name}"
+        if worst.phase is now.phase:
+            text += _(", but at {peak} {other}").format(peak=gib(worst.peak_bytes), other=_(other.name))
+        else:
+            text += _(", but {phase} at {peak} {other}").format(
+                phase=worst.phase.value, peak=gib(worst.peak_bytes), other=_(other.name)
+            )
     else:
-        text += f", but the job cannot start {other.name}"
-    return f"{text}; what {releases.release} does is not known"
+        text += _(", but the job cannot start {other}").format(other=_(other.name))
+    return _("{text}; what {release} does is not known").format(text=text, release=releases.release)

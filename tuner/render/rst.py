@@ -2,7 +2,11 @@
 
 import re
 
+from tuner.language import ENGLISH, chosen, documented
 from tuner.render.terminal import Terminal
+
+# The space between markup and full-width punctuation, which reStructuredText asks for and a reader does not.
+_AROUND_MARKUP = re.compile("(?<=[`*]) (?=[\uff08\u201c\u300a])|(?<=[\uff09\u201d\u300b]) (?=[`:*])")
 
 
 def parse_docstring(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -38,6 +42,22 @@ def reflow(body: str, terminal: Terminal) -> str:
     return "\n\n".join(block for block in blocks if block.strip())
 
 
+def translated(body: str) -> str:
+    """The paragraphs and lists of a body in the language that is chosen, as its page has them."""
+    if chosen() == ENGLISH:
+        return body
+    return "\n\n".join(_translated(block) for block in re.split(r"\n\s*\n", body))
+
+
+def _translated(block: str) -> str:
+    if re.match(r"\.\. [\w-]+::|\s", block):
+        return block
+    if re.match(r"[-*] ", block):
+        entries = re.split(r"(?m)^[-*] ", block)[1:]
+        return "\n".join(f"- {documented(' '.join(entry.split()))}" for entry in entries)
+    return documented(" ".join(block.split()))
+
+
 def _list(block: str, terminal: Terminal) -> str:
     entries = re.split(r"(?m)^[-*] ", block)[1:]
     return "\n".join(
@@ -47,6 +67,7 @@ def _list(block: str, terminal: Terminal) -> str:
 
 def plain_text(text: str) -> str:
     """The text without the marks of literals, emphasis, roles and links."""
+    text = re.sub(_AROUND_MARKUP, "", text)
     text = re.sub(r"``(.+?)``", r"\1", text)
     text = re.sub(r":[\w:+-]+:`~?([^`<]+?)(?:\s*<[^>]+>)?`", r"\1", text)
     text = re.sub(r"`([^`<]+?)\s*<([^>]+)>`__?", r"\1 (\2)", text)

@@ -16,10 +16,12 @@ from msgspec import Struct
 from tuner import rules
 from tuner.errors import InputError
 from tuner.findings import Rule
+from tuner.language import _, documented
 from tuner.render import does_not_fit, not_modelled
-from tuner.render.rst import parse_docstring, plain_text, reflow
+from tuner.render.columns import left
+from tuner.render.rst import parse_docstring, plain_text, reflow, translated
 from tuner.render.terminal import Terminal
-from tuner.render.words import NUMERICS, SEVERITY_COLOURS, pasteable
+from tuner.render.words import SEVERITY_COLOURS, clauses, numerics, pasteable, titled
 from tuner.trainers.chosen import TRAINER
 
 _OPTIONS = {"engine_version": "--engine-version", "zero_advantage_ratio": "--zero-advantage-ratio"}
@@ -46,10 +48,10 @@ class RulePage(Struct, frozen=True, kw_only=True):
         """Name and value of the rule's properties, in words."""
         rule = self.rule
         return (
-            ("Severity", rule.severity.value),
-            ("Aims at", rule.goal.value),
-            ("Numerics", NUMERICS[rule.numerics]),
-            ("Since", rule.since),
+            (_("Severity"), _(rule.severity.value)),
+            (_("Aims at"), _(rule.goal.value)),
+            (_("Numerics"), numerics(rule.numerics)),
+            (_("Since"), rule.since),
         )
 
 
@@ -73,10 +75,16 @@ def page(rule: Rule, module: ModuleType, example: Path) -> RulePage:
     title, sections = parse_docstring(module.__doc__ or "")
     return RulePage(
         rule=rule,
-        title=title or rule.summary,
-        sections=sections,
+        title=_title(rule, title or rule.summary),
+        sections=tuple((documented(heading), translated(body)) for heading, body in sections),
         example=read_example(example) if example.is_file() else None,
     )
+
+
+def _title(rule: Rule, title: str) -> str:
+    """The title in the reader's language; on its page it stands behind the code."""
+    shown = documented(f"{rule.code}: {title}")
+    return shown.removeprefix(rule.code).lstrip("\uff1a: ")  # a colon of either width
 
 
 def read_example(path: Path) -> Example:
@@ -113,9 +121,18 @@ def _strings(values: Any) -> tuple[str, ...]:
 def _premise(example: dict[str, Any]) -> str:
     gpus = int(example.get("gpus_per_node", 1)) * int(example.get("nodes", 1))
     options = "".join(
-        f" with {option} {example[field]}" for field, option in _OPTIONS.items() if field in example
+        _(" with {option} {value}").format(option=option, value=example[field])
+        for field, option in _OPTIONS.items()
+        if field in example
     )
-    return f"{example['model']} on {gpus} x {example['gpu']}, {TRAINER.name} {example['version']}{options}"
+    return _("{model} on {gpus} x {gpu}, {trainer} {version}{options}").format(
+        model=example["model"],
+        gpus=gpus,
+        gpu=example["gpu"],
+        trainer=TRAINER.name,
+        version=example["version"],
+        options=options,
+    )
 
 
 def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:
@@ -129,13 +146,17 @@ def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:
     if match is not None:
         return match
     near = get_close_matches(wanted.lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {names[near[0]].rule.name}?" if near else "'tuner rule --all' lists all of them"
-    raise InputError(f"there is no rule {wanted!r}", hint=hint)
+    hint = (
+        _("did you mean {rule}?").format(rule=names[near[0]].rule.name)
+        if near
+        else _("'tuner rule --all' lists all of them")
+    )
+    raise InputError(_("there is no rule {wanted!r}").format(wanted=wanted), hint=hint)
 
 
 def as_text(page: RulePage, terminal: Terminal) -> str:
     """The page for a terminal."""
-    facts = "; ".join(f"{name.lower()}: {value}" for name, value in page.facts)
+    facts = clauses(titled(name.lower(), value) for name, value in page.facts)
     head = terminal.style(f"{page.rule.code} {page.rule.name}", "bold")
     parts = [f"{head}\n{terminal.prose(plain_text(page.title))}\n{terminal.style(facts, 'dim')}"]
     parts += [
@@ -144,11 +165,11 @@ def as_text(page: RulePage, terminal: Terminal) -> str:
         if body
     ]
     if page.example is not None:
-        lines = [terminal.style("Example", "bold"), terminal.prose(page.example.premise, first="  ")]
+        lines = [terminal.style(_("Example"), "bold"), terminal.prose(page.example.premise, first="  ")]
         lines += [f"    {pasteable(override)}" for override in page.example.bad]
         if page.example.instead:
             lines += [
-                "  advised instead",
+                "  " + _("advised instead"),
                 *(f"    {pasteable(override)}" for override in page.example.instead),
             ]
         parts.append("\n".join(lines))
@@ -158,8 +179,9 @@ def as_text(page: RulePage, terminal: Terminal) -> str:
 def as_line(page: RulePage, terminal: Terminal) -> str:
     """Code, name, severity and title on one line."""
     rule = page.rule
-    severity = terminal.style(f"{rule.severity.value:<8}", SEVERITY_COLOURS[rule.severity])
-    return f"{rule.code}  {severity} {terminal.style(rule.name, 'bold')}: {plain_text(page.title)}"
+    severity = terminal.style(left(_(rule.severity.value), 8), SEVERITY_COLOURS[rule.severity])
+    head = f"{rule.code}  {severity} {terminal.style(rule.name, 'bold')}"
+    return titled(head, plain_text(page.title))
 
 
 def as_json(pages: RulePage | tuple[RulePage, ...]) -> str:

@@ -6,6 +6,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Literal, TextIO
 
+from tuner.language import ENGLISH, chosen
+
 ColourChoice = Literal["auto", "always", "never"]
 
 _WIDTH = (40, 100)  # narrower breaks tables, wider is hard to read
@@ -50,6 +52,10 @@ class Terminal:
 
     def prose(self, text: str, *, indent: str = "", first: str | None = None) -> str:
         """Wrap a sentence; words (keys, paths) are never broken."""
+        if chosen() != ENGLISH:
+            from tuner.render.wrapping import wrapped  # with what it stands on, only where it is needed
+
+            return wrapped(text, self.width, first=indent if first is None else first, rest=indent)
         return textwrap.fill(
             text,
             width=self.width,

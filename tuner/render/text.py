@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from tuner.advise import Advice
 from tuner.counted import counted
 from tuner.hardware import MeasuredGpu
+from tuner.language import N_, _
 from tuner.memory import Estimate
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.answer import Answer
@@ -12,6 +13,7 @@ from tuner.render.bars import chart
 from tuner.render.batches import batch_table
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
+from tuner.render.columns import left
 from tuner.render.fitting import unset
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
@@ -21,6 +23,7 @@ from tuner.render.releases import not_known
 from tuner.render.services import service_rows
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
+from tuner.render.words import clauses, full_stop, listed, titled
 from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
@@ -55,7 +58,7 @@ def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
         _failed_allocation(answer, terminal),
         verdict(advice, terminal, answer.left_out),
         premises_text(answer, terminal),
-        _title("GPU memory by phase, per GPU", terminal) + "\n" + chart(advice.estimate, terminal),
+        _title(_("GPU memory by phase, per GPU"), terminal) + "\n" + chart(advice.estimate, terminal),
         _aside(advice, terminal),
         _sums(advice, terminal) if explain else "",
         _batches(advice, terminal),
@@ -75,7 +78,7 @@ def _failed_allocation(answer: Answer, terminal: Terminal) -> str:
 
 
 def _batches(advice: Advice, terminal: Terminal) -> str:
-    title = terminal.style("Batch sizes, in sequences", "bold")
+    title = terminal.style(_("Batch sizes, in sequences"), "bold")
     return f"{title}\n{batch_table(advice.workload, terminal)}"
 
 
@@ -98,30 +101,43 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
         f"{workload.release}, {workload.actor.engine.backend.value}",
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
         f"{workload.model.name} ({parameters(workload.model.parameters)})",
-        f"{cluster.gpus} x {cluster.gpu.name} on {nodes}",
+        _("{gpus} x {gpu} on {nodes}").format(gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=nodes),
     ]
-    lines = [terminal.prose(plain("; ".join(words)), indent="    ", first="  ")]
+    lines = [terminal.prose(plain(clauses(words)), indent="    ", first="  ")]
     if answer.advice.releases is not None:
-        lines.append(terminal.prose(f"not known: {not_known(answer.advice)}", indent="    ", first="  "))
+        lines.append(
+            terminal.prose(
+                titled(_("not known"), not_known(answer.advice)),
+                indent="    ",
+                first="  ",
+            )
+        )
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
     if answer.resting:
-        lines.append(terminal.prose(f"not set: {unset(answer)}", indent="    ", first="  "))
-    lines.append(terminal.prose(f"lengths: {premise(workload.batch)}", indent="    ", first="  "))
+        lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
+    lines.append(terminal.prose(titled(_("lengths"), premise(workload.batch)), indent="    ", first="  "))
     if workload.batch.images is not None:
         seen = images(workload.batch.images)
-        lines.append(terminal.prose(f"images: {seen}", indent="    ", first="  "))
+        lines.append(terminal.prose(titled(_("images"), seen), indent="    ", first="  "))
     if answer.left_out:
-        lines.append(terminal.prose(f"left out: {named(answer.left_out)}", indent="    ", first="  "))
+        lines.append(terminal.prose(titled(_("left out"), named(answer.left_out)), indent="    ", first="  "))
     return "\n".join(lines)
 
 
 def _assumed(answer: Answer, terminal: Terminal) -> str:
+    assumed = _("ASSUMED")
     memory = gib(answer.advice.workload.cluster.gpu.memory_bytes)
     text = terminal.prose(
-        f"ASSUMED: no GPU was named and none was found; {memory} are taken. Give --gpu NAME.", indent="  "
+        titled(
+            assumed,
+            _("no GPU was named and none was found; {memory} are taken. Give --gpu NAME.").format(
+                memory=memory
+            ),
+        ),
+        indent="  ",
     )
-    return text.replace("ASSUMED", terminal.style("ASSUMED", "bold", "yellow"), 1)
+    return text.replace(assumed, terminal.style(assumed, "bold", "yellow"), 1)
 
 
 def premises_text(answer: Answer, terminal: Terminal) -> str:
@@ -132,29 +148,57 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     model = workload.model
     nodes = counted(cluster.nodes, "node")
     rows = [
-        ("trainer", f"{workload.release}, {workload.actor.engine.backend.value} ({answer.release_reason})"),
-        *((("not known", not_known(advice)),) if advice.releases is not None else ()),
+        (
+            _("trainer"),
+            _("{release}, {backend} ({reason})").format(
+                release=workload.release,
+                backend=workload.actor.engine.backend.value,
+                reason=answer.release_reason,
+            ),
+        ),
+        *(((_("not known"), not_known(advice)),) if advice.releases is not None else ()),
         *_rollout_engine(answer),
-        ("model", f"{model.name}, {parameters(model.parameters)} parameters ({answer.model_reason})"),
+        (
+            _("model"),
+            _("{model}, {parameters} parameters ({model_reason})").format(
+                model=model.name, parameters=parameters(model.parameters), model_reason=answer.model_reason
+            ),
+        ),
     ]
     if workload.critic is not None:
         critic = workload.critic.model
-        rows.append(("critic", f"{critic.name}, {parameters(critic.parameters)} parameters"))
+        rows.append(
+            (
+                _("critic"),
+                _("{critic}, {parameters} parameters").format(
+                    critic=critic.name, parameters=parameters(critic.parameters)
+                ),
+            )
+        )
     rows += service_rows(workload)
-    gpu = f"{cluster.gpus} x {cluster.gpu.name}, {gib(cluster.gpu.capacity_bytes)} each, on {nodes}"
+    gpu = _("{gpus} x {gpu}, {capacity} each, on {nodes}").format(
+        gpus=cluster.gpus, gpu=cluster.gpu.name, capacity=gib(cluster.gpu.capacity_bytes), nodes=nodes
+    )
     rows += [
-        ("GPUs", f"{gpu} ({answer.gpu_reason}; number from {answer.gpus_reason})"),
-        *((("measured", _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
-        ("batch", _batch(workload)),
-        ("lengths", premise(workload.batch)),
-        *((("images", images(workload.batch.images)),) if workload.batch.images is not None else ()),
+        (
+            "GPUs",
+            _("{gpu} ({gpu_reason}; number from {gpus_reason})").format(
+                gpu=gpu, gpu_reason=answer.gpu_reason, gpus_reason=answer.gpus_reason
+            ),
+        ),
+        *(((_("measured"), _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
+        (_("batch"), _batch(workload)),
+        (_("lengths"), premise(workload.batch)),
+        *(((_("images"), images(workload.batch.images)),) if workload.batch.images is not None else ()),
     ]
     if answer.resting:
-        rows.append(("not set", unset(answer)))
+        rows.append((_("not set"), unset(answer)))
     if answer.left_out:
-        rows.append(("left out", named(answer.left_out)))
+        rows.append((_("left out"), named(answer.left_out)))
     indent = " " * (_LABEL + 2)
-    lines = [terminal.prose(plain(text), indent=indent, first=f"  {name:<{_LABEL}}") for name, text in rows]
+    lines = [
+        terminal.prose(plain(text), indent=indent, first=f"  {left(name, _LABEL)}") for name, text in rows
+    ]
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
     return "\n".join(lines)
@@ -163,32 +207,40 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
 def _rollout_engine(answer: Answer) -> Iterator[tuple[str, str]]:
     chosen = answer.rollout_engine
     if chosen is not None:
-        yield "engine", f"{chosen.name} {chosen.version} ({chosen.reason})"
+        text = _("{name} {version} ({reason})")
+        yield _("engine"), text.format(name=chosen.name, version=chosen.version, reason=chosen.reason)
 
 
 _MEASURED = {
-    "usable_bytes": "usable memory",
-    "context_bytes": "the context of a process",
-    "memory_bytes_per_s": "bandwidth of the memory",
-    "dense_bf16_flop_per_s": "rate of matrix products",
-    "link_bytes_per_s": "bandwidth between GPUs",
-    "host_bytes_per_s": "bandwidth to the host",
+    "usable_bytes": N_("usable memory"),
+    "context_bytes": N_("the context of a process"),
+    "memory_bytes_per_s": N_("bandwidth of the memory"),
+    "dense_bf16_flop_per_s": N_("rate of matrix products"),
+    "link_bytes_per_s": N_("bandwidth between GPUs"),
+    "host_bytes_per_s": N_("bandwidth to the host"),
 }
 
 
 def _measured(measured: MeasuredGpu) -> str:
     """What the GPU's figures are read off, and with what."""
-    figures = [text for name, text in _MEASURED.items() if getattr(measured, name) is not None]
-    versions = ", ".join(f"{name} {version}" for name, version in measured.versions)
-    return f"on such a card on {measured.date} ({versions}): {', '.join(figures)}"
+    figures = [_(text) for name, text in _MEASURED.items() if getattr(measured, name) is not None]
+    versions = listed(f"{name} {version}" for name, version in measured.versions)
+    return _("on such a card on {date} ({versions}): {figures}").format(
+        date=measured.date, versions=versions, figures=listed(figures)
+    )
 
 
 def _batch(workload: Workload) -> str:
     batch = workload.batch
-    return (
-        f"{counted(batch.prompts, 'prompt')} x {counted(batch.responses_per_prompt, 'response')}, "
-        f"mini-batch of {counted(batch.mini_batch_prompts, 'prompt')}, "
-        f"up to {tokens(batch.max_prompt_tokens)} + {tokens(batch.max_response_tokens)} tokens"
+    return _(
+        "{prompts} x {responses}, mini-batch of {mini_prompts}, up to {max_prompt_tokens} + "
+        "{max_response_tokens} tokens"
+    ).format(
+        prompts=counted(batch.prompts, "prompt"),
+        responses=counted(batch.responses_per_prompt, "response"),
+        mini_prompts=counted(batch.mini_batch_prompts, "prompt"),
+        max_prompt_tokens=tokens(batch.max_prompt_tokens),
+        max_response_tokens=tokens(batch.max_response_tokens),
     )
 
 
@@ -196,39 +248,54 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
     lines = []
     rollout = advice.rollout
     room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
-    length = "full length" if room == longest else f"{room:,} tokens"
+    length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
     if rollout.kv_tokens > 0:
-        cache = (
-            f"KV cache: {gib(rollout.kv_bytes)} hold {rollout.kv_tokens:,} tokens per replica, "
-            f"{counted(rollout.concurrent_sequences, 'sequence')} of {length} at a time "
-            f"(at most {advice.workload.rollout.max_sequences:,} are admitted)."
+        cache = _(
+            "KV cache: {kv} hold {kv_tokens:,} tokens per replica, {sequences} of {length} at a time (at "
+            "most {max_sequences:,} are admitted)."
+        ).format(
+            kv=gib(rollout.kv_bytes),
+            kv_tokens=rollout.kv_tokens,
+            sequences=counted(rollout.concurrent_sequences, "sequence"),
+            length=length,
+            max_sequences=advice.workload.rollout.max_sequences,
         )
         if rollout.preempted_sequences:
-            cache += (
-                f" When all {rollout.running_sequences:,} that run grow to {length}, "
-                f"{rollout.preempted_sequences:,} are preempted and computed again."
+            cache += _(
+                " When all {running_sequences:,} that run grow to {length}, {preempted_sequences:,} "
+                "are preempted and computed again."
+            ).format(
+                running_sequences=rollout.running_sequences,
+                length=length,
+                preempted_sequences=rollout.preempted_sequences,
             )
         lines.append(terminal.prose(cache, indent="    ", first="  "))
     rollout_engine = advice.workload.rollout
     if rollout_engine.engine is not RolloutEngine.TRANSFORMERS:
         means = FRACTION_MEANS[rollout_engine.fraction_of]
-        fraction = f"The engine's memory fraction of {rollout_engine.memory_fraction:.2f} is {means}."
+        fraction = _("The engine's memory fraction of {memory_fraction:.2f} is {means}.").format(
+            memory_fraction=rollout_engine.memory_fraction, means=_(means)
+        )
         lines.append(terminal.prose(fraction, indent="    ", first="  "))
     if advice.time.seconds > 0:
         ranked = sorted(advice.time.phases, key=lambda time: time.seconds, reverse=True)
-        shares = ", ".join(
+        shares = listed(
             f"{time.phase.value} {percent(time.seconds / advice.time.seconds)}"
             for time in ranked
             if time.seconds >= 0.005 * advice.time.seconds
         )
-        lines.append(terminal.prose(f"Step time, modelled: {shares}.", indent="    ", first="  "))
+        lines.append(
+            terminal.prose(
+                _("Step time, modelled: {shares}.").format(shares=shares), indent="    ", first="  "
+            )
+        )
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:
-        reserved = (
-            f"Cache: PyTorch may keep up to {gib(kept)} of freed blocks beyond {widest.phase.value}'s peak, "
-            "which nvidia-smi shows as used; a request that fails gets them."
-        )
+        reserved = _(
+            "Cache: PyTorch may keep up to {kept} of freed blocks beyond {phase}'s peak, which "
+            "nvidia-smi shows as used; a request that fails gets them."
+        ).format(kept=gib(kept), phase=widest.phase.value)
         lines.append(terminal.prose(reserved, indent="    ", first="  "))
     if advice.estimate.host_bytes > 0:
         lines.append(terminal.prose(_host(advice.estimate), indent="    ", first="  "))
@@ -238,11 +305,18 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
 def _host(estimate: Estimate) -> str:
     """Host memory of a node, and whether it may be more than there is."""
     limit, most = estimate.host_capacity_bytes, estimate.host_high_bytes
-    of = f" of {gib(limit)}" if limit is not None else ""
-    text = f"Host memory per node: {gib(estimate.host_bytes)}{of} for offloaded states and copies"
+    host = gib(estimate.host_bytes)
+    if limit is None:
+        text = _("Host memory per node: {host} for offloaded states and copies").format(host=host)
+    else:
+        text = _("Host memory per node: {host} of {limit} for offloaded states and copies").format(
+            host=host, limit=gib(limit)
+        )
     if most == estimate.host_bytes:
-        return f"{text}."
-    pinned = f"{text}, up to {gib(most)} where pinned memory is rounded up to powers of two"
+        return full_stop(text)
+    pinned = _("{text}, up to {most} where pinned memory is rounded up to powers of two").format(
+        text=text, most=gib(most)
+    )
     if limit is None or estimate.host_is_short or most <= limit:
-        return f"{pinned}."
-    return f"{pinned}, which is more than a node has."
+        return full_stop(pinned)
+    return _("{pinned}, which is more than a node has.").format(pinned=pinned)

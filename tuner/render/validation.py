@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+from tuner.language import _, pgettext
+from tuner.render.columns import columns, left, right
 from tuner.render.numbers import gib, percent, quantity, share
 from tuner.render.progress import ended
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import NOTHING_TO_ADVISE, pasteable, sentence
+from tuner.render.words import clauses, listed, nothing_to_advise, pasteable, sentence, titled
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import (
     JudgedRecommendation,
-    Machine,
     Measurement,
     Outcome,
     PartReport,
@@ -43,14 +44,14 @@ def validation_text(file: ValidationFile, terminal: Terminal) -> str:
 
 def plan_text(plans: Sequence[PartPlan], terminal: Terminal) -> str:
     """What would run, with the seconds expected."""
-    lines = [terminal.style("What would run", "bold")]
+    lines = [terminal.style(_("What would run"), "bold")]
     for plan in plans:
         if plan.reason:
-            text = f"{plan.part.value}: left out, {plan.reason}"
+            text = _("{part}: left out, {reason}").format(part=plan.part.value, reason=plan.reason)
             lines.append(terminal.prose(plain(text), indent=_INDENT, first="  "))
             continue
         total = sum(planned.seconds for planned in plan.planned)
-        lines.append(f"  {plan.part.value}: about {total:.0f} s")
+        lines.append("  " + _("{part}: about {total:.0f} s").format(part=plan.part.value, total=total))
         lines += [
             terminal.prose(
                 f"{plain(planned.title)}, {planned.seconds:.0f} s", indent=_INDENT + "  ", first=_INDENT
@@ -63,10 +64,10 @@ def plan_text(plans: Sequence[PartPlan], terminal: Terminal) -> str:
 def headline(validation: Validation) -> tuple[str, Outcome]:
     """The verdict in a word, and what colours it."""
     if validation.refuted:
-        return "REFUTED", Outcome.REFUTED
+        return _("REFUTED"), Outcome.REFUTED
     if Outcome.CONFIRMED in _outcomes(validation):
-        return "CONFIRMED", Outcome.CONFIRMED
-    return "NOTHING JUDGED", Outcome.NOT_MEASURABLE
+        return _("CONFIRMED"), Outcome.CONFIRMED
+    return _("NOTHING JUDGED"), Outcome.NOT_MEASURABLE
 
 
 def counts(validation: Validation) -> Iterator[str]:
@@ -77,14 +78,20 @@ def counts(validation: Validation) -> Iterator[str]:
     refuted = claims.count(Outcome.REFUTED)
     parts = []
     if refuted:
-        parts.append(f"{refuted} of {len(claims)} predicted figures refuted")
+        parts.append(
+            _("{refuted} of {claims} predicted figures refuted").format(refuted=refuted, claims=len(claims))
+        )
     elif claims:
-        parts.append(f"all {len(claims)} predicted figures confirmed")
+        parts.append(_("all {claims} predicted figures confirmed").format(claims=len(claims)))
     if validation.recommendations:
-        parts.append(f"recommendations: {_counted([item.outcome for item in validation.recommendations])}")
-    yield "; ".join(parts or ["nothing was claimed"]) + "."
+        parts.append(
+            _("recommendations: {counted}").format(
+                counted=_counted([item.outcome for item in validation.recommendations])
+            )
+        )
+    yield clauses(parts or [_("nothing was claimed")]) + _(".")
     if validation.interrupted:
-        yield "The run was interrupted; this is what was found until then."
+        yield _("The run was interrupted; this is what was found until then.")
 
 
 def _outcomes(validation: Validation) -> list[Outcome | None]:
@@ -93,12 +100,12 @@ def _outcomes(validation: Validation) -> list[Outcome | None]:
 
 
 def _counted(outcomes: Sequence[Outcome]) -> str:
-    return ", ".join(f"{outcomes.count(kind)} {kind.value}" for kind in Outcome)
+    return listed(f"{outcomes.count(kind)} {_(kind.value)}" for kind in Outcome)
 
 
 def _verdict(validation: Validation, terminal: Terminal) -> str:
     word, outcome = headline(validation)
-    text = terminal.prose(f"{word}: {' '.join(counts(validation))}")
+    text = terminal.prose(titled(word, " ".join(counts(validation))))
     subject = f"{validation.model}, {validation.trainer}, {validation.source}"
     return "\n".join(
         [
@@ -111,16 +118,16 @@ def _verdict(validation: Validation, terminal: Terminal) -> str:
 
 def _recommendations(items: Sequence[JudgedRecommendation], terminal: Terminal) -> str:
     if not items:
-        return terminal.style(NOTHING_TO_ADVISE, "bold")
+        return terminal.style(nothing_to_advise(), "bold")
     entries = [_recommendation(item, number, terminal) for number, item in enumerate(items, start=1)]
-    return "\n\n".join([terminal.style("Recommendations", "bold"), *entries])
+    return "\n\n".join([terminal.style(_("Recommendations"), "bold"), *entries])
 
 
 def _recommendation(item: JudgedRecommendation, number: int, terminal: Terminal) -> str:
-    outcome = terminal.style(item.outcome.value, *_style(item.outcome))
+    outcome = terminal.style(_(item.outcome.value), *_style(item.outcome))
     lines = [
         f"{number:>3} {outcome}: {plain(item.code)} {terminal.style(plain(item.name), 'bold')}",
-        terminal.prose(f"Claim: {plain(item.claim)}.", indent=_INDENT),
+        terminal.prose(_("Claim: {claim}.").format(claim=plain(item.claim)), indent=_INDENT),
         terminal.prose(sentence(plain(item.reason)), indent=_INDENT),
         *_table(item.measurements, terminal),
         *(f"{_INDENT}  {plain(pasteable(override))}" for override in item.overrides),
@@ -139,7 +146,8 @@ def _part(part: PartReport, terminal: Terminal) -> str:
 
 def _table(items: Sequence[Measurement], terminal: Terminal) -> Iterator[str]:
     if items:
-        head = f"  {'':<{_NAME}}{'predicted':>{_AMOUNT}}{'measured':>{_AMOUNT}}{'error':>{_ERROR}}"
+        amounts = right(_("predicted"), _AMOUNT) + right(_("measured"), _AMOUNT)
+        head = " " * (2 + _NAME) + amounts + right(pgettext("of a prediction", "error"), _ERROR)
         yield terminal.style(head, "dim")
     for item in items:
         yield from _figure(item, terminal)
@@ -148,18 +156,18 @@ def _table(items: Sequence[Measurement], terminal: Terminal) -> Iterator[str]:
 def _figure(item: Measurement, terminal: Terminal) -> Iterator[str]:
     """One row; a long name has a line of its own, and so has what the row does not say."""
     name = plain(item.what)
-    if len(name) > _NAME - 1:
+    if columns(name) > _NAME - 1:
         yield terminal.prose(name, indent=_INDENT, first="  ")
         name = ""
     predicted = prediction(item)
     error = "" if item.error is None else share(item.error)
     measured = quantity(item.measured, item.unit)
-    row = f"  {name:<{_NAME}}{predicted:>{_AMOUNT}}{measured:>{_AMOUNT}}{error:>{_ERROR}}"
+    row = f"  {left(name, _NAME)}{predicted:>{_AMOUNT}}{measured:>{_AMOUNT}}{error:>{_ERROR}}"
     outcome = item.outcome
     if outcome is None:
         yield row.rstrip()
     else:
-        yield f"{row} {terminal.style(outcome.value, *_style(outcome))}"
+        yield f"{row} {terminal.style(_(outcome.value), *_style(outcome))}"
     for remark in remarks(item):
         yield terminal.style(terminal.prose(plain(remark), indent=_INDENT + "  ", first=_INDENT), "dim")
 
@@ -174,41 +182,54 @@ def prediction(item: Measurement) -> str:
 def remarks(item: Measurement) -> Iterator[str]:
     """What decides about a figure, and how it came about where it was not measured directly."""
     if item.low is not None and item.high is not None and item.low != item.high:
-        yield f"predicted from {quantity(item.low, item.unit)} to {quantity(item.high, item.unit)}"
+        yield _("predicted from {low} to {high}").format(
+            low=quantity(item.low, item.unit), high=quantity(item.high, item.unit)
+        )
     elif item.outcome is Outcome.REFUTED and item.tolerance is not None:
-        yield f"the prediction may be off by {percent(item.tolerance)}"
+        yield _("the prediction may be off by {tolerance}").format(tolerance=percent(item.tolerance))
     if item.extrapolated is not None:
-        yield f"extrapolated: {item.extrapolated}"
+        yield _("extrapolated: {extrapolated}").format(extrapolated=item.extrapolated)
 
 
 def _notes(file: ValidationFile, terminal: Terminal) -> str:
     if not file.notes:
         return ""
     notes = [terminal.prose(plain(note), indent="    ", first="  - ") for note in file.notes]
-    return "\n".join([terminal.style("Notes", "bold"), *notes])
+    return "\n".join([terminal.style(_("Notes"), "bold"), *notes])
 
 
 def _machine(validation: Validation, terminal: Terminal) -> str:
     lines = [terminal.prose(plain(line), indent=_INDENT, first="  ") for line in machine_lines(validation)]
-    return "\n".join([terminal.style("Machine", "bold"), *lines])
+    return "\n".join([terminal.style(_("Machine"), "bold"), *lines])
 
 
 def machine_lines(validation: Validation) -> Iterator[str]:
     """What the figures were measured on, and when."""
     machine = validation.machine
-    yield f"{machine.devices} x {machine.device}{_nodes(machine)}; {gib(machine.free_bytes)} of " + (
-        f"{gib(machine.total_bytes)} free when the run began"
+    cards = (
+        _("{devices} x {device} on each of {nodes} nodes") if machine.nodes > 1 else "{devices} x {device}"
+    )
+    free = _("{free} of {total} free when the run began")
+    yield clauses(
+        [
+            cards.format(devices=machine.devices, device=machine.device, nodes=machine.nodes),
+            free.format(free=gib(machine.free_bytes), total=gib(machine.total_bytes)),
+        ]
     )
     if validation.memory_limit_bytes is not None:
-        yield f"at most {gib(validation.memory_limit_bytes)} of each GPU taken, as asked for"
+        yield _("at most {memory_limit} of each GPU taken, as asked for").format(
+            memory_limit=gib(validation.memory_limit_bytes)
+        )
     if machine.profile is not None:
-        yield f"predicted with the profile {machine.profile}"
+        yield _("predicted with the profile {profile}").format(profile=machine.profile)
     yield ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     yield (
-        f"tuner {validation.tuner_version}, {validation.date}, "
-        f"{validation.spent_seconds:.0f} s of a budget of {validation.budget_seconds:.0f} s"
+        _(
+            "tuner {tuner_version}, {date}, {spent_seconds:.0f} s of a budget of {budget_seconds:.0f} s"
+        ).format(
+            tuner_version=validation.tuner_version,
+            date=validation.date,
+            spent_seconds=validation.spent_seconds,
+            budget_seconds=validation.budget_seconds,
+        )
     )
-
-
-def _nodes(machine: Machine) -> str:
-    return f" on each of {machine.nodes} nodes" if machine.nodes > 1 else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tuner.language import _, pgettext
 from tuner.render.numbers import quantity, share
 from tuner.render.progress import ended
 from tuner.render.terminal import plain
@@ -39,14 +40,16 @@ def _recommendations(items: tuple[JudgedRecommendation, ...]) -> Iterator[str]:
             f"| {_cell(sentence(item.reason))} |"
             for item in items
         ]
-        yield "### Recommendations"
-        yield "\n".join(["| recommendation | claim | outcome | reason |", "|---|---|---|---|", *rows])
+        yield "### " + _("Recommendations")
+        yield "\n".join(
+            [_row_of(_("recommendation"), _("claim"), _("outcome"), _("reason")), "|---|---|---|---|", *rows]
+        )
 
 
 def _part(part: PartReport) -> Iterator[str]:
     yield f"### {_cell(ended(part))}"
     if part.measurements:
-        head = ["| | predicted | measured | error | outcome | |", "|---|---:|---:|---:|---|---|"]
+        head = [_head(), "|---|---:|---:|---:|---|---|"]
         yield "\n".join([*head, *map(_row, part.measurements)])
 
 
@@ -63,8 +66,23 @@ def _row(item: Measurement) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _row_of(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _head() -> str:
+    return (
+        "| "
+        + "".join(
+            f"| {text} "
+            for text in (_("predicted"), _("measured"), pgettext("of a prediction", "error"), _("outcome"))
+        )
+        + "| |"
+    )
+
+
 def _mark(outcome: Outcome) -> str:
-    return f"**{outcome.value}**" if outcome is Outcome.REFUTED else outcome.value
+    return f"**{_(outcome.value)}**" if outcome is Outcome.REFUTED else _(outcome.value)
 
 
 def _cell(text: str) -> str:

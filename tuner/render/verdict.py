@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.advise import Advice, Refusal, Verdict
+from tuner.language import _
 from tuner.memory import Estimate
 from tuner.render.bars import PARTS
 from tuner.render.left_out import seconds_without, without
@@ -10,7 +11,7 @@ from tuner.render.lengths import average
 from tuner.render.numbers import gib, interval, percent
 from tuner.render.releases import against
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import NUMERICS, pasteable, place, sentence
+from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, place, sentence, titled
 from tuner.trainers.protocol import LeftOut
 
 _LARGEST = 3  # parts named when the job does not fit
@@ -21,13 +22,15 @@ def verdict(advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = ()
     """What refuses the launch, else whether it fits, without what; then the reasons, with what lifts them."""
     word, colour = _word(advice)
     if advice.verdict is Verdict.WILL_NOT_START:
-        codes = ", ".join(dict.fromkeys(item.finding.rule.code for item in advice.refusals))
-        text = f"the launch is refused ({codes}). {_once_it_starts(advice, left_out)}"
+        codes = listed(dict.fromkeys(item.finding.rule.code for item in advice.refusals))
+        text = _("the launch is refused ({codes}). {once_it_starts}").format(
+            codes=codes, once_it_starts=_once_it_starts(advice, left_out)
+        )
     else:
         text = _of_memory(advice)
     # The words are one piece while the line is wrapped, so that they can be painted in one.
     left = "" if advice.verdict is Verdict.WILL_NOT_START else _left(advice, left_out)
-    text = f"{word.replace(' ', _GLUE)}{left}: {text}{seconds_without(left_out)}"
+    text = titled(f"{word.replace(' ', _GLUE)}{left}", f"{text}{seconds_without(left_out)}")
     lines = [terminal.prose(text).replace(_GLUE, " ")]
     lines[0] = lines[0].replace(word, terminal.style(word, "bold", colour), 1)
     for refusal in advice.refusals:
@@ -48,35 +51,42 @@ def _once_it_starts(advice: Advice, left_out: Sequence[LeftOut]) -> str:
     """What memory says of the job with the least change that starts, so that nobody mends it twice."""
     words = f"{_memory_words(advice)}{_left(advice, left_out)}"
     if any(refusal.stands for refusal in advice.refusals):
-        return f"Nothing is known to lift all of it. As read it {words}: {_of_memory(advice)}"
-    return f"With that lifted it {words}: {_of_memory(advice)}"
+        return _("Nothing is known to lift all of it. As read it {words}: {of_memory}").format(
+            words=words, of_memory=_of_memory(advice)
+        )
+    return _("With that lifted it {words}: {of_memory}").format(words=words, of_memory=_of_memory(advice))
 
 
 def _memory_words(advice: Advice) -> str:
     return {
-        Verdict.FITS: "fits",
-        Verdict.FITS_ALONE: "fits if nothing else uses the GPU",
-        Verdict.DEPENDS_ON_RELEASE: "may not fit",
-        Verdict.FITS_WHILE_SHORT: "fits while short",
-        Verdict.DOES_NOT_FIT: "will not fit",
+        Verdict.FITS: _("fits"),
+        Verdict.FITS_ALONE: _("fits if nothing else uses the GPU"),
+        Verdict.DEPENDS_ON_RELEASE: _("may not fit"),
+        Verdict.FITS_WHILE_SHORT: _("fits while short"),
+        Verdict.DOES_NOT_FIT: _("will not fit"),
     }[advice.memory_verdict]
 
 
 def _refusal(refusal: Refusal, terminal: Terminal) -> Iterator[str]:
     """Why, where it was set, and what lifts it."""
     finding = refusal.finding
-    where = "" if finding.location is None else f" (set in {plain(place(finding.location))})"
-    text = f"{finding.rule.code} {finding.rule.name}: {sentence(plain(finding.message))[:-1]}{where}."
+    message = sentence(plain(finding.message))
+    if finding.location is not None:
+        message = _("{message} (set in {place}).").format(
+            message=message[:-1], place=plain(place(finding.location))
+        )
+    text = titled(f"{finding.rule.code} {finding.rule.name}", message)
     yield terminal.prose(text, indent="    ", first="  ")
     if refusal.finding.set_aside:
         yield terminal.prose(
-            "Take it away or mend it; the figures are those of the job without it.", indent="    "
+            _("Take it away or mend it; the figures are those of the job without it."), indent="    "
         )
     if not refusal.overrides:
         return
     if refusal.yours:
         yield terminal.prose(
-            f"Yours to decide, numerics: {NUMERICS[refusal.numerics]}; for one:", indent="    "
+            _("Yours to decide, numerics: {numerics}; for one:").format(numerics=numerics(refusal.numerics)),
+            indent="    ",
         )
     yield from (f"      {terminal.style(pasteable(text), 'bold')}" for text in refusal.overrides)
 
@@ -87,73 +97,85 @@ def _of_memory(advice: Advice) -> str:
     free = estimate.capacity_bytes - estimate.worst.peak_bytes
     where = _peak(estimate)
     if advice.memory_verdict in (Verdict.FITS, Verdict.FITS_ALONE):
-        return f"{where}; {_free(advice)}{_doubtful(estimate)}."
+        return full_stop(clauses([where, _free(advice), *_doubtful(estimate)]))
     if advice.memory_verdict is Verdict.DEPENDS_ON_RELEASE:
-        return f"{against(advice)}."
+        return full_stop(against(advice))
     if advice.memory_verdict is Verdict.FITS_WHILE_SHORT:
-        return f"{average(advice)}; at full length {where}."
+        return _("{average}; at full length {where}.").format(average=average(advice), where=where)
     if free < 0:
-        short = "" if advice.mean_tokens is None else f"; {average(advice)}"
-        return f"{where}, {gib(-free)} too much{short}."
-    return f"{where}, but {_obstacle(estimate)}."
+        short = [] if advice.mean_tokens is None else [average(advice)]
+        over = _("{where}, {free} too much").format(where=where, free=gib(-free))
+        return full_stop(clauses([over, *short]))
+    return _("{where}, but {obstacle}.").format(where=where, obstacle=_obstacle(estimate))
 
 
-def _doubtful(estimate: Estimate) -> str:
+def _doubtful(estimate: Estimate) -> list[str]:
     """The other phases that exceed the card at the high end of their intervals."""
     words = [
-        f"{phase.phase.value} may take up to {gib(phase.interval[1])}"
+        _("{phase} may take up to {most}").format(phase=phase.phase.value, most=gib(phase.interval[1]))
         for phase in estimate.phases
         if phase is not estimate.worst and phase.interval[1] > estimate.capacity_bytes
     ]
-    return f"; {', '.join(words)}" if words else ""
+    return [listed(words)] if words else []
 
 
 def _word(advice: Advice) -> tuple[str, str]:
     """The verdict in words, and their colour."""
     if advice.verdict is Verdict.DOES_NOT_FIT:
         fits_card = advice.estimate.worst.peak_bytes <= advice.estimate.capacity_bytes
-        return ("CANNOT START" if fits_card and not advice.estimate.host_is_short else "WILL NOT FIT"), "red"
+        cannot_start = fits_card and not advice.estimate.host_is_short
+        return (_("CANNOT START") if cannot_start else _("WILL NOT FIT")), "red"
     return {
-        Verdict.WILL_NOT_START: ("WILL NOT START", "red"),
-        Verdict.FITS: ("FITS", "green"),
-        Verdict.FITS_ALONE: ("FITS IF NOTHING ELSE USES THE GPU", "yellow"),
-        Verdict.DEPENDS_ON_RELEASE: ("MAY NOT FIT", "yellow"),
-        Verdict.FITS_WHILE_SHORT: ("FITS WHILE SHORT", "yellow"),
+        Verdict.WILL_NOT_START: (_("WILL NOT START"), "red"),
+        Verdict.FITS: (_("FITS"), "green"),
+        Verdict.FITS_ALONE: (_("FITS IF NOTHING ELSE USES THE GPU"), "yellow"),
+        Verdict.DEPENDS_ON_RELEASE: (_("MAY NOT FIT"), "yellow"),
+        Verdict.FITS_WHILE_SHORT: (_("FITS WHILE SHORT"), "yellow"),
     }[advice.verdict]
 
 
 def _peak(estimate: Estimate) -> str:
     """The worst phase, its peak and the interval around it, and the card."""
     worst = estimate.worst
-    peak = f"{worst.phase.value} peaks at {gib(worst.peak_bytes)} ({interval(worst.interval)})"
-    return f"{peak} of {gib(estimate.capacity_bytes)}"
+    return _("{phase} peaks at {peak} ({interval}) of {capacity}").format(
+        phase=worst.phase.value,
+        peak=gib(worst.peak_bytes),
+        interval=interval(worst.interval),
+        capacity=gib(estimate.capacity_bytes),
+    )
 
 
 def _free(advice: Advice) -> str:
     """What stays free beside the expected peak, and whether it is less than the headroom."""
     capacity = advice.estimate.capacity_bytes
     free = capacity - advice.estimate.worst.peak_bytes
-    text = f"{gib(free)} ({percent(free / capacity)}) stay free"
+    text = _("{free} ({share}) stay free").format(free=gib(free), share=percent(free / capacity))
     if free >= capacity * advice.headroom:
         return text
-    return f"{text}, less than the headroom of {percent(advice.headroom)}"
+    return _("{text}, less than the headroom of {headroom}").format(
+        text=text, headroom=percent(advice.headroom)
+    )
 
 
 def _obstacle(estimate: Estimate) -> str:
     """Why a job whose phases fit the card does not run."""
     limit = estimate.host_capacity_bytes
     if limit is None or not estimate.host_is_short:
-        return "the job cannot start"
-    return f"the job takes {gib(estimate.host_bytes)} of {gib(limit)} host memory per node"
+        return _("the job cannot start")
+    return _("the job takes {host} of {limit} host memory per node").format(
+        host=gib(estimate.host_bytes), limit=gib(limit)
+    )
 
 
 def _largest_parts(estimate: Estimate) -> str:
     worst = estimate.worst
-    amounts = sorted(((worst.bytes_of(part.item), part.label) for part in PARTS), reverse=True)[:_LARGEST]
-    largest = ", ".join(f"{label} {gib(amount)}" for amount, label in amounts if amount)
+    amounts = sorted(((worst.bytes_of(part.item), _(part.label)) for part in PARTS), reverse=True)[:_LARGEST]
+    largest = listed(f"{label} {gib(amount)}" for amount, label in amounts if amount)
     others = [
         f"{phase.phase.value} {gib(phase.peak_bytes)}"
         for phase in estimate.phases
         if phase is not worst and phase.peak_bytes > estimate.capacity_bytes
     ]
-    return f"Largest parts: {largest}." + (f" Too large as well: {', '.join(others)}." if others else "")
+    return _("Largest parts: {largest}.").format(largest=largest) + (
+        _(" Too large as well: {others}.").format(others=listed(others)) if others else ""
+    )

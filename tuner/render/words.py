@@ -2,27 +2,59 @@
 
 import re
 import shlex
+from collections.abc import Iterable
 
 from tuner.errors import Location
 from tuner.findings import Numerics, Severity
 from tuner.inputs.overrides import COMMAND_LINE
+from tuner.language import N_, _
 from tuner.render.terminal import plain
 
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
-NUMERICS = {
-    Numerics.EXACT: "unchanged",
-    Numerics.REORDERED: "sums in another order",
-    Numerics.REWEIGHTED: "weights tokens differently",
-    Numerics.CHANGED: "changed",
+_NUMERICS = {
+    Numerics.EXACT: N_("unchanged"),
+    Numerics.REORDERED: N_("sums in another order"),
+    Numerics.REWEIGHTED: N_("weights tokens differently"),
+    Numerics.CHANGED: N_("changed"),
 }
+_ENDS = (".", "?", "!", "\u3002", "\uff1f", "\uff01")  # the last three are full-width
 _VERSION = re.compile(r"\d+\.\d")
-NOTHING_TO_ADVISE = "No advice: nothing was found to improve."
+
+
+def numerics(effect: Numerics) -> str:
+    """What following advice does to the numbers of the training, in words."""
+    return _(_NUMERICS[effect])
+
+
+def nothing_to_advise() -> str:
+    """What is said in place of advice."""
+    return _("No advice: nothing was found to improve.")
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words one after another: ``"a, b, c"``."""
+    return _(", ").join(words)
+
+
+def clauses(texts: Iterable[str]) -> str:
+    """Parts of a sentence that stand by themselves: ``"it fits; the step is shorter"``."""
+    return _("; ").join(texts)
+
+
+def full_stop(text: str) -> str:
+    """A text that is a sentence, with its end."""
+    return text + _(".")
+
+
+def titled(title: str, text: str) -> str:
+    """What follows a title: ``"lengths: half of the maxima"``."""
+    return _("{title}: {text}").format(title=title, text=text)
 
 
 def place(location: Location) -> str:
     """Where the user wrote something: a file with line and column, or the number of an override."""
     if location.source == COMMAND_LINE and location.line is not None:
-        return f"override {location.line} of the command line"
+        return _("override {line} of the command line").format(line=location.line)
     return str(location)
 
 
@@ -32,7 +64,7 @@ def sentence(text: str) -> str:
     word = first.rstrip(",;:")
     versioned = bool(rest) and _VERSION.match(rest[0]) is not None
     start = first.capitalize() if word.isalpha() and word.islower() and not versioned else first
-    end = "" if text.endswith((".", "?", "!")) else "."
+    end = "" if text.endswith(_ENDS) else _(".")
     return start + text[len(first) :] + end
 
 

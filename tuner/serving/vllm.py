@@ -15,6 +15,7 @@ from typing import Any
 from tuner.architectures import find_architecture
 from tuner.errors import UnsupportedError
 from tuner.hardware import Gpu
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.units import GIB
 from tuner.versions import at_least
@@ -49,8 +50,10 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
     """
     if model.latent is not None and not at_least(version, "0.7.1"):
         raise UnsupportedError(
-            f"vLLM {version} caches the latent attention of {model.name} as whole heads",
-            hint="take vLLM 0.7.1 or newer",
+            _("vLLM {version} caches the latent attention of {model} as whole heads").format(
+                version=version, model=model.name
+            ),
+            hint=_("take vLLM 0.7.1 or newer"),
         )
     older, current = not at_least(version, "0.8.0"), at_least(version, "0.9.1")
     second_runner = _second_runner(version, model.architecture)

@@ -5,6 +5,7 @@ Nothing here imports torch or transformers before a count is due: a cached one n
 
 from msgspec.structs import replace
 
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models import FoundConfig
 from tuner.trace import cached
@@ -34,6 +35,8 @@ def trace_model(config_json: FoundConfig) -> ModelShape:
 
             shape = count_model(config_json)
         cached.write(file, shape)
-    own = "; its auto_map is not used" if "auto_map" in config_json.values else ""
-    source = f"{config_json.source}; traced with transformers {transformers} and torch {torch}{own}"
+    own = _("; its auto_map is not used") if "auto_map" in config_json.values else ""
+    source = _("{source}; traced with transformers {transformers} and torch {torch}{own}").format(
+        source=config_json.source, transformers=transformers, torch=torch, own=own
+    )
     return replace(shape, name=config_json.name, source=source)

@@ -9,8 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tuner.errors import InputError, Location, TunerError, UnsupportedError
+from tuner.language import _
 from tuner.models import FoundConfig
-from tuner.models.implemented import EXTRA
+from tuner.models.implemented import extra
 
 # What a configuration may hold beside the architecture: code and kernels to fetch, and number formats,
 # which are the trainer's to choose.
@@ -41,9 +42,14 @@ def versions() -> tuple[str, str]:
     try:
         torch, transformers = version("torch"), version("transformers")
     except PackageNotFoundError as error:
-        raise InputError(f"--trace cannot work, {error.name} is not installed", hint=EXTRA) from None
+        raise InputError(
+            _("--trace cannot work, {error} is not installed").format(error=error.name), hint=extra()
+        ) from None
     if transformers.partition(".")[0] in _TOO_OLD:
-        raise InputError(f"--trace cannot work with transformers {transformers}", hint=EXTRA)
+        raise InputError(
+            _("--trace cannot work with transformers {transformers}").format(transformers=transformers),
+            hint=extra(),
+        )
     return torch, transformers
 
 
@@ -61,10 +67,14 @@ def at_work(source: str) -> Iterator[None]:
         error.location = error.location or Location(source=source)
         raise
     except ImportError as error:
-        raise InputError(f"--trace cannot work: {_first_line(error)}", hint=EXTRA) from None
+        raise InputError(
+            _("--trace cannot work: {first_line}").format(first_line=_first_line(error)), hint=extra()
+        ) from None
     except Exception as error:  # whatever the code of a model raises on a configuration it does not expect
         raise UnsupportedError(
-            f"transformers' implementation cannot be traced: {type(error).__name__}: {_first_line(error)}",
+            _("transformers' implementation cannot be traced: {name}: {first_line}").format(
+                name=type(error).__name__, first_line=_first_line(error)
+            ),
             location=Location(source=source),
         ) from None
     finally:
@@ -87,18 +97,22 @@ def model_config(config_json: FoundConfig) -> Any:
     model_type = config_json.values.get("model_type")
     if not isinstance(model_type, str) or model_type not in transformers.CONFIG_MAPPING:
         own = (
-            "; the code that its auto_map names is never executed" if "auto_map" in config_json.values else ""
+            _("; the code that its auto_map names is never executed")
+            if "auto_map" in config_json.values
+            else ""
         )
         raise UnsupportedError(
-            f"transformers {transformers.__version__} does not implement models of type {model_type!r}{own}",
+            _("transformers {version} does not implement models of type {model_type!r}{own}").format(
+                version=transformers.__version__, model_type=model_type, own=own
+            ),
             location=Location(source=config_json.source),
             key="model_type",
-            hint="--trace needs a type that transformers implements itself",
+            hint=_("--trace needs a type that transformers implements itself"),
         )
     config = transformers.CONFIG_MAPPING[model_type].from_dict(_own(config_json.values))
     if config.is_encoder_decoder:
         raise UnsupportedError(
-            "an encoder-decoder model is not modelled", location=Location(source=config_json.source)
+            _("an encoder-decoder model is not modelled"), location=Location(source=config_json.source)
         )
     return config
 

@@ -29,6 +29,7 @@ from transformers import (
 from transformers.masking_utils import flash_attention_mask
 
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.trace.autocast import COMPUTE, Float32Operators, autocast
 from tuner.trace.storages import Storages
 
@@ -144,7 +145,9 @@ def decoder_layers(decoder: torch.nn.Module) -> torch.nn.ModuleList:
     """The decoder's layers: its longest list of modules."""
     lists = [module for module in decoder.children() if isinstance(module, torch.nn.ModuleList)]
     if not lists:
-        raise UnsupportedError(f"{type(decoder).__name__} keeps its layers in no list, which is not traced")
+        raise UnsupportedError(
+            _("{name} keeps its layers in no list, which is not traced").format(name=type(decoder).__name__)
+        )
     return max(lists, key=len)
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tuner.architectures.config import Config
 from tuner.architectures.parts import base_shape, with_moe
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.model_shape import LatentAttention, ModelShape
 from tuner.trace.kv_cache import LayerCache
 from tuner.trace.structure import Structure, routed_experts, routed_parameters, shared_parameters
@@ -85,13 +86,15 @@ def _with_cache(shape: ModelShape, config: Config, caches: Sequence[LayerCache])
     key_heads, key_width, value_heads, value_width = kinds.pop()
     if kinds or (key_heads, key_width) != (value_heads, value_width):
         raise UnsupportedError(
-            "layers whose keys and values differ in width are not modelled", location=config.location
+            _("layers whose keys and values differ in width are not modelled"), location=config.location
         )
     stated = (shape.kv_heads, shape.head_dim)
     if config.values["num_key_value_heads"] is not None and stated != (key_heads, key_width):
         raise config.error(
             "num_key_value_heads",
-            f"{stated[0]} heads of {stated[1]} are stated, the layers cache {key_heads} of {key_width}",
+            _("{heads} heads of {width} are stated, the layers cache {key_heads} of {key_width}").format(
+                heads=stated[0], width=stated[1], key_heads=key_heads, key_width=key_width
+            ),
         )
     return replace(shape, kv_heads=key_heads, head_dim=key_width)
 
@@ -99,7 +102,7 @@ def _with_cache(shape: ModelShape, config: Config, caches: Sequence[LayerCache])
 def _with_windows(shape: ModelShape, built: Structure, caches: Sequence[LayerCache]) -> ModelShape:
     windows = {cache.window for cache in caches} - {None}
     if len(windows) > 1:
-        raise UnsupportedError("layers with attention windows of several sizes are not modelled")
+        raise UnsupportedError(_("layers with attention windows of several sizes are not modelled"))
     windowed = sum(caches[kind].window is not None for kind in built.kind_of_layer)
     return replace(shape, sliding_window=windows.pop() if windows else None, windowed_layers=windowed)
 
@@ -113,7 +116,7 @@ def _with_experts(
     if not 2 <= matrices <= 3:
         raise config.error(
             "moe_intermediate_size",
-            f"{experts} experts of this width have other parameters than counted",
+            _("{experts} experts of this width have other parameters than counted").format(experts=experts),
         )
     return with_moe(
         replace(shape, gated_mlp=matrices == 3),

@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.model_shape import LogitCopies
 from tuner.trace.autocast import COMPUTE, autocast
 from tuner.trace.build import language_model
@@ -70,7 +71,9 @@ def logit_copies(config: Any) -> LogitCopies:
         kept = _project(model)
         logit_bytes = kept.logits.untyped_storage().nbytes()
         if logit_bytes != kept.logits.numel() * COMPUTE.itemsize:
-            raise UnsupportedError(f"logits of type {kept.logits.dtype} are not modelled")
+            raise UnsupportedError(
+                _("logits of type {dtype} are not modelled").format(dtype=kept.logits.dtype)
+            )
         saved = kept.storages.live()
         backward = _backward_peak(_project(model, keep=True))
     made = [ceil(size / logit_bytes) - 1 for size in (saved, forward, backward)]

@@ -8,6 +8,7 @@ from msgspec import Struct
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.trace.count import decoder_layers, pass_through, text_decoder
 
 _TOKENS = 16
@@ -40,7 +41,11 @@ def layer_caches(config: Any, layers: Sequence[int]) -> tuple[LayerCache, ...]:
         cache = transformers.DynamicCache(config=config.get_text_config())
         model(input_ids=torch.zeros(1, _TOKENS, dtype=torch.long), past_key_values=cache, use_cache=True)
     if len(cache.layers) != len(decoder):
-        raise UnsupportedError(f"{len(decoder)} layers share {len(cache.layers)} caches; this is not traced")
+        raise UnsupportedError(
+            _("{decoder} layers share {layers} caches; this is not traced").format(
+                decoder=len(decoder), layers=len(cache.layers)
+            )
+        )
     return tuple(_read(cache.layers[index], index) for index in layers)
 
 
@@ -48,8 +53,9 @@ def _read(layer: Any, index: int) -> LayerCache:
     keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
     if keys is None or values is None or keys.dim() != 4 or values.dim() != 4:
         raise UnsupportedError(
-            f"decoder layer {index} keeps a state ({type(layer).__name__}) instead of keys and values, "
-            "which is not traced"
+            _(
+                "decoder layer {index} keeps a state ({name}) instead of keys and values, which is not traced"
+            ).format(index=index, name=type(layer).__name__)
         )
     return LayerCache(
         key_heads=keys.shape[1],

@@ -4,6 +4,7 @@ from math import ceil
 from typing import Any
 
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.trace.count import count_layer
 from tuner.traced_layers import LayerBytes
 
@@ -63,9 +64,15 @@ def _slope(layer: int, what: str, sizes: list[int]) -> int:
     slope, rest = divmod(at_second - at_first, second - first)
     constant = at_first - slope * first
     if rest or at_third != slope * third + constant or abs(constant) > MOST_CONSTANT * at_first:
-        counted = ", ".join(f"{size:,} at {tokens:,}" for tokens, size in zip(TOKENS, sizes, strict=True))
+        counted = ", ".join(
+            _("{size:,} at {tokens:,}").format(size=size, tokens=tokens)
+            for tokens, size in zip(TOKENS, sizes, strict=True)
+        )
         raise UnsupportedError(
-            f"the {what} bytes of decoder layer {layer} are not proportional to its tokens: {counted} "
-            "tokens; a trace needs an implementation that attends through transformers' flash attention"
+            _(
+                "the {what} bytes of decoder layer {layer} are not proportional to its tokens: "
+                "{counted} tokens; a trace needs an implementation that attends through "
+                "transformers' flash attention"
+            ).format(what=what, layer=layer, counted=counted)
         )
     return max(slope, ceil(at_first / first))

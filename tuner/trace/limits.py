@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Workload
 
@@ -19,7 +20,11 @@ def expect_counted(workload: Workload) -> None:
     for model, engine in _trained(workload):
         reason = _not_counted(model, engine)
         if reason is not None:
-            raise UnsupportedError(f"the trace of {model.name} does not hold for this job: {reason}")
+            raise UnsupportedError(
+                _("the trace of {model} does not hold for this job: {reason}").format(
+                    model=model.name, reason=reason
+                )
+            )
 
 
 def expect_counted_format(model: ModelShape, dtype: DType) -> None:
@@ -29,11 +34,15 @@ def expect_counted_format(model: ModelShape, dtype: DType) -> None:
         UnsupportedError: they are of another size.
     """
     if model.traced is not None and dtype.bytes != _COUNTED_BYTES:
-        raise UnsupportedError(f"the trace of {model.name} does not hold: {_other_format(dtype)}")
+        raise UnsupportedError(
+            _("the trace of {model} does not hold: {other_format}").format(
+                model=model.name, other_format=_other_format(dtype)
+            )
+        )
 
 
 def _other_format(dtype: DType) -> str:
-    return f"it computes in {dtype.value}, and bfloat16 was counted"
+    return _("it computes in {dtype}, and bfloat16 was counted").format(dtype=dtype.value)
 
 
 def _trained(workload: Workload) -> Iterator[tuple[ModelShape, Engine]]:
@@ -48,13 +57,13 @@ def _not_counted(model: ModelShape, engine: Engine) -> str | None:
     if model.traced is None:
         return None
     if engine.backend is Backend.MEGATRON:
-        return "Megatron has layers of its own, and transformers' were counted"
+        return _("Megatron has layers of its own, and transformers' were counted")
     if engine.fused_layers:
-        return "Liger's kernels replace the layers that were counted"
+        return _("Liger's kernels replace the layers that were counted")
     if engine.compute_dtype.bytes != _COUNTED_BYTES:
         return _other_format(engine.compute_dtype)
     if engine.parallel.ulysses > model.kv_heads:
-        return "sequence parallelism over more ranks than there are key heads repeats keys, uncounted"
+        return _("sequence parallelism over more ranks than there are key heads repeats keys, uncounted")
     if engine.lora is not None and any(kind.adapted is None for kind in model.traced.kinds):
-        return "its layers could not be counted with adapters"
+        return _("its layers could not be counted with adapters")
     return None

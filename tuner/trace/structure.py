@@ -7,6 +7,7 @@ import torch
 from msgspec import Struct
 
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.trace.count import decoder_layers
 from tuner.traced_layers import TracedLinear
 
@@ -36,8 +37,9 @@ def structure(model: Any) -> Structure:
     names = {type(layer).__name__ for layer in layers}
     if not names <= set(model._no_split_modules or ()):
         raise UnsupportedError(
-            f"transformers does not list {', '.join(sorted(names))} in _no_split_modules, "
-            "so that FSDP's units are not known"
+            _(
+                "transformers does not list {names} in _no_split_modules, so that FSDP's units are not known"
+            ).format(names=", ".join(sorted(names)))
         )
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
     embedded = _weights([embedding])

@@ -15,6 +15,7 @@ from msgspec import Struct
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Origin, Settings
+from tuner.language import N_
 from tuner.model_shape import ModelShape
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
@@ -45,9 +46,9 @@ class Loaded(Struct, frozen=True, kw_only=True):
 class Affects(Enum):
     """What is missing from the answer where a part of a job is left out."""
 
-    GPU = "GPU memory"
-    HOST = "host memory"
-    SECONDS = "seconds"
+    GPU = N_("GPU memory")
+    HOST = N_("host memory")
+    SECONDS = N_("seconds")
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Any
 from tuner import __version__
 from tuner.accuracy.measured import MeasuredCase
 from tuner.advise import Recommendation
+from tuner.language import _
 from tuner.validate import plans
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure
@@ -98,7 +99,10 @@ class Run:
         left = self.left_s
         if left < BEGUN_WITH * expected_s:
             raise OutOfBudgetError(
-                f"{title} takes about {expected_s:.0f} s; {left:.0f} s of the budget are left for this part"
+                _(
+                    "{title} takes about {expected_s:.0f} s; {left:.0f} s of the budget are left for "
+                    "this part"
+                ).format(title=title, expected_s=expected_s, left=left)
             )
         self.progress.call(title, expected_s, self.options.budget_s - self._spent_s)
         # Estimates are rough: what has begun may take twice as long before it is given up.
@@ -158,10 +162,10 @@ class Run:
         if planned.reason:
             return PartReport(part=planned.part, status=Status.SKIPPED, reason=planned.reason, seconds=0)
         if self.interrupted:
-            return PartReport(part=planned.part, status=Status.SKIPPED, reason="interrupted", seconds=0)
+            return PartReport(part=planned.part, status=Status.SKIPPED, reason=_("interrupted"), seconds=0)
         left = self.options.budget_s - self._spent_s - RESERVE_S
         if left <= 0:
-            reason = f"the budget of {self.options.budget_s:.0f} s is spent"
+            reason = _("the budget of {budget_s:.0f} s is spent").format(budget_s=self.options.budget_s)
             return PartReport(part=planned.part, status=Status.SKIPPED, reason=reason, seconds=0)
         weights = [_WEIGHTS[other.part] for other in coming if not other.reason]
         began = self.clock()
@@ -185,7 +189,7 @@ class Run:
             return Status.PARTIAL, str(error)
         except KeyboardInterrupt:
             self.interrupted = True
-            return Status.PARTIAL, "interrupted"
+            return Status.PARTIAL, _("interrupted")
         except Exception as error:
             self._log(traceback.format_exc())
             first = next(iter(str(error).splitlines()), "")
@@ -195,7 +199,7 @@ class Run:
         ]
         if not reasons:
             return Status.DONE, ""
-        more = f" ({len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        more = _(" ({reasons} more)").format(reasons=len(reasons) - 1) if len(reasons) > 1 else ""
         return Status.PARTIAL if self._records else Status.FAILED, reasons[0] + more
 
     def _log(self, text: str) -> None:
@@ -222,7 +226,9 @@ class Run:
             recommendations=tuple(self._recommendations()),
         )
         return ValidationFile(
-            what=f"validation of {subject.source}, {workload.model.name}",
+            what=_("validation of {source}, {model}").format(
+                source=subject.source, model=workload.model.name
+            ),
             hardware=f"{self.machine.devices} x {self.machine.device}",
             software=self.machine.versions,
             notes=tuple(self._notes),

@@ -6,8 +6,21 @@ whether logits exist at all.
 
 from types import MappingProxyType
 
+from tuner.language import N_, _
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 
+#: What the names are made of, beside names of kernels.
+PARTS = (
+    N_("fused"),
+    N_("compiled"),
+    N_("eager"),
+    N_("chunked"),
+    N_("checkpointed"),
+    N_("row by row"),
+    N_("log-probability only"),
+    N_("temperature copies"),
+    N_("temperature in place"),
+)
 _FUSED = {
     HeadKind.FUSED_TORCH: "fused, torch",
     HeadKind.FUSED_TRITON: "fused, Triton",
@@ -27,6 +40,16 @@ def head_name(head: OutputHead, *, entropy: bool = True) -> str:
     text = _entropy_name(head) if entropy else "log-probability only"
     text += _SCALING[head.scaling]
     return text if head.fused_cross_entropy else f"{text}, row by row"
+
+
+def head_label(name: str) -> str:
+    """A head's name in the reader's language, part by part."""
+    return _(", ").join(_part(part) for part in name.split(", "))
+
+
+def _part(part: str) -> str:
+    tokens = part.removeprefix("chunks of ").removesuffix(" tokens")
+    return _(part) if tokens == part else _("chunks of {tokens} tokens").format(tokens=tokens)
 
 
 def _entropy_name(head: OutputHead) -> str:

@@ -13,6 +13,7 @@ from math import ceil, floor, isqrt
 from msgspec import Struct
 
 from tuner.errors import InputError
+from tuner.language import _
 from tuner.memory.failed_allocation.message import read_message, read_size
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.units import MIB
@@ -74,8 +75,8 @@ def parse_failed_allocation(text: str) -> FailedAllocation:
     message = read_message(text)
     size = message.requested or read_size(text)
     if size is None:
-        hint = "give a size such as '18.54 GiB', or the line with 'Tried to allocate 18.54 GiB'"
-        raise InputError(f"there is no failed allocation in {text!r}", hint=hint)
+        hint = _("give a size such as '18.54 GiB', or the line with 'Tried to allocate 18.54 GiB'")
+        raise InputError(_("there is no failed allocation in {text!r}").format(text=text), hint=hint)
     low, high = requested_bytes(ceil(size.bytes - size.half_step), floor(size.bytes + size.half_step))
     return FailedAllocation(
         text=size.text,

@@ -8,6 +8,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
+from tuner.language import N_, _
 from tuner.memory.failed_allocation.tensor import Factor, Tensor
 from tuner.memory.head import fused, logits
 from tuner.memory.head.tensors import LogitTensor, Span, entropy_chunk
@@ -17,17 +18,17 @@ from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Batch, Engine, HeadKind, OutputHead, Pass
 
 _FLOAT32 = DType.FLOAT32.bytes
-_EAGER_KINDS = ("softmax", "logsumexp copy", "product", "gradient")
+_EAGER_KINDS = (N_("softmax"), N_("logsumexp copy"), N_("product"), N_("gradient"))
 
 
 def logits_tensor(*, vocab: int, tokens: int, dtype_bytes: int, kinds: tuple[str, ...], by: str) -> Tensor:
     """A tensor with a row for each token and a column for each vocabulary entry."""
     return Tensor(
         name="logits_float32" if dtype_bytes == _FLOAT32 else "logits",
-        kinds=kinds,
+        kinds=tuple(map(_, kinds)),
         made_by=by,
         item=Item.LOGITS,
-        factors=((vocab, "vocabulary entries"),),
+        factors=((vocab, _("vocabulary entries")),),
         dtype_bytes=dtype_bytes,
         tokens=tokens,
     )
@@ -40,7 +41,7 @@ def logits_of_unknown_head(*, vocab: int, tokens: int, dtype: DType) -> tuple[Te
         tokens=tokens,
         dtype_bytes=dtype.bytes,
         kinds=("logits", "copy", "gradient"),
-        by="the output projection, the division by the temperature, or a backward pass",
+        by=_("the output projection, the division by the temperature, or a backward pass"),
     )
     if dtype is DType.FLOAT32:
         return (own,)
@@ -49,7 +50,7 @@ def logits_of_unknown_head(*, vocab: int, tokens: int, dtype: DType) -> tuple[Te
         tokens=tokens,
         dtype_bytes=_FLOAT32,
         kinds=_EAGER_KINDS,
-        by="entropy or cross entropy that is not compiled, or a backward pass, in float32",
+        by=_("entropy or cross entropy that is not compiled, or a backward pass, in float32"),
     )
     return (own, upcast)
 
@@ -63,10 +64,12 @@ def head_tensors(
         return _logits(head, engine, vocab=vocab, tokens=tokens, entropy=entropy, training=training)
     if head.kind is HeadKind.FUSED_TORCH:
         chunk = min(fused.FUSED_TORCH_CHUNK, tokens)
-        return (_chunk(vocab, chunk, _FLOAT32, ("logits", *_EAGER_KINDS), "the fused head, chunk by chunk"),)
+        return (
+            _chunk(vocab, chunk, _FLOAT32, ("logits", *_EAGER_KINDS), _("the fused head, chunk by chunk")),
+        )
     if head.kind is HeadKind.FUSED_LIGER:
         chunk = ceil(tokens / max(1, ceil(vocab / model.hidden)))
-        by = "Liger's fused head, chunk by chunk"
+        by = _("Liger's fused head, chunk by chunk")
         return (_chunk(vocab, chunk, head.logits_dtype.bytes, ("logits",), by),)
     if head.kind is HeadKind.FUSED_TRITON:
         return (_slice(head, vocab=vocab, tokens=tokens, training=training),)
@@ -98,11 +101,11 @@ def _logits(
         kinds = tuple(dict.fromkeys(one.name.replace("_", " ") for one in same))
         if pieces:
             chunk = entropy_chunk(head, tokens)
-            found.append(_chunk(vocab, chunk, dtype_bytes, kinds, "the entropy, chunk by chunk"))
+            found.append(_chunk(vocab, chunk, dtype_bytes, kinds, _("the entropy, chunk by chunk")))
         else:
             found.append(
                 logits_tensor(
-                    vocab=vocab, tokens=tokens, dtype_bytes=dtype_bytes, kinds=kinds, by="the output head"
+                    vocab=vocab, tokens=tokens, dtype_bytes=dtype_bytes, kinds=kinds, by=_("the output head")
                 )
             )
     if all(dtype_bytes != _FLOAT32 for dtype_bytes, _ in sizes):
@@ -112,32 +115,32 @@ def _logits(
 
 def _unexpected(vocab: int, tokens: int, *, entropy: bool) -> Tensor:
     """Float32 logits where the head makes none if all goes as configured."""
-    by = "models that return float32 logits (transformers before 4.46), and their gradient"
+    by = _("models that return float32 logits (transformers before 4.46), and their gradient")
     if entropy:
-        by = "the entropy where torch.compile fell back to eager code (compiled, it makes none)"
+        by = _("the entropy where torch.compile fell back to eager code (compiled, it makes none)")
     return logits_tensor(vocab=vocab, tokens=tokens, dtype_bytes=_FLOAT32, kinds=_EAGER_KINDS, by=by)
 
 
 def _chunk(vocab: int, tokens: int, dtype_bytes: int, kinds: tuple[str, ...], by: str) -> Tensor:
     return Tensor(
         name=f"logits_chunk_{dtype_bytes}",
-        kinds=kinds,
+        kinds=tuple(map(_, kinds)),
         made_by=by,
         item=Item.LOGITS,
-        factors=((tokens, "tokens of a chunk"), (vocab, "vocabulary entries")),
+        factors=((tokens, _("tokens of a chunk")), (vocab, _("vocabulary entries"))),
         dtype_bytes=dtype_bytes,
     )
 
 
 def _slice(head: OutputHead, *, vocab: int, tokens: int, training: bool) -> Tensor:
     width = min(fused.TRITON_BACKWARD_SPLIT, vocab)
-    counted = "vocabulary entries of a slice"
+    counted = _("vocabulary entries of a slice")
     if not training:
-        width, counted = ceil(vocab / fused.TRITON_FORWARD_SPLIT), "slices of the vocabulary"
+        width, counted = ceil(vocab / fused.TRITON_FORWARD_SPLIT), _("slices of the vocabulary")
     return Tensor(
         name="fused_head_gradient" if training else "fused_head_statistics",
-        kinds=("one slice of the logits' gradient" if training else "statistics of the slices",),
-        made_by="the fused Triton head",
+        kinds=(_("one slice of the logits' gradient") if training else _("statistics of the slices"),),
+        made_by=_("the fused Triton head"),
         item=Item.LOGITS,
         factors=((width, counted),),
         dtype_bytes=head.logits_dtype.bytes if training else _FLOAT32,
@@ -161,24 +164,30 @@ def activation_tensors(model: ModelShape, engine: Engine, *, tokens: int) -> tup
             tokens=tokens,
         )
 
-    hidden = ((model.hidden, "hidden entries"),)
-    queries = ((model.heads, "heads"), (model.head_dim, "entries of a head"))
+    hidden = ((model.hidden, _("hidden entries")),)
+    queries = ((model.heads, _("heads")), (model.head_dim, _("entries of a head")))
     found = [
-        made("hidden_states", "hidden states", "a decoder layer", hidden, compute),
-        made("hidden_float32", "hidden states in float32", "a normalisation", hidden, _FLOAT32),
-        made("queries", "queries or attention output", "attention", queries, compute),
+        made("hidden_states", _("hidden states"), _("a decoder layer"), hidden, compute),
+        made("hidden_float32", _("hidden states in float32"), _("a normalisation"), hidden, _FLOAT32),
+        made("queries", _("queries or attention output"), _("attention"), queries, compute),
     ]
     if model.moe is None or model.moe.dense_layers:
-        width = ((ceil(model.intermediate / tensor_parallel), "entries of the MLP"),)
-        found.append(made("mlp", "gate, up or their product", "an MLP", width, compute))
+        width = ((ceil(model.intermediate / tensor_parallel), _("entries of the MLP")),)
+        found.append(made("mlp", _("gate, up or their product"), _("an MLP"), width, compute))
     if model.moe is not None:
-        routed: Factor = (model.moe.experts_per_token, "experts per token")
-        inner: Factor = (model.moe.expert_intermediate, "entries of an expert")
+        routed: Factor = (model.moe.experts_per_token, _("experts per token"))
+        inner: Factor = (model.moe.expert_intermediate, _("entries of an expert"))
         copies, wide = (routed, *hidden), (routed, inner)
         found += [
-            made("routed", "tokens copied to their experts", "the router", copies, compute),
-            made("routed_float32", "expert outputs in float32", "weighting by the router", copies, _FLOAT32),
-            made("expert", "gate, up or their product in the experts", "the experts", wide, compute),
+            made("routed", _("tokens copied to their experts"), _("the router"), copies, compute),
+            made(
+                "routed_float32",
+                _("expert outputs in float32"),
+                _("weighting by the router"),
+                copies,
+                _FLOAT32,
+            ),
+            made("expert", _("gate, up or their product in the experts"), _("the experts"), wide, compute),
         ]
     return tuple(found)
 
@@ -188,11 +197,11 @@ def attention_score_tensors(
 ) -> tuple[Tensor, ...]:
     """Attention weights written out, which flash attention never does."""
     sequences = 1 if engine.packed or one_pass.batching.dynamic else one_pass.batching.micro_batch_sequences
-    factors = ((sequences, "sequences"), (ceil(model.heads / engine.parallel.sequence_split), "heads"))
+    factors = ((sequences, _("sequences")), (ceil(model.heads / engine.parallel.sequence_split), _("heads")))
     own = Tensor(
         name="attention_scores",
-        kinds=("attention scores of every pair of tokens",),
-        made_by="attention that is not flash attention (eager, or SDPA's plain kernel)",
+        kinds=(_("attention scores of every pair of tokens"),),
+        made_by=_("attention that is not flash attention (eager, or SDPA's plain kernel)"),
         item=Item.ACTIVATIONS,
         factors=factors,
         dtype_bytes=engine.compute_dtype.bytes,

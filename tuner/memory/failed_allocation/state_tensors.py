@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
+from tuner.language import N_, _
 from tuner.memory.failed_allocation.tensor import Factor, Tensor
 from tuner.memory.fsdp import units
 from tuner.memory.ledger.terms import Item
@@ -15,23 +16,23 @@ def unit_tensors(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, 
     """Weights, gradients and shards that FSDP allocates in one piece, or Megatron's flat buffers."""
     if engine.backend is Backend.MEGATRON:
         return _megatron_buffers(model, engine, role)
-    layer: Factor = (model.largest_layer_parameters, "parameters of a decoder layer")
-    head: Factor = (units.head_unit_parameters(model, engine), "parameters of the head's unit")
-    first: Factor = (units.first_unit_parameters(model, engine), "parameters of the first unit")
+    layer: Factor = (model.largest_layer_parameters, _("parameters of a decoder layer"))
+    head: Factor = (units.head_unit_parameters(model, engine), _("parameters of the head's unit"))
+    first: Factor = (units.first_unit_parameters(model, engine), _("parameters of the first unit"))
     compute, reduce = engine.compute_dtype.bytes, engine.reduce_dtype.bytes
     found = []
     for kind, unit in dict.fromkeys([("layer", layer), ("head_unit", head), ("first_unit", first)]):
         gathered = Tensor(
             name=f"{role}_{kind}_gathered",
-            kinds=(f"a whole unit of the {role}'s weights", "its gradient"),
-            made_by=f"FSDP, which gathers the {role}'s weights unit by unit",
+            kinds=(_("a whole unit of the {role}'s weights").format(role=_(role)), _("its gradient")),
+            made_by=_("FSDP, which gathers the {role}'s weights unit by unit").format(role=_(role)),
             item=Item.UNSHARDED,
             factors=(unit,),
             dtype_bytes=compute,
         )
         found.append(gathered)
         if reduce != compute:
-            by = f"FSDP, before it sums the {role}'s gradients over the ranks"
+            by = _("FSDP, before it sums the {role}'s gradients over the ranks").format(role=_(role))
             found.append(
                 replace(
                     gathered,
@@ -42,13 +43,13 @@ def unit_tensors(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, 
                 )
             )
         found += _shards(unit, engine, f"{role}_{kind}", role)
-    matrix: tuple[Factor, ...] = ((model.vocab, "vocabulary entries"), (model.hidden, "hidden entries"))
+    matrix: tuple[Factor, ...] = ((model.vocab, _("vocabulary entries")), (model.hidden, _("hidden entries")))
     for dtype_bytes in dict.fromkeys((compute, engine.stored_dtype.bytes)):
         found.append(
             Tensor(
                 name=f"{role}_embedding_{dtype_bytes}",
-                kinds=("the embedding or output projection, whole, or its gradient",),
-                made_by="the head's backward pass, and the weight sync",
+                kinds=(_("the embedding or output projection, whole, or its gradient"),),
+                made_by=_("the head's backward pass, and the weight sync"),
                 item=Item.UNSHARDED,
                 factors=matrix,
                 dtype_bytes=dtype_bytes,
@@ -65,8 +66,14 @@ def _shards(unit: Factor, engine: Engine, name: str, role: str) -> list[Tensor]:
     return [
         Tensor(
             name=f"{name}_shard_{dtype_bytes}",
-            kinds=(f"a shard of the {role}'s weights", "of its gradient", "of a moment of AdamW"),
-            made_by=f"the {role}'s backward pass, optimizer step, or loading of offloaded states",
+            kinds=(
+                _("a shard of the {role}'s weights").format(role=_(role)),
+                _("of its gradient"),
+                _("of a moment of AdamW"),
+            ),
+            made_by=_("the {role}'s backward pass, optimizer step, or loading of offloaded states").format(
+                role=_(role)
+            ),
             item=Item.OPTIMIZER,
             factors=(unit,),
             dtype_bytes=dtype_bytes,
@@ -78,18 +85,18 @@ def _shards(unit: Factor, engine: Engine, name: str, role: str) -> list[Tensor]:
 
 def _megatron_buffers(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, ...]:
     local = local_parameters(model, engine)
-    kinds = (("dense", local.dense), ("expert", local.expert))
+    kinds = ((N_("dense"), local.dense), (N_("expert"), local.expert))
     sizes = (
-        ("weights", engine.compute_dtype.bytes, Item.PARAMETERS),
-        ("gradients", engine.reduce_dtype.bytes, Item.GRADIENTS),
+        (N_("weights"), engine.compute_dtype.bytes, Item.PARAMETERS),
+        (N_("gradients"), engine.reduce_dtype.bytes, Item.GRADIENTS),
     )
     return tuple(
         Tensor(
             name=f"{role}_{kind}_{what}",
-            kinds=(f"the flat buffer of {kind} {what}",),
-            made_by=f"Megatron's data-parallel wrapper of the {role}",
+            kinds=(_("the flat buffer of {kind} {what}").format(kind=_(kind), what=_(what)),),
+            made_by=_("Megatron's data-parallel wrapper of the {role}").format(role=_(role)),
             item=item,
-            factors=((count, f"{kind} parameters of this rank"),),
+            factors=((count, _("{kind} parameters of this rank").format(kind=_(kind))),),
             dtype_bytes=dtype_bytes,
         )
         for kind, count in kinds
@@ -101,15 +108,19 @@ def _megatron_buffers(model: ModelShape, engine: Engine, role: str) -> tuple[Ten
 def weight_tensors(model: ModelShape) -> tuple[Tensor, ...]:
     """The weights of a model that are allocated in one piece, whatever engine holds them."""
     pieces: tuple[tuple[str, tuple[Factor, ...]], ...] = (
-        ("embedding", ((model.vocab, "vocabulary entries"), (model.hidden, "hidden entries"))),
-        ("layer", ((model.largest_layer_parameters, "parameters of a decoder layer"),)),
-        ("model", ((model.parameters, "parameters"),)),
+        (N_("embedding"), ((model.vocab, _("vocabulary entries")), (model.hidden, _("hidden entries")))),
+        (N_("layer"), ((model.largest_layer_parameters, _("parameters of a decoder layer")),)),
+        (N_("model"), ((model.parameters, _("parameters")),)),
     )
     return tuple(
         Tensor(
             name=f"{name}_{dtype.value}",
-            kinds=(f"the weights of one {name} in {dtype.value}, or their gradient",),
-            made_by="loading, gathering or updating the weights",
+            kinds=(
+                _("the weights of one {name} in {dtype}, or their gradient").format(
+                    name=_(name), dtype=dtype.value
+                ),
+            ),
+            made_by=_("loading, gathering or updating the weights"),
             item=Item.UNSHARDED,
             factors=factors,
             dtype_bytes=dtype.bytes,
@@ -125,19 +136,19 @@ def sync_tensors(workload: Workload) -> tuple[Tensor, ...]:
     sampled = min(rollout.max_sequences, rollout.step_tokens)
     bucket = Tensor(
         name="sync_bucket",
-        kinds=("a bucket of weights on their way to the rollout engine",),
-        made_by="the weight sync",
+        kinds=(_("a bucket of weights on their way to the rollout engine"),),
+        made_by=_("the weight sync"),
         item=Item.SYNC,
-        factors=((workload.sync.bucket_bytes, "bytes of the bucket"),),
+        factors=((workload.sync.bucket_bytes, _("bytes of the bucket")),),
         dtype_bytes=1,
         phases=(Phase.UPDATE_WEIGHTS,),
     )
     logits = Tensor(
         name="sampler_logits",
-        kinds=("logits of all sequences that are sampled at once",),
-        made_by="the rollout engine's sampler, in float32",
+        kinds=(_("logits of all sequences that are sampled at once"),),
+        made_by=_("the rollout engine's sampler, in float32"),
         item=Item.ENGINE,
-        factors=((sampled, "sequences"), (workload.model.vocab, "vocabulary entries")),
+        factors=((sampled, _("sequences")), (workload.model.vocab, _("vocabulary entries"))),
         dtype_bytes=DType.FLOAT32.bytes,
         phases=(Phase.ROLLOUT,),
     )

@@ -4,6 +4,7 @@ from math import ceil, prod
 
 from msgspec import Struct
 
+from tuner.language import _
 from tuner.memory.ledger.terms import Item
 from tuner.workload import Phase
 
@@ -33,7 +34,7 @@ class Tensor(Struct, frozen=True, kw_only=True):
     def what(self) -> str:
         """What it can be, in words."""
         *rest, last = self.kinds
-        return f"{', '.join(rest)} or {last}" if rest else last
+        return _("{rest} or {last}").format(rest=_(", ").join(rest), last=last) if rest else last
 
     @property
     def unit_bytes(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from tuner import batching
+from tuner.language import _
 from tuner.memory.failed_allocation.pass_tensors import (
     activation_tensors,
     attention_score_tensors,
@@ -62,7 +63,7 @@ def tensors(workload: Workload) -> tuple[Tensor, ...]:
         replace(
             tensor,
             kinds=tuple(dict.fromkeys(kind for one in same for kind in one.kinds)),
-            made_by="; ".join(dict.fromkeys(one.made_by for one in same)),
+            made_by=_("; ").join(dict.fromkeys(one.made_by for one in same)),
             phases=tuple(dict.fromkeys(phase for one in same for phase in one.phases)),
         )
         for tensor, same in merged.items()

@@ -6,14 +6,18 @@ from math import ceil
 
 from msgspec import Struct
 
+from tuner.language import N_, _
 from tuner.memory.rollout.at_start import cache_share, least_shares
 from tuner.memory.rollout.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
 from tuner.memory.rollout.services import at_service_start, served
 from tuner.memory.rollout.share import CacheShare, least_cores
 from tuner.workload import RolloutEngine, ServiceRole, Workload
 
-_ROLLOUT = "the rollout engine"
-_SERVICES = {ServiceRole.REWARD: "the reward model's engine", ServiceRole.TEACHER: "the teacher's engine"}
+_ROLLOUT = N_("the rollout engine")
+_SERVICES = {
+    ServiceRole.REWARD: N_("the reward model's engine"),
+    ServiceRole.TEACHER: N_("the teacher's engine"),
+}
 
 
 class RolloutMemory(Struct, frozen=True, kw_only=True):
@@ -98,13 +102,13 @@ def start_doubt(workload: Workload) -> str | None:
         return None
     share, older = least_shares(workload)[0], workload.rollout.older_core
     if older is not None and _cache_problem(workload, share.cache) is not None:
-        return (
-            "the rollout engine may not start: its share of memory leaves enough for a KV cache only with "
-            "the V0 core (VLLM_USE_V1=0 or VLLM_ATTENTION_BACKEND=XFORMERS)"
+        return _(
+            "the rollout engine may not start: its share of memory leaves enough for a KV cache "
+            "only with the V0 core (VLLM_USE_V1=0 or VLLM_ATTENTION_BACKEND=XFORMERS)"
         )
-    return (
-        "the rollout engine may not start: its share of memory leaves enough for a KV cache only where "
-        "contexts and communicators are smaller than usual"
+    return _(
+        "the rollout engine may not start: its share of memory leaves enough for a KV cache "
+        "only where contexts and communicators are smaller than usual"
     )
 
 
@@ -113,17 +117,21 @@ def _cache_problem(workload: Workload, cache: int, engine: str = _ROLLOUT) -> st
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
     if cache <= 0:
-        return f"{engine}'s share of memory holds its weights and activations, but no KV cache"
-    of_engine = "" if engine == _ROLLOUT else f" of {engine}"
+        return _("{engine}'s share of memory holds its weights and activations, but no KV cache").format(
+            engine=_(engine)
+        )
+    cache_name = (
+        _("the KV cache") if engine == _ROLLOUT else _("the KV cache of {engine}").format(engine=_(engine))
+    )
     if cache < kv_bytes_per_sequence(
         model, rollout, min(_built_tokens(workload), workload.batch.sequence_tokens)
     ):
-        return f"the KV cache{of_engine} is too small for one sequence of full length"
+        return _("{cache} is too small for one sequence of full length").format(cache=cache_name)
     if rollout.engine is RolloutEngine.VLLM and cache < built_sequence_bytes(workload):
-        return (
-            f"the KV cache{of_engine} is too small for one sequence of the length that {engine} is built "
-            "for, so the engine refuses to start"
-        )
+        return _(
+            "{cache} is too small for one sequence of the length that {engine} "
+            "is built for, so the engine refuses to start"
+        ).format(cache=cache_name, engine=_(engine))
     return None
 
 
@@ -141,7 +149,7 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     least = least_shares(workload)
     found = [_cache_problem(workload, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):
-        found.append("the rollout engine asks at its start for more memory than the trainer leaves free")
+        found.append(_("the rollout engine asks at its start for more memory than the trainer leaves free"))
     found += service_problems(workload)
     return tuple(problem for problem in found if problem is not None)
 
@@ -163,4 +171,6 @@ def _service_problems(workload: Workload, roles: tuple[ServiceRole, ...]) -> Ite
         name, least = _SERVICES[service.role], least_cores(seen, at_service_start(workload, service))
         yield _cache_problem(seen, max(share.cache for share in least), name)
         if not any(share.starts_free for share in least):
-            yield f"{name} asks at its start for more memory than the trainer leaves free"
+            yield _("{name} asks at its start for more memory than the trainer leaves free").format(
+                name=_(name)
+            )

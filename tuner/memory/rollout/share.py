@@ -13,6 +13,7 @@ from math import ceil
 from msgspec.structs import asdict
 
 from tuner.evidence import Evidence
+from tuner.language import N_
 from tuner.memory.ledger.expression import as_written
 from tuner.memory.ledger.stated import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
@@ -37,12 +38,12 @@ SYMBOLS = {
 
 FRACTION_MEANS = {
     FractionOf.TOTAL: (
-        "a share of the card for weights, activations, kernels and cache; its CUDA context is on top"
+        N_("a share of the card for weights, activations, kernels and cache; its CUDA context is on top")
     ),
-    FractionOf.TOTAL_OF_ALL: "a share of the card in which the trainer's memory at the start counts too",
-    FractionOf.OWN: "a share of the card for weights, activations, its communicator and cache",
-    FractionOf.STATIC_POOL: "a share of what is free at its start, for weights and cache alone",
-    FractionOf.FREE_AFTER_WEIGHTS: "a share of what is free after the weights, for the cache alone",
+    FractionOf.TOTAL_OF_ALL: N_("a share of the card in which the trainer's memory at the start counts too"),
+    FractionOf.OWN: N_("a share of the card for weights, activations, its communicator and cache"),
+    FractionOf.STATIC_POOL: N_("a share of what is free at its start, for weights and cache alone"),
+    FractionOf.FREE_AFTER_WEIGHTS: N_("a share of what is free after the weights, for the cache alone"),
 }
 """What each engine takes its memory fraction for, in words."""
 

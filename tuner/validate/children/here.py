@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from tuner.extras import install
+from tuner.language import _
 from tuner.nvml import started
 from tuner.units import GIB
 from tuner.validate.children import processes, servers
@@ -40,11 +41,13 @@ def look(setup: Setup, workers: Iterable[Worker] = ()) -> Here:
     """
     cuda = setup.device == "cuda"
     if find_spec("torch") is None:
-        return Here(versions={}, missing=(f"torch is not installed: {install('gpu')}",))
+        return Here(
+            versions={}, missing=(_("torch is not installed: {install}").format(install=install("gpu")),)
+        )
     servers.prepare(setup.device, workers)
     seen = processes.run(_PROBE, (), setup=Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1)
     if isinstance(seen, Failed):
-        return Here(versions={}, missing=(f"torch cannot be used: {seen.message}",))
+        return Here(versions={}, missing=(_("torch cannot be used: {seen}").format(seen=seen.message),))
     assert isinstance(seen, Seen)
     if not cuda:
         return Here(versions=seen.versions)
@@ -58,11 +61,15 @@ def look(setup: Setup, workers: Iterable[Worker] = ()) -> Here:
 def _missing(seen: Seen) -> Iterator[str]:
     if not seen.built_for_cuda:
         torch = seen.versions["torch"]
-        yield f"torch {torch} is built without CUDA: install the build for this machine's driver"
+        yield _("torch {torch} is built without CUDA: install the build for this machine's driver").format(
+            torch=torch
+        )
     elif not seen.devices:
-        yield "torch sees no GPU: run this on a GPU node, with a driver and with CUDA_VISIBLE_DEVICES unset"
+        yield _(
+            "torch sees no GPU: run this on a GPU node, with a driver and with CUDA_VISIBLE_DEVICES unset"
+        )
     if find_spec("triton") is None:
-        yield f"triton is not installed: {install('gpu')}"
+        yield _("triton is not installed: {install}").format(install=install("gpu"))
 
 
 def machine(here: Here, *, count: int, profile: str | None) -> Machine:
@@ -105,18 +112,24 @@ def disturbances(here: Here, machine_now: Machine) -> Iterator[str]:
     names = {device.name for device in here.devices[: machine_now.devices]}
     if len(names) > 1:
         listed = ", ".join(sorted(names))
-        yield f"The GPUs of this node differ ({listed}); the first one's name stands for all."
+        yield _("The GPUs of this node differ ({listed}); the first one's name stands for all.").format(
+            listed=listed
+        )
     taken = machine_now.total_bytes - machine_now.free_bytes
     if machine_now.others:
         pids = ", ".join(str(process.pid) for process in machine_now.others)
         yield (
-            f"The GPU is in use by others (process {pids}), {taken / GIB:.1f} GiB of it: "
-            "times are not those of an idle GPU, and less memory is free."
+            _(
+                "The GPU is in use by others (process {pids}), {taken:.1f} GiB of it: times are not "
+                "those of an idle GPU, and less memory is free."
+            ).format(pids=pids, taken=taken / GIB)
         )
     elif taken > UNUSED_BYTES:
         yield (
-            f"{taken / GIB:.1f} GiB of the GPU are in use by processes that the driver does not name, as in "
-            "a container: times may not be those of an idle GPU, and less memory is free."
+            _(
+                "{taken:.1f} GiB of the GPU are in use by processes that the driver does not name, "
+                "as in a container: times may not be those of an idle GPU, and less memory is free."
+            ).format(taken=taken / GIB)
         )
 
 

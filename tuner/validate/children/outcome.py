@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from tuner.language import N_
+
 
 class Failure(Enum):
     """Why a call has no result."""
 
-    OUT_OF_MEMORY = "out of memory"
-    TIMEOUT = "timeout"
-    KILLED = "killed"
-    ERROR = "error"
+    OUT_OF_MEMORY = N_("out of memory")
+    TIMEOUT = N_("timeout")
+    KILLED = N_("killed")
+    ERROR = N_("error")
 
 
 @dataclass(frozen=True, kw_only=True)

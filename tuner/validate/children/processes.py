@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tuner.language import _
 from tuner.validate.children.outcome import Failed, Failure
 from tuner.validate.children.servers import ServedProcess, Worker
 from tuner.validate.children.setup import Place, Setup
@@ -82,10 +83,15 @@ class _Child:
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0:
-            return Failed(why=Failure.ERROR, message=f"the process ended with exit code {code}")
+            return Failed(
+                why=Failure.ERROR, message=_("the process ended with exit code {code}").format(code=code)
+            )
         name = signal.Signals(-code).name
-        hint = ", as where the host is out of memory" if name == "SIGKILL" else ""
-        return Failed(why=Failure.KILLED, message=f"the process was ended by {name}{hint}")
+        hint = _(", as where the host is out of memory") if name == "SIGKILL" else ""
+        return Failed(
+            why=Failure.KILLED,
+            message=_("the process was ended by {name}{hint}").format(name=name, hint=hint),
+        )
 
     def end(self) -> None:
         """Kill it and what it started. It waits for this, so its number is still its own."""
@@ -108,7 +114,10 @@ def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
             timeout=max(0.0, end - time.monotonic()),
         )
         if not ready:
-            return Failed(why=Failure.TIMEOUT, message=f"no result after {timeout_s:.0f} s")
+            return Failed(
+                why=Failure.TIMEOUT,
+                message=_("no result after {timeout_s:.0f} s").format(timeout_s=timeout_s),
+            )
         for rank, child in waiting.items():
             if child.results in ready or child.process.sentinel in ready:
                 received[rank] = child.receive()
@@ -154,7 +163,9 @@ def _serve(
     try:
         results.send(outcome)
     except Exception as error:
-        message = f"the result cannot be sent: {type(error).__name__}: {error}"
+        message = _("the result cannot be sent: {name}: {error}").format(
+            name=type(error).__name__, error=error
+        )
         results.send(Failed(why=Failure.ERROR, message=message))
     while True:
         signal.pause()

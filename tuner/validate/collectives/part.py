@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tuner import batching
 from tuner.hardware import Gpu
+from tuner.language import N_, _
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.process import overhead
 from tuner.memory.process.constant import Constant
@@ -20,26 +21,29 @@ from tuner.validate.session import NotHereError, Options, Planned, Session, Subj
 
 WORKER = Worker.beside(__package__, "worker", "measure")
 WORKERS: tuple[Worker, ...] = (WORKER, switches.WORKER)
-_PLANNED = Planned(title="collectives at this model's sizes", seconds=6.0)
 _BYTES_AT_ONCE = 16  # per parameter: weights and gradients, on both sides of their collectives
 # On a CPU, where nothing but the values is looked at.
 _TINY_UNITS = {"layer": 4_097, "root": 1_023}
 _TINY_TOKENS = 5
 _EXCHANGE = "ulysses.exchange"
 _WHAT = {
-    "all_gather.layer": "gathering the weights of a decoder layer",
-    "all_gather.root": "gathering the unit of the output projection",
-    "reduce_scatter.layer": "reducing the gradients of a decoder layer",
-    "reduce_scatter.root": "reducing the gradients of the unit of the output projection",
-    _EXCHANGE: "Ulysses: a sequence's queries from all heads to a share of them",
+    "all_gather.layer": N_("gathering the weights of a decoder layer"),
+    "all_gather.root": N_("gathering the unit of the output projection"),
+    "reduce_scatter.layer": N_("reducing the gradients of a decoder layer"),
+    "reduce_scatter.root": N_("reducing the gradients of the unit of the output projection"),
+    _EXCHANGE: N_("Ulysses: a sequence's queries from all heads to a share of them"),
 }
+
+
+def _planned() -> Planned:
+    return Planned(title=_("collectives at this model's sizes"), seconds=6.0)
 
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     """One process per GPU for the collectives, and one for training with and without switches."""
     if options.processes < 2:
-        raise NotHereError("one process takes part: nothing is exchanged")
-    return (_PLANNED, *switches.plan(subject, options))
+        raise NotHereError(_("one process takes part: nothing is exchanged"))
+    return (_planned(), *switches.plan(subject, options))
 
 
 def run(session: Session) -> None:
@@ -49,12 +53,14 @@ def run(session: Session) -> None:
         WORKER,
         _units(session),
         _heads(session),
-        title=_PLANNED.title,
-        expected_s=_PLANNED.seconds,
+        title=_planned().title,
+        expected_s=_planned().seconds,
         world=processes,
     )
     if isinstance(readings, Failed):
-        session.note(f"The figures of the collectives are missing: {readings.message}.")
+        session.note(
+            _("The figures of the collectives are missing: {readings}.").format(readings=readings.message)
+        )
     else:
         for measurement in measurements(readings, session.subject.workload.cluster.gpu, processes):
             session.add(measurement)
@@ -72,8 +78,10 @@ def _units(session: Session) -> dict[str, int]:
     for name, parameters in wanted.items():
         if parameters > most:
             session.note(
-                f"Collectives of the {name} were run with {most:,} of its {parameters:,} parameters: "
-                "no more fit."
+                _(
+                    "Collectives of the {name} were run with {most:,} of its {parameters:,} parameters: "
+                    "no more fit."
+                ).format(name=name, most=most, parameters=parameters)
             )
     return {name: min(parameters, most) for name, parameters in wanted.items()}
 
@@ -84,7 +92,9 @@ def _heads(session: Session) -> tuple[int, int, int] | None:
     model = workload.model
     if model.heads % options.processes:
         session.note(
-            f"Ulysses' exchange was not run: {options.processes} GPUs cannot share {model.heads} heads."
+            _("Ulysses' exchange was not run: {processes} GPUs cannot share {heads} heads.").format(
+                processes=options.processes, heads=model.heads
+            )
         )
         return None
     tokens = batching.micro_batch_tokens(workload.batch, workload.actor_update)
@@ -104,7 +114,7 @@ def measurements(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator
     if readings.latency_s is not None:
         yield Measurement(
             name="collective.start",
-            what="a collective of next to no bytes",
+            what=_("a collective of next to no bytes"),
             unit="seconds",
             measured=readings.latency_s,
             details={"assumed_s": assume.COLLECTIVE_S},
@@ -115,7 +125,7 @@ def measurements(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator
     for name, one in named:
         yield from _bandwidth(name, one, gpu, ranks)
     yield from _link(readings, gpu, ranks)
-    yield _wrong("collectives.wrong", "values that a collective left wrong", [one for _, one in named])
+    yield _wrong("collectives.wrong", _("values that a collective left wrong"), [one for _, one in named])
 
 
 def _held(held: CommunicatorBytes, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
@@ -123,17 +133,17 @@ def _held(held: CommunicatorBytes, gpu: Gpu, ranks: int) -> Iterator[Measurement
     for name, what, measured, parts in (
         (
             "nccl.first",
-            "NCCL's code, its first kernel and the first communicator",
+            _("NCCL's code, its first kernel and the first communicator"),
             held.first,
             ((NCCL_CODE, 1), (NCCL_KERNEL, 1), (communicator, 1)),
         ),
         (
             "nccl.exchange",
-            "what sending to and receiving from all the others adds",
+            _("what sending to and receiving from all the others adds"),
             held.exchange,
             ((NCCL_EXCHANGE, 1), (peer, ranks - 1)),
         ),
-        ("nccl.further", "a further communicator of all the GPUs", held.further, ((communicator, 1),)),
+        ("nccl.further", _("a further communicator of all the GPUs"), held.further, ((communicator, 1),)),
     ):
         low, typical, high = _sum(parts)
         yield Measurement(
@@ -168,7 +178,7 @@ def _bandwidth(name: str, one: Exchanged, gpu: Gpu, ranks: int) -> Iterator[Meas
     moved = _moved(one, ranks, shared=name == _EXCHANGE)
     yield Measurement(
         name=name,
-        what=_WHAT[name],
+        what=_(_WHAT[name]),
         unit="bytes/s",
         measured=moved / one.seconds,
         details={
@@ -188,7 +198,7 @@ def _link(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator[Measur
         return
     yield rate(
         "link_bytes_per_s",
-        "bandwidth between GPUs when a decoder layer is gathered, the start of the collective taken off",
+        _("bandwidth between GPUs when a decoder layer is gathered, the start of the collective taken off"),
         _moved(layer, ranks) / (layer.seconds - readings.latency_s),
         before=None if gpu.measured is None else gpu.measured.link_bytes_per_s,
         peak=gpu.link_bytes_per_s,

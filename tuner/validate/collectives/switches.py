@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
+from tuner.language import _
 from tuner.validate import training
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Server, Worker
@@ -45,7 +46,9 @@ def run(session: Session) -> None:
     subject, options = session.subject, session.options
     wanted = switches(subject, options)
     if not wanted:
-        session.note("Prefetching and Ulysses were not measured: no update that they change can be run here.")
+        session.note(
+            _("Prefetching and Ulysses were not measured: no update that they change can be run here.")
+        )
         return
     engines = list(dict.fromkeys(update.settings for switch in wanted for update in (switch.off, switch.on)))
     planned = _planned(wanted)
@@ -58,7 +61,11 @@ def run(session: Session) -> None:
         world=options.processes,
     )
     if isinstance(results, Failed):
-        session.note(f"What {_names(wanted)} gain is missing: {results.message}.")
+        session.note(
+            _("What {names} gain is missing: {results}.").format(
+                names=_names(wanted), results=results.message
+            )
+        )
         return
     figures = dict(zip(engines, (result for (result,) in results), strict=True))
     for measurement in measurements(wanted, figures, timed=options.device != "cpu"):
@@ -66,7 +73,11 @@ def run(session: Session) -> None:
     for switch in wanted:
         for one in (switch.off, switch.on):
             if isinstance(failed := figures[one.settings], PassFailed):
-                session.note(f"What {switch.what} gains is missing: {failed.message}.")
+                session.note(
+                    _("What {what} gains is missing: {failed}.").format(
+                        what=switch.what, failed=failed.message
+                    )
+                )
 
 
 def switches(subject: Subject, options: Options) -> tuple[Switch, ...]:
@@ -94,7 +105,7 @@ def _prefetching(update: PlannedPass) -> Switch | None:
         )
         for switched in (False, True)
     )
-    return Switch(name="prefetch", what="forward prefetching", off=off, on=on)
+    return Switch(name="prefetch", what=_("forward prefetching"), off=off, on=on)
 
 
 def _ulysses(update: PlannedPass) -> Switch | None:
@@ -109,16 +120,19 @@ def _ulysses(update: PlannedPass) -> Switch | None:
     if ranks == 1:
         return None
     off, on = update.shared_by(1), update.shared_by(ranks)
-    return Switch(name="ulysses", what=f"Ulysses over {ranks} GPUs", off=off, on=on)
+    return Switch(name="ulysses", what=_("Ulysses over {ranks} GPUs").format(ranks=ranks), off=off, on=on)
 
 
 def _names(wanted: tuple[Switch, ...]) -> str:
-    return " and ".join(switch.what for switch in wanted)
+    return _(" and ").join(switch.what for switch in wanted)
 
 
 def _planned(wanted: tuple[Switch, ...]) -> Planned:
     engines = {update.settings for switch in wanted for update in (switch.off, switch.on)}
-    return Planned(title=f"the update with and without {_names(wanted)}", seconds=_ENGINE_S * len(engines))
+    return Planned(
+        title=_("the update with and without {names}").format(names=_names(wanted)),
+        seconds=_ENGINE_S * len(engines),
+    )
 
 
 def measurements(wanted: tuple[Switch, ...], figures: Results, *, timed: bool) -> Iterator[Measurement]:
@@ -135,7 +149,10 @@ def measurements(wanted: tuple[Switch, ...], figures: Results, *, timed: bool) -
             seen = figures[one.settings]
             if isinstance(seen, PassFigures) and (name == "on" or one.settings not in told):
                 told.add(one.settings)
-                yield from _update(f"{switch.name}_{name}", f"{switch.what} {name}", one, seen, timed=timed)
+                which = _("{what} on") if name == "on" else _("{what} off")
+                yield from _update(
+                    f"{switch.name}_{name}", which.format(what=switch.what), one, seen, timed=timed
+                )
         off, on = figures[switch.off.settings], figures[switch.on.settings]
         if timed and isinstance(off, PassFigures) and isinstance(on, PassFigures):
             yield _gain(switch, median(off.seconds), median(on.seconds))
@@ -149,7 +166,7 @@ def _update(
         compared = one.compared(seen)
         yield Measurement(
             name=f"{name}.peak",
-            what=f"peak of an update of {layers} layers, {which}",
+            what=_("peak of an update of {layers} layers, {which}").format(layers=layers, which=which),
             unit="bytes",
             measured=compared.measured_peak,
             predicted=compared.predicted_peak,
@@ -165,7 +182,7 @@ def _update(
     if timed:
         yield Measurement(
             name=f"{name}.seconds",
-            what=f"an update of {layers} layers, {which}",
+            what=_("an update of {layers} layers, {which}").format(layers=layers, which=which),
             unit="seconds",
             measured=median(seen.seconds),
             details={
@@ -182,7 +199,7 @@ def _gain(switch: Switch, off: float, on: float) -> Measurement:
     one = switch.on
     return Measurement(
         name=f"{switch.name}.gain",
-        what=f"share of an update's seconds that {switch.what} saves; below 0 it costs",
+        what=_("share of an update's seconds that {what} saves; below 0 it costs").format(what=switch.what),
         unit="share",
         measured=1 - on / off,
         details={"layers": one.model.layers, "tokens": one.case.tokens},

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import isfinite
 
+from tuner.language import N_, _
 from tuner.timing.head import head_seconds
 from tuner.validate.head.settings import (
     Figures,
@@ -20,11 +21,12 @@ from tuner.validate.head.sizes import update_shape
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.workload import Workload
+from tuner.workload.head_names import head_label
 
 # What each token takes beside logits: labels, sums, log-probabilities, entropies and their gradients.
 # The memory model counts none of it; of a fused head of some MiB it is more than the tolerance.
 _NUMBERS_PER_TOKEN = 80
-_TITLES = {HeadPass.FORWARD: "the forward pass alone", HeadPass.BOTH: "forward and backward pass"}
+_TITLES = {HeadPass.FORWARD: N_("the forward pass alone"), HeadPass.BOTH: N_("forward and backward pass")}
 
 
 def measurements(figures: HeadFigures, work: HeadWork, workload: Workload) -> Iterator[Measurement]:
@@ -51,7 +53,9 @@ def _right(implementation: Implementation) -> Measurement:
     claimed = None if implementation.foreign else 1.0
     return Measurement(
         name=f"output_head.{slug(implementation.name)}.right",
-        what=f"{implementation.name}: results within their limits of float64",
+        what=_("{implementation}: results within their limits of float64").format(
+            implementation=head_label(implementation.name)
+        ),
         unit="share",
         measured=right / len(implementation.errors),
         low=claimed,
@@ -102,10 +106,14 @@ def _peak(
         tolerance = PEAK_TOLERANCE
         if numbers > PEAK_TOLERANCE * peak.value:
             tolerance = numbers / peak.value
-            details["tolerance_is"] = f"{_NUMBERS_PER_TOKEN} bytes per token, which the prediction leaves out"
+            details["tolerance_is"] = _(
+                "{numbers_per_token} bytes per token, which the prediction leaves out"
+            ).format(numbers_per_token=_NUMBERS_PER_TOKEN)
     return Measurement(
         name=name,
-        what=f"{implementation.name}: peak of {_TITLES[one_pass]} beyond its inputs, results included",
+        what=_("{implementation}: peak of {direction} beyond its inputs, results included").format(
+            implementation=head_label(implementation.name), direction=_(_TITLES[one_pass])
+        ),
         unit="bytes",
         measured=peak.value,
         predicted=predicted,
@@ -139,7 +147,9 @@ def _seconds(
         )
     return Measurement(
         name=name,
-        what=f"{implementation.name}: {_TITLES[one_pass]}, median of interleaved rounds",
+        what=_("{implementation}: {direction}, median of interleaved rounds").format(
+            implementation=head_label(implementation.name), direction=_(_TITLES[one_pass])
+        ),
         unit="seconds",
         measured=taken.value,
         predicted=predicted,

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tuner.advise import Recommendation
+from tuner.language import _
 from tuner.rules.case import LEAST_GAIN
 from tuner.validate.head.settings import HeadFigures, HeadPass, HeadWork, Implementation, Way, at_size
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, verdict
 from tuner.validate.session import Subject
 from tuner.workload import Backend, Phase, Workload
+from tuner.workload.head_names import head_label
 
 _SAME_SECONDS = 0.02  # medians that differ by less are the same
 
@@ -51,9 +53,13 @@ def _judge(
     peak_agrees = abs(measured - predicted) <= PEAK_TOLERANCE * before.measured_bytes
     slower = _contradiction(recommendation, before, after)
     outcome = Outcome.CONFIRMED if peak_agrees and not slower else Outcome.REFUTED
-    text = f"peak of the head {peaks(before.measured_bytes, after.measured_bytes, predicted)}"
+    text = _("peak of the head {peaks}").format(
+        peaks=peaks(before.measured_bytes, after.measured_bytes, predicted)
+    )
     if before.seconds is not None and after.seconds is not None:
-        text += f"; {before.seconds * 1000:.1f} to {after.seconds * 1000:.1f} ms{slower}"
+        text += _("; {before:.1f} to {after:.1f} ms{slower}").format(
+            before=before.seconds * 1000, after=after.seconds * 1000, slower=slower
+        )
     return verdict(recommendation, outcome, text, (_shown(before, "without"), _shown(after, "with")))
 
 
@@ -62,20 +68,21 @@ def _pair(
 ) -> tuple[tuple[_Seen, _Seen] | None, str]:
     """Both heads as measured, or why there are no figures of them."""
     if workload.actor.engine.backend is Backend.MEGATRON:
-        return None, "Megatron's head, whose vocabulary GPUs share, is not run here"
+        return None, _("Megatron's head, whose vocabulary GPUs share, is not run here")
     training = phase is Phase.UPDATE_ACTOR
     one_pass = workload.actor.update if training else workload.actor.log_prob
     if one_pass is None:
-        return None, "the step has no pass of the actor that computes log-probabilities alone"
+        return None, _("the step has no pass of the actor that computes log-probabilities alone")
     seen = []
     for head in (workload.actor.head, proposal.actor.head):
         way = Way.of(head, entropy=one_pass.entropy)
         each = next((implementation for implementation in figures.found if implementation.way == way), None)
         if each is None:
-            return None, f"the budget had no room for {way.name}"
+            return None, _("the budget had no room for {way}").format(way=head_label(way.name))
+        nothing = _("no bytes are counted here")
         measured = _seen(each, way, work, training=training)
         if measured is None:
-            return None, f"{way.name}: {each.missing or 'no bytes are counted here'}"
+            return None, f"{head_label(way.name)}: {each.missing or nothing}"
         seen.append(measured)
     return (seen[0], seen[1]), ""
 
@@ -105,7 +112,7 @@ def _contradiction(recommendation: Recommendation, before: _Seen, after: _Seen) 
         return ""
     claimed = price.time_change is not None and price.time_change < -LEAST_GAIN
     if claimed and after.seconds > before.seconds * (1 + _SAME_SECONDS):
-        return ", although a shorter step was claimed"
+        return _(", although a shorter step was claimed")
     return ""
 
 
@@ -113,9 +120,14 @@ def _shown(seen: _Seen, which: str) -> Measurement:
     details: dict[str, float | int | str | bool] = {"head": seen.way.name}
     if seen.seconds is not None:
         details["seconds"] = seen.seconds
+    what = (
+        _("{way}: peak of the head with the change")
+        if which == "with"
+        else _("{way}: peak of the head without the change")
+    )
     return Measurement(
         name=f"output_head.{which}",
-        what=f"{seen.way.name}: peak of the head {which} the change",
+        what=what.format(way=head_label(seen.way.name)),
         unit="bytes",
         measured=seen.measured_bytes,
         predicted=seen.predicted_bytes,

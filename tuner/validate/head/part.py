@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tuner.language import _
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Worker
 from tuner.validate.head.figures import measurements
@@ -24,9 +25,13 @@ _CPU_EXPECTED_S = 40.0  # Triton's interpreter
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     """One process that runs all of them."""
     if options.device == "cpu":
-        return (Planned(title="output head: every implementation on a tiny shape", seconds=_CPU_EXPECTED_S),)
+        return (
+            Planned(title=_("output head: every implementation on a tiny shape"), seconds=_CPU_EXPECTED_S),
+        )
     shape = update_shape(subject.workload)
-    title = f"output head: {shape.tokens:,} tokens, hidden {shape.hidden:,}, vocabulary {shape.vocab:,}"
+    title = _("output head: {tokens:,} tokens, hidden {hidden:,}, vocabulary {vocab:,}").format(
+        tokens=shape.tokens, hidden=shape.hidden, vocab=shape.vocab
+    )
     return (Planned(title=title, seconds=_EXPECTED_S),)
 
 
@@ -44,7 +49,7 @@ def run(session: Session) -> None:
     expected = min(planned.seconds, session.left_s)  # it ends by itself, with fewer implementations
     figures = session.call(WORKER, work, title=planned.title, expected_s=expected)
     if isinstance(figures, Failed):
-        session.note(f"Nothing was measured of the output head: {figures.message}.")
+        session.note(_("Nothing was measured of the output head: {figures}.").format(figures=figures.message))
         return
     _note(session, figures, work)
     for measurement in measurements(figures, work, workload):
@@ -52,13 +57,15 @@ def run(session: Session) -> None:
     for judged in judge_heads(session.subject, figures, work):
         session.judge(judged)
     if figures.left_out:
-        raise OutOfBudgetError(f"no time for {_shortened(figures.left_out)}")
+        raise OutOfBudgetError(_("no time for {shortened}").format(shortened=_shortened(figures.left_out)))
 
 
 def _shortened(names: Sequence[str]) -> str:
     """The first two, and how many more; names have commas."""
     shown = "; ".join(names[:2])
-    return shown if len(names) <= 2 else f"{shown}; and {len(names) - 2} more"
+    return (
+        shown if len(names) <= 2 else _("{shown}; and {names} more").format(shown=shown, names=len(names) - 2)
+    )
 
 
 def wanted_ways(subject: Subject) -> tuple[Way, ...]:
@@ -79,18 +86,26 @@ def _note(session: Session, figures: HeadFigures, work: HeadWork) -> None:
     if session.options.device == "cpu":
         shape = figures.shape
         session.note(
-            f"On a CPU the output head is checked with {shape.tokens} tokens, hidden {shape.hidden} and "
-            f"vocabulary {shape.vocab} in {figures.dtype}: right or wrong, no bytes and no seconds."
+            _(
+                "On a CPU the output head is checked with {tokens} tokens, hidden {hidden} and "
+                "vocabulary {vocab} in {dtype}: right or wrong, no bytes and no seconds."
+            ).format(tokens=shape.tokens, hidden=shape.hidden, vocab=shape.vocab, dtype=figures.dtype)
         )
     missing = [implementation for implementation in figures.found if implementation.missing]
     for implementation in missing:
-        session.note(f"Output head, {implementation.name}: not measured ({implementation.missing}).")
+        session.note(
+            _("Output head, {implementation}: not measured ({missing}).").format(
+                implementation=implementation.name, missing=implementation.missing
+            )
+        )
     for implementation in figures.found:
         wrong, results = len(implementation.wrong), len(implementation.errors)
         if implementation.foreign and wrong:
             session.note(
-                f"Output head, {implementation.name}: {wrong} of {results} results are further off "
-                "than their limits; the trainer does not call it, so it refutes nothing."
+                _(
+                    "Output head, {implementation}: {wrong} of {results} results are further off than "
+                    "their limits; the trainer does not call it, so it refutes nothing."
+                ).format(implementation=implementation.name, wrong=wrong, results=results)
             )
     scaled = [
         implementation.name
@@ -99,6 +114,7 @@ def _note(session: Session, figures: HeadFigures, work: HeadWork) -> None:
     ]
     if scaled and session.options.device != "cpu":
         session.note(
-            f"Output head, {'; '.join(scaled)}: {work.shape.tokens:,} tokens do not fit, figures are "
-            "extrapolated from fewer."
+            _(
+                "Output head, {scaled}: {tokens:,} tokens do not fit, figures are extrapolated from fewer."
+            ).format(scaled="; ".join(scaled), tokens=work.shape.tokens)
         )

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import fields, replace
 
 from tuner.dtypes import DType
+from tuner.language import _
 from tuner.memory.head.peak import head_peak_bytes
 from tuner.workload import HeadKind, OutputHead
 from tuner.workload.head_names import head_name
@@ -162,4 +163,6 @@ def at_size(tokens: int, points: list[tuple[int, float]]) -> Scaled | None:
         return None
     (large, most), (small, least) = ordered[:2]
     value = most + (most - least) * (tokens - large) / (large - small)
-    return Scaled(value=value, how=f"linear in tokens, from {small:,} and {large:,}")
+    return Scaled(
+        value=value, how=_("linear in tokens, from {small:,} and {large:,}").format(small=small, large=large)
+    )

@@ -1,6 +1,7 @@
 """The machine part: memory of the card, what a bare process holds of it, and the rates that it reaches."""
 
 from tuner.hardware import Gpu
+from tuner.language import _
 from tuner.memory.process import overhead
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.timing import assumptions as assume
@@ -14,24 +15,27 @@ from tuner.validate.session import NotHereError, Options, Planned, Session, Subj
 
 WORKER = Worker.beside(__package__, "worker", "measure")
 WORKERS: tuple[Worker, ...] = (WORKER,)
-_PLANNED = Planned(title="rates of the GPU, and what a bare process holds", seconds=7.0)
 
 MEMORY_TOLERANCE = 0.01  # two cards of one kind report the same total
 RATE_TOLERANCE = 0.1  # of a rate that was measured before: clocks and temperature move it
 
 
+def _planned() -> Planned:
+    return Planned(title=_("rates of the GPU, and what a bare process holds"), seconds=7.0)
+
+
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     """One process on one GPU."""
     if options.device == "cpu":
-        raise NotHereError("no speed is measured on a CPU, and no driver keeps memory of it")
-    return (_PLANNED,)
+        raise NotHereError(_("no speed is measured on a CPU, and no driver keeps memory of it"))
+    return (_planned(),)
 
 
 def run(session: Session) -> None:
     """Measure and compare with what the estimates go by."""
-    readings = session.call(WORKER, title=_PLANNED.title, expected_s=_PLANNED.seconds)
+    readings = session.call(WORKER, title=_planned().title, expected_s=_planned().seconds)
     if isinstance(readings, Failed):
-        session.note(f"The machine's figures are missing: {readings.message}.")
+        session.note(_("The machine's figures are missing: {readings}.").format(readings=readings.message))
         return
     gpu = session.subject.workload.cluster.gpu
     others = session.machine.total_bytes - session.machine.free_bytes
@@ -48,7 +52,7 @@ def _memory(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
     measured = [
         Measurement(
             name=PROFILE_FIGURES["usable_bytes"],
-            what="memory of the card that CUDA hands out",
+            what=_("memory of the card that CUDA hands out"),
             unit="bytes",
             measured=readings.usable_bytes,
             predicted=usable,
@@ -59,7 +63,7 @@ def _memory(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
     if readings.driver_total_bytes is not None:
         total = Measurement(
             name=TOTAL,
-            what=f"memory of the card, and what the profile {gpu.name} says",
+            what=_("memory of the card, and what the profile {gpu} says").format(gpu=gpu.name),
             unit="bytes",
             measured=readings.driver_total_bytes,
             predicted=gpu.memory_bytes,
@@ -82,7 +86,7 @@ def _process(held: Held, gpu: Gpu, others: int) -> list[Measurement]:
     return [
         Measurement(
             name=PROFILE_FIGURES["context_bytes"],
-            what="what a process that trains holds beside PyTorch's allocator, without communicators",
+            what=_("what a process that trains holds beside PyTorch's allocator, without communicators"),
             unit="bytes",
             measured=max(0, held.attention - others),
             predicted=context.typical,
@@ -92,7 +96,7 @@ def _process(held: Held, gpu: Gpu, others: int) -> list[Measurement]:
         ),
         Measurement(
             name="process.workspaces",
-            what="workspaces of cuBLAS, one of the forward and one of the backward pass",
+            what=_("workspaces of cuBLAS, one of the forward and one of the backward pass"),
             unit="bytes",
             measured=held.workspaces,
             predicted=CUBLAS_WORKSPACES.typical,
@@ -108,7 +112,9 @@ def _rates(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
     return [
         rate(
             "dense_bf16_flop_per_s",
-            f"products of bf16 matrices of {readings.product.size:,} rows, for a second on end",
+            _("products of bf16 matrices of {size:,} rows, for a second on end").format(
+                size=readings.product.size
+            ),
             readings.product.per_s,
             before=None if before is None else before.dense_bf16_flop_per_s,
             peak=gpu.dense_bf16_flop_per_s,
@@ -117,7 +123,7 @@ def _rates(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
         ),
         rate(
             "memory_bytes_per_s",
-            "copies on the card, bytes read and written",
+            _("copies on the card, bytes read and written"),
             readings.memory.per_s,
             before=None if before is None else before.memory_bytes_per_s,
             peak=gpu.memory_bytes_per_s,
@@ -126,7 +132,7 @@ def _rates(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
         ),
         rate(
             "host_bytes_per_s",
-            "copies between the card and page-locked memory of the host, the slower way",
+            _("copies between the card and page-locked memory of the host, the slower way"),
             slower.per_s,
             before=None if before is None else before.host_bytes_per_s,
             peak=gpu.host_bytes_per_s,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tuner.language import _
 from tuner.validate.report.schema import ValidationFile
 
 #: Seconds beyond a run's budget that are waited for nodes which begin late.
@@ -22,7 +23,7 @@ def merged(files: Sequence[ValidationFile], silent: Sequence[str] = ()) -> tuple
         machine = file.validation.machine
         key = (machine.device, machine.devices, tuple(sorted(machine.versions.items())))
         kinds.setdefault(key, []).append(file)
-    missing = tuple(f"No report of {text}." for text in silent)
+    missing = tuple(_("No report of {text}.").format(text=text) for text in silent)
     return tuple(_for_all(alike, missing) for alike in kinds.values())
 
 
@@ -33,8 +34,10 @@ def _for_all(alike: list[ValidationFile], missing: tuple[str, ...]) -> Validatio
     notes = (*chosen.notes, *missing)
     if len(alike) > 1:
         notes += (
-            f"{len(alike)} nodes of this kind reported, {len(refuting)} of them refuted something; "
-            "the figures are those of one node.",
+            _(
+                "{alike} nodes of this kind reported, {refuting} of them refuted something; the "
+                "figures are those of one node."
+            ).format(alike=len(alike), refuting=len(refuting)),
         )
     return chosen.model_copy(
         update={"notes": notes, "validation": chosen.validation.model_copy(update={"machine": machine})}

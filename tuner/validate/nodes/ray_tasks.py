@@ -6,6 +6,7 @@ from typing import Any
 
 from tuner.errors import InputError, TunerError
 from tuner.extras import install
+from tuner.language import _
 from tuner.validate.nodes.merged import GRACE_S, merged
 from tuner.validate.report.schema import ValidationFile
 
@@ -29,14 +30,14 @@ def on_ray(
     try:
         nodes = [node for node in ray.nodes() if node["Alive"] and (device == "cpu" or _gpus(node))]
         if not nodes:
-            raise InputError("no node of the Ray cluster has a GPU", hint="--device cpu tries the flow")
+            raise InputError(_("no node of the Ray cluster has a GPU"), hint=_("--device cpu tries the flow"))
         tasks = [_submitted(ray, node, function, request, device) for node in nodes]
         names = [str(node["NodeManagerAddress"]) for node in nodes]
         texts, silent = _received(ray, dict(zip(tasks, names, strict=True)), wait_s + GRACE_S)
     finally:
         ray.shutdown()
     if not texts:
-        raise InputError(f"no node of the Ray cluster gave a report; {silent[0]}")
+        raise InputError(_("no node of the Ray cluster gave a report; {silent}").format(silent=silent[0]))
     return merged([ValidationFile.model_validate_json(text) for text in texts], silent)
 
 
@@ -44,12 +45,14 @@ def _ray(address: str) -> Any:
     try:
         ray = import_module("ray")
     except ImportError:
-        raise InputError("--ray needs Ray, which is not installed", hint=install("ray")) from None
+        raise InputError(_("--ray needs Ray, which is not installed"), hint=install("ray")) from None
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as error:
         first = next(iter(str(error).splitlines()), "")
-        raise InputError(f"no Ray cluster is reached at {address!r}: {first}") from None
+        raise InputError(
+            _("no Ray cluster is reached at {address!r}: {first}").format(address=address, first=first)
+        ) from None
     return ray
 
 
@@ -87,8 +90,12 @@ def _received(ray: Any, tasks: Mapping[Any, str], wait_s: float) -> tuple[list[s
             ray.cancel(task, force=True)
         raise
     answers = {task: _result(ray, task) for task in done}
-    reasons = [f"node {tasks[task]}: {error}" for task, (_, error) in answers.items() if error]
-    reasons += [f"node {tasks[task]}: its GPUs were not free in time" for task in late]
+    reasons = [
+        _("node {tasks}: {error}").format(tasks=tasks[task], error=error)
+        for task, (_text, error) in answers.items()
+        if error
+    ]
+    reasons += [_("node {tasks}: its GPUs were not free in time").format(tasks=tasks[task]) for task in late]
     return [text for text, _ in answers.values() if text], reasons
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tuner.errors import InputError
+from tuner.language import _
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Worker
@@ -47,8 +48,10 @@ def launched(environment: Mapping[str, str]) -> Launch | None:
         )
     except (ValueError, ZeroDivisionError) as error:
         raise InputError(
-            f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE or MASTER_PORT is unusable: {error}",
-            hint="torchrun sets these variables; unset them to validate this node alone",
+            _("RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE or MASTER_PORT is unusable: {error}").format(
+                error=error
+            ),
+            hint=_("torchrun sets these variables; unset them to validate this node alone"),
         ) from None
 
 
@@ -72,9 +75,13 @@ def gathered(launch: Launch, file: ValidationFile, *, wait_s: float) -> tuple[Va
         timeout_s=wait_s + 2 * GRACE_S,
     )
     if isinstance(texts, Failed):
-        raise InputError(f"the nodes' reports could not be gathered: {texts.message}")
+        raise InputError(_("the nodes' reports could not be gathered: {texts}").format(texts=texts.message))
     if launch.node > 0:
         return ()
     files = [ValidationFile.model_validate_json(text) for text in texts if text is not None]
-    silent = [f"node {index}: it did not report in time" for index, text in enumerate(texts) if text is None]
+    silent = [
+        _("node {index}: it did not report in time").format(index=index)
+        for index, text in enumerate(texts)
+        if text is None
+    ]
     return merged(files, silent)

@@ -9,6 +9,7 @@ from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.hardware import Gpu
+from tuner.language import _
 from tuner.units import GIGA, MIB, TERA
 from tuner.validate.report.schema import ValidationFile
 
@@ -92,14 +93,14 @@ def profile(report: ValidationFile, *, base: Gpu) -> dict[str, Any]:
     """
     if base.evidence is Evidence.HEURISTIC:
         raise InputError(
-            "--write-profile needs the profile of the card that was measured; none was named",
-            hint="give --gpu NAME",
+            _("--write-profile needs the profile of the card that was measured; none was named"),
+            hint=_("give --gpu NAME"),
         )
     measured = _measured(report)
     if not measured:
         raise InputError(
-            "nothing was measured that a profile holds",
-            hint="--write-profile needs the part machine, on a GPU",
+            _("nothing was measured that a profile holds"),
+            hint=_("--write-profile needs the part machine, on a GPU"),
         )
     total = _figures(report).get(TOTAL, base.memory_bytes)
     return {
@@ -151,11 +152,14 @@ def _expect_own(file: Path) -> None:
         raise _not_written(file, error) from None
     if first.rstrip("\n") != MARK:
         raise InputError(
-            "the file exists and was not written by tuner validate",
+            _("the file exists and was not written by tuner validate"),
             location=Location(source=str(file), line=1),
-            hint="give --write-profile another name, or remove it",
+            hint=_("give --write-profile another name, or remove it"),
         )
 
 
 def _not_written(file: Path, error: OSError) -> InputError:
-    return InputError(f"the profile cannot be written: {error.strerror}", location=Location(source=str(file)))
+    return InputError(
+        _("the profile cannot be written: {strerror}").format(strerror=error.strerror),
+        location=Location(source=str(file)),
+    )

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.accuracy.measured import MeasuredCase
+from tuner.language import N_
 from tuner.validate.parts import Part
 
 
@@ -19,18 +20,18 @@ class _Model(BaseModel):
 class Outcome(str, Enum):
     """What a measurement says of what was claimed."""
 
-    CONFIRMED = "confirmed"
-    REFUTED = "refuted"
-    NOT_MEASURABLE = "not measurable here"
+    CONFIRMED = N_("confirmed")
+    REFUTED = N_("refuted")
+    NOT_MEASURABLE = N_("not measurable here")
 
 
 class Status(str, Enum):
     """How far a part came."""
 
-    DONE = "done"
-    PARTIAL = "partial"  # the budget or an interruption ended it
-    FAILED = "failed"
-    SKIPPED = "skipped"
+    DONE = N_("done")
+    PARTIAL = N_("partial")  # the budget or an interruption ended it
+    FAILED = N_("failed")
+    SKIPPED = N_("skipped")
 
 
 Unit = Literal["bytes", "seconds", "bytes/s", "flop/s", "tokens", "tokens/s", "sequences", "blocks", "share"]

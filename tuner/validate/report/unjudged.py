@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from tuner.advise import Advice, Recommendation
+from tuner.language import _
 from tuner.validate.parts import Part
 from tuner.validate.report.schema import JudgedRecommendation, Outcome, PartReport, Status
 from tuner.validate.report.verdicts import CLAIMS_NOTHING, claims_something, verdict
@@ -33,13 +34,15 @@ def unjudged(
 def _reason(recommendation: Recommendation, reports: dict[Part, PartReport]) -> str:
     cost = recommendation.price
     if cost is None or not claims_something(recommendation):
-        return CLAIMS_NOTHING
+        return _(CLAIMS_NOTHING)
     part = _RUN_BY.get(cost.phase)
     if part is None:
-        return f"nothing that is run here covers its phase, {cost.phase.value}"
+        return _("nothing that is run here covers its phase, {phase}").format(phase=cost.phase.value)
     report = reports.get(part)
     if report is None:
-        return f"nothing of its phase was run: {part.value} was not asked for"
+        return _("nothing of its phase was run: {part} was not asked for").format(part=part.value)
     if report.status is not Status.DONE:
-        return f"nothing of its phase was measured with it: {part.value} is {report.status.value}, see there"
-    return f"{part.value} runs nothing that this setting changes"
+        return _("nothing of its phase was measured with it: {part} is {status}, see there").format(
+            part=part.value, status=report.status.value
+        )
+    return _("{part} runs nothing that this setting changes").format(part=part.value)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from tuner.advise import Price, Recommendation
+from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN
 from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
@@ -11,7 +12,7 @@ from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outc
 #: Of a measured peak: what a predicted peak, or what a change is predicted to make of it, may be off.
 PEAK_TOLERANCE = 0.03
 #: Of a recommendation for which :func:`claims_something` is false.
-CLAIMS_NOTHING = "claims no bytes and no seconds"
+CLAIMS_NOTHING = N_("claims no bytes and no seconds")
 
 
 def verdict(
@@ -65,14 +66,18 @@ def takes_longer(claimed: float | None, before: Sequence[float], after: Sequence
     spread = max(max(repetitions) - min(repetitions) for repetitions in (before, after))
     if second - first <= max(spread, LEAST_GAIN * first):
         return ""
-    return f"{claimed:+.1%}" if claimed < -LEAST_GAIN else "no longer one"
+    return f"{claimed:+.1%}" if claimed < -LEAST_GAIN else _("no longer one")
 
 
 def peaks(before: float, after: float, predicted_change: int) -> str:
     """Measured peaks without and with a change, and what the change was predicted to make of them."""
-    return (
-        f"{before / GIB:.2f} to {after / GIB:.2f} GiB, "
-        f"{(after - before) / GIB:+.2f} GiB where {predicted_change / GIB:+.2f} GiB was predicted"
+    return _(
+        "{before:.2f} to {after:.2f} GiB, {change:+.2f} GiB where {predicted:+.2f} GiB was predicted"
+    ).format(
+        before=before / GIB,
+        after=after / GIB,
+        change=(after - before) / GIB,
+        predicted=predicted_change / GIB,
     )
 
 
@@ -80,7 +85,7 @@ def claim(recommendation: Recommendation) -> str:
     """What the advice says that a recommendation changes."""
     cost = recommendation.price
     if cost is None or not claims_something(recommendation):
-        return "no change of memory or time"
+        return _("no change of memory or time")
     parts = []
     if cost.before_bytes != cost.after_bytes:
         parts.append(f"{cost.phase.value} {_change(cost.before_bytes, cost.after_bytes)}")
@@ -88,14 +93,16 @@ def claim(recommendation: Recommendation) -> str:
         (cost.before_bytes, cost.after_bytes),
         (cost.worst_before_bytes, cost.worst_before_bytes),
     ):
-        parts.append(f"worst phase {_change(cost.worst_before_bytes, cost.worst_after_bytes)}")
+        parts.append(
+            _("worst phase {change}").format(change=_change(cost.worst_before_bytes, cost.worst_after_bytes))
+        )
     if _changes_time(cost):
-        parts.append(f"step time {cost.time_change:+.1%}")
+        parts.append(_("step time {time_change:+.1%}").format(time_change=cost.time_change))
     return ", ".join(parts)
 
 
 def _change(before: int, after: int) -> str:
-    return f"{before / GIB:.1f} to {after / GIB:.1f} GiB"
+    return _("{before:.1f} to {after:.1f} GiB").format(before=before / GIB, after=after / GIB)
 
 
 def _changes_time(cost: Price) -> bool:

@@ -6,6 +6,7 @@ from math import ceil, floor
 from msgspec.structs import fields
 
 from tuner.advise import Recommendation
+from tuner.language import N_, _
 from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import CLAIMS_NOTHING, claims_something, verdict
@@ -29,12 +30,12 @@ _ALLOCATED = {
     "block_tokens",
 }
 _OF_THE_ENGINE = {
-    "log_stats": "statistics",
-    "prefix_caching": "prefixes that it shares",
-    "chunked_prefill": "prompts that it reads in pieces",
-    "cuda_graphs": "CUDA graphs",
-    "capture_sizes": "CUDA graphs",
-    "frees_memory": "what it frees when it sleeps",
+    "log_stats": N_("statistics"),
+    "prefix_caching": N_("prefixes that it shares"),
+    "chunked_prefill": N_("prompts that it reads in pieces"),
+    "cuda_graphs": N_("CUDA graphs"),
+    "capture_sizes": N_("CUDA graphs"),
+    "frees_memory": N_("what it frees when it sleeps"),
 }
 
 
@@ -69,13 +70,17 @@ def runnable(subject: Subject) -> list[tuple[Recommendation, Workload]]:
 def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
     """Recommendations whose change of the rollout only the engine itself would show."""
     engine = session.subject.workload.rollout.engine.value
-    for recommendation, _, changed in changing(session.subject):
+    for recommendation, _proposal, changed in changing(session.subject):
         if not changed & _ALLOCATED and changed != ONLY_LENGTH:
-            shown = sorted({_OF_THE_ENGINE.get(name, name.replace("_", " ")) for name in changed})
-            reason = f"only {engine} itself shows it: {', '.join(shown)}"
+            shown = sorted({_shown_by_engine(name) for name in changed})
+            reason = _("only {engine} itself shows it: {shown}").format(engine=engine, shown=", ".join(shown))
             if not claims_something(recommendation):
-                reason = f"{CLAIMS_NOTHING}; {reason}"
+                reason = _("{claim}; {reason}").format(claim=_(CLAIMS_NOTHING), reason=reason)
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
+
+
+def _shown_by_engine(name: str) -> str:
+    return _(_OF_THE_ENGINE[name]) if name in _OF_THE_ENGINE else name.replace("_", " ")
 
 
 def judge_rollouts(
@@ -88,12 +93,12 @@ def judge_rollouts(
         proposals: what :func:`runnable` gave.
         seen: the configured rollout, then those with the recommendations, as far as there was time.
     """
-    for index, (recommendation, _) in enumerate(proposals, start=1):
+    for index, (recommendation, _proposal) in enumerate(proposals, start=1):
         if session.options.device == "cpu":
-            reason = "no bytes are counted on a CPU"
+            reason = _("no bytes are counted on a CPU")
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
         elif index >= len(seen):
-            reason = "the budget had no room for it"
+            reason = _("the budget had no room for it")
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
         else:
             before, after = seen[0], seen[index]
@@ -105,19 +110,28 @@ def judge_rollouts(
 def _verdict(before: SeenRollout, after: SeenRollout) -> tuple[Outcome, str]:
     planned, figures = after.planned, after.figures
     if planned.scaled:
-        reason = (
-            f"{planned.needed_bytes / GIB:.1f} GiB would be needed during the rollout, and "
-            f"{planned.room_bytes / GIB:.1f} GiB are there for us"
-        )
+        reason = _(
+            "{needed:.1f} GiB would be needed during the rollout, and {room:.1f} GiB are there for us"
+        ).format(needed=planned.needed_bytes / GIB, room=planned.room_bytes / GIB)
         # Where neither a limit nor others take any of the card, the card itself is too small for it.
         return (Outcome.NOT_MEASURABLE if planned.limited else Outcome.REFUTED), reason
     if figures.missing:
-        share = f"{after.allocated_share:.0%} of what is predicted could be allocated"
-        return Outcome.REFUTED, f"runs out of memory at {figures.missing}: {share}"
-    text = (
-        f"cache {before.cache_bytes / GIB:.1f} to {after.cache_bytes / GIB:.1f} GiB, which fits; sequences "
-        f"of full length {before.sequences:,} to {after.sequences:,}, "
-        f"{planned.predicted.concurrent_sequences:,} were predicted; that is its memory, not its speed"
+        share = _("{allocated_share:.0%} of what is predicted could be allocated").format(
+            allocated_share=after.allocated_share
+        )
+        return Outcome.REFUTED, _("runs out of memory at {missing}: {share}").format(
+            missing=figures.missing, share=share
+        )
+    text = _(
+        "cache {before:.1f} to {after:.1f} GiB, which fits; sequences of full length "
+        "{held_before:,} to {held_after:,}, {concurrent_sequences:,} were predicted; that is "
+        "its memory, not its speed"
+    ).format(
+        before=before.cache_bytes / GIB,
+        after=after.cache_bytes / GIB,
+        held_before=before.sequences,
+        held_after=after.sequences,
+        concurrent_sequences=planned.predicted.concurrent_sequences,
     )
     low, high = whole_interval(planned.predicted.concurrent_sequences)
     return (Outcome.CONFIRMED if low <= after.sequences <= high else Outcome.REFUTED), text
@@ -132,7 +146,7 @@ def _shown(seen: SeenRollout, which: str) -> Iterator[Measurement]:
     planned = seen.planned
     yield Measurement(
         name=f"rollout.kv_cache.{which}",
-        what=f"KV cache {which} the change",
+        what=_("KV cache with the change") if which == "with" else _("KV cache without the change"),
         unit="bytes",
         measured=seen.cache_bytes,
         predicted=max(0, planned.predicted.kv_bytes),
@@ -140,7 +154,9 @@ def _shown(seen: SeenRollout, which: str) -> Iterator[Measurement]:
     )
     yield Measurement(
         name=f"rollout.sequences.{which}",
-        what=f"sequences of full length at once {which} the change",
+        what=_("sequences of full length at once with the change")
+        if which == "with"
+        else _("sequences of full length at once without the change"),
         unit="sequences",
         measured=seen.sequences,
         predicted=planned.predicted.concurrent_sequences,
@@ -149,7 +165,9 @@ def _shown(seen: SeenRollout, which: str) -> Iterator[Measurement]:
     if seen.peak_bytes is not None:
         yield Measurement(
             name=f"rollout.peak.{which}",
-            what=f"used on the GPU during the rollout {which} the change",
+            what=_("used on the GPU during the rollout with the change")
+            if which == "with"
+            else _("used on the GPU during the rollout without the change"),
             unit="bytes",
             measured=seen.peak_bytes,
             predicted=planned.phase.peak_bytes,

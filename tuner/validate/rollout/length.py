@@ -7,6 +7,7 @@ that is smaller than one sequence of that length.
 from collections.abc import Iterator
 
 from tuner.advise import Recommendation
+from tuner.language import _
 from tuner.memory.rollout.capacity import built_sequence_bytes, rollout_memory
 from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
@@ -28,16 +29,20 @@ def judge_lengths(session: Session, configured: SeenRollout) -> Iterator[JudgedR
     for recommendation, proposal, changed in changing(session.subject):
         if changed == ONLY_LENGTH:
             if session.options.device == "cpu":
-                judged = verdict(recommendation, Outcome.NOT_MEASURABLE, "no bytes are counted on a CPU")
+                judged = verdict(recommendation, Outcome.NOT_MEASURABLE, _("no bytes are counted on a CPU"))
             elif configured.says_nothing:
-                judged = verdict(recommendation, Outcome.NOT_MEASURABLE, "no cache could be allocated here")
+                judged = verdict(
+                    recommendation, Outcome.NOT_MEASURABLE, _("no cache could be allocated here")
+                )
             else:
                 judged = _judge(recommendation, now, proposal, configured)
             yield judged.model_copy(update={"claim": _claim(now, proposal)})
 
 
 def _claim(now: Workload, proposal: Workload) -> str:
-    return f"longest sequence that the engine has to hold {_tokens(now):,} to {_tokens(proposal):,} tokens"
+    return _("longest sequence that the engine has to hold {before:,} to {after:,} tokens").format(
+        before=_tokens(now), after=_tokens(proposal)
+    )
 
 
 def _judge(
@@ -45,9 +50,8 @@ def _judge(
 ) -> JudgedRecommendation:
     rooms = [_room(job, configured) for job in (now, proposal)]
     outcome = Outcome.CONFIRMED if all(agrees for agrees, _ in rooms) else Outcome.REFUTED
-    reason = (
-        f"the cache that is allocated has {configured.cache_bytes / GIB:.1f} GiB: "
-        f"{', '.join(text for _, text in rooms)}; time is not measured"
+    reason = _("the cache that is allocated has {cache:.1f} GiB: {rooms}; time is not measured").format(
+        cache=configured.cache_bytes / GIB, rooms=", ".join(text for _, text in rooms)
     )
     shown = (_shown(now, configured, "without"), _shown(proposal, configured, "with"))
     return verdict(recommendation, outcome, reason, shown)
@@ -57,14 +61,18 @@ def _room(job: Workload, configured: SeenRollout) -> tuple[bool, str]:
     """Whether one sequence fits, or does not, as predicted, and the figures that decide."""
     needed = built_sequence_bytes(job)
     predicted, measured = (size >= needed for size in (rollout_memory(job).kv_bytes, configured.cache_bytes))
-    text = f"one sequence of {_tokens(job):,} tokens takes {needed / GIB:.1f} GiB and {_said(measured)}"
+    text = (
+        _("one sequence of {tokens:,} tokens takes {needed:.1f} GiB and fits")
+        if measured
+        else _("one sequence of {tokens:,} tokens takes {needed:.1f} GiB and does not fit")
+    ).format(tokens=_tokens(job), needed=needed / GIB)
     if measured is not predicted:
-        text += f" where it was predicted that it {_said(predicted)}"
+        text += (
+            _(" where it was predicted that it fits")
+            if predicted
+            else _(" where it was predicted that it does not fit")
+        )
     return measured is predicted, text
-
-
-def _said(fits: bool) -> str:
-    return "fits" if fits else "does not fit"
 
 
 def _tokens(job: Workload) -> int:
@@ -72,9 +80,14 @@ def _tokens(job: Workload) -> int:
 
 
 def _shown(job: Workload, configured: SeenRollout, which: str) -> Measurement:
+    what = (
+        _("KV cache with the change, for a sequence of {tokens:,} tokens")
+        if which == "with"
+        else _("KV cache without the change, for a sequence of {tokens:,} tokens")
+    )
     return Measurement(
         name=f"rollout.kv_cache.{which}",
-        what=f"KV cache {which} the change, for a sequence of {_tokens(job):,} tokens",
+        what=what.format(tokens=_tokens(job)),
         unit="bytes",
         measured=configured.cache_bytes,
         predicted=max(0, rollout_memory(job).kv_bytes),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
+from tuner.language import _
 from tuner.units import GIB
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Worker
@@ -26,11 +27,13 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     """One process that holds what is configured, and then what each recommendation makes of it."""
     rollout = subject.workload.rollout
     if rollout.engine is RolloutEngine.TRANSFORMERS:
-        raise NotHereError("transformers generates the responses, without a cache that is sized beforehand")
+        raise NotHereError(
+            _("transformers generates the responses, without a cache that is sized beforehand")
+        )
     further = len(runnable(subject))
-    title = f"rollout: KV cache of {rollout.engine.value} beside what is resident"
+    title = _("rollout: KV cache of {engine} beside what is resident").format(engine=rollout.engine.value)
     if further:
-        title += f", and with {further} recommendation(s)"
+        title += _(", and with {further} recommendation(s)").format(further=further)
     return (Planned(title=title, seconds=_FIRST_S + further * _FURTHER_S),)
 
 
@@ -50,7 +53,7 @@ def run(session: Session) -> None:
         WORKER, works, CALL_SHARE * session.left_s, title=planned.title, expected_s=expected
     )
     if isinstance(figures, Failed):
-        session.note(f"Nothing was measured of the rollout: {figures.message}.")
+        session.note(_("Nothing was measured of the rollout: {figures}.").format(figures=figures.message))
         return
     others = session.machine.total_bytes - session.machine.free_bytes
     seen = [
@@ -69,28 +72,45 @@ def _note(session: Session, seen: SeenRollout) -> None:
     planned, figures, workload = seen.planned, seen.figures, seen.planned.workload
     if session.options.device == "cpu":
         session.note(
-            "On a CPU the rollout is decoded with a tiny model: attention over blocks is right or wrong, no "
-            "bytes and no seconds."
+            _(
+                "On a CPU the rollout is decoded with a tiny model: attention over blocks is right "
+                "or wrong, no bytes and no seconds."
+            )
         )
     ranks = workload.rollout.tensor_parallel * workload.rollout.pipeline_parallel
     if ranks > session.options.processes:
         session.note(
-            f"Rollout: {ranks} GPUs share the engine; one of them, with its share, was run alone and without "
-            "their all-reduces."
+            _(
+                "Rollout: {ranks} GPUs share the engine; one of them, with its share, was run alone "
+                "and without their all-reduces."
+            ).format(ranks=ranks)
         )
     reason = not_decoded(workload)
     if reason is not None:
-        session.note(f"Rollout: the KV cache was allocated and the model not decoded: {reason}.")
+        session.note(
+            _("Rollout: the KV cache was allocated and the model not decoded: {reason}.").format(
+                reason=reason
+            )
+        )
     if figures.not_decoded:
-        session.note(f"Rollout: nothing was decoded: {figures.not_decoded}.")
+        session.note(
+            _("Rollout: nothing was decoded: {not_decoded}.").format(not_decoded=figures.not_decoded)
+        )
     if planned.scaled:
         session.note(
-            f"Rollout: {planned.room_bytes / GIB:.1f} GiB of the GPU are there for us and "
-            f"{planned.needed_bytes / GIB:.1f} GiB would be needed, so {planned.run_blocks:,} of "
-            f"{planned.wanted.blocks:,} blocks were allocated; figures are extrapolated."
+            _(
+                "Rollout: {room:.1f} GiB of the GPU are there for us and {needed:.1f} GiB would be "
+                "needed, so {run_blocks:,} of {blocks:,} blocks were allocated; figures are "
+                "extrapolated."
+            ).format(
+                room=planned.room_bytes / GIB,
+                needed=planned.needed_bytes / GIB,
+                run_blocks=planned.run_blocks,
+                blocks=planned.wanted.blocks,
+            )
         )
     if figures.missing:
-        session.note(f"Rollout: the GPU ran out of memory at {figures.missing}.")
+        session.note(_("Rollout: the GPU ran out of memory at {missing}.").format(missing=figures.missing))
 
 
 def _of_a_cpu(seen: SeenRollout) -> Iterator[Measurement]:
@@ -117,7 +137,7 @@ def _fits(seen: SeenRollout) -> Iterator[Measurement]:
         return
     yield Measurement(
         name="rollout.fits",
-        what="share of what is predicted during the rollout that could be allocated at once",
+        what=_("share of what is predicted during the rollout that could be allocated at once"),
         unit="share",
         measured=seen.allocated_share,
         low=1.0,
@@ -132,7 +152,7 @@ def _cache(seen: SeenRollout) -> Iterator[Measurement]:
     card = {"card_bytes": planned.card_bytes, "counted_on_bytes": _counted_on(planned)}
     yield Measurement(
         name="rollout.kv_cache",
-        what="KV cache that the engine's share of this card leaves, as the allocator gave it",
+        what=_("KV cache that the engine's share of this card leaves, as the allocator gave it"),
         unit="bytes",
         measured=seen.cache_bytes,
         predicted=cache,
@@ -146,13 +166,15 @@ def _cache(seen: SeenRollout) -> Iterator[Measurement]:
         },
     )
     for name, what, measured, expected in (
-        ("blocks", "blocks of the KV cache", seen.blocks, planned.predicted_blocks),
-        ("sequences", "sequences of full length at once", seen.sequences, predicted.concurrent_sequences),
+        ("blocks", _("blocks of the KV cache"), seen.blocks, planned.predicted_blocks),
+        ("sequences", _("sequences of full length at once"), seen.sequences, predicted.concurrent_sequences),
     ):
         low, high = whole_interval(expected)
         yield Measurement(
             name=f"rollout.{name}",
-            what=f"{what} of one replica's GPU" if name == "blocks" else f"{what} in one replica",
+            what=_("{what} of one replica's GPU").format(what=what)
+            if name == "blocks"
+            else _("{what} in one replica").format(what=what),
             unit="blocks" if name == "blocks" else "sequences",
             measured=measured,
             predicted=expected,
@@ -173,8 +195,10 @@ def _peak(seen: SeenRollout, measured: float) -> Measurement:
     stood_in = {f"{name}_bytes": size for name, size in planned.residents}
     return Measurement(
         name="rollout.peak",
-        what="used on the GPU with all that is resident during the rollout, wake_up too; "
-        "other processes, graphs and communicators as tensors of their predicted sizes",
+        what=_(
+            "used on the GPU with all that is resident during the rollout, wake_up too; other "
+            "processes, graphs and communicators as tensors of their predicted sizes"
+        ),
         unit="bytes",
         measured=measured,
         predicted=planned.phase.peak_bytes,
@@ -188,7 +212,7 @@ def _peak(seen: SeenRollout, measured: float) -> Measurement:
 def _attention(decoded: DecodeFigures) -> Measurement:
     return Measurement(
         name="rollout.attention",
-        what="error of attention over the cache's blocks, as a share of the largest result",
+        what=_("error of attention over the cache's blocks, as a share of the largest result"),
         unit="share",
         measured=decoded.attention_error,
         low=0.0,
@@ -205,7 +229,7 @@ def _decoded(seen: SeenRollout, decoded: DecodeFigures) -> Iterator[Measurement]
     if decoded.workspace_bytes is not None:
         yield Measurement(
             name="rollout.decode_workspace",
-            what="what a decoding step takes beside the cache, within what the engine keeps for its steps",
+            what=_("what a decoding step takes beside the cache, within what the engine keeps for its steps"),
             unit="bytes",
             measured=decoded.workspace_bytes,
             low=0,
@@ -215,7 +239,7 @@ def _decoded(seen: SeenRollout, decoded: DecodeFigures) -> Iterator[Measurement]
     if decoded.seconds:
         yield Measurement(
             name="rollout.decode",
-            what="torch's own decoding on one GPU, with blocks gathered: not the engine's speed",
+            what=_("torch's own decoding on one GPU, with blocks gathered: not the engine's speed"),
             unit="tokens/s",
             measured=work.sequences / median(decoded.seconds),
             details={**details, "steps": len(decoded.seconds), "slowest_s": max(decoded.seconds)},

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from tuner import memory
 from tuner.dtypes import DType
+from tuner.language import _
 from tuner.memory import PhaseEstimate, RolloutMemory, Term
 from tuner.memory.process.constant import Constant
 from tuner.memory.process.overhead import context
@@ -147,8 +148,8 @@ class PlannedRollout:
         """How figures of fewer blocks become those of all."""
         if not self.scaled:
             return None
-        return (
-            f"from {self.run_blocks:,} of {self.wanted.blocks:,} blocks, at the bytes that each of them took"
+        return _("from {run_blocks:,} of {blocks:,} blocks, at the bytes that each of them took").format(
+            run_blocks=self.run_blocks, blocks=self.wanted.blocks
         )
 
 
@@ -175,13 +176,13 @@ def not_decoded(workload: Workload) -> str | None:
     heads, kv_heads = _heads(workload)
     windows = bool(model.windowed_layers and model.sliding_window)
     reasons = (
-        (model.latent is not None, "its attention is latent, and the cache not one of keys and values"),
-        (model.linear is not None, "some of its layers keep a state in the place of keys and values"),
-        (windows, "some of its layers see a window of the sequence alone"),
-        (model.moe is not None, "its tokens are routed to experts"),
-        (rollout.weight_dtype is DType.FLOAT8, "the engine's weights are quantised"),
-        (rollout.pipeline_parallel > 1, "each GPU has a part of the layers"),
-        (heads % kv_heads != 0, "query heads of one GPU do not share its key heads evenly"),
+        (model.latent is not None, _("its attention is latent, and the cache not one of keys and values")),
+        (model.linear is not None, _("some of its layers keep a state in the place of keys and values")),
+        (windows, _("some of its layers see a window of the sequence alone")),
+        (model.moe is not None, _("its tokens are routed to experts")),
+        (rollout.weight_dtype is DType.FLOAT8, _("the engine's weights are quantised")),
+        (rollout.pipeline_parallel > 1, _("each GPU has a part of the layers")),
+        (heads % kv_heads != 0, _("query heads of one GPU do not share its key heads evenly")),
     )
     return next((reason for holds, reason in reasons if holds), None)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tuner.advise import Recommendation
 from tuner.dtypes import DType
+from tuner.language import _
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Worker
 from tuner.validate.rollout.judged import changing
@@ -31,18 +32,18 @@ def run_engine(session: Session, configured: PlannedRollout) -> None:
     """
     if not _is_ours(session, configured):
         return
-    starts = [_started(session, configured, "as configured")]
+    starts = [_started(session, configured, _("as configured"))]
     if starts[0] is None:
         return
     changed: list[tuple[Recommendation, PlannedRollout, EngineFigures]] = []
     try:
-        for recommendation, proposal, _ in changing(session.subject):
+        for recommendation, proposal, _changed in changing(session.subject):
             planned = planned_rollout(proposal, session.machine, session.options)
-            after = _started(session, planned, f"with {recommendation.finding.rule.name}")
+            after = _started(session, planned, _("with {rule}").format(rule=recommendation.finding.rule.name))
             if after is not None:
                 changed.append((recommendation, planned, after))
         if changed:
-            starts.append(_started(session, configured, "as configured, once more"))
+            starts.append(_started(session, configured, _("as configured, once more")))
     finally:  # interrupted, what there is by then counts
         before = _of_all([start for start in starts if start is not None])
         for measurement in engine_measurements(configured, before):
@@ -69,11 +70,11 @@ def _is_ours(session: Session, configured: PlannedRollout) -> bool:
         return False
     if rollout.weight_dtype is DType.FLOAT8:
         session.note(
-            "Rollout: vLLM was not started: its weights are quantised as they arrive from the trainer."
+            _("Rollout: vLLM was not started: its weights are quantised as they arrive from the trainer.")
         )
         return False
     if rollout.replica_gpus > 1 or configured.limited:
-        session.note("Rollout: vLLM was not started, for want of GPUs or because the GPU is not all ours.")
+        session.note(_("Rollout: vLLM was not started, for want of GPUs or because the GPU is not all ours."))
         return False
     return True
 
@@ -82,12 +83,18 @@ def _started(session: Session, planned: PlannedRollout, how: str) -> EngineFigur
     """What vLLM says of itself; None where there was no time or it failed, which is said."""
     work = engine_work(session, planned)
     try:
-        figures = session.call(WORKER, work, title=f"rollout: vLLM's own engine {how}", expected_s=_ENGINE_S)
+        figures = session.call(
+            WORKER, work, title=_("rollout: vLLM's own engine {how}").format(how=how), expected_s=_ENGINE_S
+        )
     except OutOfBudgetError as reason:
-        session.note(f"Rollout: vLLM was not started {how}: {reason}.")
+        session.note(_("Rollout: vLLM was not started {how}: {reason}.").format(how=how, reason=reason))
         return None
     if isinstance(figures, Failed):
-        session.note(f"Rollout: vLLM's engine gave no figures {how}: {figures.message}.")
+        session.note(
+            _("Rollout: vLLM's engine gave no figures {how}: {figures}.").format(
+                how=how, figures=figures.message
+            )
+        )
         return None
     assert isinstance(figures, EngineFigures)
     return figures

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tuner.advise import Recommendation
+from tuner.language import _
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
 from tuner.timing.decode import RolloutInput, decode_step_parts
@@ -20,12 +21,12 @@ Started = tuple[PlannedRollout, EngineFigures]
 def engine_measurements(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measurement]:
     """What vLLM as configured came to, beside its predictions."""
     yield _cache(
-        planned, figures, "rollout.engine_cache", "tokens that the KV cache of vLLM's own engine holds"
+        planned, figures, "rollout.engine_cache", _("tokens that the KV cache of vLLM's own engine holds")
     )
     low, high = planned.phase.interval
     yield Measurement(
         name="rollout.engine_peak",
-        what="used on the GPU once vLLM's own engine has generated, with the trainer's tensors beside it",
+        what=_("used on the GPU once vLLM's own engine has generated, with the trainer's tensors beside it"),
         unit="bytes",
         measured=figures.used_bytes,
         predicted=planned.phase.peak_bytes,
@@ -33,7 +34,7 @@ def engine_measurements(planned: PlannedRollout, figures: EngineFigures) -> Iter
         high=high,
         details={"weights_bytes": planned.predicted.weight_bytes, "ready_after_s": figures.ready_seconds},
     )
-    yield _step(planned, figures, "rollout.engine_step", "one decoding step of vLLM's own engine")
+    yield _step(planned, figures, "rollout.engine_step", _("one decoding step of vLLM's own engine"))
 
 
 def judge_engine(recommendation: Recommendation, before: Started, after: Started) -> JudgedRecommendation:
@@ -43,26 +44,39 @@ def judge_engine(recommendation: Recommendation, before: Started, after: Started
     rollout gets no longer, a token must not take longer by more than its repetitions differ.
     """
     (planned, changed), (configured, without) = after, before
-    cache = _cache(planned, changed, "rollout.engine_cache.with", "the same with the change")
+    cache = _cache(planned, changed, "rollout.engine_cache.with", _("the same with the change"))
     claimed = _seconds(planned.workload) / _seconds(configured.workload) - 1
     slower = takes_longer(claimed, without.token_seconds, changed.token_seconds)
     first, second = (1 / median(figures.token_seconds) for figures in (without, changed))
-    text = (
-        f"vLLM's own engine: cache {without.tokens:,} to {changed.tokens:,} tokens, "
-        f"{int(cache.predicted or 0):,} were predicted; decoding {without.sequences:,} to "
-        f"{changed.sequences:,} sequences at once gives {first:,.0f} to {second:,.0f} tokens/s "
-        f"({second / first - 1:+.1%}; repetitions differ by up to {_spread(without, changed):.1%})"
+    text = _(
+        "vLLM's own engine: cache {before:,} to {after:,} tokens, {predicted:,} were "
+        "predicted; decoding {fewer:,} to {more:,} sequences at once gives "
+        "{first:,.0f} to {second:,.0f} tokens/s ({change:+.1%}; repetitions differ by up "
+        "to {spread:.1%})"
+    ).format(
+        before=without.tokens,
+        after=changed.tokens,
+        predicted=int(cache.predicted or 0),
+        fewer=without.sequences,
+        more=changed.sequences,
+        first=first,
+        second=second,
+        change=second / first - 1,
+        spread=_spread(without, changed),
     )
     if slower:
-        text += f", although {slower} was modelled for the time of the rollout"
+        text += _(", although {slower} was modelled for the time of the rollout").format(slower=slower)
     holds = cache.outcome is not Outcome.REFUTED and not slower
     shown = (
         _cache(
-            configured, without, "rollout.engine_cache.without", "tokens of vLLM's cache without the change"
+            configured,
+            without,
+            "rollout.engine_cache.without",
+            _("tokens of vLLM's cache without the change"),
         ),
         cache,
-        _step(configured, without, "rollout.engine_step.without", "one decoding step without the change"),
-        _step(planned, changed, "rollout.engine_step.with", "the same with the change"),
+        _step(configured, without, "rollout.engine_step.without", _("one decoding step without the change")),
+        _step(planned, changed, "rollout.engine_step.with", _("the same with the change")),
     )
     return verdict(recommendation, Outcome.CONFIRMED if holds else Outcome.REFUTED, text, shown)
 
@@ -105,7 +119,9 @@ def _step(planned: PlannedRollout, figures: EngineFigures, name: str, what: str)
     modelled = decode_step_parts(RolloutInput.of(planned.workload), figures.sequences)
     return Measurement(
         name=name,
-        what=f"{what}, {figures.sequences:,} sequences of mean length",
+        what=_("{what}, {sequences:,} sequences of mean length").format(
+            what=what, sequences=figures.sequences
+        ),
         unit="seconds",
         measured=median(figures.step_seconds),
         predicted=sum(modelled.values()),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tuner import batching
 from tuner.advise import Recommendation
+from tuner.language import _
 from tuner.units import GIB
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import verdict
@@ -85,9 +86,11 @@ def _outcome(
     alone = resized(one, tokens, longest).predicted.peak_bytes
     runs = tries.known(tokens)
     if runs is None and alone > capacity:
-        reason = (
-            f"{tokens:,} tokens take {alone / GIB:.1f} GiB with the states sharded over what is here, "
-            f"{session.options.processes} GPU(s), and {capacity / GIB:.1f} GiB are there"
+        reason = _(
+            "{tokens:,} tokens take {alone:.1f} GiB with the states sharded over what is here, "
+            "{processes} GPU(s), and {capacity:.1f} GiB are there"
+        ).format(
+            tokens=tokens, alone=alone / GIB, processes=session.options.processes, capacity=capacity / GIB
         )
         return Outcome.NOT_MEASURABLE, reason
     if runs is None:
@@ -97,15 +100,19 @@ def _outcome(
             runs = attempt(tokens)
     if not runs:
         outcome = Outcome.REFUTED if alone <= capacity else Outcome.NOT_MEASURABLE
-        return outcome, f"{tokens:,} tokens run out of memory, where {alone / GIB:.1f} GiB were predicted"
-    after = {True: "runs as well", False: "runs out of memory", None: "was not tried"}
-    next_one = f"one longest sequence more {after[tries.known(tokens + longest)]}"
+        return outcome, _("{tokens:,} tokens run out of memory, where {alone:.1f} GiB were predicted").format(
+            tokens=tokens, alone=alone / GIB
+        )
+    after = {True: _("runs as well"), False: _("runs out of memory"), None: _("was not tried")}
+    next_one = _("one longest sequence more {after}").format(after=after[tries.known(tokens + longest)])
     return Outcome.CONFIRMED, f"{_ran(tries, tokens)}; {next_one}"
 
 
 def _ran(tries: Tries, tokens: int) -> str:
     """With which peak, or what else ran."""
     if tokens not in tries.ran:
-        return f"{tokens:,} tokens run, as {max(tries.ran):,} did"
+        return _("{tokens:,} tokens run, as {ran:,} did").format(tokens=tokens, ran=max(tries.ran))
     peak = tries.ran[tokens].peak_allocated_bytes
-    return f"{tokens:,} tokens run" + ("" if peak is None else f", the allocator's peak {peak / GIB:.1f} GiB")
+    return _("{tokens:,} tokens run").format(tokens=tokens) + (
+        "" if peak is None else _(", the allocator's peak {peak:.1f} GiB").format(peak=peak / GIB)
+    )

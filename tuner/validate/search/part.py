@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
+from tuner.language import _
 from tuner.timing.rates import product_flop_per_s
 from tuner.units import GIB
 from tuner.validate.children.outcome import Failed, Failure
@@ -45,7 +46,9 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     """Three tries for each pass, as where the prediction holds."""
     return tuple(
         Planned(
-            title=f"search: largest micro-batch of {one.phase.value}, about {limit:,} tokens",
+            title=_("search: largest micro-batch of {phase}, about {limit:,} tokens").format(
+                phase=one.phase.value, limit=limit
+            ),
             seconds=_LIKELY_TRIES * _expected_s(one, limit),
         )
         for one, limit in _searched(subject, options, subject.workload.cluster.gpu.capacity_bytes)
@@ -66,7 +69,7 @@ def _searched(subject: Subject, options: Options, capacity: int) -> list[tuple[P
         NotHereError: none can be.
     """
     if options.device == "cpu":
-        raise NotHereError("memory of a CPU has no end that a process could run into safely")
+        raise NotHereError(_("memory of a CPU has no end that a process could run into safely"))
     passes = planned_passes(subject.workload, processes=options.processes)
     limits = [
         (one, limit)
@@ -81,8 +84,16 @@ def _searched(subject: Subject, options: Options, capacity: int) -> list[tuple[P
         raise NotHereError(reasons[Phase.UPDATE_ACTOR])
     least = resized(passes[0], LEAST_TOKENS, longest_share(passes[0], subject)).predicted.peak_bytes
     raise NotHereError(
-        f"{subject.workload.model.name} takes {least / GIB:.1f} GiB of a GPU with {LEAST_TOKENS} tokens on "
-        f"{options.processes} of them, and {capacity / GIB:.1f} GiB are there"
+        _(
+            "{model} takes {least:.1f} GiB of a GPU with {least_tokens} tokens on {processes} of "
+            "them, and {capacity:.1f} GiB are there"
+        ).format(
+            model=subject.workload.model.name,
+            least=least / GIB,
+            least_tokens=LEAST_TOKENS,
+            processes=options.processes,
+            capacity=capacity / GIB,
+        )
     )
 
 
@@ -152,7 +163,7 @@ class _Hunt:
             WORKER,
             model,
             one.settings,
-            title=f"{one.phase.value} with {tokens:,} tokens",
+            title=_("{phase} with {tokens:,} tokens").format(phase=one.phase.value, tokens=tokens),
             expected_s=self._expects(tokens),
             world=self.session.options.processes,
         )
@@ -162,9 +173,15 @@ class _Hunt:
             return True
         assert isinstance(result, Failed)
         if result.why is Failure.TIMEOUT:
-            raise OutOfBudgetError(f"{tokens:,} tokens: {result.message}")
+            raise OutOfBudgetError(
+                _("{tokens:,} tokens: {result}").format(tokens=tokens, result=result.message)
+            )
         if result.why is not Failure.OUT_OF_MEMORY:
-            raise TryFailedError(f"{one.phase.value} with {tokens:,} tokens: {result.message}")
+            raise TryFailedError(
+                _("{phase} with {tokens:,} tokens: {result}").format(
+                    phase=one.phase.value, tokens=tokens, result=result.message
+                )
+            )
         self.tries.out_of_memory[tokens] = result.message
         return False
 
@@ -182,7 +199,9 @@ class _Hunt:
         name = "search." if self.one.phase is Phase.UPDATE_ACTOR else f"search.{self.one.phase.value}."
         yield Measurement(
             name=f"{name}token_budget",
-            what=f"most tokens of one micro-batch with which {self.one.phase.value} runs",
+            what=_("most tokens of one micro-batch with which {phase} runs").format(
+                phase=self.one.phase.value
+            ),
             unit="tokens",
             measured=bracket.fits,
             predicted=self.limit,
@@ -192,7 +211,9 @@ class _Hunt:
         if not self.session.subject.workload.actor.update.batching.dynamic:
             yield Measurement(
                 name=f"{name}micro_batch",
-                what=f"most longest sequences of one micro-batch with which {self.one.phase.value} runs",
+                what=_("most longest sequences of one micro-batch with which {phase} runs").format(
+                    phase=self.one.phase.value
+                ),
                 unit="sequences",
                 measured=bracket.fits // longest,
                 predicted=self.limit // longest,
@@ -202,14 +223,14 @@ class _Hunt:
     def _details(self, fails: int | None) -> dict[str, float | int | str | bool]:
         """What stands behind the limit, and what the allocator held back where it ended."""
         details: dict[str, float | int | str | bool] = {
-            "smallest_that_failed": fails or "none was tried",
+            "smallest_that_failed": fails or _("none was tried"),
             "tries": self.tries.count,
             "longest_sequence": self.longest,
             "capacity_bytes": self.capacity,
-            "allocator": "expandable segments, as verl has them from its first weight sync on",
+            "allocator": _("expandable segments, as verl has them from its first weight sync on"),
         }
         if not self.ended:
-            details["not_judged"] = "the budget ended before the limit was known to within the tolerance"
+            details["not_judged"] = _("the budget ended before the limit was known to within the tolerance")
         if fails is not None:
             details |= told_by_allocator(self.tries.out_of_memory[fails])
         return details
@@ -222,7 +243,9 @@ class _Hunt:
         compared = resized(self.one, tokens, self.longest).compared(figures)
         yield Measurement(
             name=name,
-            what=f"allocator's peak of {self.one.phase.value} with {tokens:,} tokens",
+            what=_("allocator's peak of {phase} with {tokens:,} tokens").format(
+                phase=self.one.phase.value, tokens=tokens
+            ),
             unit="bytes",
             measured=compared.measured_peak,
             predicted=compared.predicted_peak,

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from tuner.dtypes import DType
+from tuner.language import _
 from tuner.memory.fsdp.units import wraps_head
 from tuner.model_shape import ModelShape
 from tuner.workload import (
@@ -21,7 +22,7 @@ from tuner.workload import (
 def reason_not_here(step_pass: StepPass) -> str | None:
     """Why a pass cannot be run by our engine; None where it can be."""
     if step_pass.training and step_pass.engine.streamed_offload:
-        return "an update with weights that are fetched from the host is not run here"
+        return _("an update with weights that are fetched from the host is not run here")
     return not_here(step_pass.engine, step_pass.head, step_pass.model)
 
 
@@ -34,35 +35,40 @@ def reasons_not_here(workload: Workload) -> dict[Phase, str]:
 def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
     """Why this engine, head or model cannot be run by ours; None where it can be."""
     reasons = (
-        (engine.backend is Backend.MEGATRON, "Megatron's engine is not run here"),
-        (engine.lora is not None, "adapters are not run here"),
-        (not engine.packed, "batches with padding are not run here"),
-        (engine.activation_offload, "activation offload is not run here"),
+        (engine.backend is Backend.MEGATRON, _("Megatron's engine is not run here")),
+        (engine.lora is not None, _("adapters are not run here")),
+        (not engine.packed, _("batches with padding are not run here")),
+        (engine.activation_offload, _("activation offload is not run here")),
         (
             engine.fused_layers and find_spec("liger_kernel") is None,
-            "Liger's layers cannot be run: liger_kernel is not installed",
+            _("Liger's layers cannot be run: liger_kernel is not installed"),
         ),
-        (engine.checkpointing is Checkpointing.SELECTIVE, "selective checkpointing is not run here"),
+        (engine.checkpointing is Checkpointing.SELECTIVE, _("selective checkpointing is not run here")),
         (
             engine.compute_dtype is DType.FLOAT16 or engine.stored_dtype is DType.FLOAT16,
-            "float16, which needs loss scaling, is not run here",
+            _("float16, which needs loss scaling, is not run here"),
         ),
         (
             not engine.streamed_offload and engine.optimizer_dtype is not engine.stored_dtype,
-            "moments of another dtype are not run here",
+            _("moments of another dtype are not run here"),
         ),
-        (head.kind is HeadKind.FUSED_TRITON, "verl's Triton head is not run here; ours allocates otherwise"),
-        (head.kind is HeadKind.FUSED_LIGER, "Liger's head is not run here"),
+        (
+            head.kind is HeadKind.FUSED_TRITON,
+            _("verl's Triton head is not run here; ours allocates otherwise"),
+        ),
+        (head.kind is HeadKind.FUSED_LIGER, _("Liger's head is not run here")),
         (
             head.kind is HeadKind.FUSED_TORCH and wraps_head(model, engine),
-            "a fused head would read weights that FSDP2 has not gathered: a unit of their own",
+            _("a fused head would read weights that FSDP2 has not gathered: a unit of their own"),
         ),
         (
             engine.parallel.ulysses > 1 and not heads_can_be_shared(model, engine.parallel.ulysses),
-            f"its heads cannot be shared by {engine.parallel.ulysses} GPUs, as Ulysses would",
+            _("its heads cannot be shared by {ranks} GPUs, as Ulysses would").format(
+                ranks=engine.parallel.ulysses
+            ),
         ),
-        (engine.parallel.ulysses > 1 and model.linear is not None, "linear attention is not shared here"),
-        (bool(model.extra_parameters), "models with more than a decoder are not run here"),
+        (engine.parallel.ulysses > 1 and model.linear is not None, _("linear attention is not shared here")),
+        (bool(model.extra_parameters), _("models with more than a decoder are not run here")),
     )  # fmt: skip
     return next((reason for holds, reason in reasons if holds), None)
 

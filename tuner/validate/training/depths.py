@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from tuner.errors import TunerError
+from tuner.language import _
 from tuner.memory import PhaseEstimate
 from tuner.memory.ledger.terms import Moment
 from tuner.model_shape import ModelShape
@@ -40,7 +41,9 @@ class Depths:
         return upper + (self.full - self.upper) * (upper - lower) / (self.upper - self.lower)
 
     def __str__(self) -> str:
-        return f"from {self.lower} and {self.upper} of {self.full} layers, on a line"
+        return _("from {lower} and {upper} of {full} layers, on a line").format(
+            lower=self.lower, upper=self.upper, full=self.full
+        )
 
 
 def cut_config(config: Mapping[str, Any], layers: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from statistics import median
 
+from tuner.language import _
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.groups import Try
@@ -21,7 +22,9 @@ def pass_measurements(measured: Measured) -> Iterator[Measurement]:
         terms[term.name] += term.bytes
     yield Measurement(
         name=f"{phase}.peak",
-        what=f"peak of {phase}, {case.micro_batches} x {case.tokens:,} tokens, {figures.engine}'s engine",
+        what=_("peak of {phase}, {micro_batches} x {tokens:,} tokens, {engine}'s engine").format(
+            phase=phase, micro_batches=case.micro_batches, tokens=case.tokens, engine=figures.engine
+        ),
         unit="bytes",
         measured=compared.measured_peak,
         predicted=compared.predicted_peak,
@@ -33,7 +36,7 @@ def pass_measurements(measured: Measured) -> Iterator[Measurement]:
         low, high = compared.interval
         yield Measurement(
             name=f"{phase}.reserved",
-            what=f"most that the allocator holds during {phase}",
+            what=_("most that the allocator holds during {phase}").format(phase=phase),
             unit="bytes",
             measured=figures.peak_reserved_bytes,
             low=low,
@@ -42,7 +45,12 @@ def pass_measurements(measured: Measured) -> Iterator[Measurement]:
     if figures.seconds:
         yield Measurement(
             name=f"{phase}.seconds",
-            what=f"{phase}, {timed.micro_batches} x {case.tokens:,} tokens on {_gpus(case.world_size)}",
+            what=_("{phase}, {micro_batches} x {tokens:,} tokens on {gpus}").format(
+                phase=phase,
+                micro_batches=timed.micro_batches,
+                tokens=case.tokens,
+                gpus=_gpus(case.world_size),
+            ),
             unit="seconds",
             measured=median(figures.seconds),
             extrapolated=measured.extrapolated,
@@ -57,7 +65,7 @@ def pass_measurements(measured: Measured) -> Iterator[Measurement]:
 
 
 def _gpus(count: int) -> str:
-    return "one GPU" if count == 1 else f"each of {count} GPUs"
+    return _("one GPU") if count == 1 else _("each of {count} GPUs").format(count=count)
 
 
 def _allocator(figures: PassFigures) -> dict[str, int]:
@@ -76,7 +84,9 @@ def out_of_memory(failed: Try, free: int) -> Measurement:
     peak = failed.planned.predicted.peak_bytes
     return Measurement(
         name=f"{failed.planned.phase.value}.peak",
-        what=f"{failed.planned.phase.value} ran out of memory: it takes more than was free",
+        what=_("{phase} ran out of memory: it takes more than was free").format(
+            phase=failed.planned.phase.value
+        ),
         unit="bytes",
         measured=free,
         predicted=peak,

@@ -5,6 +5,7 @@ from statistics import median
 
 from tuner.accuracy import Comparison
 from tuner.advise import Recommendation
+from tuner.language import _
 from tuner.timing import step_time
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, takes_longer, verdict
@@ -56,7 +57,9 @@ def judge(
         outcome = Outcome.REFUTED
     elif elsewhere and price is not None:
         outcome = Outcome.NOT_MEASURABLE
-        text = f"its bytes are those of {price.phase.value}, which no training pass shows; {text}"
+        text = _("its bytes are those of {phase}, which no training pass shows; {text}").format(
+            phase=price.phase.value, text=text
+        )
     else:
         outcome = Outcome.CONFIRMED
     measurements = (_peak(before, "without"), _peak(after, "with"), _change(before, after))
@@ -67,13 +70,13 @@ def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:
     one, two = before.compared, after.compared
     measured, predicted = two.measured_peak - one.measured_peak, two.predicted_peak - one.predicted_peak
     most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
-    text = f"peak {peaks(one.measured_peak, two.measured_peak, predicted)}"
+    text = _("peak {peaks}").format(peaks=peaks(one.measured_peak, two.measured_peak, predicted))
     change_holds = abs(measured - predicted) <= most
     peak_holds = abs(two.error) <= PEAK_TOLERANCE
     if not change_holds:
-        text += f", more than {PEAK_TOLERANCE:.0%} of the peak apart"
+        text += _(", more than {peak_tolerance:.0%} of the peak apart").format(peak_tolerance=PEAK_TOLERANCE)
     if not peak_holds:
-        text += f", the peak with it predicted {two.error:+.1%} off"
+        text += _(", the peak with it predicted {error:+.1%} off").format(error=two.error)
     return text, change_holds and peak_holds
 
 
@@ -93,12 +96,21 @@ def _time(claimed: float | None, before: Measured, after: Measured) -> tuple[str
     if not one or not two:
         return "", True
     first, second = median(one), median(two)
-    text = f"; {first:.2f} to {second:.2f} s ({second / first - 1:+.1%}) for what one GPU of the job computes"
+    text = _("; {first:.2f} to {second:.2f} s ({change:+.1%}) for what one GPU of the job computes").format(
+        first=first, second=second, change=second / first - 1
+    )
     expected = takes_longer(claimed, one, two)
-    return (f"{text}, although {expected} was modelled", False) if expected else (text, True)
+    return (
+        (_("{text}, although {expected} was modelled").format(text=text, expected=expected), False)
+        if expected
+        else (text, True)
+    )
 
 
 def _peak(measured: Measured, which: str) -> Measurement:
+    what = (
+        _("peak of {phase} with the change") if which == "with" else _("peak of {phase} without the change")
+    )
     compared = measured.compared
     details: dict[str, float | int | str | bool] = {
         "moment": compared.moment,
@@ -109,7 +121,7 @@ def _peak(measured: Measured, which: str) -> Measurement:
         details["seconds"] = median(measured.job_seconds)
     return Measurement(
         name=f"{measured.planned.phase.value}.peak.{which}",
-        what=f"peak of {measured.planned.phase.value} {which} the change",
+        what=what.format(phase=measured.planned.phase.value),
         unit="bytes",
         measured=compared.measured_peak,
         predicted=compared.predicted_peak,
@@ -125,7 +137,7 @@ def _change(before: Measured, after: Measured) -> Measurement:
     most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
     return Measurement(
         name=f"{before.planned.phase.value}.peak.change",
-        what="what the change makes of the peak",
+        what=_("what the change makes of the peak"),
         unit="bytes",
         measured=two.measured_peak - one.measured_peak,
         predicted=predicted,

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tuner.language import _, ngettext
 from tuner.units import GIB
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Server, Worker
@@ -37,7 +38,7 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     if not planned.groups:
         reasons = {*reasons_not_here(subject.workload).values()}
         reasons |= {attempt.reason for attempt in planned.configured if attempt.reason}
-        raise NotHereError("; ".join(sorted(reasons)) or "no training pass can be run here")
+        raise NotHereError("; ".join(sorted(reasons)) or _("no training pass can be run here"))
     return tuple(Planned(title=_title(group), seconds=group.seconds) for group in planned.groups)
 
 
@@ -48,7 +49,7 @@ def run(session: Session) -> None:
     for note in planned.notes:
         session.note(note)
     for phase, reason in reasons_not_here(session.subject.workload).items():
-        session.note(f"{phase.value} is not run: {reason}.")
+        session.note(_("{phase} is not run: {reason}.").format(phase=phase.value, reason=reason))
     _judge_what_cannot_run(session, planned)
     record = _Record(session=session, plan=planned)
     for index, group in enumerate(planned.groups):
@@ -57,9 +58,11 @@ def run(session: Session) -> None:
         record.take(group, _results(session, record.left_of(group)))
     left_out = sum(len(record.left_of(group).tries) for group in planned.groups)
     if options.device == "cpu":
-        session.note("Training passes were run on a CPU, which has no peaks: they came to an end, no more.")
+        session.note(
+            _("Training passes were run on a CPU, which has no peaks: they came to an end, no more.")
+        )
     if left_out:
-        raise OutOfBudgetError(f"no time for {left_out} of its passes")
+        raise OutOfBudgetError(_("no time for {left_out} of its passes").format(left_out=left_out))
 
 
 def _judge_what_cannot_run(session: Session, planned: TrainingPlan) -> None:
@@ -125,8 +128,11 @@ def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed
 
 def _title(group: Group) -> str:
     phases = dict.fromkeys(attempt.planned.phase.value for attempt in group.tries)
-    passes = f"{len(group.tries)} pass{'es' if len(group.tries) > 1 else ''}"
-    return f"training step: {', '.join(phases)} with {group.layers} layers, {passes}"
+    count = len(group.tries)
+    passes = ngettext("{count} pass", "{count} passes", count).format(count=count)
+    return _("training step: {phases} with {layers} layers, {passes}").format(
+        phases=_(", ").join(phases), layers=group.layers, passes=passes
+    )
 
 
 @dataclass(kw_only=True)
@@ -171,7 +177,7 @@ class _Record:
         measured = self._measured(attempt)
         phase = attempt.planned.phase.value
         if isinstance(measured, PassFailed):
-            self.session.note(f"{phase} failed: {measured.message}.")
+            self.session.note(_("{phase} failed: {measured}.").format(phase=phase, measured=measured.message))
             if measured.out_of_memory:
                 self.session.add(out_of_memory(attempt, self.session.machine.free_bytes))
         elif measured is not None:
@@ -184,8 +190,9 @@ class _Record:
             self.session.add_case(measured.compared.case)
         else:
             self.session.note(
-                f"{measured.planned.phase.value} is not among the recorded passes: a file of them cannot say "
-                "what it was."
+                _("{phase} is not among the recorded passes: a file of them cannot say what it was.").format(
+                    phase=measured.planned.phase.value
+                )
             )
 
     def _judge(self, proposed: Proposed, first: Try, second: Try) -> None:
@@ -195,13 +202,15 @@ class _Record:
             return
         if isinstance(after, PassFailed) and after.out_of_memory:
             peak = second.planned.predicted.peak_bytes
-            reason = f"it ran out of memory, with a peak of {peak / GIB:.1f} GiB predicted"
+            reason = _("it ran out of memory, with a peak of {peak:.1f} GiB predicted").format(
+                peak=peak / GIB
+            )
             self.session.judge(verdict(recommendation, Outcome.REFUTED, reason))
         elif isinstance(before, PassFailed):
-            reason = f"the pass as configured failed: {before.message}"
+            reason = _("the pass as configured failed: {before}").format(before=before.message)
             self.session.judge(verdict(recommendation, Outcome.NOT_MEASURABLE, reason))
         elif isinstance(after, PassFailed):
-            reason = f"the pass with it failed: {after.message}"
+            reason = _("the pass with it failed: {after}").format(after=after.message)
             self.session.judge(verdict(recommendation, Outcome.NOT_MEASURABLE, reason))
         else:
             job = self.session.subject.workload

@@ -10,6 +10,7 @@ from msgspec import structs
 from tuner import batching
 from tuner.advise import Recommendation
 from tuner.counted import counted
+from tuner.language import _
 from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
 from tuner.validate.training.configured import by_value, reason_not_here
@@ -105,14 +106,14 @@ class _Planner:
         after: PlannedPass | None,
     ) -> Proposed:
         if reason is None and (before is None or after is None):
-            reason = "the config.json of the critic's model is not known here"
+            reason = _("the config.json of the critic's model is not known here")
         if reason is None and self._cpu:
-            reason = "a CPU has no peaks, and its speed says nothing of a GPU's"
+            reason = _("a CPU has no peaks, and its speed says nothing of a GPU's")
         if reason is not None or before is None or after is None:
             return Proposed(recommendation=recommendation, before=None, after=None, reason=reason or "")
         tries = self._try(before), self._try(after)
         if tries[0].key == tries[1].key:
-            reason = "what it changes is not there on the GPUs that take part"
+            reason = _("what it changes is not there on the GPUs that take part")
         return Proposed(
             recommendation=recommendation,
             before=tries[0],
@@ -128,7 +129,7 @@ class _Planner:
 
     def _depth(self, planned: PlannedPass) -> Try:
         if self._cpu and planned.settings.engine.fused_layers:
-            return Try(planned=planned, at=None, reason="Liger's layers need a GPU")
+            return Try(planned=planned, at=None, reason=_("Liger's layers need a GPU"))
         if self._cpu or planned.predicted.peak_bytes <= self.limit:
             return Try(planned=planned, at=None)
         predicted = cutting.predictions(planned, self.subject.model_config)
@@ -139,7 +140,9 @@ class _Planner:
             limit_bytes=self.limit,
             training=planned.training,
         )
-        reason = "" if depths else "it does not fit here, and no two depths that do have the same peak moment"
+        reason = (
+            "" if depths else _("it does not fit here, and no two depths that do have the same peak moment")
+        )
         return Try(planned=planned, at=depths, reason=reason)
 
     def _groups(self, wanted: Iterable[Try]) -> Iterator[Group]:
@@ -150,7 +153,7 @@ class _Planner:
                     (attempt.planned.model.value_head, attempt.planned.settings.built, layers), {}
                 )
                 group.setdefault(attempt.key, attempt)
-        for (critic, _, layers), tries in runs.items():
+        for (critic, _built, layers), tries in runs.items():
             together = tuple(tries.values())
             yield Group(
                 layers=layers,
@@ -164,21 +167,27 @@ class _Planner:
         job, here = self.subject.workload.actor.engine.parallel, self.options.processes
         if job.gpus != here:
             yield (
-                f"Training passes are run and predicted on {counted(here, 'GPU')}, not on the "
-                f"{job.gpus} of the job: over these the states are sharded, a micro-batch is the job's."
+                _(
+                    "Training passes are run and predicted on {here}, not on the {gpus} of the job: over "
+                    "these the states are sharded, a micro-batch is the job's."
+                ).format(here=counted(here, "GPU"), gpus=job.gpus)
             )
         if any(attempt.planned.settings.first_tokens is not None for attempt in configured):
             yield (
-                "Of the micro-batches of an update that is run here only the last has its full size: the "
-                "first makes the gradients that it adds to. Times are those of full ones."
+                _(
+                    "Of the micro-batches of an update that is run here only the last has its full size: "
+                    "the first makes the gradients that it adds to. Times are those of full ones."
+                )
             )
         yield from self._shared_otherwise()
         for attempt in configured:
             phase = attempt.planned.phase.value
             if attempt.at is not None:
-                yield f"{phase} does not fit here: its figures are extrapolated {attempt.at}."
+                yield _("{phase} does not fit here: its figures are extrapolated {at}.").format(
+                    phase=phase, at=attempt.at
+                )
             elif attempt.reason:
-                yield f"{phase} is not measured: {attempt.reason}."
+                yield _("{phase} is not measured: {reason}.").format(phase=phase, reason=attempt.reason)
 
     def _shared_otherwise(self) -> Iterator[str]:
         here = self.options.processes
@@ -186,9 +195,15 @@ class _Planner:
             wanted = configured.engine.parallel.ulysses
             ranks = ranks_here(wanted, here)
             if reason_not_here(configured) is None and ranks != wanted:
-                how = f"with {ranks} GPUs for a sequence" if ranks > 1 else "without Ulysses"
+                how = (
+                    _("with {ranks} GPUs for a sequence").format(ranks=ranks)
+                    if ranks > 1
+                    else _("without Ulysses")
+                )
                 phase = configured.phase.value
-                yield f"{phase} is run {how}, not with {wanted}; the tokens are those of one GPU."
+                yield _("{phase} is run {how}, not with {wanted}; the tokens are those of one GPU.").format(
+                    phase=phase, how=how, wanted=wanted
+                )
 
 
 def small(planned: PlannedPass) -> PlannedPass:
@@ -219,11 +234,13 @@ def _deciding(recommendation: Recommendation, changed: Sequence[Phase]) -> Phase
 def _needs_more(before: Engine, after: Engine, processes: int) -> str | None:
     """Why the difference of two engines does not show on the GPUs that take part."""
     if before.parallel != structs.replace(after.parallel, ulysses=before.parallel.ulysses):
-        return "it divides the work over the job's GPUs in another way, which is not done here"
+        return _("it divides the work over the job's GPUs in another way, which is not done here")
     ranks = {before.parallel.ulysses, after.parallel.ulysses}
     if len(ranks) > 1 and any(ranks_here(count, processes) != count for count in ranks):
-        return f"{max(ranks)} GPUs share a sequence, and {processes} taking part here is no multiple of that"
+        return _(
+            "{ranks} GPUs share a sequence, and {processes} taking part here is no multiple of that"
+        ).format(ranks=max(ranks), processes=processes)
     gathering = ("reshard_after_forward", "forward_prefetch", "deferred_gradient_sync")
     if processes == 1 and any(getattr(before, name) != getattr(after, name) for name in gathering):
-        return "it is about gathering and reducing between GPUs, and one takes part here"
+        return _("it is about gathering and reducing between GPUs, and one takes part here")
     return None
