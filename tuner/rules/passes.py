@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tuner.batching import pass_sequences
 from tuner.counted import agreeing
+from tuner.language import _
 from tuner.rules.case import Case
 from tuner.rules.wording import longest
 from tuner.workload import Engine, Pass, Phase, StepPass, Workload
@@ -180,11 +181,19 @@ def beyond(case: Case, site: Site, size: int) -> tuple[str, ...]:
         return ()
     proposal = site.resized(workload, following)
     if not case.affords(proposal):
-        return (f"{longest(following)} at a time no longer {agreeing(following, 'fits', 'fit')}",)
+        return (
+            _("{longest} at a time no longer {agreeing}").format(
+                longest=longest(following), agreeing=agreeing(following, "fits", "fit")
+            ),
+        )
     gain = 1 - case.seconds(proposal) / case.seconds(site.resized(workload, size))
     return (
-        f"{longest(following)} at a time {agreeing(following, 'fits', 'fit')} as well and"
-        f" {agreeing(following, 'brings', 'bring')} another {gain:.1%} of the step",
+        _("{longest} at a time {agreeing} as well and {agreeing_2} another {gain:.1%} of the step").format(
+            longest=longest(following),
+            agreeing=agreeing(following, "fits", "fit"),
+            agreeing_2=agreeing(following, "brings", "bring"),
+            gain=gain,
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import ceil
 
 from tuner.hardware import Gpu
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.serving.graphs import largest_graph
@@ -152,5 +153,10 @@ def computes_in_8_bits(gpu: Gpu) -> bool:
 def sampled_elsewhere(workload: Workload) -> str:
     """What an engine that computes otherwise than the trainer means for the training."""
     if workload.actor.log_prob is None:
-        return "Nothing corrects for the other policy: the trainer computes no log-probabilities of its own"
-    return "Responses then come from another policy than the one that is trained; importance weights correct for it"
+        return _(
+            "Nothing corrects for the other policy: the trainer computes no log-probabilities of its own"
+        )
+    return _(
+        "Responses then come from another policy than the one that is trained; importance "
+        "weights correct for it"
+    )

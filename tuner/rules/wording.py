@@ -1,6 +1,7 @@
 """Numbers in the sentences of findings."""
 
 from tuner.counted import counted
+from tuner.language import _
 from tuner.rules.case import Case
 from tuner.units import GIB, MIB
 from tuner.workload import Batch, Phase
@@ -28,15 +29,15 @@ def sequences(number: float) -> str:
 
 def longest(number: float) -> str:
     """A number of longest sequences: ``"1 longest sequence"``, ``"2.5 longest sequences"``."""
-    return f"{counted(number, 'longest sequence')}"
+    return f"{counted(number, _('longest sequence'))}"
 
 
 def with_room(batch: Batch) -> str:
     """How long sequences may be that the cache holds: ``"at full length"``, ``"of 1,624 tokens"``."""
     return (
-        "at full length"
+        _("at full length")
         if batch.room_tokens == batch.sequence_tokens
-        else f"of {count(batch.room_tokens)} tokens"
+        else _("of {count} tokens").format(count=count(batch.room_tokens))
     )
 
 
@@ -48,5 +49,9 @@ def over(case: Case, phase: Phase) -> str:
     in_phase = case.estimate.phase(phase)
     capacity = case.estimate.capacity_bytes
     if in_phase is not None and in_phase.peak_bytes <= case.limit_bytes and in_phase.interval[1] > capacity:
-        return f"{phase.value} may need up to {gib(in_phase.interval[1])} of {gib(capacity)}"
-    return f"{phase.value} needs {gib(case.peak_bytes(phase))} where {gib(case.limit_bytes)} may be used"
+        return _("{phase} may need up to {interval} of {capacity}").format(
+            phase=phase.value, interval=gib(in_phase.interval[1]), capacity=gib(capacity)
+        )
+    return _("{phase} needs {peak} where {limit} may be used").format(
+        phase=phase.value, peak=gib(case.peak_bytes(phase)), limit=gib(case.limit_bytes)
+    )

@@ -30,13 +30,14 @@ verl 0.9.1, ``trainer/ppo/v1/trainer_base.py:582``.
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT012",
     name="balance-batch",
-    summary="sequences are dealt out to the ranks as they come, whatever their length",
+    summary=N_("sequences are dealt out to the ranks as they come, whatever their length"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -51,8 +52,10 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{counted(batch.sequences, 'sequence')} are dealt out to {counted(ranks, 'rank')} as they come, and all"
-        " wait for the rank with the most tokens",
+        message=_(
+            "{sequences} are dealt out to {ranks} as they come, and all wait for the rank with "
+            "the most tokens"
+        ).format(sequences=counted(batch.sequences, "sequence"), ranks=counted(ranks, "rank")),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,

@@ -27,6 +27,7 @@ verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (one budget for both passes); ver
 from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import Site, critic_sizes_agree, larger, site_of
 from tuner.rules.wording import longest, sequences
@@ -35,7 +36,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="BAT008",
     name="critic-budget",
-    summary="the critic's passes can take more at a time",
+    summary=N_("the critic's passes can take more at a time"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -45,18 +46,24 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Raise the size of the critic's passes."""
     raised, said = case, dict[Phase, str]()
-    for _ in range(2):  # a shorter step can make the other pass's gain worth mentioning
+    for _round in range(2):  # a shorter step can make the other pass's gain worth mentioning
         for site in _sites(raised.workload):
             size = larger(raised, site)
             if size is not None:
-                said.setdefault(site.phase, f"{longest(site.size(raised.workload))} in {site.phase.value}")
+                said.setdefault(
+                    site.phase,
+                    _("{longest} in {phase}").format(
+                        longest=longest(site.size(raised.workload)), phase=site.phase.value
+                    ),
+                )
                 raised = case.other(site.resized(raised.workload, size))
     if not said:
         return None
     return Finding(
         rule=RULE,
-        message=f"the critic has no vocabulary, yet takes {' and '.join(said.values())} at a time;"
-        f" {_fitting(raised.workload)}",
+        message=_("the critic has no vocabulary, yet takes {values} at a time; {fitting}").format(
+            values=_(" and ").join(said.values()), fitting=_fitting(raised.workload)
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=next(iter(said)),
@@ -74,4 +81,4 @@ def _sites(workload: Workload) -> list[Site]:
 
 def _fitting(workload: Workload) -> str:
     sizes = [site.size(workload) for site in _sites(workload)]
-    return f"{' and '.join(map(sequences, sizes))} {agreeing(max(len(sizes), *sizes), 'fits', 'fit')}"
+    return f"{_(' and ').join(map(sequences, sizes))} {agreeing(max(len(sizes), *sizes), 'fits', 'fit')}"

@@ -27,6 +27,7 @@ verl #7462, #7465.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import one_sequence
 from tuner.rules.ladder import due
@@ -37,7 +38,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT011",
     name="critic-budget-too-large",
-    summary="the critic's update does not fit and a smaller size helps",
+    summary=N_("the critic's update does not fit and a smaller size helps"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -54,7 +55,9 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{over(case, site.phase)} with {longest(site.size(case.workload))} at a time",
+        message=_("{over} with {longest} at a time").format(
+            over=over(case, site.phase), longest=longest(site.size(case.workload))
+        ),
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,
         phase=site.phase,

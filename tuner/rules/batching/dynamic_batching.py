@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import Site, actor_update, all_passes, larger
 from tuner.workload import Phase, Workload
@@ -39,7 +40,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="BAT001",
     name="dynamic-batching",
-    summary="micro-batches hold a fixed number of sequences, whatever their length",
+    summary=N_("micro-batches hold a fixed number of sequences, whatever their length"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -63,8 +64,14 @@ def check(case: Case) -> Finding | None:
     site = next((site for site in static if site.phase is Phase.UPDATE_ACTOR), static[0])
     return Finding(
         rule=RULE,
-        message=f"{site.phase.value} takes {counted(site.one_pass.batching.micro_batch_sequences, 'sequence')} at a time;"
-        f" as a budget of {_tokens(workload, site):,} tokens the same memory holds more of the shorter ones",
+        message=_(
+            "{phase} takes {sequences} at a time; as a budget of {tokens:,} tokens the same memory "
+            "holds more of the shorter ones"
+        ).format(
+            phase=site.phase.value,
+            sequences=counted(site.one_pass.batching.micro_batch_sequences, "sequence"),
+            tokens=_tokens(workload, site),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

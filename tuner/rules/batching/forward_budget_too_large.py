@@ -26,6 +26,7 @@ verl #456, #2828, #7582.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import one_sequence
 from tuner.rules.ladder import due
@@ -36,7 +37,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT010",
     name="forward-budget-too-large",
-    summary="a forward-only pass does not fit and a smaller size helps",
+    summary=N_("a forward-only pass does not fit and a smaller size helps"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -63,7 +64,7 @@ def check(case: Case) -> Finding | None:
     size = 0.0 if site is None else site.size(workload)
     return Finding(
         rule=RULE,
-        message=f"{over(case, worst)} with {longest(size)} at a time",
+        message=_("{over} with {longest} at a time").format(over=over(case, worst), longest=longest(size)),
         severity=case.severity(worst),
         evidence=Evidence.MODELLED,
         phase=worst,

@@ -27,6 +27,7 @@ verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (entropy is on in this pass), ``w
 from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import beyond, larger, site_of
 from tuner.rules.wording import longest
@@ -35,7 +36,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT006",
     name="log-prob-budget",
-    summary="the actor's forward-only pass can take more at a time",
+    summary=N_("the actor's forward-only pass can take more at a time"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -53,8 +54,12 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{site.phase.value} keeps no activations, yet takes {longest(site.size(workload))} at a time;"
-        f" {size} {agreeing(size, 'fits', 'fit')}",
+        message=_("{phase} keeps no activations, yet takes {longest} at a time; {size} {agreeing}").format(
+            phase=site.phase.value,
+            longest=longest(site.size(workload)),
+            size=size,
+            agreeing=agreeing(size, "fits", "fit"),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -28,13 +28,14 @@ verl 0.9.1, ``workers/engine/utils.py`` (the micro-batch must divide the local m
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import actor_update, beyond, larger
 
 RULE = Rule(
     code="BAT004",
     name="micro-batch-size",
-    summary="a larger micro-batch for the update fits and is faster",
+    summary=N_("a larger micro-batch for the update fits and is faster"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -50,8 +51,14 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"the update takes {site.one_pass.batching.micro_batch_sequences} of the rank's"
-        f" {counted(site.sequences(workload), 'sequence')} at a time; {size} {agreeing(size, 'fits', 'fit')}",
+        message=_(
+            "the update takes {micro_batch_sequences} of the rank's {sequences} at a time; {size} {agreeing}"
+        ).format(
+            micro_batch_sequences=site.one_pass.batching.micro_batch_sequences,
+            sequences=counted(site.sequences(workload), "sequence"),
+            size=size,
+            agreeing=agreeing(size, "fits", "fit"),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -27,6 +27,7 @@ verl 0.9.1, ``workers/engine/utils.py``.
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import one_sequence
 from tuner.rules.ladder import due
@@ -37,7 +38,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT005",
     name="micro-batch-too-large",
-    summary="the update does not fit and a smaller micro-batch helps",
+    summary=N_("the update does not fit and a smaller micro-batch helps"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -55,9 +56,12 @@ def check(case: Case) -> Finding | None:
     fewer = proposal.actor.update.batching.micro_batch_sequences
     return Finding(
         rule=RULE,
-        message=f"{over(case, site.phase)} with"
-        f" {counted(site.one_pass.batching.micro_batch_sequences, 'sequence')} in a micro-batch;"
-        f" {fewer} {agreeing(fewer, 'needs', 'need')} less",
+        message=_("{over} with {sequences} in a micro-batch; {fewer} {agreeing} less").format(
+            over=over(case, site.phase),
+            sequences=counted(site.one_pass.batching.micro_batch_sequences, "sequence"),
+            fewer=fewer,
+            agreeing=agreeing(fewer, "needs", "need"),
+        ),
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,
         phase=site.phase,

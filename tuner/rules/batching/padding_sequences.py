@@ -27,6 +27,7 @@ verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (padding to a multiple of ranks a
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import count
 from tuner.workload import Phase
@@ -34,7 +35,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT009",
     name="padding-sequences",
-    summary="the batch is no multiple of the mini-batch, so copies of sequences are computed",
+    summary=N_("the batch is no multiple of the mini-batch, so copies of sequences are computed"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -57,9 +58,15 @@ def check(case: Case) -> Finding | None:
     copies = -batch.prompts % batch.mini_batch_prompts * batch.responses_per_prompt
     return Finding(
         rule=RULE,
-        message=f"{counted(batch.prompts, 'prompt')} are no multiple of the mini-batch of"
-        f" {count(batch.mini_batch_prompts)}; {counted(copies, 'copy', 'copies')} of sequences"
-        f" {agreeing(copies, 'is', 'are')} computed for nothing in every step",
+        message=_(
+            "{prompts} are no multiple of the mini-batch of {count}; {copys} of sequences "
+            "{agreeing} computed for nothing in every step"
+        ).format(
+            prompts=counted(batch.prompts, "prompt"),
+            count=count(batch.mini_batch_prompts),
+            copys=counted(copies, "copy", "copies"),
+            agreeing=agreeing(copies, "is", "are"),
+        ),
         severity=RULE.severity,
         evidence=Evidence.EXACT,
         phase=Phase.UPDATE_ACTOR,

@@ -28,6 +28,7 @@ verl #7182.
 from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import beyond, larger, site_of
 from tuner.rules.wording import longest
@@ -36,7 +37,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT007",
     name="reference-budget",
-    summary="the reference's forward pass can take more at a time",
+    summary=N_("the reference's forward pass can take more at a time"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -52,10 +53,15 @@ def check(case: Case) -> Finding | None:
     size = larger(case, site)
     if size is None:
         return None
-    fetched = " and fetches its weights from the host for each" if site.engine.streamed_offload else ""
+    fetched = _(" and fetches its weights from the host for each") if site.engine.streamed_offload else ""
     return Finding(
         rule=RULE,
-        message=f"the reference takes {longest(site.size(workload))} at a time{fetched}; {size} {agreeing(size, 'fits', 'fit')}",
+        message=_("the reference takes {longest} at a time{fetched}; {size} {agreeing}").format(
+            longest=longest(site.size(workload)),
+            fetched=fetched,
+            size=size,
+            agreeing=agreeing(size, "fits", "fit"),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -25,6 +25,7 @@ verl 0.6.1, ``workers/fsdp_workers.py`` (``RewardModelWorker._build_model``, ``c
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import beyond, larger, site_of
 from tuner.rules.wording import longest
@@ -33,7 +34,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT014",
     name="reward-budget",
-    summary="the reward model can judge more at a time",
+    summary=N_("the reward model can judge more at a time"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -49,10 +50,12 @@ def check(case: Case) -> Finding | None:
     size = larger(case, site)
     if size is None:
         return None
-    fetched = " and fetches its weights from the host for each" if site.engine.streamed_offload else ""
+    fetched = _(" and fetches its weights from the host for each") if site.engine.streamed_offload else ""
     return Finding(
         rule=RULE,
-        message=f"the reward model takes {longest(site.size(workload))} at a time{fetched}; {size} fit",
+        message=_("the reward model takes {longest} at a time{fetched}; {size} fit").format(
+            longest=longest(site.size(workload)), fetched=fetched, size=size
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

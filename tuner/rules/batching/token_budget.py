@@ -30,13 +30,14 @@ verl 0.9.1, ``utils/seqlen_balancing.py`` (hard limit); earlier releases exceed 
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import actor_update, beyond, larger
 
 RULE = Rule(
     code="BAT002",
     name="token-budget",
-    summary="a larger token budget for the update fits and is faster",
+    summary=N_("a larger token budget for the update fits and is faster"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -54,9 +55,15 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"the update takes {counted(site.one_pass.batching.token_budget, 'token')} per GPU,"
-        f" {counted(site.size(workload), 'time')} its share of the longest sequence;"
-        f" {counted(size, 'time')} {agreeing(size, 'fits', 'fit')}",
+        message=_(
+            "the update takes {tokens} per GPU, {times} its share of the longest sequence; "
+            "{other_times} {agreeing}"
+        ).format(
+            tokens=counted(site.one_pass.batching.token_budget, "token"),
+            times=counted(site.size(workload), "time"),
+            other_times=counted(size, "time"),
+            agreeing=agreeing(size, "fits", "fit"),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -27,6 +27,7 @@ verl #855, #2031, #3364.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import one_sequence
 from tuner.rules.ladder import due
@@ -37,7 +38,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="BAT003",
     name="token-budget-too-large",
-    summary="the update does not fit and a smaller token budget helps",
+    summary=N_("the update does not fit and a smaller token budget helps"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -54,9 +55,11 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{over(case, site.phase)} with"
-        f" {count(site.one_pass.batching.token_budget)} tokens in a micro-batch;"
-        f" {count(proposal.actor.update.batching.token_budget)} need less",
+        message=_("{over} with {count} tokens in a micro-batch; {count_2} need less").format(
+            over=over(case, site.phase),
+            count=count(site.one_pass.batching.token_budget),
+            count_2=count(proposal.actor.update.batching.token_budget),
+        ),
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,
         phase=site.phase,

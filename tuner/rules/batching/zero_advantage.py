@@ -40,6 +40,7 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN, Case
 from tuner.rules.wording import gib
 from tuner.units import GIB
@@ -48,7 +49,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="BAT013",
     name="zero-advantage",
-    summary="responses without advantage are trained on",
+    summary=N_("responses without advantage are trained on"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -69,12 +70,21 @@ def check(case: Case) -> Finding | None:
     if saved_s < LEAST_GAIN * case.time.seconds:
         return None
     saved = case.peak_bytes(Phase.UPDATE_ACTOR) - without.peak_bytes(Phase.UPDATE_ACTOR)
-    memory = f"; its peak falls by {gib(saved)}" if saved >= _LEAST_BYTES else ""
+    memory = _("; its peak falls by {saved}").format(saved=gib(saved)) if saved >= _LEAST_BYTES else ""
     return Finding(
         rule=RULE if batch.loss_of_advantages else replace(RULE, numerics=Numerics.CHANGED),
-        message=f"{batch.zero_advantage_ratio:.0%} of the responses have no advantage; without them update_actor"
-        f" takes {before.seconds - saved_s:.1f} s instead of {before.seconds:.1f} s, and the step is"
-        f" {saved_s / case.time.seconds:.0%} shorter{memory}; {case.workload.release} cannot skip them",
+        message=_(
+            "{zero_advantage_ratio:.0%} of the responses have no advantage; without them "
+            "update_actor takes {seconds:.1f} s instead of {seconds_2:.1f} s, and the step is "
+            "{saved_s:.0%} shorter{memory}; {release} cannot skip them"
+        ).format(
+            zero_advantage_ratio=batch.zero_advantage_ratio,
+            seconds=before.seconds - saved_s,
+            seconds_2=before.seconds,
+            saved_s=saved_s / case.time.seconds,
+            memory=memory,
+            release=case.workload.release,
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
@@ -92,12 +102,13 @@ def _without(workload: Workload, ratio: float) -> Workload:
 
 def _effect(workload: Workload) -> str:
     if not workload.batch.loss_of_advantages:
-        return (
-            "The KL term or the entropy bonus of this loss acts on those responses too: without them the training is"
-            " another"
+        return _(
+            "The KL term or the entropy bonus of this loss acts on those responses too: without "
+            "them the training is another"
         )
-    return (
-        "The training would stay as it is: this loss is a multiple of the advantage, and what it is divided by has to"
-        " count them still; equal rewards such as 0.9, which float32 does not add up exactly, leave advantages of"
-        " some hundredths, which are noise"
+    return _(
+        "The training would stay as it is: this loss is a multiple of the advantage, and "
+        "what it is divided by has to count them still; equal rewards such as 0.9, which "
+        "float32 does not add up exactly, leave advantages of some hundredths, which are "
+        "noise"
     )

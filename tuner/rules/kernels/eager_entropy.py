@@ -28,6 +28,7 @@ Bytes per logit measured on one H200.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import entropy_compiled
 from tuner.rules.wording import gib
@@ -36,7 +37,7 @@ from tuner.workload import HeadKind, Phase
 RULE = Rule(
     code="KRN002",
     name="eager-entropy",
-    summary="entropy is computed eagerly, in float32 tensors as large as the logits",
+    summary=N_("entropy is computed eagerly, in float32 tensors as large as the logits"),
     severity=Severity.ADVICE,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -59,7 +60,9 @@ def check(case: Case) -> Finding | None:
     saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
-        message=f"{phase.value} computes the entropy eagerly; compiled it needs {gib(saved)} less",
+        message=_("{phase} computes the entropy eagerly; compiled it needs {saved} less").format(
+            phase=phase.value, saved=gib(saved)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MEASURED,
         phase=phase,

@@ -28,6 +28,7 @@ Bytes per logit measured on one H200: 26 eager with and without, 2 compiled with
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import with_head
 from tuner.workload import HeadKind, Phase
@@ -35,7 +36,7 @@ from tuner.workload import HeadKind, Phase
 RULE = Rule(
     code="KRN005",
     name="entropy-checkpointing",
-    summary="the entropy is computed twice, which does not lower the peak",
+    summary=N_("the entropy is computed twice, which does not lower the peak"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -51,13 +52,13 @@ def check(case: Case) -> Finding | None:
     if not case.affords(proposal) or case.slower(proposal):
         return None
     wasted = (
-        "is computed again in the backward pass, where the peak is"
+        _("is computed again in the backward pass, where the peak is")
         if (case.workload.actor.update.entropy)
-        else "is not part of the training pass, so there is nothing to recompute"
+        else _("is not part of the training pass, so there is nothing to recompute")
     )
     return Finding(
         rule=RULE,
-        message=f"the checkpointed entropy {wasted}",
+        message=_("the checkpointed entropy {wasted}").format(wasted=wasted),
         severity=RULE.severity,
         evidence=Evidence.MEASURED,
         phase=Phase.UPDATE_ACTOR,

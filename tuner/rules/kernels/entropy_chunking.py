@@ -27,6 +27,7 @@ verl documentation, performance tuning guide, "Memory optimization for entropy c
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import entropy_in_chunks
 from tuner.rules.ladder import cured
@@ -35,7 +36,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="KRN003",
     name="entropy-chunking",
-    summary="a vocabulary-parallel entropy does not fit whole",
+    summary=N_("a vocabulary-parallel entropy does not fit whole"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -50,7 +51,9 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, with a clone and a softmax as large as the logits for the entropy",
+        message=_("{over}, with a clone and a softmax as large as the logits for the entropy").format(
+            over=over(case, phase)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -28,6 +28,7 @@ Peaks measured with verl 0.9.1 on two H200.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import with_head
 from tuner.workload import Backend, HeadKind, Phase
@@ -35,7 +36,7 @@ from tuner.workload import Backend, HeadKind, Phase
 RULE = Rule(
     code="KRN004",
     name="entropy-chunking-costs",
-    summary="a compiled entropy is computed in chunks, which costs memory and time",
+    summary=N_("a compiled entropy is computed in chunks, which costs memory and time"),
     severity=Severity.ADVICE,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -59,8 +60,10 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"the compiled entropy runs in chunks of {head.chunk_tokens:,} tokens, a loop that compiles anew for"
-        " each length and then runs eagerly; whole it needs no more memory",
+        message=_(
+            "the compiled entropy runs in chunks of {chunk_tokens:,} tokens, a loop that "
+            "compiles anew for each length and then runs eagerly; whole it needs no more memory"
+        ).format(chunk_tokens=head.chunk_tokens),
         severity=RULE.severity,
         evidence=Evidence.MEASURED,
         phase=phase,

@@ -31,6 +31,7 @@ verl #462, #1212; errors: #2656, #2899, #5349, #5633, #5662, #6068, #6913, #7520
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import head_fused, one_sequence
 from tuner.rules.ladder import cured
@@ -40,29 +41,30 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="KRN001",
     name="fused-head",
-    summary="the logits of one sequence, or of the micro-batch that the loss asks for, do not fit",
+    summary=N_("the logits of one sequence, or of the micro-batch that the loss asks for, do not fit"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
 )
 
-_ROUNDED = "the release rounds what this head returns to bfloat16, and with it the ratio in the loss"
+_ROUNDED = N_("the release rounds what this head returns to bfloat16, and with it the ratio in the loss")
 
 
 def check(case: Case) -> Finding | None:
     """Fuse the head where smaller micro-batches are not enough."""
-    cure, why = cured(case, head_fused), "more than smaller micro-batches can help"
+    cure, why = cured(case, head_fused), _("more than smaller micro-batches can help")
     if cure is None and case.workload.batch.loss_averages_micro_batches:
         cure = cured(case, head_fused, among=(Phase.UPDATE_ACTOR,), but=(one_sequence,))
         cure = None if cure is None or _rounds(cure[1]) else cure
-        why = "and smaller micro-batches weight tokens differently"
+        why = _("and smaller micro-batches weight tokens differently")
     if cure is None:
         return None
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, {why};"
-        f" a fused head never holds the {case.workload.model.vocab:,} logits of a token",
+        message=_("{over}, {why}; a fused head never holds the {vocab:,} logits of a token").format(
+            over=over(case, phase), why=why, vocab=case.workload.model.vocab
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MEASURED,
         phase=phase,

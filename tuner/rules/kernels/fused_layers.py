@@ -38,21 +38,23 @@ from tuner.architectures import find_architecture
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Backend, HeadKind, Phase, Workload
 
 RULE = Rule(
     code="KRN006",
     name="fused-layers",
-    summary="element-wise parts of the layers run unfused",
+    summary=N_("element-wise parts of the layers run unfused"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
 )
 
-_MISSING = (
-    "the package liger-kernel is not installed here; without it the trainer's workers stop while they load the"
-    " model, so install it where the job runs (pip install liger-kernel)"
+_MISSING = N_(
+    "the package liger-kernel is not installed here; without it the trainer's workers "
+    "stop while they load the model, so install it where the job runs (pip install "
+    "liger-kernel)"
 )
 
 
@@ -72,12 +74,14 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"norms, rotary embedding and activations of {counted(model.layers, 'layer')} run as separate kernels",
+        message=_("norms, rotary embedding and activations of {layers} run as separate kernels").format(
+            layers=counted(model.layers, "layer")
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
         proposal=proposal,
-        notes=() if find_spec("liger_kernel") else (_MISSING,),
+        notes=() if find_spec(_("liger_kernel")) else (_MISSING,),
     )
 
 

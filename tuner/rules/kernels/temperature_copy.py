@@ -27,6 +27,7 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (``_scale_logits_by_temp
 from tuner.batching import micro_batch_tokens
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import actor_update, site_of
 from tuner.rules.wording import gib
@@ -35,7 +36,7 @@ from tuner.workload import HeadKind, Phase, Scaling
 RULE = Rule(
     code="KRN007",
     name="temperature-copy",
-    summary="dividing by the temperature copies the logits",
+    summary=N_("dividing by the temperature copies the logits"),
     severity=Severity.ADVICE,
     goal=Goal.MEMORY,
     numerics=Numerics.CHANGED,
@@ -59,7 +60,9 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"the logits of {tokens[phase]:,} tokens are divided by the temperature into a copy of {gib(copied)}",
+        message=_(
+            "the logits of {tokens:,} tokens are divided by the temperature into a copy of {copied}"
+        ).format(tokens=tokens[phase], copied=gib(copied)),
         severity=RULE.severity,
         evidence=Evidence.MEASURED,
         phase=phase,

@@ -28,6 +28,7 @@ verl 0.9.1, ``utils/activation_offload.py``.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import activations_offloaded
 from tuner.rules.ladder import cured
@@ -36,7 +37,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="MEM004",
     name="activation-offload",
-    summary="layer inputs of the smallest micro-batch do not fit",
+    summary=N_("layer inputs of the smallest micro-batch do not fit"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -51,8 +52,9 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, more than smaller micro-batches can help;"
-        " layer inputs can wait on the host",
+        message=_(
+            "{over}, more than smaller micro-batches can help; layer inputs can wait on the host"
+        ).format(over=over(case, phase)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import engine_of, with_engine
 from tuner.workload import Phase
@@ -34,7 +35,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="MEM005",
     name="activation-offload-not-needed",
-    summary="activations are offloaded although they fit",
+    summary=N_("activations are offloaded although they fit"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -53,7 +54,9 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{phases[0].value} sends its activations to the host and back although they fit on the card",
+        message=_("{phases} sends its activations to the host and back although they fit on the card").format(
+            phases=phases[0].value
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=phases[0],

@@ -29,6 +29,7 @@ Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.2 on hybrid shardi
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import engine_of, fully_sharded
 from tuner.rules.ladder import cured
@@ -37,7 +38,7 @@ from tuner.rules.wording import count, over
 RULE = Rule(
     code="MEM014",
     name="full-sharding",
-    summary="several copies of the model states are kept while memory is short",
+    summary=N_("several copies of the model states are kept while memory is short"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -53,9 +54,16 @@ def check(case: Case) -> Finding | None:
     parallel = engine_of(case.workload, phase).parallel
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}; {counted(parallel.shard, 'rank')}"
-        f" {agreeing(parallel.shard, 'has a copy of the model states to itself', 'share a copy of the model states')}, and all"
-        f" {count(parallel.gpus)} could",
+        message=_("{over}; {ranks} {agreeing}, and all {count} could").format(
+            over=over(case, phase),
+            ranks=counted(parallel.shard, "rank"),
+            agreeing=agreeing(
+                parallel.shard,
+                _("has a copy of the model states to itself"),
+                _("share a copy of the model states"),
+            ),
+            count=count(parallel.gpus),
+        ),
         severity=case.severity(phase),
         evidence=Evidence.EXACT,
         phase=phase,

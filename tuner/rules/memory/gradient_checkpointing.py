@@ -27,6 +27,7 @@ Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv:1604.06174).
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import checkpointed
 from tuner.rules.ladder import cured
@@ -35,7 +36,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="MEM002",
     name="gradient-checkpointing",
-    summary="a training pass does not fit and keeps all activations",
+    summary=N_("a training pass does not fit and keeps all activations"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -50,7 +51,7 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)} and keeps the activations of all layers",
+        message=_("{over} and keeps the activations of all layers").format(over=over(case, phase)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import gib
 from tuner.workload import Phase, Workload
@@ -36,7 +37,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="MEM012",
     name="lora-base-dtype",
-    summary="the frozen base of adapters is stored in float32",
+    summary=N_("the frozen base of adapters is stored in float32"),
     severity=Severity.ADVICE,
     goal=Goal.MEMORY,
     numerics=Numerics.CHANGED,
@@ -55,13 +56,15 @@ def check(case: Case) -> Finding | None:
     saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
-        message=f"the frozen base is stored in float32; {engine.compute_dtype.value} is what it computes with and"
-        f" takes {gib(saved)} less",
+        message=_(
+            "the frozen base is stored in float32; {compute_dtype} is what it computes with and "
+            "takes {saved} less"
+        ).format(compute_dtype=engine.compute_dtype.value, saved=gib(saved)),
         severity=RULE.severity,
         evidence=Evidence.MEASURED,
         phase=phase,
         proposal=proposal,
-        notes=("The adapters are stored in the same dtype.",),
+        notes=(_("The adapters are stored in the same dtype."),),
     )
 
 

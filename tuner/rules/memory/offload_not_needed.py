@@ -28,13 +28,14 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Engine, Workload
 
 RULE = Rule(
     code="MEM009",
     name="offload-not-needed",
-    summary="states are offloaded although everything fits with them on the card",
+    summary=N_("states are offloaded although everything fits with them on the card"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -58,7 +59,9 @@ def check(case: Case) -> Finding | None:
     best = min(paying, key=lambda name: case.seconds(proposals[name]))
     return Finding(
         rule=RULE,
-        message=f"{best} travel to the host and back in every step, although each phase has room for them",
+        message=_(
+            "{best} travel to the host and back in every step, although each phase has room for them"
+        ).format(best=best),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         proposal=proposals[best],

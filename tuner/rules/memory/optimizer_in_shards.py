@@ -29,6 +29,7 @@ verl #5670, #5183.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case, figures
 from tuner.rules.cures import optimizer_in_shards
 from tuner.rules.ladder import due
@@ -38,15 +39,15 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="MEM015",
     name="optimizer-in-shards",
-    summary="there is no room for the optimizer that a checkpoint puts together",
+    summary=N_("there is no room for the optimizer that a checkpoint puts together"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
 )
 
-_LOSS = (
-    "The checkpoint can then be read with the same tensor, pipeline and expert parallel sizes only; "
-    "the number of data-parallel ranks may change."
+_LOSS = N_(
+    "The checkpoint can then be read with the same tensor, pipeline and expert parallel "
+    "sizes only; the number of data-parallel ranks may change."
 )
 
 
@@ -58,7 +59,7 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{reason}, for an optimizer that a checkpoint puts together",
+        message=_("{reason}, for an optimizer that a checkpoint puts together").format(reason=reason),
         severity=case.severity(Phase.SAVE_CHECKPOINT),
         evidence=Evidence.MODELLED,
         phase=Phase.SAVE_CHECKPOINT,
@@ -72,11 +73,19 @@ def _reason(case: Case, proposal: Workload) -> str | None:
     estimate, phase = case.estimate, case.estimate.phase(Phase.SAVE_CHECKPOINT)
     if phase is not None and due(case, optimizer_in_shards) is not None:
         least, most = phase.peak_bytes, phase.interval[1]
-        needed = gib(least) if least == most else f"{gib(least)}, up to {gib(most)},"
-        return f"{phase.phase.value} needs {needed} where {gib(case.limit_bytes)} may be used"
+        needed = (
+            gib(least)
+            if least == most
+            else _("{least}, up to {most},").format(least=gib(least), most=gib(most))
+        )
+        return _("{phase} needs {needed} where {limit} may be used").format(
+            phase=phase.phase.value, needed=needed, limit=gib(case.limit_bytes)
+        )
     capacity = estimate.host_capacity_bytes
     if capacity is None or not estimate.host_is_short:
         return None
     if figures(proposal).memory.host_bytes >= estimate.host_bytes:
         return None
-    return f"a node's host memory would hold {gib(estimate.host_bytes)} of {gib(capacity)}"
+    return _("a node's host memory would hold {host} of {capacity}").format(
+        host=gib(estimate.host_bytes), capacity=gib(capacity)
+    )

@@ -26,6 +26,7 @@ verl #5282, #7804.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import optimizer_offloaded
 from tuner.rules.ladder import due
@@ -36,7 +37,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="MEM007",
     name="optimizer-offload",
-    summary="idle optimizer states take memory that another phase lacks",
+    summary=N_("idle optimizer states take memory that another phase lacks"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -52,7 +53,9 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)} while optimizer states that it does not use lie on the card",
+        message=_("{over} while optimizer states that it does not use lie on the card").format(
+            over=over(case, phase)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

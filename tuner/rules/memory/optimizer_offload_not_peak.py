@@ -27,6 +27,7 @@ verl #5282 (request to load it around the optimizer step only), #7804.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.memory import Item
 from tuner.rules.case import Case
 from tuner.rules.ladder import LADDERS
@@ -36,7 +37,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="MEM010",
     name="optimizer-offload-not-peak",
-    summary="optimizer offload is set and the update, which it does not help, is over the limit",
+    summary=N_("optimizer offload is set and the update, which it does not help, is over the limit"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -54,12 +55,14 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, {gib(states)} of it optimizer states: they are"
-        " loaded for the whole update, so offloading them between phases does not lower its peak",
+        message=_(
+            "{over}, {states} of it optimizer states: they are loaded for the whole update, so "
+            "offloading them between phases does not lower its peak"
+        ).format(over=over(case, phase), states=gib(states)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,
-        notes=("More GPUs to shard over, or FSDP2 with its CPU offload policy, would.",),
+        notes=(_("More GPUs to shard over, or FSDP2 with its CPU offload policy, would."),),
     )
 
 

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import engine_of, states_on_host, with_engine
 from tuner.rules.ladder import due_phases
@@ -39,7 +40,7 @@ from tuner.workload import Backend, Engine, Phase
 RULE = Rule(
     code="MEM011",
     name="optimizer-on-host",
-    summary="model states alone are over the limit of the update",
+    summary=N_("model states alone are over the limit of the update"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -59,7 +60,7 @@ def check(case: Case) -> Finding | None:
     worst = phases[0]
     return Finding(
         rule=RULE,
-        message=f"{over(case, worst)}, and its model states are what is left to move",
+        message=_("{over}, and its model states are what is left to move").format(over=over(case, worst)),
         severity=case.severity(worst),
         evidence=Evidence.MODELLED,
         phase=worst,

@@ -25,6 +25,7 @@ verl 0.9.1, ``workers/engine/base.py`` (``train_mode``, ``eval_mode``), ``worker
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import parameters_offloaded
 from tuner.rules.ladder import cured
@@ -33,7 +34,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="MEM006",
     name="parameter-offload",
-    summary="idle weights take memory that another phase lacks",
+    summary=N_("idle weights take memory that another phase lacks"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -48,7 +49,7 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)} while weights that it does not use lie on the card",
+        message=_("{over} while weights that it does not use lie on the card").format(over=over(case, phase)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

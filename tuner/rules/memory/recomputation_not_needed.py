@@ -31,6 +31,7 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import with_engine
 from tuner.rules.passes import site_of
@@ -40,7 +41,7 @@ from tuner.workload import Checkpointing, Phase, Workload
 RULE = Rule(
     code="MEM003",
     name="recomputation-not-needed",
-    summary="activations are recomputed although they fit",
+    summary=N_("activations are recomputed although they fit"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -59,8 +60,11 @@ def check(case: Case) -> Finding | None:
     critic = paying[Phase.UPDATE_CRITIC].critic if Phase.UPDATE_CRITIC in paying else None
     return Finding(
         rule=RULE,
-        message=f"{phase.value} recomputes every layer{_with_size(case, proposal, phase)}; kept activations"
-        f" bring it to {gib(case.other(proposal).peak_bytes(phase))}",
+        message=_("{phase} recomputes every layer{with_size}; kept activations bring it to {peak}").format(
+            phase=phase.value,
+            with_size=_with_size(case, proposal, phase),
+            peak=gib(case.other(proposal).peak_bytes(phase)),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=phase,
@@ -96,4 +100,6 @@ def _with_size(case: Case, proposal: Workload, phase: Phase) -> str:
     if before is None or after is None or before.one_pass == after.one_pass:
         return ""
     now, then = before.size(case.workload), after.size(proposal)
-    return f" so that {longest(now)} fit a micro-batch, where {longest(then)} would do"
+    return _(" so that {longest} fit a micro-batch, where {longest_2} would do").format(
+        longest=longest(now), longest_2=longest(then)
+    )

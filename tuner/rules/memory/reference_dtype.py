@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.memory import estimate
 from tuner.memory.fsdp.units import has_held_weights
 from tuner.rules.case import Case
@@ -41,7 +42,7 @@ from tuner.workload import Backend, Phase
 RULE = Rule(
     code="MEM013",
     name="reference-dtype",
-    summary="the reference is stored in float32 and computes in bfloat16",
+    summary=N_("the reference is stored in float32 and computes in bfloat16"),
     severity=Severity.ADVICE,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -63,8 +64,10 @@ def check(case: Case) -> Finding | None:
     saved = case.estimate.host_bytes - estimate(proposal).host_bytes
     return Finding(
         rule=RULE,
-        message=f"the reference is stored in float32 and computes in {engine.compute_dtype.value}; stored like that"
-        f" it takes {gib(saved)} less of each node's host memory and is fetched twice as fast",
+        message=_(
+            "the reference is stored in float32 and computes in {compute_dtype}; stored like "
+            "that it takes {saved} less of each node's host memory and is fetched twice as fast"
+        ).format(compute_dtype=engine.compute_dtype.value, saved=gib(saved)),
         severity=RULE.severity,
         evidence=Evidence.EXACT,
         phase=Phase.REF_LOG_PROB,

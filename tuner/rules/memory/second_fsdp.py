@@ -31,6 +31,7 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (``strategy``), ``utils/
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.ladder import cured
 from tuner.rules.second_fsdp import sharded_by_second
@@ -39,7 +40,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="MEM016",
     name="second-fsdp",
-    summary="FSDP1 takes more than FSDP2 where memory is missing",
+    summary=N_("FSDP1 takes more than FSDP2 where memory is missing"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -54,10 +55,12 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)} under FSDP1, which gathers more at a time than FSDP2",
+        message=_("{over} under FSDP1, which gathers more at a time than FSDP2").format(
+            over=over(case, phase)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,
         proposal=proposal,
-        notes=("A run that has saved checkpoints under FSDP1 cannot be resumed from them",),
+        notes=(_("A run that has saved checkpoints under FSDP1 cannot be resumed from them"),),
     )

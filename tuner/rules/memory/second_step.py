@@ -27,6 +27,7 @@ verl #302, #729.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import optimizer_offloaded
 from tuner.rules.ladder import due
@@ -36,7 +37,7 @@ from tuner.rules.wording import gib, over
 RULE = Rule(
     code="MEM008",
     name="second-step",
-    summary="the rollout engine cannot wake up beside the optimizer states that the first step creates",
+    summary=N_("the rollout engine cannot wake up beside the optimizer states that the first step creates"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -52,7 +53,9 @@ def check(case: Case) -> Finding | None:
     states = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, {gib(states)} of it optimizer states that appear after the first step",
+        message=_("{over}, {states} of it optimizer states that appear after the first step").format(
+            over=over(case, phase), states=gib(states)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -31,6 +31,7 @@ verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py``.
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import fewer_graphs
 from tuner.rules.wording import gib, over
@@ -39,7 +40,7 @@ from tuner.serving.graphs import capture_sizes
 RULE = Rule(
     code="ROL012",
     name="capture-sizes",
-    summary="memory is short by less than what graphs of batch sizes that never run take",
+    summary=N_("memory is short by less than what graphs of batch sizes that never run take"),
     severity=Severity.ADVICE,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -57,8 +58,14 @@ def check(case: Case) -> Finding | None:
     kept = capture_sizes(proposal.rollout)
     return Finding(
         rule=RULE,
-        message=f"{over(case, worst.phase)}; graphs of all batch sizes take {gib(case.rollout.graph_bytes)}, and"
-        f" no more than {counted(kept[-1], 'sequence')} {agreeing(kept[-1], 'runs', 'run')} at once",
+        message=_(
+            "{over}; graphs of all batch sizes take {graph}, and no more than {sequences} {agreeing} at once"
+        ).format(
+            over=over(case, worst.phase),
+            graph=gib(case.rollout.graph_bytes),
+            sequences=counted(kept[-1], "sequence"),
+            agreeing=agreeing(kept[-1], "runs", "run"),
+        ),
         severity=case.severity(worst.phase),
         evidence=Evidence.HEURISTIC,
         phase=worst.phase,

@@ -26,6 +26,7 @@ vLLM, ``config/scheduler.py`` (``max_num_batched_tokens`` against ``max_model_le
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import count
 from tuner.workload import Phase, RolloutEngine
@@ -33,7 +34,7 @@ from tuner.workload import Phase, RolloutEngine
 RULE = Rule(
     code="ROL013",
     name="chunked-prefill",
-    summary="prompts are not computed in chunks",
+    summary=N_("prompts are not computed in chunks"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -48,11 +49,13 @@ def check(case: Case) -> Finding | None:
         return None
     longest = case.rollout.model_tokens
     refused = rollout.step_tokens < longest
-    reason = "the engine refuses this" if refused else "long prompts hold up the running sequences"
+    reason = _("the engine refuses this") if refused else _("long prompts hold up the running sequences")
     return Finding(
         rule=RULE,
-        message=f"prompts are not computed in chunks: a step takes {count(rollout.step_tokens)} tokens, the"
-        f" longest sequence is {count(longest)}; {reason}",
+        message=_(
+            "prompts are not computed in chunks: a step takes {count} tokens, the longest "
+            "sequence is {count_2}; {reason}"
+        ).format(count=count(rollout.step_tokens), count_2=count(longest), reason=reason),
         severity=Severity.ERROR if refused else RULE.severity,
         evidence=Evidence.EXACT,
         phase=Phase.ROLLOUT,

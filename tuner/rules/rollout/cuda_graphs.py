@@ -27,13 +27,14 @@ verl 0.6 turned graphs on by default.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Phase
 
 RULE = Rule(
     code="ROL011",
     name="cuda-graphs",
-    summary="decoding runs without CUDA graphs although they fit",
+    summary=N_("decoding runs without CUDA graphs although they fit"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -47,8 +48,10 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"each of {case.workload.model.layers} layers launches its kernels from the host in every"
-        " decoding step; CUDA graphs fit",
+        message=_(
+            "each of {layers} layers launches its kernels from the host in every decoding step; "
+            "CUDA graphs fit"
+        ).format(layers=case.workload.model.layers),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -32,6 +32,7 @@ from tuner.counted import counted
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import computes_in_8_bits, sampled_elsewhere
 from tuner.rules.wording import count
@@ -40,7 +41,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="ROL020",
     name="fp8-kv-cache",
-    summary="the rollout engine keeps its KV cache in 16 bits",
+    summary=N_("the rollout engine keeps its KV cache in 16 bits"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.CHANGED,
@@ -59,8 +60,10 @@ def check(case: Case) -> Finding | None:
     held, then = case.rollout.concurrent_sequences, case.other(proposal).rollout.concurrent_sequences
     return Finding(
         rule=RULE,
-        message=f"the KV cache of {counted(held, 'sequence')} is read in decoding steps; in FP8 a sequence takes half of"
-        f" the bytes, and the same memory holds {count(then)}",
+        message=_(
+            "the KV cache of {sequences} is read in decoding steps; in FP8 a sequence takes half "
+            "of the bytes, and the same memory holds {count}"
+        ).format(sequences=counted(held, "sequence"), count=count(then)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

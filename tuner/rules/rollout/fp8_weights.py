@@ -37,6 +37,7 @@ from tuner.counted import counted
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.memory.rollout.weights import engine_weights
 from tuner.model_shape import ModelShape
 from tuner.rules.case import Case
@@ -47,7 +48,7 @@ from tuner.workload import Phase, Rollout, RolloutEngine
 RULE = Rule(
     code="ROL019",
     name="fp8-weights",
-    summary="the rollout engine holds its weights in 16 bits",
+    summary=N_("the rollout engine holds its weights in 16 bits"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.CHANGED,
@@ -71,8 +72,12 @@ def check(case: Case) -> Finding | None:
     held, then = case.rollout.concurrent_sequences, case.other(proposal).rollout.concurrent_sequences
     return Finding(
         rule=RULE,
-        message=f"weights of {gib(before)} are read in every decoding step; FP8 makes them {gib(after)} and the cache"
-        f" hold {counted(then, 'sequence')} instead of {count(held)}",
+        message=_(
+            "weights of {before} are read in every decoding step; FP8 makes them {after} and the "
+            "cache hold {sequences} instead of {count}"
+        ).format(
+            before=gib(before), after=gib(after), sequences=counted(then, "sequence"), count=count(held)
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -33,6 +33,7 @@ from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN_OF_ANOTHER_TRAINING, Case, figures
 from tuner.rules.rollout_engine import least
 from tuner.workload import Phase
@@ -40,7 +41,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="ROL021",
     name="generation-apart",
-    summary="training waits for the last responses of a batch",
+    summary=N_("training waits for the last responses of a batch"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.CHANGED,
@@ -48,7 +49,7 @@ RULE = Rule(
 )
 
 LEAST_SHARE = 0.5  # of the step that generation takes
-_ASSUMED = (
+_ASSUMED = N_(
     "Lengths are taken as spread evenly up to the maxima, which decides how long the last responses take"
 )
 
@@ -77,14 +78,24 @@ def check(case: Case) -> Finding | None:
     gpus = workload.cluster.gpus
     return Finding(
         rule=RULE,
-        message=f"generation takes {share:.0%} of a step of {case.time.seconds:.1f} s; on {best.generating} of"
-        f" {gpus} GPUs, beside training on the others, a step takes {best.seconds:.1f} s at best",
+        message=_(
+            "generation takes {share:.0%} of a step of {seconds:.1f} s; on {generating} of "
+            "{gpus} GPUs, beside training on the others, a step takes {seconds_2:.1f} s at best"
+        ).format(
+            share=share,
+            seconds=case.time.seconds,
+            generating=best.generating,
+            gpus=gpus,
+            seconds_2=best.seconds,
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
         notes=(
-            f"{workload.release} has trainers for it: {', '.join(rollout.apart_with)}",
-            "Responses are then at least one update old, which importance weights correct for",
+            _("{release} has trainers for it: {apart_with}").format(
+                release=workload.release, apart_with=", ".join(rollout.apart_with)
+            ),
+            _("Responses are then at least one update old, which importance weights correct for"),
             *(() if workload.batch.lengths.response_p95 is not None else (_ASSUMED,)),
         ),
     )

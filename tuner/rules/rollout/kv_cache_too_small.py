@@ -29,6 +29,7 @@ verl documentation, best practices, "memory x fraction x tensor-parallel size mu
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import hundredths, least_fraction, starts, with_more_cache
 from tuner.rules.wording import gib
@@ -37,7 +38,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="ROL004",
     name="kv-cache-too-small",
-    summary="the rollout engine cannot start: no room for weights and one sequence",
+    summary=N_("the rollout engine cannot start: no room for weights and one sequence"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -56,9 +57,16 @@ def check(case: Case) -> Finding | None:
     needed = case.rollout.weight_bytes + case.rollout.activation_bytes
     return Finding(
         rule=RULE,
-        message=f"weights and activations of the rollout engine take {gib(needed)} per GPU; a fraction of"
-        f" {workload.rollout.memory_fraction:.2f} leaves no cache for one sequence of"
-        f" {workload.batch.sequence_tokens:,} tokens, {proposal.rollout.memory_fraction:.2f} does",
+        message=_(
+            "weights and activations of the rollout engine take {needed} per GPU; a fraction of "
+            "{memory_fraction:.2f} leaves no cache for one sequence of {sequence_tokens:,} "
+            "tokens, {memory_fraction_2:.2f} does"
+        ).format(
+            needed=gib(needed),
+            memory_fraction=workload.rollout.memory_fraction,
+            sequence_tokens=workload.batch.sequence_tokens,
+            memory_fraction_2=proposal.rollout.memory_fraction,
+        ),
         severity=Severity.WARNING if doubts else RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -25,13 +25,14 @@ verl documentation, performance tuning guide, first step of "Rollout Generation 
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Phase
 
 RULE = Rule(
     code="ROL016",
     name="log-stats",
-    summary="the rollout engine's statistics are not logged",
+    summary=N_("the rollout engine's statistics are not logged"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -44,7 +45,10 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message="cache usage and preemptions of the rollout engine are not logged, so its settings cannot be judged",
+        message=_(
+            "cache usage and preemptions of the rollout engine are not logged, so its settings "
+            "cannot be judged"
+        ),
         severity=RULE.severity,
         evidence=Evidence.EXACT,
         phase=Phase.ROLLOUT,

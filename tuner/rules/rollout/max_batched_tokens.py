@@ -27,6 +27,7 @@ vLLM, optimization guide, "Chunked Prefill".
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import count
 from tuner.workload import Phase, RolloutEngine, Workload
@@ -34,7 +35,7 @@ from tuner.workload import Phase, RolloutEngine, Workload
 RULE = Rule(
     code="ROL007",
     name="max-batched-tokens",
-    summary="the rollout engine computes prompts in chunks of 2048 tokens or fewer",
+    summary=N_("the rollout engine computes prompts in chunks of 2048 tokens or fewer"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -56,8 +57,9 @@ def check(case: Case) -> Finding | None:
     best = min(paying, key=lambda tokens: case.seconds(_chunked(workload, tokens)))
     return Finding(
         rule=RULE,
-        message=f"a step of the rollout engine takes at most {count(rollout.max_batched_tokens)} tokens of"
-        f" prompts; {count(best)} are affordable",
+        message=_(
+            "a step of the rollout engine takes at most {count} tokens of prompts; {count_2} are affordable"
+        ).format(count=count(rollout.max_batched_tokens), count_2=count(best)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

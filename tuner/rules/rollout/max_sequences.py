@@ -33,6 +33,7 @@ vLLM, ``v1/core/sched/scheduler.py``, ``config/vllm.py`` (``_set_cudagraph_sizes
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, with_matching_limit
 from tuner.rules.wording import count, with_room
@@ -42,7 +43,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="ROL005",
     name="max-sequences",
-    summary="the limit on running sequences keeps sequences waiting beside an empty cache",
+    summary=N_("the limit on running sequences keeps sequences waiting beside an empty cache"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -57,8 +58,11 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(workload.rollout.max_sequences)} of a replica's"
-        f" {counted(sequences_per_replica(workload), 'sequence')} may run at once, and the cache holds {_held(proposal)}",
+        message=_("{count} of a replica's {sequences} may run at once, and the cache holds {held}").format(
+            count=count(workload.rollout.max_sequences),
+            sequences=counted(sequences_per_replica(workload), "sequence"),
+            held=_held(proposal),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
@@ -69,5 +73,7 @@ def check(case: Case) -> Finding | None:
 def _held(proposal: Workload) -> str:
     limit, room = proposal.rollout.max_sequences, with_room(proposal.batch)
     if limit == largest_graph(proposal.rollout):
-        return f"at least {count(limit)} {room}, as many as the engine's largest CUDA graph"
+        return _("at least {count} {room}, as many as the engine's largest CUDA graph").format(
+            count=count(limit), room=room
+        )
     return f"{count(limit)} {room}"

@@ -30,6 +30,7 @@ from math import ceil
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import ALIGNMENT, AWAKE, sequences_per_replica, starts, with_more_cache
 from tuner.rules.wording import count, with_room
@@ -38,7 +39,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="ROL006",
     name="max-sequences-beyond-cache",
-    summary="more sequences may run than the KV cache holds or a replica has",
+    summary=N_("more sequences may run than the KV cache holds or a replica has"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -65,8 +66,14 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{counted(rollout.max_sequences, 'sequence')} may run; a replica has {count(of_replica)} and its"
-        f" cache holds {count(held)} {with_room(workload.batch)}",
+        message=_(
+            "{sequences} may run; a replica has {count} and its cache holds {count_2} {with_room}"
+        ).format(
+            sequences=counted(rollout.max_sequences, "sequence"),
+            count=count(of_replica),
+            count_2=count(held),
+            with_room=with_room(workload.batch),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

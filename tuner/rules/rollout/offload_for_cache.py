@@ -29,6 +29,7 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (``to``), ``workers/engi
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import optimizer_offloaded, parameters_offloaded
 from tuner.rules.rollout_engine import (
@@ -44,7 +45,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="ROL017",
     name="offload-for-cache",
-    summary="idle training states take room that the KV cache would turn into speed",
+    summary=N_("idle training states take room that the KV cache would turn into speed"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -65,8 +66,15 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(running)} of a replica's {counted(of_replica, 'sequence')} {agreeing(running, 'runs', 'run')} at once beside idle training"
-        f" states; with those on the host the cache holds {count(case.other(best).rollout.concurrent_sequences)}",
+        message=_(
+            "{count} of a replica's {sequences} {agreeing} at once beside idle training states; "
+            "with those on the host the cache holds {count_2}"
+        ).format(
+            count=count(running),
+            sequences=counted(of_replica, "sequence"),
+            agreeing=agreeing(running, "runs", "run"),
+            count_2=count(case.other(best).rollout.concurrent_sequences),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

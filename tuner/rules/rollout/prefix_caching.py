@@ -26,13 +26,14 @@ vLLM, design document "Automatic Prefix Caching".
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Phase
 
 RULE = Rule(
     code="ROL014",
     name="prefix-caching",
-    summary="every response computes its prompt anew",
+    summary=N_("every response computes its prompt anew"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -47,7 +48,9 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{workload.batch.responses_per_prompt} responses share each prompt, and each computes it anew",
+        message=_("{responses_per_prompt} responses share each prompt, and each computes it anew").format(
+            responses_per_prompt=workload.batch.responses_per_prompt
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -28,6 +28,7 @@ verl #2042, #6818.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import least_service_cache
 from tuner.rules.ladder import due
@@ -38,7 +39,7 @@ from tuner.workload import Phase, Rollout, Workload
 RULE = Rule(
     code="ROL022",
     name="reward-fraction",
-    summary="the memory fraction of a reward model's engine is too small or too large",
+    summary=N_("the memory fraction of a reward model's engine is too small or too large"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -58,8 +59,14 @@ def check(case: Case) -> Finding | None:
     if phase is None or proposal is None:
         return None
     return _finding(
-        f"{over(case, phase)} with a memory fraction of {reward.server.memory_fraction:.2f} of the reward"
-        f" model's engine; {_fraction(proposal):.2f} fits",
+        _(
+            "{over} with a memory fraction of {memory_fraction:.2f} of the reward model's "
+            "engine; {fraction:.2f} fits"
+        ).format(
+            over=over(case, phase),
+            memory_fraction=reward.server.memory_fraction,
+            fraction=_fraction(proposal),
+        ),
         case.severity(phase),
         proposal,
     )
@@ -71,8 +78,8 @@ def _startable(case: Case, server: Rollout, reason: str) -> Finding | None:
     if proposal is None:
         return None
     wrong = "small" if _fraction(proposal) > server.memory_fraction else "large"
-    message = (
-        f"{reason}: {server.memory_fraction:.2f} is too {wrong}, it starts with {_fraction(proposal):.2f}"
+    message = _("{reason}: {memory_fraction:.2f} is too {wrong}, it starts with {fraction:.2f}").format(
+        reason=reason, memory_fraction=server.memory_fraction, wrong=wrong, fraction=_fraction(proposal)
     )
     return _finding(message, Severity.ERROR, proposal)
 

@@ -26,6 +26,7 @@ verl 0.9.1, ``experimental/reward_loop/reward_loop.py`` (``compute_rm_score``), 
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import service_asleep
 from tuner.rules.ladder import cured
@@ -34,7 +35,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="ROL023",
     name="reward-sleep",
-    summary="a reward model's engine keeps its memory while others need it",
+    summary=N_("a reward model's engine keeps its memory while others need it"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -49,7 +50,9 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)} while the engine of the reward model, which has nothing to do, stays awake",
+        message=_("{over} while the engine of the reward model, which has nothing to do, stays awake").format(
+            over=over(case, phase)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

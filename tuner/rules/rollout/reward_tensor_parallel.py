@@ -26,6 +26,7 @@ verl 0.9.1, ``experimental/reward_loop/reward_model.py`` (``RewardModelManager``
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.reward_engine import tensor_proposals
 from tuner.workload import Phase
@@ -33,7 +34,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="ROL024",
     name="reward-tensor-parallel",
-    summary="smaller replicas of a reward model's engine fit and are faster",
+    summary=N_("smaller replicas of a reward model's engine fit and are faster"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -57,8 +58,14 @@ def check(case: Case) -> Finding | None:
     others = now.replica_gpus // now.tensor_parallel
     return Finding(
         rule=RULE,
-        message=f"{now.replicas} replicas of {now.replica_gpus} GPUs judge; weights and cache fit"
-        f" {now.gpus // (best * others)} of {best * others}",
+        message=_(
+            "{replicas} replicas of {replica_gpus} GPUs judge; weights and cache fit {gpus} of {best}"
+        ).format(
+            replicas=now.replicas,
+            replica_gpus=now.replica_gpus,
+            gpus=now.gpus // (best * others),
+            best=best * others,
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.REWARD,

@@ -27,6 +27,7 @@ vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.reward_engine import problem, starting_fraction, tensor_proposals
 from tuner.workload import Phase
@@ -34,7 +35,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="ROL025",
     name="reward-tensor-parallel-too-small",
-    summary="a reward model's weights leave no room for a cache on so few GPUs",
+    summary=N_("a reward model's weights leave no room for a cache on so few GPUs"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -57,8 +58,9 @@ def check(case: Case) -> Finding | None:
     size, proposal = starting
     return Finding(
         rule=RULE,
-        message=f"{reason}: {size * now.replica_gpus // now.tensor_parallel} GPUs per replica instead of"
-        f" {now.replica_gpus} leave room",
+        message=_("{reason}: {size} GPUs per replica instead of {replica_gpus} leave room").format(
+            reason=reason, size=size * now.replica_gpus // now.tensor_parallel, replica_gpus=now.replica_gpus
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.REWARD,

@@ -31,6 +31,7 @@ verl documentation, performance tuning guide, note on definitions of the fractio
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.rules.case import Case
 from tuner.rules.cures import least_cache
@@ -41,7 +42,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="ROL003",
     name="rollout-fraction-not-portable",
-    summary="the memory fraction would fit with vLLM's meaning, not with this engine's",
+    summary=N_("the memory fraction would fit with vLLM's meaning, not with this engine's"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -57,8 +58,12 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}; {rollout.engine.value} takes"
-        f" {hundredths(case.workload) / 100:.2f} as {FRACTION_MEANS[rollout.fraction_of]}",
+        message=_("{over}; {engine} takes {hundredths:.2f} as {fraction_means}").format(
+            over=over(case, phase),
+            engine=rollout.engine.value,
+            hundredths=hundredths(case.workload) / 100,
+            fraction_means=FRACTION_MEANS[rollout.fraction_of],
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -29,6 +29,7 @@ verl #302, #729, #6912.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import fewer_graphs, least_cache
 from tuner.rules.ladder import due
@@ -39,7 +40,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="ROL002",
     name="rollout-fraction-too-large",
-    summary="rollout or wake-up does not fit and a smaller memory fraction does",
+    summary=N_("rollout or wake-up does not fit and a smaller memory fraction does"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -55,8 +56,15 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}; with a memory fraction of {proposal.rollout.memory_fraction:.2f} instead of"
-        f" {workload.rollout.memory_fraction:.2f} it needs {gib(case.other(proposal).peak_bytes(phase))}",
+        message=_(
+            "{over}; with a memory fraction of {memory_fraction:.2f} instead of "
+            "{memory_fraction_2:.2f} it needs {peak}"
+        ).format(
+            over=over(case, phase),
+            memory_fraction=proposal.rollout.memory_fraction,
+            memory_fraction_2=workload.rollout.memory_fraction,
+            peak=gib(case.other(proposal).peak_bytes(phase)),
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,
@@ -78,5 +86,8 @@ def _second_step(case: Case) -> tuple[str, ...]:
     if without == case.workload or not case.eases(without, *AWAKE):
         return ()
     return (
-        "The first step can pass: optimizer states appear after it, and with them on the host this fraction fits.",
+        _(
+            "The first step can pass: optimizer states appear after it, and with them on the "
+            "host this fraction fits."
+        ),
     )

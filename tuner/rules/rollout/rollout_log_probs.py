@@ -31,13 +31,14 @@ verl 0.6.1 ``trainer/ppo/ray_trainer.py`` (first release that has it), 0.7.1 ``t
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Phase, RolloutEngine, Workload
 
 RULE = Rule(
     code="ROL018",
     name="rollout-log-probs",
-    summary="log-probabilities that the rollout engine had are computed again",
+    summary=N_("log-probabilities that the rollout engine had are computed again"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.CHANGED,
@@ -54,14 +55,19 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"log-probabilities of the responses are computed again in {computed.seconds:.1f} s of a step of"
-        f" {case.time.seconds:.1f} s; the rollout engine can return those it sampled with",
+        message=_(
+            "log-probabilities of the responses are computed again in {seconds:.1f} s of a step "
+            "of {seconds_2:.1f} s; the rollout engine can return those it sampled with"
+        ).format(seconds=computed.seconds, seconds_2=case.time.seconds),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.OLD_LOG_PROB,
         proposal=_without(workload),
         notes=(
-            "The loss then compares the policy with the engine's probabilities, which differ from the trainer's",
+            _(
+                "The loss then compares the policy with the engine's probabilities, which differ "
+                "from the trainer's"
+            ),
         ),
     )
 

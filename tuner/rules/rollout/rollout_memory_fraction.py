@@ -34,6 +34,7 @@ verl documentation, performance tuning guide, "Rollout Generation Tuning".
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, starts, with_matching_limit, with_more_cache
 from tuner.rules.wording import count
@@ -42,7 +43,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="ROL001",
     name="rollout-memory-fraction",
-    summary="the KV cache limits the running sequences and a larger memory fraction fits",
+    summary=N_("the KV cache limits the running sequences and a larger memory fraction fits"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -60,9 +61,16 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{count(running)} of a replica's {counted(of_replica, 'sequence')} {agreeing(running, 'runs', 'run')} at once; a fraction of"
-        f" {proposal.rollout.memory_fraction:.2f} fits and runs"
-        f" {count(case.other(proposal).rollout.concurrent_sequences)}",
+        message=_(
+            "{count} of a replica's {sequences} {agreeing} at once; a fraction of "
+            "{memory_fraction:.2f} fits and runs {count_2}"
+        ).format(
+            count=count(running),
+            sequences=counted(of_replica, "sequence"),
+            agreeing=agreeing(running, "runs", "run"),
+            memory_fraction=proposal.rollout.memory_fraction,
+            count_2=count(case.other(proposal).rollout.concurrent_sequences),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

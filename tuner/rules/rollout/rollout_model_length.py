@@ -26,6 +26,7 @@ vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import count
 from tuner.workload import Phase, RolloutEngine
@@ -33,7 +34,7 @@ from tuner.workload import Phase, RolloutEngine
 RULE = Rule(
     code="ROL010",
     name="rollout-model-length",
-    summary="the rollout engine is built for longer sequences than the job has",
+    summary=N_("the rollout engine is built for longer sequences than the job has"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -48,11 +49,17 @@ def check(case: Case) -> Finding | None:
         return None
     held = case.rollout.kv_tokens
     refused = workload.rollout.engine is RolloutEngine.VLLM and 0 < held < built
-    consequence = f"; its cache holds {count(held)}, so it would refuse to start" if refused else ""
+    consequence = (
+        _("; its cache holds {count}, so it would refuse to start").format(count=count(held))
+        if refused
+        else ""
+    )
     return Finding(
         rule=RULE,
-        message=f"the rollout engine is built for the model's {count(built)} tokens, a sequence has at most"
-        f" {count(needed)}{consequence}",
+        message=_(
+            "the rollout engine is built for the model's {count} tokens, a sequence has at most "
+            "{count_2}{consequence}"
+        ).format(count=count(built), count_2=count(needed), consequence=consequence),
         severity=Severity.ERROR if refused else RULE.severity,
         evidence=Evidence.MODELLED if refused else Evidence.EXACT,
         phase=Phase.ROLLOUT,

@@ -26,6 +26,7 @@ Releases before late 2025 did not sync weights with sleeping switched off (verl 
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import engine_asleep
 from tuner.rules.ladder import cured
@@ -34,7 +35,7 @@ from tuner.rules.wording import gib, over
 RULE = Rule(
     code="ROL015",
     name="rollout-sleep",
-    summary="the rollout engine keeps its memory while the trainer needs it",
+    summary=N_("the rollout engine keeps its memory while the trainer needs it"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -49,7 +50,9 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}; the idle rollout engine keeps {gib(case.rollout.asleep_bytes)} of it",
+        message=_("{over}; the idle rollout engine keeps {asleep} of it").format(
+            over=over(case, phase), asleep=gib(case.rollout.asleep_bytes)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

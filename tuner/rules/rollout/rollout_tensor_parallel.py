@@ -28,6 +28,7 @@ HybridFlow (arXiv:2409.19256), section 8.4.
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import tensor_sizes
 from tuner.workload import Phase, Workload
@@ -35,7 +36,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="ROL008",
     name="rollout-tensor-parallel",
-    summary="smaller rollout replicas fit and are faster",
+    summary=N_("smaller rollout replicas fit and are faster"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -56,9 +57,15 @@ def check(case: Case) -> Finding | None:
     replicas = _sized(workload, best).rollout.replicas
     return Finding(
         rule=RULE,
-        message=f"{counted(rollout.replicas, 'replica')} of {counted(rollout.replica_gpus, 'GPU')}"
-        f" {agreeing(rollout.replicas, 'generates', 'generate')}; weights and cache fit"
-        f" {replicas} of {_sized(workload, best).rollout.replica_gpus}",
+        message=_(
+            "{other_replicas} of {gpus} {agreeing}; weights and cache fit {replicas} of {replica_gpus}"
+        ).format(
+            other_replicas=counted(rollout.replicas, "replica"),
+            gpus=counted(rollout.replica_gpus, "GPU"),
+            agreeing=agreeing(rollout.replicas, "generates", "generate"),
+            replicas=replicas,
+            replica_gpus=_sized(workload, best).rollout.replica_gpus,
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -28,6 +28,7 @@ vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
 from tuner.counted import agreeing, counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import least_fraction, starts, tensor_sizes
 from tuner.rules.wording import gib
@@ -36,7 +37,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="ROL009",
     name="rollout-tensor-parallel-too-small",
-    summary="the rollout engine's weights leave no room for a cache on so few GPUs",
+    summary=N_("the rollout engine's weights leave no room for a cache on so few GPUs"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -61,9 +62,15 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=f"{gib(case.rollout.weight_bytes)} of weights per GPU leave no cache for one sequence of"
-        f" {workload.batch.sequence_tokens:,} tokens; {counted(proposal.rollout.tensor_parallel, 'GPU')} per replica"
-        f" {agreeing(proposal.rollout.tensor_parallel, 'does', 'do')}",
+        message=_(
+            "{weight} of weights per GPU leave no cache for one sequence of {sequence_tokens:,} "
+            "tokens; {gpus} per replica {agreeing}"
+        ).format(
+            weight=gib(case.rollout.weight_bytes),
+            sequence_tokens=workload.batch.sequence_tokens,
+            gpus=counted(proposal.rollout.tensor_parallel, "GPU"),
+            agreeing=agreeing(proposal.rollout.tensor_parallel, "does", "do"),
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

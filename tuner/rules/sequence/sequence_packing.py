@@ -36,6 +36,7 @@ from msgspec.structs import replace
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import count
 from tuner.timing.tokens import micro_batches_of
@@ -44,17 +45,17 @@ from tuner.workload import Engine, Phase, Workload
 RULE = Rule(
     code="SEQ001",
     name="sequence-packing",
-    summary="sequences are padded, and padding is computed",
+    summary=N_("sequences are padded, and padding is computed"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
 )
 
-_UNTESTED = (
-    "The trainer's documentation does not name this model's family for packing; compare the log-probabilities of"
-    " one step with padding before relying on it."
+_UNTESTED = N_(
+    "The trainer's documentation does not name this model's family for packing; compare "
+    "the log-probabilities of one step with padding before relying on it."
 )
-_ASSUMED = "Mean lengths are taken as half of the maxima; the gain grows with shorter responses."
+_ASSUMED = N_("Mean lengths are taken as half of the maxima; the gain grows with shorter responses.")
 
 
 def check(case: Case) -> Finding | None:
@@ -82,12 +83,14 @@ def _padding(workload: Workload) -> str:
     batch = workload.batch
     padded = next(one for one in workload.passes() if not one.engine.packed and one.engine.packable)
     if not padded.engine.pads_to_longest:
-        return f"every sequence is computed as if it had {counted(batch.sequence_tokens, 'token')}, whatever its length"
+        return _("every sequence is computed as if it had {tokens}, whatever its length").format(
+            tokens=counted(batch.sequence_tokens, "token")
+        )
     longest = counted(round(micro_batches_of(batch, padded).sequence_tokens), "token")
-    return (
-        "every sequence is computed as if it were as long as the longest of its micro-batch: on the slowest rank about"
-        f" {longest} where the mean is {count(round(batch.mean_sequence_tokens))}"
-    )
+    return _(
+        "every sequence is computed as if it were as long as the longest of its micro-batch: "
+        "on the slowest rank about {longest} where the mean is {count}"
+    ).format(longest=longest, count=count(round(batch.mean_sequence_tokens)))
 
 
 def _packed(workload: Workload) -> Workload:

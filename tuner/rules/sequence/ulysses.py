@@ -34,6 +34,7 @@ from collections.abc import Sequence
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import CRITIC_PHASES, engine_of
 from tuner.rules.ladder import due_phases
@@ -44,7 +45,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="SEQ002",
     name="ulysses",
-    summary="one sequence is too long for one GPU",
+    summary=N_("one sequence is too long for one GPU"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -63,8 +64,10 @@ def check(case: Case) -> Finding | None:
     ranks = engine_of(proposal, phases[0]).parallel.ulysses
     return Finding(
         rule=RULE,
-        message=f"{over(case, phases[0])}, and one sequence of {workload.batch.sequence_tokens:,} tokens is the"
-        f" smallest micro-batch; {ranks} GPUs can share it",
+        message=_(
+            "{over}, and one sequence of {sequence_tokens:,} tokens is the smallest micro-batch; "
+            "{ranks} GPUs can share it"
+        ).format(over=over(case, phases[0]), sequence_tokens=workload.batch.sequence_tokens, ranks=ranks),
         severity=case.severity(phases[0]),
         evidence=Evidence.MODELLED,
         phase=phases[0],

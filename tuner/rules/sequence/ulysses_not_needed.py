@@ -26,6 +26,7 @@ verl documentation, performance tuning guide, "Ulysses Sequence Parallel for Lon
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.sequence_sharing import paying_together
 from tuner.workload import Phase
@@ -33,7 +34,7 @@ from tuner.workload import Phase
 RULE = Rule(
     code="SEQ003",
     name="ulysses-not-needed",
-    summary="GPUs share sequences that would fit on fewer",
+    summary=N_("GPUs share sequences that would fit on fewer"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -48,8 +49,9 @@ def check(case: Case) -> Finding | None:
     now, then = (job.actor.engine.parallel.ulysses for job in (case.workload, best))
     return Finding(
         rule=RULE,
-        message=f"{now} GPUs share each sequence of at most {case.workload.batch.sequence_tokens:,} tokens, which"
-        f" fits on {then}",
+        message=_(
+            "{now} GPUs share each sequence of at most {sequence_tokens:,} tokens, which fits on {then}"
+        ).format(now=now, sequence_tokens=case.workload.batch.sequence_tokens, then=then),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,

@@ -31,6 +31,7 @@ verl 0.7.1 ``workers/fsdp_workers.py`` (one size for actor and reference), 0.8.0
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.sequence_sharing import fewer_ranks, paying_together, sharing, with_room
 from tuner.workload import Engine, Phase, Role
@@ -38,7 +39,7 @@ from tuner.workload import Engine, Phase, Role
 RULE = Rule(
     code="SEQ004",
     name="ulysses-of-one-role",
-    summary="reference or critic share sequences that would fit on fewer GPUs",
+    summary=N_("reference or critic share sequences that would fit on fewer GPUs"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -65,7 +66,9 @@ def check(case: Case) -> Finding | None:
     now = _engines(case)[role].parallel.ulysses
     return Finding(
         rule=RULE,
-        message=f"{now} GPUs share each sequence of the {role.value}, whose passes have room for it on {ranks}",
+        message=_(
+            "{now} GPUs share each sequence of the {role}, whose passes have room for it on {ranks}"
+        ).format(now=now, role=role.value, ranks=ranks),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=_PHASES[role][0],

@@ -27,6 +27,7 @@ verl #7095, #7458, #7719.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import gradients_synchronised
 from tuner.rules.ladder import cured
@@ -35,7 +36,7 @@ from tuner.rules.wording import gib, over
 RULE = Rule(
     code="SYN004",
     name="deferred-gradient-sync",
-    summary="a full gradient is kept on every GPU while memory is short",
+    summary=N_("a full gradient is kept on every GPU while memory is short"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -51,8 +52,9 @@ def check(case: Case) -> Finding | None:
     saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}; waiting with the reduction keeps the whole"
-        f" model's gradient on every GPU, {gib(saved)} more",
+        message=_(
+            "{over}; waiting with the reduction keeps the whole model's gradient on every GPU, {saved} more"
+        ).format(over=over(case, phase), saved=gib(saved)),
         severity=case.severity(phase),
         evidence=Evidence.MEASURED,
         phase=phase,

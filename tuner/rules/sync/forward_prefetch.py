@@ -32,13 +32,14 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.workload import Backend, Phase, Workload
 
 RULE = Rule(
     code="SYN001",
     name="forward-prefetch",
-    summary="the next layer's weights are gathered late in the forward pass",
+    summary=N_("the next layer's weights are gathered late in the forward pass"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -52,8 +53,10 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message="each layer's weights are gathered only after the previous layer's kernels are launched;"
-        " one more gathered layer fits",
+        message=_(
+            "each layer's weights are gathered only after the previous layer's kernels are "
+            "launched; one more gathered layer fits"
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,

@@ -28,6 +28,7 @@ verl #6410 (FSDP1).
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import gib
 from tuner.workload import Backend, Phase
@@ -35,7 +36,7 @@ from tuner.workload import Backend, Phase
 RULE = Rule(
     code="SYN002",
     name="gathered-weights",
-    summary="weights are gathered twice per micro-batch although they fit in between",
+    summary=N_("weights are gathered twice per micro-batch although they fit in between"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -53,7 +54,9 @@ def check(case: Case) -> Finding | None:
     whole = workload.model.parameters * engine.compute_dtype.bytes
     return Finding(
         rule=RULE,
-        message=f"every micro-batch gathers all weights twice; {gib(whole)} per GPU keep them in between",
+        message=_("every micro-batch gathers all weights twice; {whole} per GPU keep them in between").format(
+            whole=gib(whole)
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,

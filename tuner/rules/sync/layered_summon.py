@@ -26,6 +26,7 @@ verl 0.9.1, ``utils/fsdp_utils.py`` (``layered_summon_lora_params``).
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import synced_by_tensor
 from tuner.rules.ladder import cured
@@ -34,7 +35,7 @@ from tuner.rules.wording import over
 RULE = Rule(
     code="SYN006",
     name="layered-summon",
-    summary="the weight sync gathers the whole model and does not fit",
+    summary=N_("the weight sync gathers the whole model and does not fit"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -49,7 +50,7 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, because the whole model is gathered at once",
+        message=_("{over}, because the whole model is gathered at once").format(over=over(case, phase)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -26,6 +26,7 @@ verl's Ascend guide recommends the opposite value for ZeRO-2 by mistake.
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import engine_of, resharded
 from tuner.rules.ladder import cured
@@ -34,7 +35,7 @@ from tuner.rules.wording import gib, over
 RULE = Rule(
     code="SYN003",
     name="reshard-after-forward",
-    summary="gathered weights are kept while memory is short",
+    summary=N_("gathered weights are kept while memory is short"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -50,8 +51,9 @@ def check(case: Case) -> Finding | None:
     whole = case.workload.model.parameters * engine_of(case.workload, phase).compute_dtype.bytes
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, {gib(whole)} of it weights that are kept"
-        " from the forward to the backward pass",
+        message=_("{over}, {whole} of it weights that are kept from the forward to the backward pass").format(
+            over=over(case, phase), whole=gib(whole)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.EXACT,
         phase=phase,

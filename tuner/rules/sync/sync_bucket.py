@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import LEAST_BUCKET_BYTES, small_bucket
 from tuner.rules.ladder import due
@@ -40,7 +41,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="SYN005",
     name="sync-bucket",
-    summary="the weight sync does not fit and a smaller bucket helps",
+    summary=N_("the weight sync does not fit and a smaller bucket helps"),
     severity=Severity.WARNING,
     goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
@@ -55,8 +56,11 @@ def check(case: Case) -> Finding | None:
     proposal = _halved(case, phase)
     return Finding(
         rule=RULE,
-        message=f"{over(case, phase)}, {mib(case.workload.sync.bucket_bytes)} of it"
-        f" the bucket; {mib(proposal.sync.bucket_bytes)} do",
+        message=_("{over}, {mib} of it the bucket; {mib_2} do").format(
+            over=over(case, phase),
+            mib=mib(case.workload.sync.bucket_bytes),
+            mib_2=mib(proposal.sync.bucket_bytes),
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

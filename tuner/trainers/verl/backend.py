@@ -7,6 +7,7 @@ from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.interpolation import MISSING, is_interpolation
 from tuner.inputs.overrides import COMMAND_LINE, Arguments, Kind
 from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
+from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
 from tuner.trainers.verl.entry_points import refuse_config
@@ -38,9 +39,9 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
         if engine is None or engine == MISSING or is_interpolation(engine):
             continue
         if engine not in _CONFIG_OF_ENGINE:
-            message = f"the training engine {engine!r} is not modelled"
+            message = _("the training engine {engine!r} is not modelled").format(engine=engine)
             raise UnsupportedError(
-                message, location=location, key=key, hint="FSDP (fsdp, fsdp2) and Megatron (megatron) are"
+                message, location=location, key=key, hint=_("FSDP (fsdp, fsdp2) and Megatron (megatron) are")
             )
         return _CONFIG_OF_ENGINE[engine]
     named = _named_config(arguments.config_name) or composition.config
@@ -80,8 +81,8 @@ def _named_config(name: str | None) -> str | None:
         return _FSDP
     location = Location(source=COMMAND_LINE)
     refuse_config(stem, location)
-    message = f"--config-name {name} is not a configuration of verl's PPO trainer"
-    raise InputError(message, location=location, hint="give that file itself as the configuration")
+    message = _("--config-name {name} is not a configuration of verl's PPO trainer").format(name=name)
+    raise InputError(message, location=location, hint=_("give that file itself as the configuration"))
 
 
 def _is_megatron(path: Path) -> bool:

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.inputs.tree import Path, nested, split_key
 from tuner.inputs.yaml_file import Document, read_yaml
+from tuner.language import N_, _
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.releases import BUNDLED
 
-_PRINT_HINT = (
-    "give the composed configuration instead: add '--cfg job --resolve' to the launch command, "
-    "or take .hydra/config.yaml of a run"
+_PRINT_HINT = N_(
+    "give the composed configuration instead: add '--cfg job --resolve' to the launch "
+    "command, or take .hydra/config.yaml of a run"
 )
 _ENGINES = ("dp", "megatron", "torchtitan", "veomni", "automodel")
 
@@ -105,7 +106,7 @@ def _choices(entry: object, place: Location) -> Iterator[tuple[str | None, str]]
         yield None, entry.removeprefix("/").removesuffix(".yaml")
         return
     if not isinstance(entry, dict):
-        raise InputError("an entry is neither a name nor 'group: choice'", location=place, key="defaults")
+        raise InputError(_("an entry is neither a name nor 'group: choice'"), location=place, key="defaults")
     for key, value in entry.items():
         group = key.removeprefix("override ").removeprefix("optional ").strip().removeprefix("/")
         if value is None or group.startswith("hydra/"):
@@ -147,11 +148,16 @@ def _beside(
     file: FilePath, name: str, place: Location, package: Path, open_files: tuple[FilePath, ...]
 ) -> Composition:
     if not file.is_file():
-        message = f"{name!r} is neither a configuration of verl nor found as {file}"
+        message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
+            name=name, file=file
+        )
         raise InputError(message, location=place, key="defaults", hint=_PRINT_HINT)
     if file.resolve() in open_files:
         raise InputError(
-            f"{name!r} includes itself", location=place, key="defaults", hint="remove one of the entries"
+            _("{name!r} includes itself").format(name=name),
+            location=place,
+            key="defaults",
+            hint=_("remove one of the entries"),
         )
     document = read_yaml(file)
     if document.package is not None:

@@ -6,8 +6,11 @@ from msgspec import Struct
 
 from tuner.errors import Location, UnsupportedError
 from tuner.inputs.tree import Path, dotted
+from tuner.language import N_, _
 
-HINT = "advice is for verl's PPO and GRPO trainers (verl.trainer.main_ppo and recipes on its configuration)"
+HINT = N_(
+    "advice is for verl's PPO and GRPO trainers (verl.trainer.main_ppo and recipes on its configuration)"
+)
 
 _PPO_SECTIONS = frozenset(
     {"actor_rollout_ref", "critic", "algorithm", "reward_model", "reward", "model_engine"}
@@ -23,17 +26,17 @@ class EntryPoint(Struct, frozen=True, kw_only=True):
 
 
 FINE_TUNING = EntryPoint(
-    purpose="supervised fine-tuning",
-    modules="verl.trainer.fsdp_sft_trainer or verl.trainer.sft_trainer",
+    purpose=N_("supervised fine-tuning"),
+    modules=N_("verl.trainer.fsdp_sft_trainer or verl.trainer.sft_trainer"),
     configs=frozenset({"sft_trainer", "sft_trainer_engine"}),
 )
 GENERATION = EntryPoint(
-    purpose="offline generation",
-    modules="verl.trainer.main_generation or verl.trainer.main_generation_server",
+    purpose=N_("offline generation"),
+    modules=N_("verl.trainer.main_generation or verl.trainer.main_generation_server"),
     configs=frozenset({"generation"}),
 )
 EVALUATION = EntryPoint(
-    purpose="evaluation of generated responses",
+    purpose=N_("evaluation of generated responses"),
     modules="verl.trainer.main_eval",
     configs=frozenset({"evaluation"}),
 )
@@ -52,7 +55,9 @@ def refuse_config(name: str, location: Location) -> None:
     """Raise UnsupportedError when ``name`` is the primary configuration of another entry point."""
     for entry_point in (FINE_TUNING, GENERATION, EVALUATION):
         if name in entry_point.configs:
-            raise _unsupported(entry_point, f"the configuration {name} belongs to", location)
+            raise _unsupported(
+                entry_point, _("the configuration {name} belongs to").format(name=name), location
+            )
 
 
 def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
@@ -60,7 +65,9 @@ def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
     found = _recognise(keys)
     if found is not None:
         entry_point, path = found
-        raise _unsupported(entry_point, f"the key {dotted(path)} belongs to", keys[path])
+        raise _unsupported(
+            entry_point, _("the key {dotted} belongs to").format(dotted=dotted(path)), keys[path]
+        )
 
 
 def _recognise(keys: Mapping[Path, Location]) -> tuple[EntryPoint, Path] | None:
@@ -77,5 +84,7 @@ def _recognise(keys: Mapping[Path, Location]) -> tuple[EntryPoint, Path] | None:
 
 
 def _unsupported(entry_point: EntryPoint, reason: str, location: Location) -> UnsupportedError:
-    message = f"{reason} {entry_point.purpose} ({entry_point.modules}), which is not modelled"
+    message = _("{reason} {purpose} ({modules}), which is not modelled").format(
+        reason=reason, purpose=entry_point.purpose, modules=entry_point.modules
+    )
     return UnsupportedError(message, location=location, hint=HINT)

@@ -21,6 +21,7 @@ from tuner.inputs.tree import (
     without,
 )
 from tuner.inputs.yaml_file import Document
+from tuner.language import _
 from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.schema import Schema, releases_with
 
@@ -94,10 +95,10 @@ class Layers:
         if plain and self._schema.is_section(path):
             first = next(iter(lookup(self._schema.tree, path)))
             raise InputError(
-                f"is a section, not a value: got {shown(value)}",
+                _("is a section, not a value: got {shown}").format(shown=shown(value)),
                 location=origin.location,
                 key=dotted(path),
-                hint=f"set its keys, such as {dotted((*path, first))}",
+                hint=_("set its keys, such as {dotted}").format(dotted=dotted((*path, first))),
             )
         if value != {}:
             self._forget_below(path)
@@ -116,8 +117,10 @@ class Layers:
             return
         current = lookup(self.tree, path)
         if override.value is not None and override.value != current:
-            hint = f"write ~{override.key} to delete it whatever it is"
-            message = f"{shown(override.text)} deletes nothing: the value is {shown(current)}"
+            hint = _("write ~{key} to delete it whatever it is").format(key=override.key)
+            message = _("{shown} deletes nothing: the value is {shown_2}").format(
+                shown=shown(override.text), shown_2=shown(current)
+            )
             raise InputError(message, location=override.location, key=override.key, hint=hint)
         self._forget_below(path)
         self.origins.pop(path, None)
@@ -131,6 +134,8 @@ def _check_group(override: Override) -> None:
     """Accept a choice of a config group that is bundled; the choice of the configuration has read it."""
     group = override.key if override.package is None else f"{override.key}@{override.package}"
     if override.kind is Kind.DELETE or bundled_engine(group, str(override.value)) is None:
-        message = f"the config group choice {shown(override.text)} is not among the bundled defaults"
-        hint = "give the composed configuration (.hydra/config.yaml of a run) instead"
+        message = _("the config group choice {shown} is not among the bundled defaults").format(
+            shown=shown(override.text)
+        )
+        hint = _("give the composed configuration (.hydra/config.yaml of a run) instead")
         raise UnsupportedError(message, location=override.location, hint=hint)

@@ -11,6 +11,7 @@ from tuner.inputs.overrides import Arguments, Kind, Override, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, leaves, merged, split_key
 from tuner.inputs.yaml_file import Document
+from tuner.language import _
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
@@ -64,7 +65,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             tree=layers.tree,
             defaults=dict(defaults.tree),
             origins=layers.origins,
-            default_origin=Origin(layer=Layer.DEFAULT, text=f"default of verl {version}"),
+            default_origin=Origin(
+                layer=Layer.DEFAULT, text=_("default of verl {version}").format(version=version)
+            ),
             unknown=tuple(layers.unknown()),
         )
         return Loaded(settings=settings, version=version)

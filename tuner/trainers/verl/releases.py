@@ -1,6 +1,7 @@
 """The verl releases whose defaults travel with this package."""
 
 from tuner.errors import InputError
+from tuner.language import _
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.versions import at_least, installed_version, is_version, numbers
 
@@ -45,11 +46,11 @@ def choose_release(requested: str | None) -> ReleaseChoice:
         InputError: ``requested`` is not a version number.
     """
     if requested is not None:
-        return _nearest(requested, f"asked for {requested}")
+        return _nearest(requested, _("asked for {requested}").format(requested=requested))
     installed = installed_version("verl")
     if installed is not None:
-        return _nearest(installed, f"verl {installed} is installed")
-    return ReleaseChoice(version=BUNDLED[-1], reason="newest bundled release; no verl is installed here")
+        return _nearest(installed, _("verl {installed} is installed").format(installed=installed))
+    return ReleaseChoice(version=BUNDLED[-1], reason=_("newest bundled release; no verl is installed here"))
 
 
 def _nearest(version: str, reason: str) -> ReleaseChoice:
@@ -57,13 +58,15 @@ def _nearest(version: str, reason: str) -> ReleaseChoice:
     if family:  # "0.9" names no release: its newest bundled one is meant
         return ReleaseChoice(version=family[-1], reason=reason)
     if not is_version(version.strip()):
-        hint = f"bundled releases: {', '.join(BUNDLED)}"
-        raise InputError(f"{version!r} is not a verl release", hint=hint)
+        hint = _("bundled releases: {bundled}").format(bundled=", ".join(BUNDLED))
+        raise InputError(_("{version!r} is not a verl release").format(version=version), hint=hint)
     older = [bundled for bundled in BUNDLED if at_least(version, bundled)]
     taken = older[-1] if older else BUNDLED[0]
     if numbers(taken) == numbers(version):
         return ReleaseChoice(version=taken, reason=reason)
-    kind = "nearest older bundled release" if older else "oldest bundled release"
+    kind = _("nearest older bundled release") if older else _("oldest bundled release")
     return ReleaseChoice(
-        version=taken, reason=f"{reason}; {taken} is the {kind}", unbundled=version.strip().lstrip("v")
+        version=taken,
+        reason=_("{reason}; {taken} is the {kind}").format(reason=reason, taken=taken, kind=kind),
+        unbundled=version.strip().lstrip("v"),
     )

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tuner.errors import InputError
+from tuner.language import _
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.versions import at_least, installed_version, is_version
@@ -74,9 +75,9 @@ def choose_version(
     installed = installed_version(PACKAGES[rollout_engine]) if look else None
     if installed is not None and _refusal(rollout_engine, release, installed) is None:
         return RolloutEngineChoice(name=name, version=installed, reason="installed")
-    reason = f"the {allowed.word} that verl {release} allows"
+    reason = _("the {word} that verl {release} allows").format(word=allowed.word, release=release)
     if installed is not None:
-        reason += f"; the installed {installed} does not run with it"
+        reason += _("; the installed {installed} does not run with it").format(installed=installed)
     return RolloutEngineChoice(name=name, version=allowed.newest, reason=reason)
 
 
@@ -93,20 +94,29 @@ def _requested(rollout_engine: RolloutEngine, release: str, version: str) -> Rol
     name, allowed = NAMES[rollout_engine], _allowed(rollout_engine, release)
     if not is_version(version):
         raise InputError(
-            f"{version!r} is not a version of {name}", hint=f"such as --engine-version {allowed.newest}"
+            _("{version!r} is not a version of {name}").format(version=version, name=name),
+            hint=_("such as --engine-version {newest}").format(newest=allowed.newest),
         )
     refusal = _refusal(rollout_engine, release, version)
     if refusal is not None:
         raise InputError(
-            f"verl {release} does not run with {name} {version}: {refusal}",
-            hint=f"give --engine-version {allowed.newest}, or the --verl-version that is installed with it",
+            _("verl {release} does not run with {name} {version}: {refusal}").format(
+                release=release, name=name, version=version, refusal=refusal
+            ),
+            hint=_("give --engine-version {newest}, or the --verl-version that is installed with it").format(
+                newest=allowed.newest
+            ),
         )
     reason = "--engine-version"
     below = allowed.word != "oldest" and not at_least(allowed.newest, version)
     if below or not at_least(version, allowed.oldest):
-        asks = allowed.oldest if allowed.word == "one" else f"{allowed.oldest} to {allowed.newest}"
-        asks = f"{allowed.oldest} or newer" if allowed.word == "oldest" else asks
-        reason += f"; verl {release} asks for {asks}"
+        asks = (
+            allowed.oldest
+            if allowed.word == "one"
+            else _("{oldest} to {newest}").format(oldest=allowed.oldest, newest=allowed.newest)
+        )
+        asks = _("{oldest} or newer").format(oldest=allowed.oldest) if allowed.word == "oldest" else asks
+        reason += _("; verl {release} asks for {asks}").format(release=release, asks=asks)
     return RolloutEngineChoice(name=name, version=version, reason=reason)
 
 
@@ -118,13 +128,13 @@ def _refusal(rollout_engine: RolloutEngine, release: str, version: str) -> str |
     if rollout_engine is not RolloutEngine.VLLM:
         return None
     if at_least(release, "0.9.0"):
-        return None if at_least(version, "0.18.0") else "it needs 0.18.0 or newer"
+        return None if at_least(version, "0.18.0") else _("it needs 0.18.0 or newer")
     if at_least(version, OLDEST_SERVED):
         return None
     if at_least(release, "0.5.0"):
-        return f"it needs {OLDEST_SERVED} or newer"
+        return _("it needs {oldest_served} or newer").format(oldest_served=OLDEST_SERVED)
     if version == "0.5.4" or version.startswith("0.6.3"):
         return None
     if not at_least(release, "0.4.0") and version in ("0.3.1", "0.4.2"):
         return None
-    return f"it needs 0.5.4, 0.6.3, or {OLDEST_SERVED} or newer"
+    return _("it needs 0.5.4, 0.6.3, or {oldest_served} or newer").format(oldest_served=OLDEST_SERVED)

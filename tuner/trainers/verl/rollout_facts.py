@@ -7,6 +7,7 @@ from typing import Any
 
 from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
 from tuner.trainers.verl.carriers import read_carrier
@@ -50,7 +51,8 @@ def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dic
     facts = vllm.memory_facts(version, model)
     if _serves_adapters(actor) and not at_least(version, "0.7.3"):
         raise UnsupportedError(
-            f"verl cannot hand LoRA adapters to vLLM {version}", hint="take vLLM 0.7.3 or newer"
+            _("verl cannot hand LoRA adapters to vLLM {version}").format(version=version),
+            hint=_("take vLLM 0.7.3 or newer"),
         )
     if not at_least(version, OLDEST_SERVED):
         facts |= _COPIED_WORKER

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.inputs.settings import Settings
+from tuner.language import _
 from tuner.trainers.verl.keys import key
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
 
@@ -100,7 +101,7 @@ class Source(Struct, frozen=True, kw_only=True):
             return None
         if isinstance(raw, list) and all(type(item) is int and item > 0 for item in raw):
             return tuple(sorted(raw))
-        raise self.error(meaning, f"expected a list of positive whole numbers, got {raw!r}")
+        raise self.error(meaning, _("expected a list of positive whole numbers, got {raw!r}").format(raw=raw))
 
     def part(self, name: str, reader: Callable[..., _T], *arguments: Any) -> _T:
         """What a reader makes of this source and its arguments, by a name of its own.

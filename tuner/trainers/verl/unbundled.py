@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.errors import TunerError
+from tuner.language import _
 from tuner.trainers.protocol import Behaviour, Reader
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.versions import at_least
@@ -38,8 +39,12 @@ def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, 
     newer = [version for version in BUNDLED if at_least(version, asked)]
     read_by = [_tried(read, version) for version in newer[:1] if version != nearest.release.version]
     return (
-        Behaviour(name=f"as {nearest.release}", workload=nearest),
-        *(Behaviour(name=f"as {job.release}", workload=job) for job in read_by if job is not None),
+        Behaviour(name=_("as {release}").format(release=nearest.release), workload=nearest),
+        *(
+            Behaviour(name=_("as {release}").format(release=job.release), workload=job)
+            for job in read_by
+            if job is not None
+        ),
         *_of_older(asked, read),
     )
 
@@ -52,12 +57,12 @@ def _of_older(asked: str, read: Reader) -> Iterator[Behaviour]:
         return
     if job.rollout.engine is RolloutEngine.VLLM:
         job = _tried(read, BUNDLED[0], _OLD_VLLM) or job
-    yield Behaviour(name="as releases before 0.3", workload=job)
+    yield Behaviour(name=_("as releases before 0.3"), workload=job)
     job = job.with_actor_head(logits_dtype=DType.FLOAT32)
     if job.reference is not None:
         job = job.with_reference(head=replace(job.reference.head, logits_dtype=DType.FLOAT32))
     yield Behaviour(
-        name="as releases before 0.3 with float32 logits (transformers before 4.46)", workload=job
+        name=_("as releases before 0.3 with float32 logits (transformers before 4.46)"), workload=job
     )
 
 

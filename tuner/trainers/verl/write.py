@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tuner.errors import TunerError
 from tuner.findings import Written
 from tuner.inputs.settings import Settings
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.parts import Part, parts
@@ -63,13 +64,17 @@ class Writer:
     def _found(self, after: Workload) -> Written:
         draft = self._original
         free = _following_packing(self._before, after)
-        for _ in range(_ROUNDS):
+        for _round in range(_ROUNDS):
             source = draft.source
             for part in parts(source, after):
                 draft = draft.agreeing(part, after, free if part.path == _HEAD else ())
             if draft.workload == settled(source, self._before, after, draft.workload):
                 return self._finished(draft.with_dynamic_log_probs(), changes=self._before != after)
-        raise NotExpressible(f"verl {self._version} cannot be set to {_differences(draft, after)}")
+        raise NotExpressible(
+            _("verl {version} cannot be set to {differences}").format(
+                version=self._version, differences=_differences(draft, after)
+            )
+        )
 
     def _finished(self, draft: "_Draft", *, changes: bool) -> Written:
         """The overrides of a draft, in the order they were found, and what the release reads from them.
@@ -78,7 +83,7 @@ class Writer:
             NotExpressible: something ``changes``, and there is nothing to set for it.
         """
         if changes and not draft.written:
-            raise NotExpressible(f"verl {self._version} has no key for this change")
+            raise NotExpressible(_("verl {version} has no key for this change").format(version=self._version))
         overrides = (
             f"{'' if key in self._settings else '+'}{_override(key, value)}"
             for key, value in draft.written.items()
@@ -143,7 +148,9 @@ class _Draft:
         source = self.source if part.context is None else part.context.source  # whose section it is
         key = source.key(meaning)
         if key is None:
-            raise NotExpressible(f"verl {self._version} has no key for {meaning}")
+            raise NotExpressible(
+                _("verl {version} has no key for {meaning}").format(version=self._version, meaning=meaning)
+            )
         return self._setting(key, value)
 
     def with_dynamic_log_probs(self) -> "_Draft":
@@ -208,4 +215,4 @@ def _differences(draft: _Draft, after: Workload) -> str:
         for field in part.fields
         if part.differs(field, after, draft.workload)
     )
-    return ", ".join(fields) or "a field that has no key"
+    return ", ".join(fields) or _("a field that has no key")

@@ -1,5 +1,6 @@
 """What generates and scores: parts that the estimate leaves out."""
 
+from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, changed, switched
 from tuner.versions import at_least
@@ -27,55 +28,55 @@ def _log_probs(job: Job) -> str | None:
 
 GENERATION: tuple[Omission, ...] = (
     Omission(
-        name="a checkpoint engine of the user's",
-        reason="it is taken to hold the buffers that nccl's does",
+        name=N_("a checkpoint engine of the user's"),
+        reason=N_("it is taken to hold the buffers that nccl's does"),
         patterns=(f"{_ROLLOUT}.checkpoint_engine.custom_backend_module",),
     ),
     Omission(
-        name="options of the checkpoint engine",
-        reason="they are passed on to it as they are",
+        name=N_("options of the checkpoint engine"),
+        reason=N_("they are passed on to it as they are"),
         patterns=(f"{_ROLLOUT}.checkpoint_engine.engine_kwargs.**",),
         rest=True,
     ),
     Omission(
-        name="prefill and decoding apart",
-        reason="each replica is taken to do both",
+        name=N_("prefill and decoding apart"),
+        reason=N_("each replica is taken to do both"),
         patterns=(f"{_ROLLOUT}.disaggregation.**",),
         trigger=switched(f"{_ROLLOUT}.disaggregation.enabled"),
     ),
     Omission(
-        name="the quantization's own settings",
-        reason="the file that says how weights are quantized is not read",
+        name=N_("the quantization's own settings"),
+        reason=N_("the file that says how weights are quantized is not read"),
         patterns=(f"{_ROLLOUT}.quantization_config_file",),
     ),
     Omission(
-        name="the engine's log-probabilities",
-        reason="the sampler may keep a row of the vocabulary for each sequence; the upper end has them",
+        name=N_("the engine's log-probabilities"),
+        reason=N_("the sampler may keep a row of the vocabulary for each sequence; the upper end has them"),
         patterns=(f"{_ROLLOUT}.logprobs_mode",),  # whether they are asked for is read
         trigger=_log_probs,
     ),
     Omission(
-        name="arguments of the engine",
-        reason="they are passed on to the rollout engine as they are",
+        name=N_("arguments of the engine"),
+        reason=N_("they are passed on to the rollout engine as they are"),
         patterns=(f"{_ROLLOUT}.engine_kwargs.**",),
         rest=True,
     ),
     Omission(
-        name="the rollout's own lengths",
-        reason="prompts and responses are taken to be as long as the data's keys say",
+        name=N_("the rollout's own lengths"),
+        reason=N_("prompts and responses are taken to be as long as the data's keys say"),
         patterns=(f"{_ROLLOUT}.{{prompt_length,response_length}} >=0.7.0",),
         trigger=_own_lengths,
     ),
     Omission(
-        name="servers of the asynchronous rollout",
-        reason="generation is taken to run in the trainer's own processes",
+        name=N_("servers of the asynchronous rollout"),
+        reason=N_("generation is taken to run in the trainer's own processes"),
         patterns=(),  # read, since it decides which processes there are
         affects=Affects.SECONDS,
         trigger=_early_servers,
     ),
     Omission(
-        name="tools and turns",
-        reason="a response is taken to be one piece, generated without waiting",
+        name=N_("tools and turns"),
+        reason=N_("a response is taken to be one piece, generated without waiting"),
         patterns=(
             f"{_ROLLOUT}.multi_turn.**",
             f"{_ROLLOUT}.chat_scheduler",
@@ -92,21 +93,21 @@ GENERATION: tuple[Omission, ...] = (
         ),
     ),
     Omission(
-        name="oversampled requests",
-        reason="more requests are started than are waited for",
+        name=N_("oversampled requests"),
+        reason=N_("more requests are started than are waited for"),
         patterns=(f"{_ROLLOUT}.over_sample_rate <0.7.0",),
         affects=Affects.SECONDS,
     ),
     Omission(
-        name="groups that are filtered and generated again",
-        reason="each step is taken to need one round of generation",
+        name=N_("groups that are filtered and generated again"),
+        reason=N_("each step is taken to need one round of generation"),
         patterns=("algorithm.filter_groups.*",),
         affects=Affects.SECONDS,
         trigger=switched("algorithm.filter_groups.enable"),
     ),
     Omission(
-        name="skipped generation",
-        reason="responses are taken to be generated in every step",
+        name=N_("skipped generation"),
+        reason=N_("responses are taken to be generated in every step"),
         patterns=(
             f"{_ROLLOUT}.{{skip,skip_rollout,skip_dump_dir}}.**",
             "skip.{rollout,async_rollout,rollout_tq}.**",
@@ -115,8 +116,8 @@ GENERATION: tuple[Omission, ...] = (
         trigger=changed(f"{_ROLLOUT}.skip_rollout", f"{_ROLLOUT}.skip.enable", "skip.*.enable"),
     ),
     Omission(
-        name="the reward function",
-        reason="the time that rewards take on CPUs is not known",
+        name=N_("the reward function"),
+        reason=N_("the time that rewards take on CPUs is not known"),
         patterns=(
             "custom_reward_function.path <0.7.0",
             "**.sandbox_fusion.url",

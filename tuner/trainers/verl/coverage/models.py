@@ -1,6 +1,7 @@
 """Models beside the actor, and what the actor is: parts that the estimate leaves out."""
 
 from tuner.architectures import find_architecture
+from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, switched
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
@@ -95,15 +96,15 @@ def _adapters(job: Job) -> str | None:
 
 MODELS: tuple[Omission, ...] = (
     Omission(
-        name="the reward model",
-        reason="a model of unknown size is not counted, and one on GPUs of its own is not in the seconds",
+        name=N_("the reward model"),
+        reason=N_("a model of unknown size is not counted, and one on GPUs of its own is not in the seconds"),
         patterns=(),
         trigger=_uncounted_reward,
         elsewhere=switched("reward_model.enable_resource_pool", "reward.reward_model.enable_resource_pool"),
     ),
     Omission(
-        name="the reward model's other options",
-        reason="its sequences are as long as the policy's, and its engine is taken without arguments",
+        name=N_("the reward model's other options"),
+        reason=N_("its sequences are as long as the policy's, and its engine is taken without arguments"),
         patterns=(
             "reward_model.{max_length,param_offload}",
             "reward_model.model.{use_fused_kernels,use_shm,override_config}.**",
@@ -116,8 +117,8 @@ MODELS: tuple[Omission, ...] = (
         trigger=_options_of_reward,
     ),
     Omission(
-        name="the distillation teacher",
-        reason="a teacher that scores responses works on GPUs of its own, beside the rollout",
+        name=N_("the distillation teacher"),
+        reason=N_("a teacher that scores responses works on GPUs of its own, beside the rollout"),
         patterns=(
             f"distillation.teacher_models.*.inference.{_SERVER}",
             "distillation.teacher_models.*.num_replicas",
@@ -126,31 +127,35 @@ MODELS: tuple[Omission, ...] = (
         elsewhere=switched("distillation.enabled"),
     ),
     Omission(
-        name="the distillation loss",
-        reason="a loss over the teacher's top tokens works on log-probabilities of the whole vocabulary",
+        name=N_("the distillation loss"),
+        reason=N_("a loss over the teacher's top tokens works on log-probabilities of the whole vocabulary"),
         patterns=("distillation.distillation_loss.{topk,loss_mode,use_task_rewards,use_policy_gradient}",),
         trigger=_loss_over_top_tokens,
     ),
     Omission(
-        name="another reference model",
-        reason="the reference is taken to be as large as the actor",
+        name=N_("another reference model"),
+        reason=N_("the reference is taken to be as large as the actor"),
         patterns=("actor_rollout_ref.ref.model.**",),
     ),
     Omission(
-        name="the MTP head",
-        reason="a module for multi-token prediction, of which the upper end has one at most under Megatron",
+        name=N_("the MTP head"),
+        reason=N_(
+            "a module for multi-token prediction, of which the upper end has one at most under Megatron"
+        ),
         patterns=(
             "{actor_rollout_ref,critic}.model.mtp.{detach_encoder,method,mtp_loss_scaling_factor,"
             "num_speculative_tokens,speculative_*}",
             "critic.model.mtp.{enable,enable_train}",
-            "{actor_rollout_ref,critic}.model.mtp.enable_rollout <0.9.0",
+            N_("{actor_rollout_ref,critic}.model.mtp.enable_rollout <0.9.0"),
             "critic.model.mtp.enable_rollout >=0.9.0",
         ),
         trigger=switched("actor_rollout_ref.model.mtp.enable"),
     ),
     Omission(
-        name="the images",
-        reason="tokens of images, the tower's activations and the engine's largest image depend on the data",
+        name=N_("the images"),
+        reason=N_(
+            "tokens of images, the tower's activations and the engine's largest image depend on the data"
+        ),
         patterns=(
             "data.{image_patch_size,return_multi_modal_inputs}",
             "data.mm_processor_kwargs.**",
@@ -158,33 +163,33 @@ MODELS: tuple[Omission, ...] = (
         trigger=_images,
     ),
     Omission(
-        name="the videos and sounds",
-        reason="their patches and what a tower keeps of them are not counted",
+        name=N_("the videos and sounds"),
+        reason=N_("their patches and what a tower keeps of them are not counted"),
         patterns=("data.{video_key,audio_key}",),
         trigger=_videos,
     ),
     Omission(
-        name="the vision tower's activations",
-        reason="Megatron's first stage runs the tower, whose layers are not Transformer Engine's alone",
+        name=N_("the vision tower's activations"),
+        reason=N_("Megatron's first stage runs the tower, whose layers are not Transformer Engine's alone"),
         patterns=(),  # a job's images are read
         trigger=_images_of_stages,
     ),
     Omission(
-        name="the rollout engine's images",
-        reason="only vLLM runs the tower before it sizes its cache; others run it in what is left",
+        name=N_("the rollout engine's images"),
+        reason=N_("only vLLM runs the tower before it sizes its cache; others run it in what is left"),
         patterns=(),
         trigger=_images_served,
     ),
     Omission(
-        name="the vision tower in generation",
-        reason="the engine runs it once over the images of every prompt",
+        name=N_("the vision tower in generation"),
+        reason=N_("the engine runs it once over the images of every prompt"),
         patterns=(),
         affects=Affects.SECONDS,
         trigger=_counted_images,
     ),
     Omission(
-        name="overrides of the model's configuration",
-        reason="sizes and attention are those of the model's own config.json",
+        name=N_("overrides of the model's configuration"),
+        reason=N_("sizes and attention are those of the model's own config.json"),
         patterns=(
             "{actor_rollout_ref,critic}.model.hf_config_path",
             "{actor_rollout_ref,critic}.model.override_config.**",
@@ -193,13 +198,13 @@ MODELS: tuple[Omission, ...] = (
         ),
     ),
     Omission(
-        name="what an external library changes",
-        reason="its code is imported into the workers and may replace models and kernels",
+        name=N_("what an external library changes"),
+        reason=N_("its code is imported into the workers and may replace models and kernels"),
         patterns=("{actor_rollout_ref,critic,reward_model}.model.external_lib",),
     ),
     Omission(
-        name="the adapters' own options",
-        reason="kind, dtype, dropout and exclusions are taken as the release has them",
+        name=N_("the adapters' own options"),
+        reason=N_("kind, dtype, dropout and exclusions are taken as the release has them"),
         patterns=(
             "{actor_rollout_ref,critic}.model.lora.{type,dtype,dropout,dropout_position,exclude_modules,"
             "freeze_*,a2a_*}",
@@ -207,14 +212,18 @@ MODELS: tuple[Omission, ...] = (
         trigger=_adapters,
     ),
     Omission(
-        name="tiled MLPs",
-        reason="the MLP runs over slices of the sequence and keeps less",
-        patterns=(f"{{actor_rollout_ref,critic}}.model.tiled_mlp.* <{ENGINE_PREVIEW}",),
+        name=N_("tiled MLPs"),
+        reason=N_("the MLP runs over slices of the sequence and keeps less"),
+        patterns=(
+            N_("{{actor_rollout_ref,critic}}.model.tiled_mlp.* <{engine_preview}").format(
+                engine_preview=ENGINE_PREVIEW
+            ),
+        ),
         trigger=switched("actor_rollout_ref.model.tiled_mlp.enabled"),
     ),
     Omission(
-        name="the sharing of prompts",
-        reason="prompts are computed once for all their responses",
+        name=N_("the sharing of prompts"),
+        reason=N_("prompts are computed once for all their responses"),
         patterns=(),  # read, since it forbids some proposals
         trigger=_shared_prompts,
     ),

@@ -1,6 +1,7 @@
 """What a recipe's own trainer adds to the PPO trainer's step: parts that the estimate leaves out."""
 
 from tuner.inputs.tree import dotted
+from tuner.language import N_, _
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
@@ -25,7 +26,7 @@ def _started(recipe: Recipe) -> Trigger:
 
 def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
     return Omission(
-        name=f"what {' or '.join(recipe.modules)} does beside the PPO trainer",
+        name=_("what {modules} does beside the PPO trainer").format(modules=_(" or ").join(recipe.modules)),
         reason=reason,
         patterns=(),
         affects=affects,
@@ -34,8 +35,12 @@ def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
 
 
 OF_RECIPES: tuple[Omission, ...] = (
-    _beside(DAPO, "it generates rounds of its own size until enough groups are left", Affects.SECONDS),
-    _beside(PRIME, "it trains the reward model beside a frozen copy of it, and generates more", Affects.GPU),
-    _beside(SPIN, "it always has a reference, whose weights it replaces by those of the actor", Affects.GPU),
-    _beside(SPPO, "its loss is another", Affects.SECONDS),
+    _beside(DAPO, N_("it generates rounds of its own size until enough groups are left"), Affects.SECONDS),
+    _beside(
+        PRIME, N_("it trains the reward model beside a frozen copy of it, and generates more"), Affects.GPU
+    ),
+    _beside(
+        SPIN, N_("it always has a reference, whose weights it replaces by those of the actor"), Affects.GPU
+    ),
+    _beside(SPPO, N_("its loss is another"), Affects.SECONDS),
 )

@@ -1,5 +1,6 @@
 """How the job is run: parts that the estimate leaves out."""
 
+from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, changed
 
@@ -21,33 +22,33 @@ def _asynchronous(job: Job) -> str | None:
 
 RUNNING: tuple[Omission, ...] = (
     Omission(
-        name="the schedule of the asynchronous trainer",
-        reason="how many batches wait and how often weights are sent is not counted",
+        name=N_("the schedule of the asynchronous trainer"),
+        reason=N_("how many batches wait and how often weights are sent is not counted"),
         patterns=("trainer.v1.{separate_async,colocate_async}.**",),
         affects=Affects.SECONDS,
         trigger=_asynchronous,
     ),
     Omission(
-        name="the routing of requests",
-        reason="requests are taken to be dealt out evenly to the replicas",
+        name=N_("the routing of requests"),
+        reason=N_("requests are taken to be dealt out evenly to the replicas"),
         patterns=(f"{_ROLLOUT}.router_config_path",),
         affects=Affects.SECONDS,
     ),
     Omission(
-        name="the new workers of the critic",
-        reason="the critic is taken to run on the old workers, as everything else does in these releases",
+        name=N_("the new workers of the critic"),
+        reason=N_("the critic is taken to run on the old workers, as everything else does in these releases"),
         patterns=("trainer.use_legacy_worker_impl <0.7.0",),
         trigger=_new_workers,
     ),
     Omission(
-        name="deterministic kernels",
-        reason="the kernels that give the same result every time are slower",
+        name=N_("deterministic kernels"),
+        reason=N_("the kernels that give the same result every time are slower"),
         patterns=("{actor_rollout_ref,critic,reward}.**.full_determinism",),
         affects=Affects.SECONDS,
     ),
     Omission(
-        name="the profiler",
-        reason="what a profiler records takes time and memory of the node",
+        name=N_("the profiler"),
+        reason=N_("what a profiler records takes time and memory of the node"),
         patterns=(
             "global_profiler.**",
             "**.{profiler,profile}.**",
@@ -57,26 +58,28 @@ RUNNING: tuple[Omission, ...] = (
         trigger=changed("global_profiler.steps", "trainer.profile_steps", "**.profile.use_profile"),
     ),
     Omission(
-        name="saving in the background",
-        reason="the copy that is written while training goes on stays in host memory until then",
+        name=N_("saving in the background"),
+        reason=N_("the copy that is written while training goes on stays in host memory until then"),
         patterns=("{actor_rollout_ref,critic}.**.checkpoint.async_save",),
         affects=Affects.HOST,
     ),
     Omission(
-        name="the copy of the model in shared memory",
-        reason="the files of the model are copied to /dev/shm of each node",
+        name=N_("the copy of the model in shared memory"),
+        reason=N_("the files of the model are copied to /dev/shm of each node"),
         patterns=("{actor_rollout_ref,critic}.model.use_shm",),
         affects=Affects.HOST,
     ),
     Omission(
-        name="the transfer queue",
-        reason="batches lie in host memory between the phases",
+        name=N_("the transfer queue"),
+        reason=N_("batches lie in host memory between the phases"),
         patterns=("transfer_queue.{enable,backend}.**",),
         affects=Affects.HOST,
     ),
     Omission(
-        name="what is peculiar to an Ascend card",
-        reason="its host and its engine in part apart, context, communication and kernels are those of CUDA",
+        name=N_("what is peculiar to an Ascend card"),
+        reason=N_(
+            "its host and its engine in part apart, context, communication and kernels are those of CUDA"
+        ),
         patterns=("trainer.device",),
     ),
 )

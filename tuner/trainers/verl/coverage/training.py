@@ -1,5 +1,6 @@
 """What trains the models: parts that the estimate leaves out."""
 
+from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, changed, switched
 
@@ -43,27 +44,27 @@ def _critic_batches(job: Job) -> str | None:
 
 TRAINING: tuple[Omission, ...] = (
     Omission(
-        name="quantization-aware training",
-        reason="quantized weights and their scales are computed beside the weights",
+        name=N_("quantization-aware training"),
+        reason=N_("quantized weights and their scales are computed beside the weights"),
         patterns=(
             f"{_ROLES}.qat.{{enable,activation_observer,group_size,ignore_patterns,mode,quantization_*}}",
         ),
         trigger=switched(f"{_ACTOR}.fsdp_config.qat.enable", f"{_ACTOR}.megatron.qat.enable"),
     ),
     Omission(
-        name="FSDP turbo's own plan",
-        reason="the planner is taken for FSDP2, whatever it shards and prefetches by its own keys",
+        name=N_("FSDP turbo's own plan"),
+        reason=N_("the planner is taken for FSDP2, whatever it shards and prefetches by its own keys"),
         patterns=(f"{_ROLES}.turbo_config.**",),
         trigger=_turbo,
     ),
     Omission(
-        name="another wrapping policy",
-        reason="the units that FSDP gathers are taken to be the decoder's layers",
+        name=N_("another wrapping policy"),
+        reason=N_("the units that FSDP gathers are taken to be the decoder's layers"),
         patterns=(f"{_ROLES}.wrap_policy.**",),
     ),
     Omission(
-        name="padding to a common length",
-        reason="each micro-batch is padded up to a multiple of the bucket",
+        name=N_("padding to a common length"),
+        reason=N_("each micro-batch is padded up to a multiple of the bucket"),
         patterns=(
             "actor_rollout_ref.{actor,ref}.pad_to_length",
             f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.{{pad_to_length,pad_to_length_bucket}}",
@@ -72,22 +73,24 @@ TRAINING: tuple[Omission, ...] = (
         trigger=changed("actor_rollout_ref.**.pad_to_length", "**.pad_bshd_to_minibatch_max"),
     ),
     Omission(
-        name="activations without sequence parallelism",
-        reason="norms and the residual stream are counted as divided by tokens; the upper end has them whole",
+        name=N_("activations without sequence parallelism"),
+        reason=N_(
+            "norms and the residual stream are counted as divided by tokens; the upper end has them whole"
+        ),
         patterns=(),  # read
         trigger=_sequence_parallel,
     ),
     Omission(
-        name="dynamic context parallelism",
-        reason="the ranks that share a sequence change with its length",
+        name=N_("dynamic context parallelism"),
+        reason=N_("the ranks that share a sequence change with its length"),
         patterns=(f"{_ROLES}.megatron.{{dynamic_context_parallel,max_seqlen_per_dp_cp_rank}}",),
         trigger=switched(f"{_ACTOR}.megatron.dynamic_context_parallel"),
     ),
     Omission(
-        name="Megatron under 0.3",
-        reason="it is refused there, and modelled from 0.4.0 on",
+        name=N_("Megatron under 0.3"),
+        reason=N_("it is refused there, and modelled from 0.4.0 on"),
         patterns=(
-            "{actor_rollout_ref,critic,reward_model}.**.megatron.{tensor_*,pipeline_*,virtual_*} <0.4.0",
+            N_("{actor_rollout_ref,critic,reward_model}.**.megatron.{tensor_*,pipeline_*,virtual_*} <0.4.0"),
             f"{_ACTOR}.megatron.use_distributed_optimizer <0.4.0",
             "critic.megatron.use_distributed_optimizer <0.4.0",
             "actor_rollout_ref.ref.param_offload",
@@ -95,12 +98,12 @@ TRAINING: tuple[Omission, ...] = (
     ),
     Omission(
         name="Megatron-FSDP",
-        reason="its states are sharded over data parallel ranks, which Megatron's own are not",
+        reason=N_("its states are sharded over data parallel ranks, which Megatron's own are not"),
         patterns=(f"{_ROLES}.megatron.use_megatron_fsdp",),
     ),
     Omission(
-        name="recomputation of other modules",
-        reason="what is recomputed is taken to be whole layers, one by one, or the core of the attention",
+        name=N_("recomputation of other modules"),
+        reason=N_("what is recomputed is taken to be whole layers, one by one, or the core of the attention"),
         patterns=(
             f"{_ROLES}.override_transformer_config.recompute_modules",
             "{actor_rollout_ref,critic}.model.gradient_checkpointing_kwargs.activations_checkpoint_method",
@@ -109,20 +112,20 @@ TRAINING: tuple[Omission, ...] = (
         trigger=_recomputed,
     ),
     Omission(
-        name="overrides of Megatron's transformer",
-        reason="fusions, dispatchers and attention are taken as Megatron's defaults have them",
+        name=N_("overrides of Megatron's transformer"),
+        reason=N_("fusions, dispatchers and attention are taken as Megatron's defaults have them"),
         patterns=(f"{_ROLES}.override_transformer_config.**",),
         rest=True,
     ),
     Omission(
-        name="options of Megatron's gradient buffers",
-        reason="buckets and overlap of the reduction are taken as Megatron's defaults have them",
+        name=N_("options of Megatron's gradient buffers"),
+        reason=N_("buckets and overlap of the reduction are taken as Megatron's defaults have them"),
         patterns=(f"{_ROLES}.override_ddp_config.**",),
         rest=True,
     ),
     Omission(
-        name="the states of another optimizer",
-        reason="two moments per parameter are counted, as Adam keeps them",
+        name=N_("the states of another optimizer"),
+        reason=N_("two moments per parameter are counted, as Adam keeps them"),
         patterns=(
             f"{_ROLES}.optim.{{optimizer,optimizer_impl,use_layer_wise_distributed_optimizer,muon_*}}",
             f"{_ROLES}.optim.exp_avg_sq_dtype",
@@ -132,26 +135,28 @@ TRAINING: tuple[Omission, ...] = (
         ),
     ),
     Omission(
-        name="options of the optimizer",
-        reason="what is not offloading or a dtype is passed on to the optimizer as it is",
+        name=N_("options of the optimizer"),
+        reason=N_("what is not offloading or a dtype is passed on to the optimizer as it is"),
         patterns=(f"{_ROLES}.optim.override_optimizer_config.**",),
         rest=True,
     ),
     Omission(
-        name="the sum of squared probabilities",
-        reason="it takes the softmax of the logits once more, as large as they are",
+        name=N_("the sum of squared probabilities"),
+        reason=N_("it takes the softmax of the logits once more, as large as they are"),
         patterns=(f"{_ACTOR}.{{calculate_sum_pi_squared,sum_pi_squared_checkpointing}}",),
         trigger=switched(f"{_ACTOR}.calculate_sum_pi_squared"),
     ),
     Omission(
-        name="the engine's record of experts",
-        reason="an engine that returns the experts of each token keeps them for every slot of its KV cache",
+        name=N_("the engine's record of experts"),
+        reason=N_(
+            "an engine that returns the experts of each token keeps them for every slot of its KV cache"
+        ),
         patterns=(f"{_ROLLOUT}.enable_rollout_routing_replay",),
         affects=Affects.HOST,
     ),
     Omission(
-        name="the critic's own mini-batches",
-        reason="the critic is taken to step as often as the actor",
+        name=N_("the critic's own mini-batches"),
+        reason=N_("the critic is taken to step as often as the actor"),
         patterns=("critic.{ppo_mini_batch_size,ppo_epochs}",),
         affects=Affects.SECONDS,
         trigger=_critic_batches,

@@ -1,5 +1,6 @@
 """Reads the low-rank adapters of an engine."""
 
+from tuner.language import _
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters, megatron_adapter_parameters
 from tuner.trainers.verl.fields.role import EngineContext, switches_of
 from tuner.trainers.verl.source import Role, Source
@@ -22,8 +23,8 @@ def lora_rank(source: Source, role: Role, backend: Backend) -> int:
     if rank == 0 and adapter is not None:
         raise source.error(
             "model.lora_adapter",
-            "the rank of this adapter is not in the configuration",
-            hint=f"set {source.key('model.lora_rank')} to it",
+            _("the rank of this adapter is not in the configuration"),
+            hint=_("set {key} to it").format(key=source.key("model.lora_rank")),
         )
     return rank
 
@@ -66,4 +67,4 @@ def _names(source: Source, meaning: str, *, default: str | tuple[str, ...]) -> s
         return raw
     if isinstance(raw, list) and all(isinstance(name, str) for name in raw):
         return tuple(raw)
-    raise source.error(meaning, f"expected names of modules, got {raw!r}")
+    raise source.error(meaning, _("expected names of modules, got {raw!r}").format(raw=raw))

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tuner.architectures import find_architecture
 from tuner.dtypes import DType
+from tuner.language import _
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
@@ -72,7 +73,9 @@ def _expect_ranks(context: EngineContext, parallel: Parallelism) -> Parallelism:
     if parallel.ulysses > parallel.gpus:
         raise context.source.error(
             f"{context.role}.ulysses",
-            f"{parallel.ulysses} ranks share a sequence, but the job has {parallel.gpus} GPUs",
+            _("{ulysses} ranks share a sequence, but the job has {gpus} GPUs").format(
+                ulysses=parallel.ulysses, gpus=parallel.gpus
+            ),
         )
     return parallel
 
@@ -168,7 +171,7 @@ def _fsdp_size(context: EngineContext) -> int:
     meaning = f"{context.configured_role}.fsdp.fsdp_size"
     size = context.source.integer(meaning, default=-1, minimum=-1)
     if size == 0:
-        raise context.source.error(meaning, "expected -1 or a whole number >= 1, got 0")
+        raise context.source.error(meaning, _("expected -1 or a whole number >= 1, got 0"))
     return size
 
 

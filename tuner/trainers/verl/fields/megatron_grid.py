@@ -1,5 +1,6 @@
 """The grid of GPUs that Megatron lays a model on: what divides it, and how many layers a stage has."""
 
+from tuner.language import _
 from tuner.trainers.verl.fields.field import COUNT, Field, Plain
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.workload import Parallelism
@@ -40,10 +41,18 @@ def read_grid(context: EngineContext, sizes: dict[str, int]) -> Parallelism:
     if max(dense, sparse) > context.gpus:
         raise source.error(
             f"{role}.megatron.{_TENSOR}",
-            f"tensor {tensor} x pipeline {pipeline} x context {sizes['context']} "
-            f"(experts: {expert} x {sizes['expert_tensor']} x {pipeline}) need more than the {context.gpus} "
-            "GPUs of the job",
-            hint="lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes",
+            _(
+                "tensor {tensor} x pipeline {pipeline} x context {sizes} (experts: {expert} x "
+                "{sizes_2} x {pipeline}) need more than the {gpus} GPUs of the job"
+            ).format(
+                tensor=tensor,
+                pipeline=pipeline,
+                sizes=sizes["context"],
+                expert=expert,
+                sizes_2=sizes["expert_tensor"],
+                gpus=context.gpus,
+            ),
+            hint=_("lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes"),
         )
     first, last = _end_stages(context, pipeline)
     virtual = source.integer(f"{role}.megatron.virtual_pipeline_model_parallel_size", default=1)

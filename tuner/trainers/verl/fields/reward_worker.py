@@ -1,6 +1,7 @@
 """Reads the trainer's engine that runs a reward model, up to 0.7.0."""
 
 from tuner.dtypes import DType
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.megatron import read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend
@@ -53,5 +54,10 @@ def _parallel(source: Source, gpus: int) -> Parallelism:
     size = source.integer("reward.fsdp.fsdp_size", default=-1, minimum=-1)
     ulysses = source.integer("reward.ulysses", default=1)
     if ulysses > gpus:
-        raise source.error("reward.ulysses", f"{ulysses} ranks share a sequence, but the job has {gpus} GPUs")
+        raise source.error(
+            "reward.ulysses",
+            _("{ulysses} ranks share a sequence, but the job has {gpus} GPUs").format(
+                ulysses=ulysses, gpus=gpus
+            ),
+        )
     return Parallelism(gpus=gpus, shard=gpus if size < 1 else min(size, gpus), ulysses=ulysses)

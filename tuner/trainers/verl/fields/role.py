@@ -1,6 +1,7 @@
 """Which engine runs the model of a role: actor, reference or critic."""
 
 from tuner.errors import UnsupportedError
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import Assignments, Context, Ruled
 from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
@@ -79,9 +80,9 @@ def read_backend(source: Source, role: Role) -> Backend:
     meaning = f"{_configured_role(source, role)}.strategy"
     strategy = source.choice(meaning, (*_BACKENDS, *_UNMODELLED), default="fsdp")
     if strategy in _UNMODELLED:
-        error = source.error(meaning, f"the {strategy} engine is not modelled")
+        error = source.error(meaning, _("the {strategy} engine is not modelled").format(strategy=strategy))
         raise UnsupportedError(
-            error.message, key=error.key, location=error.location, hint="fsdp, fsdp2 and megatron are"
+            error.message, key=error.key, location=error.location, hint=_("fsdp, fsdp2 and megatron are")
         )
     if not source.since("0.4.0") and strategy != "fsdp":
         raise _before_0_4(source, meaning, strategy)
@@ -94,11 +95,13 @@ def _before_0_4(source: Source, meaning: str, strategy: str) -> UnsupportedError
     Source: verl 0.3.0.post1 ``trainer/main_ppo.py`` (the two strategies), ``workers/megatron_workers.py``
     (models of verl's own, ``AllGatherPPModel`` with the weights of every stage, vLLM 0.6.3 at the latest).
     """
-    reason = f"verl {source.version} has no {strategy}"
+    reason = _("verl {version} has no {strategy}").format(version=source.version, strategy=strategy)
     if strategy == "megatron":
-        reason = f"the Megatron workers of verl {source.version} are other ones and not modelled"
+        reason = _("the Megatron workers of verl {version} are other ones and not modelled").format(
+            version=source.version
+        )
     error = source.error(meaning, reason)
-    hint = "fsdp is; Megatron and FSDP2 are from 0.4.0 on"
+    hint = _("fsdp is; Megatron and FSDP2 are from 0.4.0 on")
     return UnsupportedError(error.message, key=error.key, location=error.location, hint=hint)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tuner.hardware import Gpu
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import read_fields
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext, adjusts_sequences, serves
@@ -89,8 +90,10 @@ def expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) ->
     if serves(context) and tensor * data * pipeline > gpus:
         raise context.source.error(
             "rollout.tensor_parallel",
-            f"a replica needs tensor {tensor} x data {data} x pipeline {pipeline} GPUs, there are {gpus}",
-            hint="lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes",
+            _(
+                "a replica needs tensor {tensor} x data {data} x pipeline {pipeline} GPUs, there are {gpus}"
+            ).format(tensor=tensor, data=data, pipeline=pipeline, gpus=gpus),
+            hint=_("lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes"),
         )
 
 

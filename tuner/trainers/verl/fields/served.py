@@ -3,6 +3,7 @@
 from typing import Any
 
 from tuner.hardware import Gpu
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
 from tuner.trainers.verl.fields.field import read_fields
@@ -61,7 +62,7 @@ def read_server(
     """
     engine = read_rollout_engine(source)
     if engine is RolloutEngine.TRANSFORMERS:
-        raise source.error("rollout.engine", "verl has no server of this engine", hint="vllm or sglang")
+        raise source.error("rollout.engine", _("verl has no server of this engine"), hint=_("vllm or sglang"))
     version = rollout.engine_version if engine is rollout.engine else newest_allowed(engine, source.version)
     context = RolloutContext(
         source=source, rollout_engine=engine, version=version, colocated=colocated, batch=batch, gpu=gpu

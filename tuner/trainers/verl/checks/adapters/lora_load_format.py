@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT, shards_with_fsdp
 from tuner.workload import Phase, Workload
@@ -33,7 +34,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG134",
     name="lora-load-format",
-    summary="LoRA with a rollout that has no base model",
+    summary=N_("LoRA with a rollout that has no base model"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -54,14 +55,16 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     raises = settings.flag(_LAYERED)
     what = (
-        f"raises ValueError with {_LAYERED}=True"
+        _("raises ValueError with {layered}=True").format(layered=_LAYERED)
         if raises
-        else "gathers and sends the whole base model first"
+        else _("gathers and sends the whole base model first")
     )
     yield report(
         RULE,
         settings,
-        f"{_KEY}={load_format} with LoRA of rank {lora.rank}: {workload.release} {what}",
+        _("{key}={load_format} with LoRA of rank {rank}: {release} {what}").format(
+            key=_KEY, load_format=load_format, rank=lora.rank, release=workload.release, what=what
+        ),
         keys=[_KEY, _LAYERED, f"{MODEL}.lora_rank", f"{MODEL}.lora.rank"],
         overrides=[assign(settings, _KEY, "safetensors")],
         severity=None if raises else Severity.WARNING,

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL
@@ -31,7 +32,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG135",
     name="lora-rank",
-    summary="a LoRA rank above what vLLM takes",
+    summary=N_("a LoRA rank above what vLLM takes"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -57,8 +58,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{key}={lora.rank} exceeds the largest rank of vLLM, {_LARGEST}: "
-            f"{workload.release} refuses to start",
+            _("{key}={rank} exceeds the largest rank of vLLM, {largest}: {release} refuses to start").format(
+                key=key, rank=lora.rank, largest=_LARGEST, release=workload.release
+            ),
             keys=[key],
             overrides=[assign(settings, key, _LARGEST)],
         )

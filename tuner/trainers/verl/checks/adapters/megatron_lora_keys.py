@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, in_release, shards_with_fsdp
 from tuner.workload import Workload
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG164",
     name="megatron-lora-keys",
-    summary="LoRA settings that Megatron does not read",
+    summary=N_("LoRA settings that Megatron does not read"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -50,7 +51,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{key}={settings.get(key)} does nothing under Megatron: {workload.release} trains all parameters",
+        _("{key}={settings} does nothing under Megatron: {release} trains all parameters").format(
+            key=key, settings=settings.get(key), release=workload.release
+        ),
         keys=[key, _LIVE],
         overrides=[assign(settings, _LIVE, rank)] if rank and in_release(settings, _LIVE) else [],
     )

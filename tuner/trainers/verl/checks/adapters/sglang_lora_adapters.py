@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
@@ -31,7 +32,7 @@ from tuner.workload import Phase, RolloutEngine, Workload
 RULE = Rule(
     code="CFG163",
     name="sglang-lora-adapters",
-    summary="adapters for an SGLang that is not built for them",
+    summary=N_("adapters for an SGLang that is not built for them"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -49,8 +50,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"LoRA of rank {lora.rank} with {ROLLOUT}.name=sglang: {workload.release} starts SGLang without "
-            "adapters and sends it their weights",
+            _(
+                "LoRA of rank {rank} with {rollout}.name=sglang: {release} starts SGLang without "
+                "adapters and sends it their weights"
+            ).format(rank=lora.rank, rollout=ROLLOUT, release=workload.release),
             keys=[f"{ROLLOUT}.name", f"{MODEL}.lora_rank", f"{MODEL}.lora.rank"],
             phase=Phase.UPDATE_WEIGHTS,
         )

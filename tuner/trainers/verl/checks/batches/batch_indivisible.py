@@ -28,6 +28,7 @@ from math import gcd
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, REFERENCE, ROLLOUT, shards_with_fsdp, static_batches
@@ -37,7 +38,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG110",
     name="batch-indivisible",
-    summary="a training batch that the GPUs cannot share evenly",
+    summary=N_("a training batch that the GPUs cannot share evenly"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -60,8 +61,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{counted(batch.prompts, 'prompt')} x {counted(batch.responses_per_prompt, 'response')} do not divide by {divisor}, "
-            f"which {workload.release} asserts",
+            _("{prompts} x {responses} do not divide by {divisor}, which {release} asserts").format(
+                prompts=counted(batch.prompts, "prompt"),
+                responses=counted(batch.responses_per_prompt, "response"),
+                divisor=divisor,
+                release=workload.release,
+            ),
             keys=[_KEY],
             overrides=[assign(settings, _KEY, -(-batch.prompts // step) * step)],
         )
@@ -97,8 +102,12 @@ def _forward_passes(settings: Settings, workload: Workload) -> Iterator[Finding]
             yield report(
                 RULE,
                 settings,
-                f"{key}={micro} does not divide one rank's share of a step, {counted(share, 'sequence')}, "
-                f"which {workload.release} asserts",
+                _(
+                    "{key}={micro} does not divide one rank's share of a step, {sequences}, which "
+                    "{release} asserts"
+                ).format(
+                    key=key, micro=micro, sequences=counted(share, "sequence"), release=workload.release
+                ),
                 keys=[key],
                 overrides=[assign(settings, key, divisor)],
                 phase=phase,

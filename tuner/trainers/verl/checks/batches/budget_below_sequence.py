@@ -27,6 +27,7 @@ from math import ceil
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.keys import key
@@ -36,7 +37,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG121",
     name="budget-below-sequence",
-    summary="a token budget that cannot hold one sequence of maximum length",
+    summary=N_("a token budget that cannot hold one sequence of maximum length"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -67,11 +68,13 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     if not small:
         return
     values = ", ".join(f"{name}={settings.get(name)}" for name in small)
-    when = "in the first step" if version in _PADDED else "as soon as one gets that long"
+    when = _("in the first step") if version in _PADDED else _("as soon as one gets that long")
     yield report(
         RULE,
         settings,
-        f"{values} cannot hold one sequence of {tokens} tokens: {workload.release} fails an assertion {when}",
+        _("{values} cannot hold one sequence of {tokens} tokens: {release} fails an assertion {when}").format(
+            values=values, tokens=tokens, release=workload.release, when=when
+        ),
         keys=list(small),
         overrides=[
             assign(settings, name, budget)

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import CRITIC, changed
@@ -35,7 +36,7 @@ from tuner.workload import Critic, Phase, Workload
 RULE = Rule(
     code="CFG107",
     name="critic-budget-ignored",
-    summary="batch settings of the critic that are not read",
+    summary=N_("batch settings of the critic that are not read"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -82,8 +83,9 @@ def _finding(
     return report(
         RULE,
         settings,
-        f"{values} not read: the critic of {workload.release} trains with dynamic batches of "
-        f"{critic.update.batching.token_budget} tokens",
+        _(
+            "{values} not read: the critic of {release} trains with dynamic batches of {token_budget} tokens"
+        ).format(values=values, release=workload.release, token_budget=critic.update.batching.token_budget),
         keys=[*ignored, live],
         overrides=[override],
         phase=Phase.UPDATE_CRITIC,

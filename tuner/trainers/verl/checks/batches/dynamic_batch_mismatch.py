@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, ROLLOUT
@@ -31,7 +32,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG108",
     name="dynamic-batch-mismatch",
-    summary="dynamic batching on for the update and off for the log-probabilities, or the reverse",
+    summary=N_("dynamic batching on for the update and off for the log-probabilities, or the reverse"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -51,7 +52,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_UPDATE}={update} but {_LOG_PROB}={log_prob}: {workload.release} asserts that they agree",
+        _("{update}={update_2} but {log_prob}={log_prob_2}: {release} asserts that they agree").format(
+            update=_UPDATE, update_2=update, log_prob=_LOG_PROB, log_prob_2=log_prob, release=workload.release
+        ),
         keys=[_LOG_PROB, _UPDATE],
         overrides=[assign(settings, _LOG_PROB, update)],
         phase=Phase.OLD_LOG_PROB,

@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
@@ -39,7 +40,7 @@ from tuner.workload import Engine, Workload
 RULE = Rule(
     code="CFG103",
     name="global-micro-batch",
-    summary="a micro-batch counted over all GPUs instead of per GPU",
+    summary=N_("a micro-batch counted over all GPUs instead of per GPU"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -67,7 +68,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             continue
         per_gpu = max(1, value // place.engine.parallel.data)
         what, severity = _fate(settings, place, version)
-        message = f"{place.key}={value} counts the sequences of all GPUs: {workload.release} {what}"
+        message = _("{key}={value} counts the sequences of all GPUs: {release} {what}").format(
+            key=place.key, value=value, release=workload.release, what=what
+        )
         yield report(
             RULE,
             settings,
@@ -95,9 +98,11 @@ def _places(workload: Workload) -> Iterator[Place]:
 def _fate(settings: Settings, place: Place, version: str) -> tuple[str, Severity]:
     per_gpu = settings.get(f"{place.key}_per_gpu")
     if per_gpu is not None:
-        linked = "and" if not place.critic else "and, by interpolation,"
+        linked = "and" if not place.critic else _("and, by interpolation,")
         if not place.critic or version in _INTERPOLATED:
-            return f"refuses to start with it {linked} the per-GPU form set as well", Severity.ERROR
+            return _("refuses to start with it {linked} the per-GPU form set as well").format(
+                linked=linked
+            ), Severity.ERROR
     if version in _ASSERTED:
-        return "no longer divides it and stops for want of the per-GPU form", Severity.ERROR
-    return "divides it by the data-parallel ranks, and later releases reject it", Severity.WARNING
+        return _("no longer divides it and stops for want of the per-GPU form"), Severity.ERROR
+    return _("divides it by the data-parallel ranks, and later releases reject it"), Severity.WARNING

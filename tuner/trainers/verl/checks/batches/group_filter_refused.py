@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG152",
     name="group-filter-refused",
-    summary="a filter of groups without a metric, or before the reward is there",
+    summary=N_("a filter of groups without a metric, or before the reward is there"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -51,7 +52,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"{_FILTER}.enable=True with {key}={settings.get(key)}: {workload.release} raises ValueError",
+                _("{filter}.enable=True with {key}={settings}: {release} raises ValueError").format(
+                    filter=_FILTER, key=key, settings=settings.get(key), release=workload.release
+                ),
                 keys=[key, f"{_FILTER}.enable"],
                 overrides=[assign(settings, key, default)],
             )
@@ -60,8 +63,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{_FILTER}.enable=True with a reward model on the trainer's GPUs: {workload.release} asserts "
-            "that the reward is there while it samples",
+            _(
+                "{filter}.enable=True with a reward model on the trainer's GPUs: {release} asserts "
+                "that the reward is there while it samples"
+            ).format(filter=_FILTER, release=workload.release),
             keys=[pool, f"{_FILTER}.enable"],
             overrides=[assign(settings, pool, True)],
         )

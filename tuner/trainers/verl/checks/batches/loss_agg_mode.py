@@ -24,6 +24,7 @@ from difflib import get_close_matches
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR
@@ -32,7 +33,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG140",
     name="loss-agg-mode",
-    summary="a loss aggregation that this release does not have",
+    summary=N_("a loss aggregation that this release does not have"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -54,7 +55,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}={mode} is none of {', '.join(known)}: {workload.release} refuses to start",
+        _("{key}={mode} is none of {known}: {release} refuses to start").format(
+            key=_KEY, mode=mode, known=", ".join(known), release=workload.release
+        ),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, closest)],
     )

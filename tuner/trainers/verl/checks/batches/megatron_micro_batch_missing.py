@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp, static_batches
@@ -32,7 +33,9 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG149",
     name="megatron-micro-batch-missing",
-    summary="no micro-batch size under Megatron, which this release multiplies by even with dynamic batching",
+    summary=N_(
+        "no micro-batch size under Megatron, which this release multiplies by even with dynamic batching"
+    ),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -51,8 +54,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{_KEY} is not set: {workload.release} multiplies by it under Megatron, with dynamic batching "
-            "as well, and stops with a TypeError",
+            _(
+                "{key} is not set: {release} multiplies by it under Megatron, with dynamic batching "
+                "as well, and stops with a TypeError"
+            ).format(key=_KEY, release=workload.release),
             keys=[_KEY, f"{ACTOR}.use_dynamic_bsz"],
             overrides=[assign(settings, _KEY, 1)],
         )

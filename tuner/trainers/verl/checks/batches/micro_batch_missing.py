@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
@@ -33,7 +34,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG104",
     name="micro-batch-missing",
-    summary="static batching without a micro-batch size",
+    summary=N_("static batching without a micro-batch size"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -56,9 +57,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     switches = dict.fromkeys(dynamic for _, dynamic in lacking)
     if missing:
         why = _why_a_critic(settings, missing)
-        message = (
-            f"{', '.join(missing)} not set with static batching{why}: "
-            f"{workload.release} refuses to start without a micro-batch size{_recipes(version) if why else ''}"
+        message = _(
+            "{missing} not set with static batching{why}: {release} refuses to start without a "
+            "micro-batch size{part}"
+        ).format(
+            missing=", ".join(missing),
+            why=why,
+            release=workload.release,
+            part=_recipes(version) if why else "",
         )
         yield report(
             RULE,
@@ -86,13 +92,19 @@ def _why_a_critic(settings: Settings, missing: list[str]) -> str:
     """Where the critic comes from that nobody asked for: a recipe without one says so in its own configuration."""
     if not any(key.startswith(f"{CRITIC}.") for key in missing) or settings.is_set(_ESTIMATOR):
         return ""
-    return f", and a critic is trained where {_ESTIMATOR}={settings.get(_ESTIMATOR)}, the default"
+    return _(", and a critic is trained where {estimator}={settings}, the default").format(
+        estimator=_ESTIMATOR, settings=settings.get(_ESTIMATOR)
+    )
 
 
 def _recipes(version: str) -> str:
     """How a launch says that it is for a recipe without a critic, of which its keys tell nothing."""
     configs = [f"--config-name={recipe.configs[0]}" for recipe in without_estimator(version)]
-    return f"; a recipe that trains no critic is told by {' or '.join(configs)}" if configs else ""
+    return (
+        _("; a recipe that trains no critic is told by {configs}").format(configs=_(" or ").join(configs))
+        if configs
+        else ""
+    )
 
 
 def _lacks(settings: Settings, key: str, dynamic: str) -> bool:

@@ -28,6 +28,7 @@ from msgspec import Struct
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
@@ -37,7 +38,7 @@ from tuner.workload import Engine, Phase, Workload
 RULE = Rule(
     code="CFG109",
     name="mini-batch-indivisible",
-    summary="a mini-batch that the ranks or the micro-batches cannot share evenly",
+    summary=N_("a mini-batch that the ranks or the micro-batches cannot share evenly"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -82,13 +83,22 @@ def _role(role: Role, settings: Settings, workload: Workload, version: str) -> I
     if sequences % ranks and (not rounds or sequences < ranks or micro is None):
         loses = rounds and sequences > ranks
         what = (
-            f"rounds {sequences / ranks:.2f} sequences per rank down" if loses else "stops with an assertion"
+            _("rounds {sequences:.2f} sequences per rank down").format(sequences=sequences / ranks)
+            if loses
+            else _("stops with an assertion")
         )
         yield report(
             RULE,
             settings,
-            f"a mini-batch of {counted(mini, 'prompt')} x {counted(per_prompt, 'response')} does not divide by "
-            f"{counted(ranks, 'data-parallel rank')}: {workload.release} {what}",
+            _(
+                "a mini-batch of {prompts} x {responses} does not divide by {counted_3}: {release} {what}"
+            ).format(
+                prompts=counted(mini, "prompt"),
+                responses=counted(per_prompt, "response"),
+                counted_3=counted(ranks, _("data-parallel rank")),
+                release=workload.release,
+                what=what,
+            ),
             keys=[key],
             overrides=[assign(settings, key, _nearest(mini, per_prompt, ranks, workload.batch.prompts))],
             severity=Severity.WARNING if loses else None,
@@ -105,8 +115,10 @@ def _uneven_micro_batch(
     return report(
         RULE,
         settings,
-        f"{key}={micro} does not divide one rank's share of a mini-batch, {counted(share, 'sequence')}: "
-        f"{workload.release} stops with an assertion",
+        _(
+            "{key}={micro} does not divide one rank's share of a mini-batch, {sequences}: "
+            "{release} stops with an assertion"
+        ).format(key=key, micro=micro, sequences=counted(share, "sequence"), release=workload.release),
         keys=[key, f"{role.section}.ppo_mini_batch_size"],
         overrides=[assign(settings, key, _largest_divisor(share, micro))],
         phase=role.phase,

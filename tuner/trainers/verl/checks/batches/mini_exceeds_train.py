@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
 from tuner.workload import Phase, Workload
@@ -31,7 +32,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG111",
     name="mini-exceeds-train",
-    summary="a mini-batch larger than the training batch",
+    summary=N_("a mini-batch larger than the training batch"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -52,12 +53,18 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 
 def _finding(section: str, mini: int, settings: Settings, workload: Workload) -> Finding:
     dynamic = settings.flag(f"{section}.use_dynamic_bsz")
-    what = "does not notice and updates on fewer sequences than asked for" if dynamic else "refuses to start"
+    what = (
+        _("does not notice and updates on fewer sequences than asked for")
+        if dynamic
+        else _("refuses to start")
+    )
     key, prompts = f"{section}.ppo_mini_batch_size", workload.batch.prompts
     return report(
         RULE,
         settings,
-        f"{key}={mini} exceeds data.train_batch_size={prompts}: {workload.release} {what}",
+        _("{key}={mini} exceeds data.train_batch_size={prompts}: {release} {what}").format(
+            key=key, mini=mini, prompts=prompts, release=workload.release, what=what
+        ),
         keys=[key, "data.train_batch_size"],
         overrides=[assign(settings, key, prompts)],
         severity=Severity.WARNING if dynamic else None,

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, ROLLOUT
 from tuner.trainers.verl.source import source_of
@@ -31,7 +32,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG153",
     name="separate-async-refused",
-    summary="batches or GPUs that separate asynchronous training refuses",
+    summary=N_("batches or GPUs that separate asynchronous training refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -56,7 +57,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{what} under {_MODE}=separate_async: {workload.release} asserts otherwise",
+            _("{what} under {mode}=separate_async: {release} asserts otherwise").format(
+                what=what, mode=_MODE, release=workload.release
+            ),
             keys=[key, _MODE],
             overrides=[assign(settings, key, value)],
         )
@@ -67,13 +70,19 @@ def _problems(settings: Settings, workload: Workload) -> Iterator[Problem]:
     mini = settings.integer(_MINI, default=1, minimum=1)
     prompts = workload.batch.prompts
     if prompts != step * mini:
-        yield _BATCH, f"{_BATCH}={prompts} is not {_STEP}={step} times {_MINI}={mini}", step * mini
+        yield (
+            _BATCH,
+            _("{batch}={prompts} is not {step}={step_2} times {mini}={mini_2}").format(
+                batch=_BATCH, prompts=prompts, step=_STEP, step_2=step, mini=_MINI, mini_2=mini
+            ),
+            step * mini,
+        )
     for key, value in (
         (f"{ROLLOUT}.nnodes", 1),
         (f"{ROLLOUT}.n_gpus_per_node", workload.cluster.gpus_per_node),
     ):
         if not settings.integer(key, default=0):
-            yield key, f"{key}=0 leaves the rollout no GPUs of its own", value
+            yield key, _("{key}=0 leaves the rollout no GPUs of its own").format(key=key), value
     pool = f"{_REWARD}.enable_resource_pool"
     if settings.flag(f"{_REWARD}.enable") and not settings.flag(pool):
-        yield pool, "a reward model shares GPUs that never pause", True
+        yield pool, _("a reward model shares GPUs that never pause"), True

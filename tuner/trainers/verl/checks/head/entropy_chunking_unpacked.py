@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
 from tuner.trainers.verl.keys import key
@@ -31,7 +32,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG138",
     name="entropy-chunking-unpacked",
-    summary="entropy chunks that the path for padded sequences does not use",
+    summary=N_("entropy chunks that the path for padded sequences does not use"),
     severity=Severity.ERROR,
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
@@ -53,7 +54,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{name}=True does nothing with {_PACKED}=False: {workload.release} chunks packed sequences only",
+        _("{name}=True does nothing with {packed}=False: {release} chunks packed sequences only").format(
+            name=name, packed=_PACKED, release=workload.release
+        ),
         keys=[name, _PACKED],
         overrides=[assign(settings, _PACKED, True)],
         phase=Phase.OLD_LOG_PROB,

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from tuner.architectures import find_architecture
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, MODEL
@@ -35,7 +36,7 @@ from tuner.workload import Backend, HeadKind, Workload
 RULE = Rule(
     code="CFG125",
     name="fsdp2-fused-untied",
-    summary="the fused output head under FSDP2 with an untied head, which fails",
+    summary=N_("the fused output head under FSDP2 with an untied head, which fails"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -57,11 +58,13 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{_KEY}=True under {_STRATEGY}=fsdp2 with the untied head of {model.name}: "
-            f"{workload.release} does not gather its weight and the first log-prob pass fails",
+            _(
+                "{key}=True under {strategy}=fsdp2 with the untied head of {model}: {release} does "
+                "not gather its weight and the first log-prob pass fails"
+            ).format(key=_KEY, strategy=_STRATEGY, model=model.name, release=workload.release),
             keys=[_KEY, _STRATEGY],
             overrides=[assign(settings, _STRATEGY, "fsdp")],
-            notes=[f"{_KEY}=False keeps FSDP2 at the price of the logits"],
+            notes=[_("{key}=False keeps FSDP2 at the price of the logits").format(key=_KEY)],
         )
 
 

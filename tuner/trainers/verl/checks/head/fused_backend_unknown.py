@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
@@ -33,7 +34,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG124",
     name="fused-backend-unknown",
-    summary="a fused output head of a backend that this release does not have",
+    summary=N_("a fused output head of a backend that this release does not have"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -54,8 +55,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}={backend} is no backend of {workload.release} ({', '.join(known)}): "
-        f"the model stays unpatched and the first log-prob pass fails",
+        _(
+            "{key}={backend} is no backend of {release} ({known}): the model stays unpatched and "
+            "the first log-prob pass fails"
+        ).format(key=_KEY, backend=backend, release=workload.release, known=", ".join(known)),
         keys=[_KEY, _FUSED],
         overrides=[assign(settings, _KEY, "torch")],
     )

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
 from tuner.workload import HeadKind, Workload
@@ -29,7 +30,7 @@ from tuner.workload import HeadKind, Workload
 RULE = Rule(
     code="CFG123",
     name="fused-hidden-multiple",
-    summary="a hidden size that the Triton output head does not take",
+    summary=N_("a hidden size that the Triton output head does not take"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -52,8 +53,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_FUSED}=True runs the Triton kernel on a hidden size of {hidden}: {workload.release} asserts "
-        f"a multiple of {_MULTIPLE}",
+        _(
+            "{fused}=True runs the Triton kernel on a hidden size of {hidden}: {release} asserts "
+            "a multiple of {multiple}"
+        ).format(fused=_FUSED, hidden=hidden, release=workload.release, multiple=_MULTIPLE),
         keys=[_BACKEND, _FUSED],
         overrides=[other],
     )

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from tuner.dtypes import DType
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL
 from tuner.workload import HeadKind, Workload
@@ -34,7 +35,7 @@ from tuner.workload import HeadKind, Workload
 RULE = Rule(
     code="CFG169",
     name="fused-log-probs-rounded",
-    summary="a fused output head that rounds log-probabilities to 16 bits",
+    summary=N_("a fused output head that rounds log-probabilities to 16 bits"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -56,8 +57,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_FUSED}=True runs PyTorch's fused head, which in {workload.release} returns log-probabilities in"
-        f" {computed.value}",
+        _(
+            "{fused}=True runs PyTorch's fused head, which in {release} returns "
+            "log-probabilities in {computed}"
+        ).format(fused=_FUSED, release=workload.release, computed=computed.value),
         keys=[_FUSED, _BACKEND],
         overrides=[assign(settings, _BACKEND, "triton") if triton else assign(settings, _FUSED, False)],
     )

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, MODEL, shards_with_fsdp
@@ -34,7 +35,7 @@ from tuner.workload import HeadKind, Workload
 RULE = Rule(
     code="CFG166",
     name="fused-shared-sequences",
-    summary="wrong labels of a fused output head where GPUs share sequences",
+    summary=N_("wrong labels of a fused output head where GPUs share sequences"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -55,8 +56,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_FUSED}=True with {ranks} GPUs to a sequence: {workload.release} gives the last token of each share "
-        "a wrong label",
+        _(
+            "{fused}=True with {ranks} GPUs to a sequence: {release} gives the last token of "
+            "each share a wrong label"
+        ).format(fused=_FUSED, ranks=ranks, release=workload.release),
         keys=[_FUSED, _ULYSSES],
         overrides=[assign(settings, _FUSED, False)],
     )

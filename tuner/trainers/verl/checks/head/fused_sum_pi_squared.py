@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, MODEL, shards_with_fsdp
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG127",
     name="fused-sum-pi-squared",
-    summary="the sum of squared probabilities with a fused output head",
+    summary=N_("the sum of squared probabilities with a fused output head"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -50,7 +51,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_SUM}=True with {_FUSED}=True: {workload.release} raises NotImplementedError in its first pass",
+        _("{sum}=True with {fused}=True: {release} raises NotImplementedError in its first pass").format(
+            sum=_SUM, fused=_FUSED, release=workload.release
+        ),
         keys=[_SUM, _FUSED],
         overrides=[assign(settings, _FUSED, False)],
     )

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
@@ -34,7 +35,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG126",
     name="liger-fused-gradient",
-    summary="Liger's layers and the fused output head, which break each other",
+    summary=N_("Liger's layers and the fused output head, which break each other"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -51,15 +52,17 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     backend = settings.text(f"{MODEL}.fused_kernel_options.impl_backend", default="torch")
     if version in _FORWARDS_COLLIDE:
-        what = "both replace the model's forward, and the losses of training come out wrong"
+        what = _("both replace the model's forward, and the losses of training come out wrong")
     elif version in _GRADIENT_LOST and backend == "torch":
-        what = "no gradient reaches the layers below the output head"
+        what = _("no gradient reaches the layers below the output head")
     else:
         return
     yield report(
         RULE,
         settings,
-        f"{_LIGER}=True with {_FUSED}=True: in {workload.release} {what}",
+        _("{liger}=True with {fused}=True: in {release} {what}").format(
+            liger=_LIGER, fused=_FUSED, release=workload.release, what=what
+        ),
         keys=[_LIGER, _FUSED],
         overrides=[assign(settings, _LIGER, False)],
     )

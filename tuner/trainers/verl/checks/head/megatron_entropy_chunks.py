@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from tuner.batching import micro_batch_tokens
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
 from tuner.workload import HeadKind, Phase, Workload
@@ -35,7 +36,7 @@ from tuner.workload import HeadKind, Phase, Workload
 RULE = Rule(
     code="CFG142",
     name="megatron-entropy-chunks",
-    summary="entropy chunks whose backward pass fails under Megatron",
+    summary=N_("entropy chunks whose backward pass fails under Megatron"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -57,12 +58,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"the update's entropy takes {_tokens(workload):,} tokens in chunks of {chunk:,}, and {workload.release} "
-        "fails in its backward pass with more than one",
+        _(
+            "the update's entropy takes {tokens:,} tokens in chunks of {chunk:,}, and {release} "
+            "fails in its backward pass with more than one"
+        ).format(tokens=_tokens(workload), chunk=chunk, release=workload.release),
         keys=[_CHUNKING, _SIZE, _COEFFICIENT],
         overrides=[assign(settings, _CHUNKING, False)],
         phase=Phase.UPDATE_ACTOR,
-        notes=[f"{_COEFFICIENT}=0 keeps the chunks for log-probabilities"],
+        notes=[_("{coefficient}=0 keeps the chunks for log-probabilities").format(coefficient=_COEFFICIENT)],
     )
 
 

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, REFERENCE
 from tuner.workload import Phase, Workload
@@ -33,7 +34,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG105",
     name="ref-entropy-chunking-noop",
-    summary="entropy settings of the reference, which computes no entropy",
+    summary=N_("entropy settings of the reference, which computes no entropy"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -51,9 +52,15 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"{key}=True does nothing: {workload.release} computes no entropy in the reference's pass",
+                _("{key}=True does nothing: {release} computes no entropy in the reference's pass").format(
+                    key=key, release=workload.release
+                ),
                 keys=[key],
                 overrides=[assign(settings, key, False)],
                 phase=Phase.REF_LOG_PROB,
-                notes=[f"the key that has an effect is {ACTOR}.{name}, in the passes over the actor"],
+                notes=[
+                    _("the key that has an effect is {actor}.{name}, in the passes over the actor").format(
+                        actor=ACTOR, name=name
+                    )
+                ],
             )

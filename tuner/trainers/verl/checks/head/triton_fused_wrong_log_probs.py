@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
@@ -34,7 +35,7 @@ from tuner.workload import HeadKind, Workload
 RULE = Rule(
     code="CFG122",
     name="triton-fused-wrong-log-probs",
-    summary="wrong log-probabilities of the Triton output head",
+    summary=N_("wrong log-probabilities of the Triton output head"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -61,8 +62,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_FUSED}=True runs the Triton kernel of {workload.release} on {columns} columns of the vocabulary, "
-        f"no multiple of {_BLOCK}: its log-probabilities are wrong",
+        _(
+            "{fused}=True runs the Triton kernel of {release} on {columns} columns of the "
+            "vocabulary, no multiple of {block}: its log-probabilities are wrong"
+        ).format(fused=_FUSED, release=workload.release, columns=columns, block=_BLOCK),
         keys=[_BACKEND, _FUSED],
         overrides=[other],
     )

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Layer, Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import in_release
 from tuner.workload import Workload
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG160",
     name="appended-key",
-    summary="an override that adds a key which is there",
+    summary=N_("an override that adds a key which is there"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -51,7 +52,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"+{key} adds a key that {workload.release} has: Hydra refuses it",
+                _("+{key} adds a key that {release} has: Hydra refuses it").format(
+                    key=key, release=workload.release
+                ),
                 keys=[key],
                 overrides=[assign(settings, key, value)],
             )

@@ -36,6 +36,7 @@ from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL, REFERENCE, ROLLOUT, changed
@@ -46,7 +47,7 @@ from tuner.workload import Backend, Workload
 RULE = Rule(
     code="CFG101",
     name="dead-key",
-    summary="a setting that this release never reads",
+    summary=N_("a setting that this release never reads"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -164,10 +165,14 @@ def _concerns(dead: Dead, workload: Workload) -> bool:
 def _finding(dead: Dead, settings: Settings, workload: Workload) -> Iterator[Finding]:
     value = settings.get(dead.key)
     if dead.live is None:
-        message = f"{dead.key}={value} does nothing: no code of {workload.release} reads it"
+        message = _("{key}={value} does nothing: no code of {release} reads it").format(
+            key=dead.key, value=value, release=workload.release
+        )
         yield report(RULE, settings, message, keys=[dead.key], severity=Severity.WARNING)
     elif settings.get(dead.live) != value:
-        message = f"{dead.key}={value} does nothing: {workload.release} reads {dead.live} instead"
+        message = _("{key}={value} does nothing: {release} reads {live} instead").format(
+            key=dead.key, value=value, release=workload.release, live=dead.live
+        )
         yield report(
             RULE,
             settings,

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT, in_release
 from tuner.workload import Workload
@@ -33,7 +34,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG102",
     name="renamed-key",
-    summary="a setting under the name of another release",
+    summary=N_("a setting under the name of another release"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -83,7 +84,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         name = next((other for other in _other_names(key) if in_release(settings, other)), None)
         value = settings.get(key)
         if name is not None and settings.get(name) != value:
-            message = f"{key}={value} is not a setting of {workload.release}, which calls it {name}"
+            message = _("{key}={value} is not a setting of {release}, which calls it {name}").format(
+                key=key, value=value, release=workload.release, name=name
+            )
             yield report(RULE, settings, message, keys=[key, name], overrides=[assign(settings, name, value)])
 
 

@@ -21,13 +21,14 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import report
 from tuner.workload import Workload
 
 RULE = Rule(
     code="CFG155",
     name="resume-path",
-    summary="a checkpoint to resume from that names no step",
+    summary=N_("a checkpoint to resume from that names no step"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -45,6 +46,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_MODE}=resume_path with {_PATH}={path}: {workload.release} asserts a path with global_step_ in it",
+        _("{mode}=resume_path with {path}={path_2}: {release} asserts a path with global_step_ in it").format(
+            mode=_MODE, path=_PATH, path_2=path, release=workload.release
+        ),
         keys=[_PATH, _MODE],
     )

@@ -31,13 +31,14 @@ from msgspec.structs import replace
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings, UnknownKey
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
 
 RULE = Rule(
     code="CFG001",
     name="unknown-key",
-    summary="a key that this release does not have",
+    summary=N_("a key that this release does not have"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -54,7 +55,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         finding = report(
             RULE,
             settings,
-            f"{workload.release} does not have the key {unknown.key}{_consequence(unknown)}",
+            _("{release} does not have the key {key}{consequence}").format(
+                release=workload.release, key=unknown.key, consequence=_consequence(unknown)
+            ),
             keys=[unknown.key],
             overrides=() if unknown.refused else _moved(settings, unknown),
             severity=Severity.ERROR if unknown.refused else RULE.severity,
@@ -64,19 +67,25 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 
 
 def _consequence(unknown: UnknownKey) -> str:
-    refused = ", and Hydra refuses to start" if unknown.refused else ""
+    refused = _(", and Hydra refuses to start") if unknown.refused else ""
     if unknown.nearest is None:
         return refused
     if unknown.nearest == f"+{unknown.key}":
-        return f"{refused}; Hydra takes it as {unknown.nearest}=..."
-    return f"{refused}; the nearest known key is {unknown.nearest}"
+        return _("{refused}; Hydra takes it as {nearest}=...").format(
+            refused=refused, nearest=unknown.nearest
+        )
+    return _("{refused}; the nearest known key is {nearest}").format(refused=refused, nearest=unknown.nearest)
 
 
 def _notes(unknown: UnknownKey, workload: Workload) -> Iterator[str]:
     if unknown.known_in:
         *others, last = unknown.known_in
-        releases = f"{', '.join(others)} and {last} have" if others else f"{last} has"
-        yield f"{workload.release.trainer} {releases} it"
+        releases = (
+            _("{others} and {last} have").format(others=", ".join(others), last=last)
+            if others
+            else _("{last} has").format(last=last)
+        )
+        yield _("{trainer} {releases} it").format(trainer=workload.release.trainer, releases=releases)
 
 
 def _moved(settings: Settings, unknown: UnknownKey) -> tuple[str, ...]:

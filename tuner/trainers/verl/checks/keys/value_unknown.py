@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
@@ -35,7 +36,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG148",
     name="value-unknown",
-    summary="a value that this release does not know",
+    summary=N_("a value that this release does not know"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -126,11 +127,13 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def _finding(row: Words, value: str, settings: Settings, workload: Workload, version: str) -> Finding:
     closest = get_close_matches(value.lower(), row.words, n=1)
     own = row.extensible is not None and version in row.extensible
-    what = "knows it only where code of one's own adds it" if own else "raises an error"
+    what = _("knows it only where code of one's own adds it") if own else _("raises an error")
     return report(
         RULE,
         settings,
-        f"{row.key}={value} is none of {', '.join(row.words)}: {workload.release} {what}",
+        _("{key}={value} is none of {words}: {release} {what}").format(
+            key=row.key, value=value, words=", ".join(row.words), release=workload.release, what=what
+        ),
         keys=[row.key],
         overrides=[assign(settings, row.key, closest[0])] if closest else [],
         severity=Severity.WARNING if own else None,

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
 from tuner.workload import Workload
@@ -34,7 +35,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG165",
     name="liger-vision-forward",
-    summary="Liger's layers in a model with a vision tower",
+    summary=N_("Liger's layers in a model with a vision tower"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -50,7 +51,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}=True replaces the forward that {workload.release} gives {workload.model.name}: the first pass stops",
+        _("{key}=True replaces the forward that {release} gives {model}: the first pass stops").format(
+            key=_KEY, release=workload.release, model=workload.model.name
+        ),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, False)],
     )

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from tuner.architectures import find_architecture
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
 from tuner.workload import Workload
@@ -32,7 +33,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG143",
     name="liger-without-kernels",
-    summary="Liger's layers for a type of model that Liger has none for",
+    summary=N_("Liger's layers for a type of model that Liger has none for"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -53,8 +54,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}=True changes nothing: {workload.release} asks Liger for kernels, which has none for a model of "
-        f"type {model.architecture}",
+        _(
+            "{key}=True changes nothing: {release} asks Liger for kernels, which has none for a "
+            "model of type {architecture}"
+        ).format(key=_KEY, release=workload.release, architecture=model.architecture),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, False)],
     )

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.recomputation import Recomputation, recomputations
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
@@ -32,7 +33,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG167",
     name="recomputation-refused",
-    summary="recomputation that Megatron refuses",
+    summary=N_("recomputation that Megatron refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -50,8 +51,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{asked.granularity}={settings.get(asked.granularity)} {what}: "
-            f"Megatron under {workload.release} raises an error",
+            _("{granularity}={settings} {what}: Megatron under {release} raises an error").format(
+                granularity=asked.granularity,
+                settings=settings.get(asked.granularity),
+                what=what,
+                release=workload.release,
+            ),
             keys=[asked.granularity, *changes],
             overrides=[assign(settings, key, value) for key, value in changes.items()],
         )
@@ -63,8 +68,10 @@ def _wrong(settings: Settings, asked: Recomputation) -> tuple[str, dict[str, obj
     if granularity == "full":
         needed = {asked.method: "uniform", asked.layers: 1}
         missing = {key: value for key, value in needed.items() if settings.get(key) is None}
-        names = " and ".join(key.rpartition(".")[2] for key in missing)
-        return (f"without {names}", dict(missing)) if missing else None
+        names = _(" and ").join(key.rpartition(".")[2] for key in missing)
+        return (_("without {names}").format(names=names), dict(missing)) if missing else None
     if granularity == "selective" and count is not None and asked.checked:
-        return f"with {asked.layers.rpartition('.')[2]}={count}", {asked.layers: None}
+        return _("with {rpartition}={count}").format(
+            rpartition=asked.layers.rpartition(".")[2], count=count
+        ), {asked.layers: None}
     return None

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.recomputation import Recomputation, recomputations
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import changed
@@ -35,7 +36,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG168",
     name="recomputation-unread",
-    summary="a setting of recomputation that Megatron does not read",
+    summary=N_("a setting of recomputation that Megatron does not read"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -54,7 +55,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{said}: {workload.release} does not read it while {asked.granularity} is {stands}",
+            _("{said}: {release} does not read it while {granularity} is {stands}").format(
+                said=said, release=workload.release, granularity=asked.granularity, stands=stands
+            ),
             keys=[*dead, asked.granularity],
             overrides=() if granularity is not None else _overrides(settings, asked, dead),
         )

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL
@@ -31,7 +32,7 @@ from tuner.workload import Backend, Workload
 RULE = Rule(
     code="CFG141",
     name="tiled-mlp-needs-fsdp2",
-    summary="a tiled MLP under FSDP1, which this release refuses",
+    summary=N_("a tiled MLP under FSDP1, which this release refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -53,7 +54,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"{key}=True with {strategy}=fsdp: {workload.release} raises ValueError, it needs fsdp2",
+                _("{key}=True with {strategy}=fsdp: {release} raises ValueError, it needs fsdp2").format(
+                    key=key, strategy=strategy, release=workload.release
+                ),
                 keys=[key, strategy],
                 overrides=[assign(settings, strategy, "fsdp2")],
             )

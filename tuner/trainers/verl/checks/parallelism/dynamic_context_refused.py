@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG159",
     name="dynamic-context-refused",
-    summary="dynamic context parallelism with what it does not support",
+    summary=N_("dynamic context parallelism with what it does not support"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -52,7 +53,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{_SWITCH}=True {what}: {workload.release} raises an error",
+            _("{switch}=True {what}: {release} raises an error").format(
+                switch=_SWITCH, what=what, release=workload.release
+            ),
             keys=[key, _SWITCH],
             overrides=[assign(settings, key, value) for value in remedy],
         )
@@ -63,13 +66,23 @@ def _problems(settings: Settings, workload: Workload) -> Iterator[Problem]:
     virtual = f"{_SECTION}.virtual_pipeline_model_parallel_size"
     engine = workload.actor.engine
     if not settings.integer(tokens):
-        yield tokens, f"without {tokens}", (workload.batch.sequence_tokens,)
+        yield tokens, _("without {tokens}").format(tokens=tokens), (workload.batch.sequence_tokens,)
     if not engine.packed:
-        yield f"{_SECTION}.use_remove_padding", "without packed sequences", ()
+        yield f"{_SECTION}.use_remove_padding", _("without packed sequences"), ()
     if settings.flag(padded):
-        yield padded, f"with {padded}=True", (False,)
+        yield padded, _("with {padded}=True").format(padded=padded), (False,)
     if engine.parallel.virtual_pipeline > 1:
-        yield virtual, f"with {virtual}={engine.parallel.virtual_pipeline}", ("null",)
+        yield (
+            virtual,
+            _("with {virtual}={virtual_pipeline}").format(
+                virtual=virtual, virtual_pipeline=engine.parallel.virtual_pipeline
+            ),
+            ("null",),
+        )
     ranks = engine.parallel.data * engine.parallel.context
     if ranks % 2:
-        yield _SWITCH, f"with {ranks} ranks that share data and context, an odd number", (False,)
+        yield (
+            _SWITCH,
+            _("with {ranks} ranks that share data and context, an odd number").format(ranks=ranks),
+            (False,),
+        )

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL, REFERENCE, shards_with_fsdp
@@ -32,7 +33,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG154",
     name="megatron-bridge-needed",
-    summary="Megatron without the bridge that this release needs",
+    summary=N_("Megatron without the bridge that this release needs"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -60,7 +61,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{', '.join(f'{key}=False' for key in lacking)}: {workload.release} asserts the bridge",
+            _("{lacking}: {release} asserts the bridge").format(
+                lacking=", ".join(f"{key}=False" for key in lacking), release=workload.release
+            ),
             keys=lacking,
             overrides=[assign(settings, key, True) for key in lacking],
         )

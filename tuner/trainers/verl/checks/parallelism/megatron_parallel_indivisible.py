@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
@@ -31,7 +32,7 @@ from tuner.workload import Backend, Engine, Workload
 RULE = Rule(
     code="CFG117",
     name="megatron-parallel-indivisible",
-    summary="Megatron parallel sizes that do not divide the GPUs, heads, layers or experts",
+    summary=N_("Megatron parallel sizes that do not divide the GPUs, heads, layers or experts"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -56,7 +57,9 @@ def _role(
     problem = next(_problems(f"{section}.megatron", engine, model, settings), None)
     if problem is not None:
         keys, what = problem
-        message = f"{what}: Megatron under {workload.release} stops while it starts"
+        message = _("{what}: Megatron under {release} stops while it starts").format(
+            what=what, release=workload.release
+        )
         yield report(RULE, settings, message, keys=[f"{section}.megatron.{key}" for key in keys])
 
 
@@ -74,25 +77,38 @@ def _problems(
         product = f"{sizes.tensor} x {sizes.pipeline} x {sizes.context}"
         yield (
             (tensor, pipeline, context),
-            f"tensor x pipeline x context {product} does not divide {counted(sizes.gpus, 'GPU')}",
+            _("tensor x pipeline x context {product} does not divide {gpus}").format(
+                product=product, gpus=counted(sizes.gpus, "GPU")
+            ),
         )
     if model.moe is not None and sizes.gpus % sparse:
         product = f"{sizes.expert} x {sizes.expert_tensor} x {sizes.pipeline}"
         yield (
             (expert, "expert_tensor_parallel_size", pipeline),
-            f"expert x expert-tensor x pipeline {product} does not divide {counted(sizes.gpus, 'GPU')}",
+            _("expert x expert-tensor x pipeline {product} does not divide {gpus}").format(
+                product=product, gpus=counted(sizes.gpus, "GPU")
+            ),
         )
     if model.heads % sizes.tensor:
         yield (
             (tensor,),
-            f"a tensor-parallel size of {sizes.tensor} does not divide {model.heads} attention heads",
+            _("a tensor-parallel size of {tensor} does not divide {heads} attention heads").format(
+                tensor=sizes.tensor, heads=model.heads
+            ),
         )
     if model.layers % sizes.pipeline and not _places_layers(section, settings):
-        yield (pipeline,), f"{sizes.pipeline} pipeline stages do not divide {counted(model.layers, 'layer')}"
+        yield (
+            (pipeline,),
+            _("{pipeline} pipeline stages do not divide {layers}").format(
+                pipeline=sizes.pipeline, layers=counted(model.layers, "layer")
+            ),
+        )
     if model.moe is not None and model.moe.experts % sizes.expert:
         yield (
             (expert,),
-            f"an expert-parallel size of {sizes.expert} does not divide {model.moe.experts} experts",
+            _("an expert-parallel size of {expert} does not divide {experts} experts").format(
+                expert=sizes.expert, experts=model.moe.experts
+            ),
         )
 
 

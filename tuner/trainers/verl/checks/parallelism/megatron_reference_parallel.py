@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
@@ -35,7 +36,7 @@ from tuner.workload import Backend, Workload
 RULE = Rule(
     code="CFG162",
     name="megatron-reference-parallel",
-    summary="a reference or a critic with Megatron sizes of its own",
+    summary=N_("a reference or a critic with Megatron sizes of its own"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -74,8 +75,13 @@ def _differing(section: str, settings: Settings, workload: Workload, *, whose: s
         yield report(
             RULE,
             settings,
-            f"{', '.join(f'{key}={settings.get(key)}' for key in keys)} differs from the actor's: "
-            f"{workload.release} lays out every model by the {whose}'s sizes",
+            _(
+                "{keys} differs from the actor's: {release} lays out every model by the {whose}'s sizes"
+            ).format(
+                keys=", ".join(f"{key}={settings.get(key)}" for key in keys),
+                release=workload.release,
+                whose=whose,
+            ),
             keys=keys,
             overrides=[
                 assign(settings, key, _size(ACTOR, name, settings))

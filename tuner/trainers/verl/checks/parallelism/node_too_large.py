@@ -28,13 +28,14 @@ from collections.abc import Iterator
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
 
 RULE = Rule(
     code="CFG147",
     name="node-too-large",
-    summary="more GPUs on a node than such nodes have",
+    summary=N_("more GPUs on a node than such nodes have"),
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -51,16 +52,21 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     whole = cluster.gpus_per_node % most == 0
     nodes = cluster.nodes * cluster.gpus_per_node // most
-    asked = f": {counted(nodes, 'node')} of {most}?" if whole else ""
+    asked = _(": {nodes} of {most}?").format(nodes=counted(nodes, "node"), most=most) if whole else ""
     own = settings.integer(_PER_NODE, default=8) == cluster.gpus_per_node
     yield report(
         RULE,
         settings,
-        f"{workload.release} takes {counted(cluster.gpus_per_node, 'GPU')} of each node, and a node has at most {most} of "
-        f"{cluster.gpu.name}{asked}",
+        _("{release} takes {gpus} of each node, and a node has at most {most} of {gpu}{asked}").format(
+            release=workload.release,
+            gpus=counted(cluster.gpus_per_node, "GPU"),
+            most=most,
+            gpu=cluster.gpu.name,
+            asked=asked,
+        ),
         keys=[_PER_NODE, _NODES],
         overrides=[assign(settings, _PER_NODE, most), assign(settings, _NODES, nodes)]
         if whole and own
         else (),
-        notes=("Seconds and communicators are those of one node with so many.",),
+        notes=(_("Seconds and communicators are those of one node with so many."),),
     )

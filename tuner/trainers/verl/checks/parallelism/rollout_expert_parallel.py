@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -30,7 +31,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG113",
     name="rollout-expert-parallel",
-    summary="expert parallelism of the rollout that differs from tensor times data parallelism",
+    summary=N_("expert parallelism of the rollout that differs from tensor times data parallelism"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -51,8 +52,16 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}={experts}, but tensor x data parallelism is {rollout.tensor_parallel} x "
-        f"{rollout.data_parallel}: {workload.release} asserts that the product is the same",
+        _(
+            "{key}={experts}, but tensor x data parallelism is {tensor_parallel} x "
+            "{data_parallel}: {release} asserts that the product is the same"
+        ).format(
+            key=_KEY,
+            experts=experts,
+            tensor_parallel=rollout.tensor_parallel,
+            data_parallel=rollout.data_parallel,
+            release=workload.release,
+        ),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, wanted)],
     )

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from tuner.counted import agreeing, counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import RolloutEngine, Workload
@@ -32,7 +33,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG112",
     name="rollout-parallel-indivisible",
-    summary="parallel sizes of the rollout that divide neither the GPUs nor the heads",
+    summary=N_("parallel sizes of the rollout that divide neither the GPUs nor the heads"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -51,9 +52,15 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     tensor = rollout.tensor_parallel
     replica = tensor * others
     if rollout.gpus % replica:
-        what = f"{counted(replica, 'GPU')} per replica {agreeing(replica, 'does', 'do')} not divide the rollout's {counted(rollout.gpus, 'GPU')}"
+        what = _("{gpus} per replica {agreeing} not divide the rollout's {other_gpus}").format(
+            gpus=counted(replica, "GPU"),
+            agreeing=agreeing(replica, "does", "do"),
+            other_gpus=counted(rollout.gpus, "GPU"),
+        )
     elif heads % tensor:
-        what = f"{_KEY}={tensor} does not divide the {heads} attention heads of {workload.model.name}"
+        what = _("{key}={tensor} does not divide the {heads} attention heads of {model}").format(
+            key=_KEY, tensor=tensor, heads=heads, model=workload.model.name
+        )
     else:
         return
     legal = [
@@ -62,7 +69,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{what}: {workload.release} stops when it builds the rollout",
+        _("{what}: {release} stops when it builds the rollout").format(what=what, release=workload.release),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, legal[-1])] if legal else [],
     )

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG114",
     name="rollout-pipeline-parallel",
-    summary="pipeline parallelism of the rollout, which is not implemented",
+    summary=N_("pipeline parallelism of the rollout, which is not implemented"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -49,8 +50,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}={stages} raises NotImplementedError: {workload.release} has no pipeline parallelism "
-        "in the rollout",
+        _(
+            "{key}={stages} raises NotImplementedError: {release} has no pipeline parallelism in the rollout"
+        ).format(key=_KEY, stages=stages, release=workload.release),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, 1)],
     )

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.keys import key
@@ -35,7 +36,7 @@ from tuner.workload import Backend, Engine, Workload
 RULE = Rule(
     code="CFG115",
     name="ulysses-heads",
-    summary="a sequence-parallel size that the attention heads do not allow",
+    summary=N_("a sequence-parallel size that the attention heads do not allow"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -71,9 +72,17 @@ def _finding(name: str, engine: Engine, model: ModelShape, settings: Settings, w
     return report(
         RULE,
         settings,
-        f"a sequence-parallel size of {size} does not go with {model.heads} attention and "
-        f"{counted(model.kv_heads, 'key-value head')} on {counted(engine.parallel.gpus, 'GPU')}, which {workload.release} asserts; legal sizes are "
-        f"{', '.join(map(str, legal))}",
+        _(
+            "a sequence-parallel size of {size} does not go with {heads} attention and {counted} "
+            "on {gpus}, which {release} asserts; legal sizes are {map}"
+        ).format(
+            size=size,
+            heads=model.heads,
+            counted=counted(model.kv_heads, _("key-value head")),
+            gpus=counted(engine.parallel.gpus, "GPU"),
+            release=workload.release,
+            map=", ".join(map(str, legal)),
+        ),
         keys=[name],
         overrides=[assign(settings, name, max(other for other in legal if other <= size))],
     )

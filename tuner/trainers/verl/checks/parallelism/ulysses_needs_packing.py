@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import CRITIC, MODEL
 from tuner.workload import Backend, Engine, Workload
@@ -29,7 +30,7 @@ from tuner.workload import Backend, Engine, Workload
 RULE = Rule(
     code="CFG116",
     name="ulysses-needs-packing",
-    summary="sequence parallelism without packed sequences",
+    summary=N_("sequence parallelism without packed sequences"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -52,8 +53,9 @@ def _finding(key: str, size: int, settings: Settings, workload: Workload) -> Fin
     return report(
         RULE,
         settings,
-        f"a sequence-parallel size of {size} with {key}=False: "
-        f"{workload.release} refuses to split padded sequences",
+        _(
+            "a sequence-parallel size of {size} with {key}=False: {release} refuses to split padded sequences"
+        ).format(size=size, key=key, release=workload.release),
         keys=[key],
         overrides=[assign(settings, key, True)],
     )

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -35,7 +36,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG170",
     name="attention-backend-refused",
-    summary="an attention backend of SGLang that this card cannot run",
+    summary=N_("an attention backend of SGLang that this card cannot run"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -62,7 +63,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"SGLang's attention backend is {backend}{_whose(settings, workload, version)}, {refusal}",
+        _("SGLang's attention backend is {backend}{whose}, {refusal}").format(
+            backend=backend, whose=_whose(settings, workload, version), refusal=refusal
+        ),
         keys=[_KEY, f"{ROLLOUT}.name"],
         overrides=[assign(settings, _KEY, fitting)] if settable else [],
     )
@@ -88,17 +91,19 @@ def _refusal(backend: str, workload: Workload) -> str | None:
     gpu = workload.cluster.gpu
     vendor = _VENDORS.get(backend, gpu.vendor)
     if vendor != gpu.vendor:
-        return f"whose kernels run on cards of another vendor than the {gpu.name}'s"
+        return _("whose kernels run on cards of another vendor than the {gpu}'s").format(gpu=gpu.name)
     if backend != "fa3" or gpu.vendor == "amd":  # whose capability is counted otherwise
         return None
     major = gpu.architecture.removeprefix("sm_")[:-1]
     if major == "9" or (major == "8" and workload.model.latent is None):
         return None
-    of_latent = " under latent attention" if major == "8" else ""
-    return f"which asserts another compute capability than that of the {gpu.name} ({gpu.architecture}){of_latent}"
+    of_latent = _(" under latent attention") if major == "8" else ""
+    return _(
+        "which asserts another compute capability than that of the {gpu} ({architecture}){of_latent}"
+    ).format(gpu=gpu.name, architecture=gpu.architecture, of_latent=of_latent)
 
 
 def _whose(settings: Settings, workload: Workload, version: str) -> str:
     """Who chose it, where it was not the user."""
     chosen = version in _ASKED and settings.get(_KEY) is not None
-    return "" if chosen else f", by {workload.release}"
+    return "" if chosen else _(", by {release}").format(release=workload.release)

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.versions import at_least
@@ -35,7 +36,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG144",
     name="batched-tokens-below-sequences",
-    summary="a step of vLLM may take fewer tokens than sequences run, which vLLM refuses",
+    summary=N_("a step of vLLM may take fewer tokens than sequences run, which vLLM refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -56,12 +57,22 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     if not rollout.sequences_adjustable and at_least(rollout.engine_version, "0.11.1"):
         return  # lowers its own number of sequences
     whose = (
-        f"{_SEQUENCES}={sequences}" if rollout.sequences_adjustable else f"vLLM's own {sequences} sequences"
+        f"{_SEQUENCES}={sequences}"
+        if rollout.sequences_adjustable
+        else _("vLLM's own {sequences} sequences").format(sequences=sequences)
     )
     yield report(
         RULE,
         settings,
-        f"{_TOKENS}={tokens} is below {whose}: vLLM {rollout.engine_version} under {workload.release} refuses to start",
+        _(
+            "{tokens}={tokens_2} is below {whose}: vLLM {engine_version} under {release} refuses to start"
+        ).format(
+            tokens=_TOKENS,
+            tokens_2=tokens,
+            whose=whose,
+            engine_version=rollout.engine_version,
+            release=workload.release,
+        ),
         keys=[_TOKENS, *([_SEQUENCES] if rollout.sequences_adjustable else [])],
         overrides=[assign(settings, _TOKENS, max(sequences, _LEAST))],
     )

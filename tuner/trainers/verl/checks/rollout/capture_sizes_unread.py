@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import RolloutEngine, Workload
@@ -29,7 +30,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG161",
     name="capture-sizes-unread",
-    summary="sizes to capture without CUDA graphs",
+    summary=N_("sizes to capture without CUDA graphs"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -47,7 +48,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_SIZES} does nothing with {_EAGER}=True: {workload.release} captures no CUDA graphs then",
+        _("{sizes} does nothing with {eager}=True: {release} captures no CUDA graphs then").format(
+            sizes=_SIZES, eager=_EAGER, release=workload.release
+        ),
         keys=[_SIZES, _EAGER],
         overrides=[assign(settings, _EAGER, False)],
     )

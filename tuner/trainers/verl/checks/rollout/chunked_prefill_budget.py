@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -30,7 +31,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG130",
     name="chunked-prefill-budget",
-    summary="a prefill budget below the engine's length, which this release refuses",
+    summary=N_("a prefill budget below the engine's length, which this release refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -53,8 +54,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}={budget} is below the engine's length of {length} tokens: "
-        f"{workload.release} raises ValueError with chunked prefill on",
+        _(
+            "{key}={budget} is below the engine's length of {length} tokens: {release} raises "
+            "ValueError with chunked prefill on"
+        ).format(key=_KEY, budget=budget, length=length, release=workload.release),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, length)],
     )

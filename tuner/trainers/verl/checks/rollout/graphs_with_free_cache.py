@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -31,7 +32,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG129",
     name="graphs-with-free-cache",
-    summary="CUDA graphs with an engine that sleeps, which 0.4.1 refuses",
+    summary=N_("CUDA graphs with an engine that sleeps, which 0.4.1 refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -51,8 +52,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_EAGER}=False with {_FREE}=True: {workload.release} asserts eager decoding "
-        "for an engine that frees its cache",
+        _(
+            "{eager}=False with {free}=True: {release} asserts eager decoding for an engine that "
+            "frees its cache"
+        ).format(eager=_EAGER, free=_FREE, release=workload.release),
         keys=[_EAGER, _FREE],
         overrides=[assign(settings, _EAGER, True)],
     )

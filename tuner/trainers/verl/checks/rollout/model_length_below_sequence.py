@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -31,7 +32,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG156",
     name="model-length-below-sequence",
-    summary="a rollout engine that is shorter than a sequence may be",
+    summary=N_("a rollout engine that is shorter than a sequence may be"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -53,11 +54,13 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     cuts = version in _CUTS
     if not cuts and (engine is not RolloutEngine.SGLANG or settings.text(f"{ROLLOUT}.mode") == "async"):
         return
-    what = "ends responses there" if cuts else "asserts that a whole sequence fits"
+    what = _("ends responses there") if cuts else _("asserts that a whole sequence fits")
     yield report(
         RULE,
         settings,
-        f"{_KEY}={length} is below the {tokens} tokens of the longest sequence: {workload.release} {what}",
+        _("{key}={length} is below the {tokens} tokens of the longest sequence: {release} {what}").format(
+            key=_KEY, length=length, tokens=tokens, release=workload.release, what=what
+        ),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, min(tokens, workload.model.max_positions))],
         severity=Severity.WARNING if cuts else None,

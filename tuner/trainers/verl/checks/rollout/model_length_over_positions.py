@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
@@ -32,7 +33,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG120",
     name="model-length-over-positions",
-    summary="sequences longer than the model has positions",
+    summary=N_("sequences longer than the model has positions"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -55,8 +56,16 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{_LENGTH}={length} exceeds the {positions} positions of {workload.model.name}: "
-            f"the rollout of {workload.release} refuses to start",
+            _(
+                "{length}={length_2} exceeds the {positions} positions of {model}: the rollout of "
+                "{release} refuses to start"
+            ).format(
+                length=_LENGTH,
+                length_2=length,
+                positions=positions,
+                model=workload.model.name,
+                release=workload.release,
+            ),
             keys=[_LENGTH],
             overrides=[assign(settings, _LENGTH, min(tokens, positions))],
         )
@@ -67,12 +76,21 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def _too_long(settings: Settings, workload: Workload, *, cut: bool) -> Finding:
     batch, positions = workload.batch, workload.model.max_positions
     room = positions - batch.max_prompt_tokens
-    what = "stops responses early" if cut else "refuses to start"
+    what = _("stops responses early") if cut else _("refuses to start")
     return report(
         RULE,
         settings,
-        f"prompts of {batch.max_prompt_tokens} and responses of {batch.max_response_tokens} tokens exceed "
-        f"the {positions} positions of {workload.model.name}: {workload.release} {what}",
+        _(
+            "prompts of {max_prompt_tokens} and responses of {max_response_tokens} tokens exceed "
+            "the {positions} positions of {model}: {release} {what}"
+        ).format(
+            max_prompt_tokens=batch.max_prompt_tokens,
+            max_response_tokens=batch.max_response_tokens,
+            positions=positions,
+            model=workload.model.name,
+            release=workload.release,
+            what=what,
+        ),
         keys=[_RESPONSE, _PROMPT],
         overrides=[assign(settings, _RESPONSE, room)] if room > 0 else [],
         severity=Severity.WARNING if cut else None,

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -29,7 +30,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG157",
     name="multi-turn-without-tools",
-    summary="several turns without tools or an interaction, which 0.4.1 refuses",
+    summary=N_("several turns without tools or an interaction, which 0.4.1 refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -51,7 +52,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{switch}=True with neither {_SOURCES[0]} nor {_SOURCES[1]}: {workload.release} asserts one",
+            _("{switch}=True with neither {sources} nor {sources_2}: {release} asserts one").format(
+                switch=switch, sources=_SOURCES[0], sources_2=_SOURCES[1], release=workload.release
+            ),
             keys=[switch, *_SOURCES],
         )
     estimator = settings.text(_ESTIMATOR)
@@ -59,6 +62,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{switch}=True with {_ESTIMATOR}={estimator}: {workload.release} asserts grpo",
+            _("{switch}=True with {estimator}={estimator_2}: {release} asserts grpo").format(
+                switch=switch, estimator=_ESTIMATOR, estimator_2=estimator, release=workload.release
+            ),
             keys=[_ESTIMATOR, switch],
         )

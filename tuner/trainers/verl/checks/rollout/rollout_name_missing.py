@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG137",
     name="rollout-name-missing",
-    summary="no rollout engine named where there is no default",
+    summary=N_("no rollout engine named where there is no default"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -47,7 +48,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{_KEY} is not set: {workload.release} has no default engine; estimated as vllm",
+            _("{key} is not set: {release} has no default engine; estimated as vllm").format(
+                key=_KEY, release=workload.release
+            ),
             keys=[_KEY],
             overrides=[assign(settings, _KEY, "vllm")],
         )

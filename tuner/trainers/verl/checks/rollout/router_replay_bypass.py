@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
@@ -31,7 +32,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG158",
     name="router-replay-bypass",
-    summary="router replay that would record a pass that is left out",
+    summary=N_("router replay that would record a pass that is left out"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -50,8 +51,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{key}=R2 with {_BYPASS}=True: {workload.release} raises ValueError, since the pass that R2 "
-        "records is left out",
+        _(
+            "{key}=R2 with {bypass}=True: {release} raises ValueError, since the pass that R2 "
+            "records is left out"
+        ).format(key=key, bypass=_BYPASS, release=workload.release),
         keys=[_BYPASS, key],
         overrides=[assign(settings, _BYPASS, False)],
     )

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT, changed
 from tuner.workload import RolloutEngine, Workload
@@ -29,7 +30,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG133",
     name="sglang-batched-tokens-noop",
-    summary="a prefill budget that SGLang is not given",
+    summary=N_("a prefill budget that SGLang is not given"),
     severity=Severity.WARNING,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -49,7 +50,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}={budget} does nothing: {workload.release} does not pass it to SGLang",
+        _("{key}={budget} does nothing: {release} does not pass it to SGLang").format(
+            key=_KEY, budget=budget, release=workload.release
+        ),
         keys=[_KEY, _LIVE],
         overrides=[assign(settings, _LIVE, budget)],
     )

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -32,7 +33,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG119",
     name="sync-rollout-mode",
-    summary="the synchronous rollout mode, which this release no longer has",
+    summary=N_("the synchronous rollout mode, which this release no longer has"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
@@ -50,7 +51,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}=sync raises ValueError: {workload.release} generates in servers only",
+        _("{key}=sync raises ValueError: {release} generates in servers only").format(
+            key=_KEY, release=workload.release
+        ),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, "async")],
     )

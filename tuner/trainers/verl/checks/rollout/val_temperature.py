@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import Workload
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG118",
     name="val-temperature",
-    summary="sampling in validation while the temperature is 0",
+    summary=N_("sampling in validation while the temperature is 0"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -49,8 +50,11 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_SAMPLE}=True with {_TEMPERATURE}={temperature:g}: {workload.release} asserts "
-        "a temperature above 0",
+        _(
+            "{sample}=True with {temperature}={temperature_2:g}: {release} asserts a temperature above 0"
+        ).format(
+            sample=_SAMPLE, temperature=_TEMPERATURE, temperature_2=temperature, release=workload.release
+        ),
         keys=[_TEMPERATURE, _SAMPLE],
         overrides=[assign(settings, _SAMPLE, False)],
     )

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
@@ -34,7 +35,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG146",
     name="vllm-version",
-    summary="a vLLM before 0.8.3, slower and woken up as a whole",
+    summary=N_("a vLLM before 0.8.3, slower and woken up as a whole"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.REORDERED,
@@ -46,11 +47,18 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     rollout = workload.rollout
     if rollout.engine is not RolloutEngine.VLLM or at_least(rollout.engine_version, "0.8.3"):
         return
-    core = "" if at_least(rollout.engine_version, "0.8.0") else "runs the older core and "
+    core = "" if at_least(rollout.engine_version, "0.8.0") else _("runs the older core and ")
     yield report(
         RULE,
         settings,
-        f"vLLM {rollout.engine_version} {core}wakes weights and KV cache together; {workload.release} allows"
-        f" {newest_allowed(rollout.engine, version)}",
+        _(
+            "vLLM {engine_version} {core}wakes weights and KV cache together; {release} allows "
+            "{newest_allowed}"
+        ).format(
+            engine_version=rollout.engine_version,
+            core=core,
+            release=workload.release,
+            newest_allowed=newest_allowed(rollout.engine, version),
+        ),
         keys=[f"{ROLLOUT}.name"],
     )

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
@@ -32,7 +33,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG150",
     name="resource-pool-empty",
-    summary="a pool of its own for a reward model or a teacher, without GPUs",
+    summary=N_("a pool of its own for a reward model or a teacher, without GPUs"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -77,8 +78,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"{pool.switch}=True asks for GPUs of its own, and {', '.join(f'{key}=0' for key in empty)} "
-                f"gives none: {workload.release} raises ValueError",
+                _(
+                    "{switch}=True asks for GPUs of its own, and {empty} gives none: {release} raises "
+                    "ValueError"
+                ).format(
+                    switch=pool.switch, empty=", ".join(f"{key}=0" for key in empty), release=workload.release
+                ),
                 keys=[*empty, pool.switch],
                 overrides=[assign(settings, key, size) for key, size in empty.items()],
             )

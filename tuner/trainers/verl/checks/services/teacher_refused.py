@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
@@ -30,7 +31,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG151",
     name="teacher-refused",
-    summary="a teacher that this release refuses",
+    summary=N_("a teacher that this release refuses"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -59,7 +60,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{what}: {workload.release} raises ValueError",
+            _("{what}: {release} raises ValueError").format(what=what, release=workload.release),
             keys=[key, "distillation.enabled"],
             overrides=[assign(settings, key, value) for value in remedy],
         )
@@ -67,13 +68,15 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 
 def _teacher(section: str, settings: Settings, workload: Workload) -> Iterator[Problem]:
     if settings.get(f"{section}.model_path") is None:
-        yield f"{section}.model_path", f"{section}.model_path is not set", ()
+        yield f"{section}.model_path", _("{section}.model_path is not set").format(section=section), ()
     key = f"{section}.inference.max_model_len"
     length, needed = settings.integer(key), workload.batch.sequence_tokens + 1
     if length is not None and length < needed:
         yield (
             key,
-            f"{key}={length} has no room for prompt, response and one token, {needed} together",
+            _("{key}={length} has no room for prompt, response and one token, {needed} together").format(
+                key=key, length=length, needed=needed
+            ),
             (needed,),
         )
 
@@ -91,7 +94,9 @@ def _pool(settings: Settings, names: list[str]) -> Iterator[Problem]:
         if gpus % replicas[names[0]]:
             yield (
                 key,
-                f"replicas of {counted(replicas[names[0]], 'GPU')} do not divide the teacher's {counted(gpus, 'GPU')}",
+                _("replicas of {gpus} do not divide the teacher's {other_gpus}").format(
+                    gpus=counted(replicas[names[0]], "GPU"), other_gpus=counted(gpus, "GPU")
+                ),
                 (),
             )
         return
@@ -99,7 +104,13 @@ def _pool(settings: Settings, names: list[str]) -> Iterator[Problem]:
     taken = sum(counts[name] * replicas[name] for name in names)
     if taken != gpus:
         key = f"{_TEACHERS}.{names[0]}.num_replicas"
-        yield key, f"the teachers' replicas take {counted(taken, 'GPU')} of the {gpus} in their pool", ()
+        yield (
+            key,
+            _("the teachers' replicas take {other_gpus} of the {gpus} in their pool").format(
+                other_gpus=counted(taken, "GPU"), gpus=gpus
+            ),
+            (),
+        )
 
 
 def _replica_gpus(section: str, settings: Settings) -> int:
@@ -113,7 +124,17 @@ def _replica_gpus(section: str, settings: Settings) -> int:
 def _loss(settings: Settings) -> Iterator[Problem]:
     mode, gradient = f"{_LOSS}.loss_mode", f"{_LOSS}.use_policy_gradient"
     if settings.text(mode) == "k1" and not settings.flag(gradient):
-        yield gradient, f"{mode}=k1 without {gradient} has no gradient of the teacher", (True,)
+        yield (
+            gradient,
+            _("{mode}=k1 without {gradient} has no gradient of the teacher").format(
+                mode=mode, gradient=gradient
+            ),
+            (True,),
+        )
     policy = f"{_LOSS}.policy_loss_mode"
     if settings.text(policy, default="vanilla") != "vanilla":
-        yield policy, f"{policy}={settings.text(policy)} is not vanilla", ("vanilla",)
+        yield (
+            policy,
+            _("{policy}={text} is not vanilla").format(policy=policy, text=settings.text(policy)),
+            ("vanilla",),
+        )

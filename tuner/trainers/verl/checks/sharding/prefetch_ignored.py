@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Backend, Engine, Workload
@@ -30,7 +31,7 @@ from tuner.workload import Backend, Engine, Workload
 RULE = Rule(
     code="CFG131",
     name="prefetch-ignored",
-    summary="forward prefetch that this release does not pass to FSDP2",
+    summary=N_("forward prefetch that this release does not pass to FSDP2"),
     severity=Severity.WARNING,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -49,7 +50,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"{key}=True does nothing under fsdp2: {workload.release} passes it to FSDP1 only",
+                _("{key}=True does nothing under fsdp2: {release} passes it to FSDP1 only").format(
+                    key=key, release=workload.release
+                ),
                 keys=[key],
                 overrides=[assign(settings, key, False)],
             )

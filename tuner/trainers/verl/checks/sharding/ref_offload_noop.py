@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import REFERENCE
 from tuner.workload import Backend, Phase, Workload
@@ -32,7 +33,7 @@ from tuner.workload import Backend, Phase, Workload
 RULE = Rule(
     code="CFG106",
     name="ref-offload-noop",
-    summary="parameter offload of a reference that is on the host in any case",
+    summary=N_("parameter offload of a reference that is on the host in any case"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -49,10 +50,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}=True changes nothing: {workload.release} keeps the reference's weights on the host under "
-        "FSDP and streams them in every micro-batch",
+        _(
+            "{key}=True changes nothing: {release} keeps the reference's weights on the host "
+            "under FSDP and streams them in every micro-batch"
+        ).format(key=_KEY, release=workload.release),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, False)],
         phase=Phase.REF_LOG_PROB,
-        notes=["each micro-batch fetches all weights again, so fewer and larger ones are faster"],
+        notes=[_("each micro-batch fetches all weights again, so fewer and larger ones are faster")],
     )

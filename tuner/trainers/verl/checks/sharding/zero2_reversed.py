@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Layer, Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE
 from tuner.workload import Workload
@@ -31,7 +32,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG139",
     name="zero2-reversed",
-    summary="reshard after forward set to its default, ZeRO-3",
+    summary=N_("reshard after forward set to its default, ZeRO-3"),
     severity=Severity.ADVICE,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
@@ -55,6 +56,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"{key}=True is the default of {workload.release} and means ZeRO-3; ZeRO-2 is False",
+                _("{key}=True is the default of {release} and means ZeRO-3; ZeRO-2 is False").format(
+                    key=key, release=workload.release
+                ),
                 keys=[key],
             )

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.keys import key
@@ -34,7 +35,7 @@ from tuner.workload import Phase, RolloutEngine, Workload
 RULE = Rule(
     code="CFG132",
     name="bucket-too-small",
-    summary="a weight-sync bucket that cannot hold the largest tensor",
+    summary=N_("a weight-sync bucket that cannot hold the largest tensor"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -56,8 +57,16 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{name}={workload.sync.bucket_bytes // MIB} cannot hold the embedding of {workload.model.name}, "
-        f"{megabytes} MiB as stored: {workload.release} asserts in the first weight sync",
+        _(
+            "{name}={bucket} cannot hold the embedding of {model}, {megabytes} MiB as stored: "
+            "{release} asserts in the first weight sync"
+        ).format(
+            name=name,
+            bucket=workload.sync.bucket_bytes // MIB,
+            model=workload.model.name,
+            megabytes=megabytes,
+            release=workload.release,
+        ),
         keys=[name],
         overrides=[assign(settings, name, 1 << (megabytes - 1).bit_length())],
         phase=Phase.UPDATE_WEIGHTS,

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.carriers import WITHIN_A_GPU
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.source import source_of
@@ -34,7 +35,7 @@ from tuner.workload import Phase, Workload
 RULE = Rule(
     code="CFG145",
     name="checkpoint-engine-placement",
-    summary="a checkpoint engine that does not go with the GPUs that generate",
+    summary=N_("a checkpoint engine that does not go with the GPUs that generate"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -54,8 +55,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                f"{key}={backend} reaches only engines on the trainer's GPUs: {workload.release} asserts "
-                "another one under trainer_mode=separate_async",
+                _(
+                    "{key}={backend} reaches only engines on the trainer's GPUs: {release} asserts "
+                    "another one under trainer_mode=separate_async"
+                ).format(key=key, backend=backend, release=workload.release),
                 keys=[key],
                 overrides=[assign(settings, key, "nccl")],
                 phase=Phase.UPDATE_WEIGHTS,
@@ -64,8 +67,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            f"{key}={backend} sends weights to other GPUs, and generation shares the trainer's: the first "
-            f"weight sync of {workload.release} does not end",
+            _(
+                "{key}={backend} sends weights to other GPUs, and generation shares the trainer's: "
+                "the first weight sync of {release} does not end"
+            ).format(key=key, backend=backend, release=workload.release),
             keys=[key],
             overrides=[assign(settings, key, WITHIN_A_GPU)],
             phase=Phase.UPDATE_WEIGHTS,

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -33,7 +34,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG128",
     name="free-cache-stale-weights",
-    summary="a rollout that is never given new weights",
+    summary=N_("a rollout that is never given new weights"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -50,8 +51,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}=False with {_MODE}=async: {workload.release} sends new weights only to an engine that "
-        "slept, so every step generates with the first weights",
+        _(
+            "{key}=False with {mode}=async: {release} sends new weights only to an engine that "
+            "slept, so every step generates with the first weights"
+        ).format(key=_KEY, mode=_MODE, release=workload.release),
         keys=[_KEY, _MODE],
         overrides=[assign(settings, _KEY, True)],
     )

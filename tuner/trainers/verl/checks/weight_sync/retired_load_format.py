@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -31,7 +32,7 @@ from tuner.workload import Workload
 RULE = Rule(
     code="CFG136",
     name="retired-load-format",
-    summary="a load format of an older release, which the engine does not know",
+    summary=N_("a load format of an older release, which the engine does not know"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -53,8 +54,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        f"{_KEY}={load_format} reaches the rollout engine of {workload.release} as it is, "
-        "which does not know it",
+        _(
+            "{key}={load_format} reaches the rollout engine of {release} as it is, which does not know it"
+        ).format(key=_KEY, load_format=load_format, release=workload.release),
         keys=[_KEY],
         overrides=[assign(settings, _KEY, "dummy")],
     )
