@@ -4,14 +4,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.corpus import launches
+from tuner.inputs.overrides import on_command_line
+from tuner.inputs.yaml_file import read_yaml
 from tuner.trainers import verl
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
+from tuner.trainers.verl.load import UserConfiguration
 
 
 def load(path: Path | None, overrides: Sequence[str], *, version: str) -> Loaded:
     """Read a file, overrides, or both, as the command line does."""
-    return verl.parse(path, overrides).on(version)
+    return configuration(path, overrides).on(version)
+
+
+def configuration(path: Path | None, overrides: Sequence[str]) -> UserConfiguration:
+    """Read a file, overrides, or both, not yet on the defaults of a release."""
+    return verl.parse(None if path is None else read_yaml(path), on_command_line(overrides))
 
 
 def launches_with_config() -> Iterator[tuple[str, list[str]]]:

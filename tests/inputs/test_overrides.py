@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tuner.errors import InputError
-from tuner.inputs.overrides import Kind, parse_overrides
+from tuner.inputs.overrides import Kind, on_command_line, parse_overrides
 
 GOOD: list[tuple[str, str, Kind, Any]] = [
     ("a.b=1", "a.b", Kind.CHANGE, 1),
@@ -32,14 +32,14 @@ GOOD: list[tuple[str, str, Kind, Any]] = [
 
 @pytest.mark.parametrize(("text", "key", "kind", "value"), GOOD, ids=[row[0] for row in GOOD])
 def test_grammar(text: str, key: str, kind: Kind, value: Any) -> None:
-    (override,) = parse_overrides([text]).overrides
+    (override,) = parse_overrides(on_command_line([text])).overrides
     assert (override.key, override.kind, override.value, override.text) == (key, kind, value, text)
     assert type(override.value) is type(value)
     assert override.package is None
 
 
 def test_group_with_package() -> None:
-    (override,) = parse_overrides(["actor@actor_rollout_ref.actor=megatron_actor"]).overrides
+    (override,) = parse_overrides(on_command_line(["actor@actor_rollout_ref.actor=megatron_actor"])).overrides
     assert (override.key, override.package, override.value) == (
         "actor",
         "actor_rollout_ref.actor",
@@ -67,7 +67,7 @@ BAD = [
 @pytest.mark.parametrize(("text", "place", "message"), BAD, ids=[row[0][:20] for row in BAD])
 def test_bad_override_names_argument_and_column(text: str, place: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        parse_overrides(["ok=1", text])
+        parse_overrides(on_command_line(["ok=1", text]))
     assert str(caught.value).startswith(f"command line:{place}: ")
     assert message in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -83,10 +83,10 @@ def test_hydra_own_settings_and_options_are_passed_over() -> None:
         "mine.yaml",
         "a=1",
     ]
-    arguments = parse_overrides(texts)
+    arguments = parse_overrides(on_command_line(texts))
     assert [override.key for override in arguments.overrides] == ["a"]
     assert arguments.config_name == "mine.yaml"
 
 
 def test_no_overrides_need_no_parser() -> None:
-    assert parse_overrides(["--"]).overrides == ()
+    assert parse_overrides(on_command_line(["--"])).overrides == ()

@@ -5,9 +5,8 @@ from functools import cache
 from typing import Any
 
 from tests.corpus import launches
-from tests.loading import load
+from tests.loading import configuration, load
 from tuner.errors import TunerError, UnsupportedError
-from tuner.trainers import verl
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
 
@@ -44,7 +43,7 @@ def test_every_launch_of_a_ppo_trainer_loads_on_its_engine() -> None:
     for launch, result in loaded:
         assert not is_other_entry_point(launch), launch["path"]
         megatron = "megatron" in (launch["config_name"] or "")
-        config = verl.parse(None, arguments(launch)).trainer_config(result.version)
+        config = configuration(None, arguments(launch)).trainer_config(result.version)
         assert (config == "ppo_megatron_trainer") == megatron, launch["path"]
 
 

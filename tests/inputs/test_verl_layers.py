@@ -7,7 +7,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from tuner.inputs.overrides import parse_overrides
+from tuner.inputs.overrides import on_command_line, parse_overrides
 from tuner.trainers.verl.defaults import Defaults
 from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.schema import Schema
@@ -51,7 +51,7 @@ def test_as_hydra(tmp_path: Path, overrides: list[str]) -> None:
     )
     before = yaml.safe_dump(TREE)
     layers = Layers(dict(TREE), Schema(defaults))
-    for override in parse_overrides(overrides).overrides:
+    for override in parse_overrides(on_command_line(overrides)).overrides:
         layers.add_override(override)
     assert layers.tree == expected
     assert yaml.safe_dump(TREE) == before

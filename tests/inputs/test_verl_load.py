@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.loading import load
+from tests.loading import configuration, load
 from tuner.errors import InputError, UnsupportedError
 from tuner.inputs.settings import UnknownKey
-from tuner.trainers import verl
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.releases import BUNDLED
 
@@ -27,7 +26,7 @@ def from_yaml(
 
 def trainer_config(folder: Path, overrides: Sequence[str] = (), version: str = BUNDLED[-1]) -> str:
     """Which of verl's configurations the file that was written rests on."""
-    return verl.parse(folder / "config.yaml", overrides).trainer_config(version)
+    return configuration(folder / "config.yaml", overrides).trainer_config(version)
 
 
 def unknown(loaded: Loaded) -> dict[str, str | None]:

@@ -23,7 +23,9 @@ EXAMPLES = options.examples(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="advise", help=options.summary(advise), epilog=EXAMPLES)(with_premises(advise))
+    app.command(
+        name="advise", help=options.summary(advise), epilog=EXAMPLES, context_settings=options.PASTED
+    )(with_premises(advise))
 
 
 def advise(
@@ -72,10 +74,9 @@ def advise(
 
     Says where memory is tight, phase by phase, and gives advice with its price and the override to paste.
     """
-    from tuner.cli.pipeline import consult, expect_a_file
+    from tuner.cli.pipeline import consult
     from tuner.render.terminal import Terminal, write
 
-    expect_a_file(config, command="advise")
     failed = None
     if failed_allocation is not None:
         from tuner.memory.failed_allocation.explanation import parse_failed_allocation

@@ -11,12 +11,36 @@ from tuner.validate.parts import Part
 SeverityName = Literal["error", "warning", "advice"]
 
 Config = Annotated[
-    str, typer.Argument(metavar="CONFIG", help=_("A verl configuration in YAML; - reads standard input."))
+    str,
+    typer.Argument(
+        metavar="CONFIG",
+        help=_(
+            "A verl configuration in YAML, a launch script, or the command that starts verl as it is typed; "
+            "- reads any of these from standard input."
+        ),
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="OVERRIDES...", help=_("Hydra overrides: key=value, +key=value, ~key.")),
+    typer.Argument(
+        metavar="OVERRIDES...",
+        help=_(
+            "Hydra overrides: key=value, +key=value, ~key. Behind a script: its own arguments, and "
+            "NAME=value for variables that it takes from its environment."
+        ),
+    ),
 ]
+WhichLaunch = Annotated[
+    int | None,
+    typer.Option(
+        "--launch",
+        min=1,
+        metavar="NUMBER",
+        help=_("Which launch of a script is meant, where it has several."),
+        show_default=False,
+    ),
+]
+PASTED = {"ignore_unknown_options": True}  # "python3 -m verl.trainer.main_ppo --config-name ..."
 VerlVersion = Annotated[
     str | None,
     typer.Option(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from tuner.cli.premises import Premises
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
+from tuner.inputs.given import read_given
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.memory.limits import values_that_fit
@@ -28,7 +28,7 @@ from tuner.workload import ServiceRole, Workload
 
 def consult(
     source: str,
-    overrides: Sequence[str],
+    words: Sequence[str],
     premises: Premises,
     *,
     allow: Collection[Numerics] = (),
@@ -37,8 +37,8 @@ def consult(
     """Read, estimate and advise.
 
     Args:
-        source: path of the configuration file.
-        overrides: as on the trainer's command line.
+        source: a file, ``-`` for standard input, or the first word of a pasted command.
+        words: what follows it: overrides, or the arguments and variables of a script.
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
@@ -48,7 +48,8 @@ def consult(
     """
     card = choose_card(premises)
     release = TRAINER.choose_release(premises.verl_version)
-    configuration = TRAINER.parse(Path(source), overrides)
+    given = read_given(source, words, launch=premises.launch)
+    configuration = TRAINER.parse(given.document, given.arguments)
     loaded = configuration.on(release.version)
     settings = loaded.settings
     model, model_reason = _model(settings, premises)
@@ -66,7 +67,7 @@ def consult(
     resting = TRAINER.resting_on_defaults(settings, workload, version=loaded.version)
     asked = TRAINER.quantities((name for name, _ in resting), version=loaded.version)
     return Answer(
-        source=source,
+        given=given,
         settings=settings,
         release_reason=release.reason,
         rollout_engine=rollout_engine,
@@ -179,30 +180,6 @@ class _Reading:
                 raise ValueError(str(error)) from error
             self._further[added] = reading
         return self._further[added]
-
-
-def expect_a_file(config: str, *, command: str) -> None:
-    """Say what is wrong where something else stands in the place of the configuration file.
-
-    Raises:
-        InputError: it is an override or a launch script.
-    """
-    if "=" in config and not Path(config).exists():
-        raise InputError(
-            _("the first argument, {config!r}, is an override where a configuration file is expected").format(
-                config=config
-            ),
-            hint=_("put the YAML file first; without one: tuner {command} /dev/null key=value ...").format(
-                command=command
-            ),
-        )
-    if config.endswith(".sh"):
-        raise InputError(
-            _("{config!r} is a launch script, which is not read").format(config=config),
-            hint=_("give the overrides of its command: tuner {command} /dev/null key=value ...").format(
-                command=command
-            ),
-        )
 
 
 def model_config(settings: Settings, premises: Premises) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class Premises(Struct, frozen=True, kw_only=True):
     image_pixels: options.ImagePixels = None
     host_memory_gib: options.HostMemory = None
     headroom: options.Headroom = 0.1
+    launch: options.WhichLaunch = None
 
 
 def with_premises(command: Callable[..., None]) -> Callable[..., None]:

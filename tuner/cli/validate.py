@@ -61,11 +61,9 @@ def validate(
     Runs the pieces that decide memory and speed, compares them with the prediction, and says which
     recommendations hold here. Ends with 1 where something that was claimed does not.
     """
-    from tuner.cli.pipeline import expect_a_file
     from tuner.cli.validation import CannotRunError, Request, on_all_nodes
     from tuner.units import parse_bytes, parse_seconds
 
-    expect_a_file(config, command="validate")
     request = Request(
         config=config,
         overrides=tuple(overrides or ()),

@@ -29,15 +29,22 @@ class Kind(Enum):
     DELETE = "~"
 
 
+class Argument(Struct, frozen=True, kw_only=True):
+    """One word that a Hydra program gets, and where it was written."""
+
+    text: str
+    location: Location
+
+
 class Override(Struct, frozen=True, kw_only=True):
-    """One argument of the command line."""
+    """One argument that changes a configuration."""
 
     key: str  # a dotted key, or the name of a config group
     package: str | None  # what stands after '@' in a group override
     kind: Kind
     value: Any  # None for a deletion without a value
     text: str  # as typed
-    location: Location  # the line is the argument's number, the column that of its first character
+    location: Location  # on a command line the line is the argument's number
 
 
 class Arguments(Struct, frozen=True, kw_only=True):
@@ -47,7 +54,15 @@ class Arguments(Struct, frozen=True, kw_only=True):
     config_name: str | None  # of --config-name
 
 
-def parse_overrides(arguments: Sequence[str]) -> Arguments:
+def on_command_line(words: Sequence[str]) -> list[Argument]:
+    """Words that were typed: the line of each is its number."""
+    return [
+        Argument(text=word, location=Location(source=COMMAND_LINE, line=number, column=1))
+        for number, word in enumerate(words, start=1)
+    ]
+
+
+def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
     """Parse arguments as a Hydra program would get them.
 
     A leading ``--`` is skipped, ``--config-path`` is passed over, and so is everything that configures
@@ -57,54 +72,63 @@ def parse_overrides(arguments: Sequence[str]) -> Arguments:
         InputError: an argument is not an override, or sweeps over several values.
     """
     texts, config_name = _without_options(arguments)
-    overrides = [_read(text, number) for number, text in texts]
+    overrides = [_read(argument) for argument in texts]
     return Arguments(
         overrides=tuple(item for item in overrides if not re.match(r"hydra(?:[./]|$)", item.key)),
         config_name=config_name,
     )
 
 
-def _without_options(arguments: Iterable[str]) -> tuple[list[tuple[int, str]], str | None]:
-    """The overrides with their numbers, and the value of ``--config-name``."""
-    texts: list[tuple[int, str]] = []
+def option_value(arguments: Iterable[Argument], option: str) -> Argument | None:
+    """The value of ``config_name`` or ``config_path`` where the arguments have that option of Hydra."""
+    names = {"config_name": _CONFIG_NAME, "config_path": _CONFIG_PATH}[option]
+    following = iter(arguments)
+    for argument in following:
+        name, equals, value = argument.text.partition("=")
+        if name in names:
+            return Argument(text=value, location=argument.location) if equals else next(following, None)
+    return None
+
+
+def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str | None]:
+    """The overrides, and the value of ``--config-name``."""
+    texts: list[Argument] = []
     config_name: str | None = None
-    numbered = iter(enumerate(arguments, start=1))
-    for number, text in numbered:
-        option, equals, value = text.partition("=")
+    following = iter(arguments)
+    for argument in following:
+        option, equals, value = argument.text.partition("=")
         if option in _CONFIG_NAME + _CONFIG_PATH:
             if not equals:
-                _number, value = next(numbered, (0, ""))
+                behind = next(following, None)
+                value = behind.text if behind is not None else ""
             if option in _CONFIG_NAME:
                 config_name = value
-        elif text == "--" and number == 1:
+        elif argument.text == "--" and not texts:
             continue
-        elif text.startswith("-"):
             hint = _("overrides look like key=value, +key=value, ++key=value or ~key")
             raise InputError(
-                _("{shown} is not an override").format(shown=shown(text)), location=_place(number), hint=hint
+                _("{shown} is not an override").format(shown=shown(argument.text)),
+                location=argument.location,
+                hint=hint,
             )
         else:
-            texts.append((number, text))
+            texts.append(argument)
     return texts, config_name
 
 
-def _place(number: int, column: int = 1) -> Location:
-    return Location(source=COMMAND_LINE, line=number, column=column)
-
-
-def _read(text: str, number: int) -> Override:
+def _read(argument: Argument) -> Override:
     from tuner.inputs.plain_overrides import read_plain  # its patterns take a millisecond to compile
 
-    plain = read_plain(text)
+    plain = read_plain(argument.text)
     if plain is None:
-        return _parse(text, number)
+        return _parse(argument)
     return Override(
         key=plain.key,
         package=None,
         kind=Kind(plain.prefix),
         value=plain.value,
-        text=text,
-        location=_place(number),
+        text=argument.text,
+        location=argument.location,
     )
 
 
@@ -116,30 +140,38 @@ def _parser() -> Any:
     return OverridesParser.create()
 
 
-def _parse(text: str, number: int) -> Override:
+def _parse(argument: Argument) -> Override:
+    text, place = argument.text, argument.location
     parser = _parser()
     from hydra.errors import HydraException
 
     try:
         parsed = parser.parse_rule(text, "override")
-        _check(parsed, text, _place(number))
+        _check(parsed, text, place)
         value = _plain(parsed.value())
     except HydraException as error:
         column = _column(error, text)
         message = _("{shown} is not an override that Hydra can read: {reason}").format(
             shown=shown(text), reason=_reason(text, column)
         )
-        raise InputError(message, location=_place(number, column), hint=_hint(text, column)) from None
+        raise InputError(message, location=_within(place, column), hint=_hint(text, column)) from None
     except RecursionError:
-        raise _too_deep(text, _place(number)) from None
+        raise _too_deep(text, place) from None
     return Override(
         key=parsed.key_or_group,
         package=parsed.package,
         kind=_kind(parsed),
         value=value,
         text=text,
-        location=_place(number),
+        location=place,
     )
+
+
+def _within(place: Location, column: int) -> Location:
+    """A column of an argument: on a command line its own, in a file the argument's, which may be quoted."""
+    if place.source != COMMAND_LINE:
+        return place
+    return Location(source=place.source, line=place.line, column=column)
 
 
 def _check(parsed: Any, text: str, place: Location) -> None:

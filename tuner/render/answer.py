@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tuner.advise import Advice
+from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
 from tuner.memory.limits import Fitting
 from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class Answer(Struct, frozen=True, kw_only=True):
     """The advice for one configuration and where its premises came from."""
 
-    source: str  # the configuration file, as given
+    given: Given  # the configuration
     settings: Settings
     release_reason: str  # why this release's defaults and rules were used
     rollout_engine: RolloutEngineChoice | None = None  # None where the trainer generates by itself

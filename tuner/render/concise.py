@@ -61,7 +61,7 @@ def concise(line: Line, terminal: Terminal) -> str:
 
 
 def _place(answer: Answer) -> Location:
-    return Location(source=answer.source, line=1, column=1)
+    return Location(source=answer.given.source, line=1, column=1)
 
 
 def _location(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Location:

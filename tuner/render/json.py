@@ -138,7 +138,7 @@ def _premises(answer: Answer) -> Premises:
     workload = answer.advice.workload
     critic, rollout_engine = workload.critic, answer.rollout_engine
     return Premises(
-        source=answer.source,
+        source=answer.given.source,
         trainer=workload.release.trainer,
         release=workload.release.version,
         release_reason=answer.release_reason,

@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
+from tuner.inputs.overrides import Argument
 from tuner.inputs.settings import Origin, Settings
+from tuner.inputs.yaml_file import Document
 from tuner.language import N_
 from tuner.model_shape import ModelShape
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
@@ -147,11 +149,11 @@ class Trainer(Protocol):
             InputError: ``requested`` is not a version number.
         """
 
-    def parse(self, path: Path | None, overrides: Sequence[str]) -> Configuration:
-        """Read a configuration file, overrides, or both; standard input can be read only once.
+    def parse(self, document: Document | None, given: Sequence[Argument]) -> Configuration:
+        """Take a configuration file, the arguments of a launch, or both.
 
         Raises:
-            InputError: a file or an override is malformed.
+            InputError: a file that the document names or an argument is malformed.
             UnsupportedError: the configuration is for another program of the trainer.
         """
 

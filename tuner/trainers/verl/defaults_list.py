@@ -30,8 +30,8 @@ class Composition(Struct, frozen=True, kw_only=True):
     engine_location: Location | None = None
 
 
-def follow(file: FilePath) -> Composition:
-    """Read a configuration and whatever its ``defaults`` list names beside it.
+def follow(document: Document) -> Composition:
+    """Take a configuration and read whatever its ``defaults`` list names beside it.
 
     Names that verl bundles (``ppo_trainer``, ``actor@actor_rollout_ref.actor: dp_actor``) mean the
     defaults of the release; others are files next to the configuration.
@@ -40,7 +40,8 @@ def follow(file: FilePath) -> Composition:
         InputError: a file is malformed, or a name is neither bundled nor found.
         UnsupportedError: the configuration belongs to another entry point.
     """
-    return _follow(read_yaml(file), folder=file.parent, package=(), open_files=(file.resolve(),))
+    file = FilePath(document.source)
+    return _follow(document, folder=file.parent, package=(), open_files=(file.resolve(),))
 
 
 def bundled_engine(group: str, choice: str) -> str | None:

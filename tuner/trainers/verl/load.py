@@ -1,13 +1,12 @@
 """Lays a user's files and overrides on the defaults of a verl release."""
 
 from collections.abc import Sequence
-from pathlib import Path as FilePath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import Location
-from tuner.inputs.overrides import Arguments, Kind, Override, parse_overrides
+from tuner.inputs.overrides import Argument, Arguments, Kind, Override, on_command_line, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, leaves, merged, split_key
 from tuner.inputs.yaml_file import Document
@@ -43,7 +42,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
         Raises:
             InputError: an override is malformed.
         """
-        more = parse_overrides(overrides).overrides
+        more = parse_overrides(on_command_line(overrides)).overrides
         arguments = replace(self.arguments, overrides=(*self.arguments.overrides, *more))
         keys = _user_locations(self.composition.documents, arguments.overrides)
         return replace(self, arguments=arguments, keys=keys)
@@ -93,19 +92,19 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
         return changed + [path for document in documents for path, _ in leaves(document.tree) if path]
 
 
-def parse(path: FilePath | None, overrides: Sequence[str]) -> UserConfiguration:
-    """Read a configuration file, overrides, or both; standard input can be read only once.
+def parse(document: Document | None, given: Sequence[Argument]) -> UserConfiguration:
+    """Take a configuration file, the arguments of a launch, or both.
 
     Args:
-        path: a composed or partial YAML file; None for overrides alone.
-        overrides: arguments as Hydra would get them.
+        document: a composed or partial YAML file; None for arguments alone.
+        given: arguments as Hydra would get them.
 
     Raises:
-        InputError: a file or an override is malformed.
+        InputError: a file that the document names or an argument is malformed.
         UnsupportedError: the configuration is for another entry point of verl.
     """
-    arguments = parse_overrides(overrides)
-    composition = follow(path) if path is not None else Composition()
+    arguments = parse_overrides(given)
+    composition = follow(document) if document is not None else Composition()
     keys = _user_locations(composition.documents, arguments.overrides)
     refuse_other_entry_points(keys)
     return UserConfiguration(composition=composition, arguments=arguments, keys=keys)

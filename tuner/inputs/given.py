@@ -1,0 +1,230 @@
+"""What a person gives as the configuration, whatever form it has: YAML, a launch script, a pasted command.
+
+The form is told by the content, so that standard input serves for all of them.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tuner.errors import InputError, Location
+from tuner.inputs.overrides import Argument, on_command_line, option_value
+from tuner.inputs.yaml_file import STANDARD_INPUT, Document, parse_yaml, read_text, read_yaml
+
+if TYPE_CHECKING:
+    from tuner.inputs.script import Script
+    from tuner.inputs.shell.launches import Launch
+    from tuner.inputs.shell.values import Field
+
+_YAML_NAMES = (".yaml", ".yml", ".json")
+_SHELL_NAMES = (".sh", ".bash", ".slurm", ".sbatch", ".pbs")
+_MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_FOLDERS_UP = 8
+_UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
+
+
+class Unsettled(Struct, frozen=True, kw_only=True):
+    """An argument of a launch whose value only a run of the script would tell; it is left out."""
+
+    key: str  # empty where not even the key is known
+    text: str  # as the script has it
+    name: str  # the variable that settles it; empty where none does
+    location: Location
+
+
+class Remark(Struct, frozen=True, kw_only=True):
+    """Something that was taken to be so when a script was read."""
+
+    text: str
+    location: Location
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """A configuration as it was given, ready for a trainer to read."""
+
+    source: str  # names it in the answer
+    document: Document | None = None
+    arguments: tuple[Argument, ...] = ()
+    unsettled: tuple[Unsettled, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    lost: tuple[Argument, ...] = ()  # overrides that the script has and that never reach the trainer
+
+
+def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
+    """Read what the command line names.
+
+    Args:
+        config: a file, ``-`` for standard input, or the first word of a pasted command.
+        words: what follows it: overrides, or the arguments and variables of a script.
+        launch: which of several launches of a script is meant, from 1.
+
+    Raises:
+        InputError: it cannot be read, or is none of these forms.
+    """
+    file = Path(config)
+    if config != STANDARD_INPUT and not file.exists() and _is_command(config):
+        return _pasted([config, *words])
+    text = read_text(file)
+    if not _is_shell(config, text):
+        return Given(
+            source=config, document=parse_yaml(text, source=config), arguments=tuple(on_command_line(words))
+        )
+    from tuner.inputs.script import read_script
+
+    script = read_script(file, text.encode(), words)
+    return _launched(file, script, words, launch)
+
+
+def _is_command(word: str) -> bool:
+    """Whether a first word begins a pasted command and names no file."""
+    return "=" in word or word.startswith(("+", "~")) or ("/" not in word and "." not in word)
+
+
+def _is_shell(name: str, text: str) -> bool:
+    if name.endswith(_YAML_NAMES):
+        return False
+    if name.endswith(_SHELL_NAMES) or text.startswith("#!"):
+        return True
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith(("#", "%"))), "")
+    return bool(first) and _MAPPING.match(first) is None
+
+
+def _pasted(words: Sequence[str]) -> Given:
+    """A command as it stands in a shell or a document, or overrides alone."""
+    from tuner.inputs.shell.interpreter import Command
+    from tuner.inputs.shell.launches import launches
+    from tuner.inputs.shell.values import Field, text
+
+    typed = on_command_line(words)
+    command = Command(
+        words=tuple(Field(text=text(word.text), location=word.location) for word in typed),
+        environment=(),
+        location=typed[0].location,
+        certain=True,
+    )
+    started = launches([command])
+    if started:
+        arguments = [Argument(text=str(word.text), location=word.location) for word in started[0].arguments]
+    else:
+        arguments = [word for word in typed if not _VARIABLE.match(word.text) or word.text.isidentifier()]
+        if not any("=" in word.text for word in arguments):
+            raise InputError(
+                f"{words[0]!r} is neither a file nor a command that starts a trainer",
+                hint="give a YAML file, a launch script, overrides, or the command as it is typed",
+            )
+    return _with_config(Given(source="command line", arguments=tuple(arguments)), Path.cwd())
+
+
+def _launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:
+    """One launch of a script."""
+    launch = _chosen(file, script, number)
+    arguments: list[Argument] = []
+    unsettled: list[Unsettled] = []
+    for field in launch.arguments:
+        open_value = _unsettled(field)
+        if open_value is not None:
+            unsettled.append(open_value)
+        else:
+            arguments.append(Argument(text=_spelled(field), location=field.location))
+    passed = {argument.text for argument in arguments}
+    further = [word for word in on_command_line(words) if _is_override(word.text) and word.text not in passed]
+    given = Given(
+        source=str(file),
+        arguments=(*arguments, *further),
+        unsettled=tuple(unsettled),
+        remarks=_remarks(script),
+        lost=tuple(Argument(text=lost.text, location=lost.location) for lost in script.lost),
+    )
+    return _with_config(given, file.parent)
+
+
+def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
+    place = Location(source=str(file))
+    launches = script.launches
+    if not launches:
+        raise InputError(
+            "the script starts no program with overrides, as far as it can be followed",
+            location=place,
+            hint="give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value...",
+        )
+    if number is None and len(launches) > 1:
+        listed = "; ".join(
+            f"--launch {position}: {launch.program}, line {launch.location.line}"
+            for position, launch in enumerate(launches, start=1)
+        )
+        raise InputError(f"the script has {len(launches)} launches", location=place, hint=listed)
+    if number is not None and not 1 <= number <= len(launches):
+        raise InputError(f"the script has {len(launches)} launches, no number {number}", location=place)
+    return launches[(number or 1) - 1]
+
+
+def _is_override(word: str) -> bool:
+    from tuner.inputs.script import is_override
+
+    return is_override(word)
+
+
+def _unsettled(field: "Field") -> Unsettled | None:
+    """The argument, where nothing of its value is known."""
+    from tuner.inputs.shell.values import Unknown
+
+    unknowns = field.text.unknowns
+    if not unknowns:
+        return None
+    first = field.text.pieces[0]
+    key, equals, value = first.partition("=") if isinstance(first, str) else ("", "", "")
+    numeric = not value.strip("'\"") or value.strip("'\"").replace(".", "").isdigit()
+    rest = [piece for piece in field.text.pieces[1:] if not isinstance(piece, Unknown)]
+    if equals and (not numeric or any(piece.strip("'\"") for piece in rest)):
+        return None  # a path or a name with a part that is not known: the rest says enough
+    return Unsettled(
+        key=key.lstrip("+"), text=unknowns[0].text, name=unknowns[0].name, location=field.location
+    )
+
+
+def _spelled(field: "Field") -> str:
+    """An argument with a word in place of what is not known in it."""
+    return "".join(
+        piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
+    )
+
+
+def _remarks(script: "Script") -> tuple[Remark, ...]:
+    return (
+        *(
+            Remark(text=f"taken as on a machine with GPUs: {assumed.text}", location=assumed.location)
+            for assumed in script.assumed
+        ),
+        *(
+            Remark(text=f"not there to be read: {missing.text}", location=missing.location)
+            for missing in script.not_read
+        ),
+    )
+
+
+def _with_config(given: Given, folder: Path) -> Given:
+    """The same on the user's own file that ``--config-name`` names, where it can be found."""
+    name = option_value(given.arguments, "config_name")
+    path = option_value(given.arguments, "config_path")
+    if name is None or path is None:
+        return given
+    relative = Path(path.text.rpartition("$")[2].partition("/")[2] if "$" in path.text else path.text)
+    file_name = name.text if name.text.endswith(".yaml") else f"{name.text}.yaml"
+    for start in (Path.cwd(), folder, *list(folder.absolute().parents)[:_FOLDERS_UP]):
+        file = start / relative / file_name
+        if file.is_file():
+            document = read_yaml(file)
+            return Given(
+                source=given.source,
+                document=document,
+                arguments=given.arguments,
+                unsettled=given.unsettled,
+                remarks=(*given.remarks, Remark(text=f"laid on {file}", location=name.location)),
+                lost=given.lost,
+            )
+    return given

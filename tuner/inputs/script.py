@@ -1,0 +1,94 @@
+"""Reads a launch script: the programs that it would start, with the arguments that they would get."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.errors import InputError, Location
+from tuner.inputs.shell.interpreter import Assumed, Command, Interpreter
+from tuner.inputs.shell.launches import Launch, launches
+from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.source import MOST_BYTES, parse
+from tuner.inputs.shell.values import Unknown, text
+
+_OVERRIDE = re.compile(r"(?:\+{0,2}|~)[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$)")
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
+
+
+class Lost(Struct, frozen=True, kw_only=True):
+    """An override that never reaches its program: the line before it does not go on."""
+
+    text: str
+    location: Location
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """What a launch script does, as far as it can be told without running it."""
+
+    launches: tuple[Launch, ...]  # programs that get Hydra overrides
+    assumed: tuple[Assumed, ...]
+    not_read: tuple[Unknown, ...]  # files that it sources and that are not to be had
+    lost: tuple[Lost, ...]
+
+
+def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
+    """Follow a script with arguments, without running it.
+
+    Args:
+        path: of the script; files that it sources are looked for beside it and in the folders above.
+        content: of the script.
+        arguments: ``NAME=value`` settles a variable of the script's environment, the others are its own.
+
+    Raises:
+        InputError: it cannot be followed to its end.
+    """
+    variables = [match for word in arguments if (match := _VARIABLE.fullmatch(word))]
+    scope = Scope(
+        script=str(path), arguments=tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
+    )
+    scope.variables.update((match[1], text(match[2])) for match in variables)
+    interpreter = Interpreter(scope, lambda name: _beside(path, name))
+    try:
+        interpreter.follow(parse(str(path), content))
+    except RecursionError:
+        raise InputError("the script is nested too deeply", location=Location(source=str(path))) from None
+    return Script(
+        launches=tuple(launch for launch in launches(interpreter.commands) if _gets_overrides(launch)),
+        assumed=tuple(dict.fromkeys(interpreter.assumed)),
+        not_read=tuple(dict.fromkeys(interpreter.not_read)),
+        lost=tuple(lost for command in interpreter.commands for lost in _lost(command)),
+    )
+
+
+def is_override(word: str) -> bool:
+    """Whether a word of a command has the form of an override: a dotted key and a value."""
+    return _OVERRIDE.match(word) is not None
+
+
+def _gets_overrides(launch: Launch) -> bool:
+    return any(is_override(str(argument.text)) for argument in launch.arguments)
+
+
+def _lost(command: Command) -> list[Lost]:
+    first = str(command.words[0].text)
+    if not is_override(first) or "=" not in first:
+        return []
+    overrides = [word for word in command.words if is_override(str(word.text))]
+    return [Lost(text=str(word.text), location=word.location) for word in overrides]
+
+
+def _beside(script: Path, name: str) -> tuple[str, bytes] | None:
+    """A file that a script names: from the folder of the script or one above it, never from elsewhere."""
+    folder = script.parent.absolute()
+    for start in (Path.cwd(), folder, *list(folder.parents)[:_FOLDERS_UP]):
+        file = (start / name).resolve()
+        top = list(folder.resolve().parents)[:_FOLDERS_UP]
+        within = file.is_relative_to(folder.resolve()) or any(
+            file.is_relative_to(above) for above in top if above != above.parent
+        )
+        if within and file.is_file() and file.stat().st_size <= MOST_BYTES:
+            return str(Path(name) if (Path.cwd() / name).is_file() else file), file.read_bytes()
+    return None

@@ -1,0 +1,220 @@
+"""Expands words of the shell: quotes, variables, arithmetic, command substitutions, fields.
+
+Source: GNU Bash manual, "Shell Expansions". Names of files are not expanded: a pattern stays as it is
+written, as it does in the shell where no file matches.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from tuner.inputs.shell.arithmetic import Arithmetic, Number, parsed
+from tuner.inputs.shell.braced import Braced
+from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.segments import Expanded, Segment, append, literal, quoted, split
+from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
+
+_QUOTED = {"string", "translated_string"}
+_ESCAPE = re.compile(r"\\(?:\n|(.))", re.DOTALL)
+_ESCAPE_IN_STRING = re.compile(r"\\(?:\n|([$`\"\\]))")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\033"}
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
+_MOST_FIELDS = 10_000
+_ALL_AS_ONE = re.compile(
+    r"\$\*|\$\{(?:\*|[A-Za-z_0-9]+\[\*\])[^+\-]*\}"
+)  # with blanks between, inside quotes
+
+
+class Expander:
+    """Expands the nodes of one source in one scope.
+
+    Args:
+        scope: the variables, which ``${name:=x}`` and ``$((i++))`` change.
+        source: the file that the nodes stand in.
+        substitute: what a command prints that stands in ``$(...)``.
+    """
+
+    def __init__(self, scope: Scope, source: Source, substitute: Callable[[Node], Text]) -> None:
+        self._scope, self._source, self._substitute = scope, source, substitute
+        self._braced = Braced(scope, source, self.expand, self.number)
+        self._arithmetic = Arithmetic(self._operand, self._assign_number, source.of)
+
+    def fields(self, nodes: Sequence[Node]) -> list[Field]:
+        """The words of a command after expansion; nodes without a blank between them are one word."""
+        words: list[list[Node]] = []
+        for node in nodes:
+            if node.type == "comment":
+                continue
+            if words and words[-1][-1].end_byte == node.start_byte:
+                words[-1].append(node)
+            else:
+                words.append([node])
+        fields = []
+        for word in words:
+            location = self._source.location(word[0])
+            for alternative in self._alternatives(word):
+                fields += [Field(text=item, location=location) for item in split(alternative)]
+        return fields[:_MOST_FIELDS]
+
+    def one(self, node: Node) -> Text:
+        """A word as one string: the right side of an assignment, an operand of a test."""
+        runs = self.expand(node)
+        return joined((text(*(segment.text for segment in run)) for run in runs), " ")
+
+    def number(self, node: Node) -> Number:
+        """The value of an arithmetic expression."""
+        return self._arithmetic.value(node)
+
+    def expand(self, node: Node) -> Expanded:
+        """The segments of a word or of a part of one."""
+        kind = node.type
+        if kind in _QUOTED:
+            return self._string(node)
+        if kind == "raw_string":
+            return literal(self._source.of(node)[1:-1])
+        if kind == "ansi_c_string":
+            body = self._source.of(node)[2:-1]
+            return literal(
+                re.sub(r"\\(.)", lambda match: _ANSI.get(match[1], match[0]), body, flags=re.DOTALL)
+            )
+        if kind in ("concatenation", "command_name", "array"):
+            return self._sequence(node.children)
+        if kind == "simple_expansion":
+            return self._braced.simple(node)
+        if kind == "expansion":
+            return self._braced.expansion(node)
+        if kind == "command_substitution":
+            words = self._source.of(node)
+            if words.startswith("$((") and words.endswith("))"):  # what the grammar makes of it in a document
+                inner = parse(self._source.file, f"a={words}".encode(), first=self._source.location(node))
+                return Expander(self._scope, inner, self._substitute).expand(
+                    inner.root.children[0].children[-1]
+                )
+            return [[Segment(self._substitute(node), splits=True)]]
+        if kind == "arithmetic_expansion":
+            return [[Segment(self._computed(node), splits=True)]]
+        if kind == "process_substitution":
+            return [[Segment(self.unknown(node), splits=False)]]
+        return self._word(node)
+
+    def unknown(self, node: Node, name: str = "") -> Text:
+        """What nobody can know about a node."""
+        return Text((Unknown(name=name, text=self._source.of(node), location=self._source.location(node)),))
+
+    def _sequence(self, nodes: Sequence[Node]) -> Expanded:
+        expanded: Expanded = [[]]
+        for position, node in enumerate(nodes):
+            if node.type == "$" and position + 1 < len(nodes):
+                continue  # a quotation mark, or a name that the grammar took for text, follows
+            previous = nodes[position - 1] if position else None
+            if previous is not None and previous.type == "$" and node.type == "word":
+                append(expanded, self._missed(node))
+            else:
+                append(expanded, self.expand(node))
+        return expanded
+
+    def _missed(self, node: Node) -> Expanded:
+        """A variable and the text behind it, where the grammar sees a lone dollar sign and a word."""
+        words = self._source.of(node)
+        name = _NAME.match(words)
+        if name is None:
+            return literal(f"${words}")
+        expanded = self._braced.variable(node, name[0])
+        append(expanded, literal(_unescaped(words[name.end() :])))
+        return expanded
+
+    def _word(self, node: Node) -> Expanded:
+        words = self._source.of(node)
+        if words == "~" or words.startswith("~/"):
+            home = self._scope.variables.get("HOME")
+            start = home if isinstance(home, Text) else self.unknown(node, "HOME")
+            return [[Segment(text(start, words[1:]), splits=False)]]
+        return literal(_unescaped(words))
+
+    def _string(self, node: Node) -> Expanded:
+        """A quoted string; the grammar leaves out blanks between two expansions, which the bytes have."""
+        start = node.start_byte + self._source.of(node).index('"') + 1
+        expanded: Expanded = [[Segment(Text(), splits=False)]]
+        inner = [child for child in node.named_children if child.type != "string_content"]
+        as_one = [child for child in inner if _ALL_AS_ONE.match(self._source.of(child).lstrip())]
+        if (
+            len(inner) == 1
+            and not as_one
+            and self._source.between(start, node.end_byte - 1) == self._source.of(inner[0])
+        ):
+            return quoted(self.expand(inner[0]))
+        for child in inner:
+            begin = child.start_byte + self._source.of(child).index("$" if b"$" in child.text[:8] else "`")
+            append(expanded, literal(self._content(start, begin)))
+            inside = self.expand(child)
+            if _ALL_AS_ONE.match(self._source.of(child).lstrip()):
+                inside = [
+                    [
+                        Segment(
+                            joined((text(*(part.text for part in run)) for run in inside), " "), splits=False
+                        )
+                    ]
+                ]
+            append(expanded, quoted(inside) or [[]])
+            start = child.end_byte
+        append(expanded, literal(self._content(start, node.end_byte - 1)))
+        return expanded
+
+    def _content(self, start: int, end: int) -> str:
+        return _ESCAPE_IN_STRING.sub(lambda match: match[1] or "", self._source.between(start, end))
+
+    def _computed(self, node: Node) -> Text:
+        inner = node.named_children
+        value = 0 if not inner else self.number(inner[-1])
+        return self.unknown(node, self._blame(node)) if value is None else text(str(value))
+
+    def _blame(self, node: Node) -> str:
+        """The variable that makes an expression unknown, where it is one."""
+        names = [child for child in descendants(node) if child.type == "variable_name"]
+        missing = [self._source.of(child) for child in names if self._operand(child) is None]
+        return missing[0] if missing else ""
+
+    def _operand(self, node: Node) -> Number:
+        if node.type in ("variable_name", "word"):
+            name = self._source.of(node)
+            value = text(name) if name[:1].isdigit() else self._braced.value(node, name)
+        elif node.type in ("simple_expansion", "expansion", "command_substitution", "string", "subscript"):
+            value = self._braced.subscript(node) if node.type == "subscript" else self.one(node)
+        else:
+            return None
+        return None if value.known is None else parsed(value.known)
+
+    def _assign_number(self, node: Node, value: Number) -> None:
+        name = self._source.of(node)
+        if _NAME.fullmatch(name):
+            self._scope.variables[name] = self.unknown(node, name) if value is None else text(str(value))
+
+    def _alternatives(self, nodes: Sequence[Node]) -> list[Expanded]:
+        """A word, or each that a brace expression makes of it."""
+        if len(nodes) == 1 and nodes[0].type == "brace_expression":
+            match = _RANGE.fullmatch(self._source.of(nodes[0])[1:-1])
+            if match is not None:
+                first, last, step = int(match[1]), int(match[2]), abs(int(match[3] or 1)) or 1
+                numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+                return [literal(str(number)) for number in numbers[:_MOST_FIELDS]]
+        inside = nodes[0].children if len(nodes) == 1 and nodes[0].type == "concatenation" else list(nodes)
+        plain = all(child.type in ("word", "number", "{", "}") for child in inside)
+        if plain and (match := re.fullmatch(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)", self._spelled(nodes))):
+            return [literal(f"{match[1]}{middle}{match[3]}") for middle in match[2].split(",")]
+        return [self._sequence(nodes)]
+
+    def _spelled(self, nodes: Sequence[Node]) -> str:
+        return self._source.between(nodes[0].start_byte, nodes[-1].end_byte)
+
+
+def descendants(node: Node) -> list[Node]:
+    """All nodes below one."""
+    below = list(node.children)
+    for child in below:
+        below += child.children
+    return below
+
+
+def _unescaped(words: str) -> str:
+    return _ESCAPE.sub(lambda match: match[1] or "", words)

@@ -1,0 +1,267 @@
+"""Follows a script statement by statement, on values alone."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from tuner.errors import InputError, Location
+from tuner.inputs.shell.builtins import Builtins
+from tuner.inputs.shell.conditions import Conditions, Status, opposite
+from tuner.inputs.shell.control import Control
+from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
+from tuner.inputs.shell.machine import answer
+from tuner.inputs.shell.scope import Function, Scope
+from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.streams import Streams
+from tuner.inputs.shell.values import Field, Text, Unknown, text
+
+MOST_STEPS = 400_000  # statements that are followed
+_DEEPEST = 40  # functions, substitutions and files within each other
+_NOTHING = frozenset({"comment", "heredoc_body"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A program that the script starts."""
+
+    words: tuple[Field, ...]
+    environment: tuple[tuple[str, Text], ...]  # assignments in front of it
+    location: Location
+    certain: bool  # no branch that nobody knows leads to it
+
+
+class Assumed(Struct, frozen=True, kw_only=True):
+    """A test of the machine that was answered as one with GPUs would."""
+
+    text: str
+    location: Location
+
+
+class Interpreter:
+    """Follows one script.
+
+    Args:
+        scope: the arguments, and variables that are given.
+        read: name and content of a file that the script sources, None where it is not to be had.
+    """
+
+    def __init__(self, scope: Scope, read: Callable[[str], tuple[str, bytes] | None]) -> None:
+        self.scope = scope
+        self.source = parse(scope.script, b"")
+        self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
+        self.commands: list[Command] = []
+        self.assumed: list[Assumed] = []
+        self.not_read: list[Unknown] = []
+        self._read = read
+        self._steps = 0
+        self._depth = 0
+        self._builtins = Builtins(self)
+        self._control = Control(self)
+        self.streams = Streams(self)
+        self._table: dict[str, Callable[[Node], Status]] = {
+            "command": self._command,
+            "compound_statement": self._compound,
+            "declaration_command": lambda node: self._builtins.declare(node, self.expander(), self.source),
+            "function_definition": self._define,
+            "negated_command": lambda node: opposite(self.statement(node.named_children[0])),
+            "subshell": lambda node: self.apart(partial(self.run_all, node.children)),
+            "test_command": lambda node: self._conditions().test(node),
+            "unset_command": self._unset,
+            "variable_assignment": self._assign,
+            **self._control.table,
+            **self.streams.table,
+        }
+
+    def follow(self, source: Source) -> None:
+        """Follow a whole script."""
+        with contextlib.suppress(ExitShell, LeaveLoop, ReturnFromFunction):
+            self._within(source)
+
+    def statement(self, node: Node) -> Status:
+        """Follow one statement.
+
+        Raises:
+            InputError: the script takes more steps than a launch script would.
+        """
+        if node.type in _NOTHING or not node.is_named:
+            return True
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise InputError(
+                f"the script takes more than {MOST_STEPS:,} steps", location=self.source.location(node)
+            )
+        follow = self._table.get(node.type)
+        return self.run_all(node.children) if follow is None else follow(node)
+
+    def run_all(self, nodes: Iterable[Node]) -> Status:
+        """Follow statements one after another; the status is the last one's."""
+        status: Status = True
+        for node in nodes:
+            status = self.statement(node)
+        return status
+
+    def apart(self, run: Callable[[], Status]) -> Status:
+        """Follow what runs in a process of its own: nothing that it assigns comes back."""
+        outside = self.scope.copy()
+        try:
+            return run()
+        except ExitShell as left:
+            return left.status
+        finally:
+            self.scope.take(outside)
+
+    def deeper(self, run: Callable[[], Status], place: Location) -> Status:
+        """Follow something that may lead to itself.
+
+        Raises:
+            InputError: it does.
+        """
+        if self._depth >= _DEEPEST:
+            raise InputError("the script calls itself too deeply", location=place)
+        self._depth += 1
+        try:
+            return run()
+        finally:
+            self._depth -= 1
+
+    def expander(self) -> Expander:
+        """What expands words at this point."""
+        return Expander(self.scope, self.source, self.streams.substituted)
+
+    def evaluate(self, content: str, place: Location) -> Status:
+        """Follow a text that the script makes: ``eval``, ``bash -c``."""
+        return self._within(parse(place.source, content.encode(), first=place))
+
+    def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
+        """Follow another file in the same scope."""
+        content = None if name.known is None else self._read(name.known)
+        if content is None:
+            self.not_read.append(Unknown(name="", text=str(name), location=place))
+            return None
+        before = self.scope.arguments
+        self.scope.arguments = tuple(arguments) or before
+        try:
+            return self._within(parse(*content))
+        except ReturnFromFunction as left:
+            return left.status
+        finally:
+            self.scope.arguments = before
+
+    def _within(self, source: Source) -> Status:
+        before, self.source = self.source, source
+        try:
+            return self.deeper(partial(self.run_all, source.root.children), source.location(source.root))
+        finally:
+            self.source = before
+
+    def _conditions(self) -> Conditions:
+        return Conditions(self.scope, self.source, self.expander())
+
+    def _compound(self, node: Node) -> Status:
+        if node.children[0].type == "((":
+            return self._conditions().arithmetic(node.named_children)
+        return self.run_all(node.children)
+
+    def _assign(self, node: Node) -> Status:
+        self._builtins.assign(node, self.expander(), self.source)
+        return True
+
+    def _unset(self, node: Node) -> Status:
+        for name in node.named_children:
+            word = self.source.of(name)
+            self.scope.variables.pop(word, None)
+            self.scope.unset.add(word)
+        return True
+
+    def _define(self, node: Node) -> Status:
+        self.scope.functions[self.source.of(node.child_by_field_name("name"))] = Function(
+            body=node.child_by_field_name("body"), source=self.source, location=self.source.location(node)
+        )
+        return True
+
+    def _command(self, node: Node) -> Status:
+        expander = self.expander()
+        environment: list[tuple[str, Text]] = []
+        words = []
+        for child in node.children:
+            if child.type == "variable_assignment":
+                empty = child.children[-1].type == "="
+                value = Text() if empty else expander.one(child.children[-1])
+                environment.append((self.source.of(child.children[0]), value))
+            elif child.type == "herestring_redirect":
+                self.streams.given = text(expander.one(child.named_children[-1]), "\n")
+            elif "redirect" not in child.type and child.type != "comment":
+                words.append(child)
+        fields = expander.fields(words)
+        if fields:
+            return self._run(fields, environment, self.source.location(node))
+        self.scope.variables.update(environment)
+        return True
+
+    def _run(self, words: list[Field], environment: list[tuple[str, Text]], place: Location) -> Status:
+        name = words[0].text.known or ""
+        function = self.scope.functions.get(name)
+        if function is not None:
+            return self._call(function, [word.text for word in words[1:]], environment)
+        builtin = self._builtins.named(name)
+        if builtin is not None:
+            return builtin(words[1:], place)
+        if name.rpartition("/")[2] in _SHELLS:
+            return self._shell(words, environment, place)
+        return self._start(words, environment, place)
+
+    def _call(
+        self, function: Function, arguments: Sequence[Text], environment: Sequence[tuple[str, Text]]
+    ) -> Status:
+        before, source, outside = self.scope.arguments, self.source, dict(self.scope.variables)
+        self.scope.variables.update(environment)
+        self.scope.arguments, self.source = tuple(arguments), function.source
+        self._builtins.local_names.append(set())
+        try:
+            return self.deeper(partial(self.statement, function.body), function.location)
+        except ReturnFromFunction as left:
+            return left.status
+        finally:
+            for name in self._builtins.local_names.pop() | {name for name, _ in environment}:
+                self.scope.variables.pop(name, None)
+                if name in outside:
+                    self.scope.variables[name] = outside[name]
+            self.scope.arguments, self.source = before, source
+
+    def _shell(self, words: list[Field], environment: list[tuple[str, Text]], place: Location) -> Status:
+        """``bash script arguments`` and ``bash -c text``: followed where the script or text is known."""
+        options = [word for word in words[1:] if str(word.text).startswith(("-", "+"))]
+        rest = [word.text for word in words[1:] if word not in options]
+        if not rest:
+            return self._start(words, environment, place)
+
+        def run() -> Status:
+            self.scope.variables.update(environment)
+            if any(str(option.text).endswith("c") for option in options):
+                return self._builtins.evaluate(rest[0], place)
+            self.scope.arguments = tuple(rest[1:])
+            return self.source_file(rest[0], (), place)
+
+        return self.apart(run)
+
+    def _start(
+        self, words: Sequence[Field], environment: Sequence[tuple[str, Text]], place: Location
+    ) -> Status:
+        """Note a program that is started, or what it prints where somebody reads that."""
+        values = [word.text for word in words]
+        if not self.streams.printed_by(values, place):
+            self.commands.append(
+                Command(
+                    words=tuple(words),
+                    environment=tuple(environment),
+                    location=place,
+                    certain=not self.uncertain,
+                )
+            )
+        status, from_machine = answer(values)
+        if from_machine:
+            self.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
+        return status

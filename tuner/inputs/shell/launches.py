@@ -1,0 +1,101 @@
+"""The Python programs that a script starts, freed from what starts them.
+
+``torchrun``, ``ray job submit``, ``accelerate launch``, ``uv run``, ``srun``, ``nohup`` and their like stand
+in front of a program and say where it runs; the module or file behind them and its arguments are what
+counts.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from tuner.errors import Location
+from tuner.inputs.shell.interpreter import Command
+from tuner.inputs.shell.values import Field, Text
+
+_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
+_DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+_STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
+_VALUED_OPTIONS = frozenset({"-X", "-W", "--check-hash-based-pycs"})
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """One start of a Python program."""
+
+    program: str  # a module's name, or the path of a file
+    arguments: tuple[Field, ...]
+    environment: tuple[tuple[str, Text], ...]
+    location: Location
+    certain: bool  # no branch that nobody knows leads to it
+
+
+def launches(commands: Sequence[Command]) -> tuple[Launch, ...]:
+    """The Python programs among the commands, in the order of the script."""
+    started = []
+    for command in commands:
+        words = list(command.words)
+        position = _program(words)
+        if position is not None:
+            started.append(
+                Launch(
+                    program=str(words[position].text),
+                    arguments=tuple(words[position + 1 :]),
+                    environment=command.environment,
+                    location=command.location,
+                    certain=command.certain,
+                )
+            )
+    return tuple(started)
+
+
+def _program(words: Sequence[Field]) -> int | None:
+    """Where the module or file stands that is run; None where no Python program is."""
+    for position, word in enumerate(words):
+        spelled = str(word.text)
+        name = spelled.rpartition("/")[2]
+        if _PYTHON.fullmatch(spelled) or _is_variable_of_python(word):
+            return _behind_python(words, position + 1)
+        if name in _STARTERS:
+            return _module_or_file(words, position + 1)
+        if "=" in spelled and "." in spelled.partition("=")[0]:
+            return None  # an override already: no program stands behind it
+    return None
+
+
+def _is_variable_of_python(word: Field) -> bool:
+    unknown = word.text.unknowns
+    return len(unknown) == 1 and len(word.text.pieces) == 1 and "python" in unknown[0].name.lower()
+
+
+def _behind_python(words: Sequence[Field], start: int) -> int | None:
+    position = start
+    while position < len(words):
+        spelled = str(words[position].text)
+        if spelled == "-m":
+            if position + 1 >= len(words):
+                return None
+            module = str(words[position + 1].text)
+            return _module_or_file(words, position + 2) if module in _DISTRIBUTED else position + 1
+        if spelled == "-c":
+            return None
+        if not spelled.startswith("-"):
+            return position
+        position += 2 if spelled in _VALUED_OPTIONS else 1
+    return None
+
+
+def _module_or_file(words: Sequence[Field], start: int) -> int | None:
+    """Behind a starter's own options: ``-m module``, or the first file of Python."""
+    for position in range(start, len(words)):
+        spelled = str(words[position].text)
+        if spelled in ("-m", "--module") and position + 1 < len(words):
+            return position + 1
+        if spelled.endswith(".py"):
+            return position
+    return None
+
+
+def texts(fields: Sequence[Field]) -> Iterator[str]:
+    """The words as they stand, with the names of what is unknown in them."""
+    return (str(field.text) for field in fields)

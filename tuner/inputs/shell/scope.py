@@ -1,0 +1,56 @@
+"""What a shell remembers: variables, positional parameters, functions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.errors import Location
+from tuner.inputs.shell.source import Node, Source
+from tuner.inputs.shell.values import Text, Unknown
+
+Value = Text | tuple[Text, ...] | Mapping[str, Text]
+"""A scalar, an indexed array, or an associative one."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the script: its body and the file that it stands in."""
+
+    body: Node
+    source: Source
+    location: Location
+
+
+@dataclass
+class Scope:
+    """The state of a shell. A copy is a subshell, or one of two branches that may be taken."""
+
+    script: str  # "$0"
+    arguments: tuple[Text, ...] = ()
+    variables: dict[str, Value] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    unset: set[str] = field(default_factory=set)  # names that the script itself has unset
+
+    def copy(self) -> "Scope":
+        """An equal state that changes apart from this one."""
+        return Scope(self.script, self.arguments, dict(self.variables), dict(self.functions), set(self.unset))
+
+    def take(self, other: "Scope") -> None:
+        """Become what another state is."""
+        # In place: who assigns may have looked at the variables before a command ran in between.
+        self.arguments = other.arguments
+        for mine, theirs in ((self.variables, other.variables), (self.functions, other.functions)):
+            if mine is not theirs:
+                mine.clear()
+                mine.update(theirs)  # type: ignore[arg-type]
+        self.unset = other.unset
+
+    def merge(self, other: "Scope", place: Location) -> None:
+        """Become the state after one of two branches, nobody knows which: what differs is unknown."""
+        for name in {*self.variables, *other.variables}:
+            mine, theirs = self.variables.get(name), other.variables.get(name)
+            if mine != theirs:
+                self.variables[name] = Text((Unknown(name=name, text=f"${name}", location=place),))
+        self.functions = {**other.functions, **self.functions}
+        self.unset &= other.unset
+        if self.arguments != other.arguments:
+            self.arguments = ()

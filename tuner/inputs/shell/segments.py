@@ -1,0 +1,65 @@
+"""The segments that a word of the shell expands to, and how they fall into fields.
+
+Source: GNU Bash manual, "Word Splitting".
+"""
+
+import re
+
+from msgspec import Struct
+
+from tuner.inputs.shell.values import Text, Unknown, text
+
+
+class Segment(Struct, frozen=True):
+    """A part of a word; only one that stands outside quotes is split at blanks."""
+
+    text: Text
+    splits: bool
+
+
+Expanded = list[list[Segment]]
+"""The segments of a word, in fields that the word itself parts: ``"$@"`` has one for each argument."""
+
+
+def append(expanded: Expanded, further: Expanded) -> None:
+    """Put the segments of what follows in a word behind those before it."""
+    if not further:
+        return
+    if not expanded:
+        expanded.append([])
+    expanded[-1].extend(further[0])
+    expanded.extend(list(run) for run in further[1:])
+
+
+def split(expanded: Expanded) -> list[Text]:
+    """The fields of a word: parted at the blanks that stand in segments outside quotes."""
+    fields: list[Text] = []
+    for run in expanded:
+        current: list[Text] | None = None
+        for segment in run:
+            if not segment.splits:
+                current = [*(current or []), segment.text]
+                continue
+            for piece in segment.text.pieces:
+                if isinstance(piece, Unknown):
+                    current = [*(current or []), Text((piece,))]
+                    continue
+                for blank, part in re.findall(r"([ \t\n]+)|([^ \t\n]+)", piece):
+                    if blank and current is not None:
+                        fields.append(text(*current))
+                        current = None
+                    elif part:
+                        current = [*(current or []), text(part)]
+        if current is not None:
+            fields.append(text(*current))
+    return fields
+
+
+def literal(words: str) -> Expanded:
+    """Text as it stands."""
+    return [[Segment(text(words), splits=False)]]
+
+
+def quoted(expanded: Expanded) -> Expanded:
+    """The same segments inside quotes; no field at all stays none."""
+    return [[Segment(segment.text, splits=False) for segment in run] for run in expanded]

@@ -1,0 +1,53 @@
+"""A script's bytes and its syntax tree."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from tuner.errors import InputError, Location
+
+Node = Any
+"""A node of tree-sitter, whose own classes are only imported where a script is read."""
+
+MOST_BYTES = 4 * 1024 * 1024
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """One file, or a text that another file evaluates, with its syntax tree."""
+
+    file: str
+    content: bytes
+    root: Node
+    first: Location | None = None  # where the text stands in another file
+
+    def location(self, node: Node) -> Location:
+        """Where a node begins, 1-based; columns count bytes, as the grammar does."""
+        if self.first is not None:
+            return self.first
+        line, column = node.start_point
+        return Location(source=self.file, line=line + 1, column=column + 1)
+
+    def between(self, start: int, end: int) -> str:
+        """The text from one byte to another."""
+        return self.content[start:end].decode("utf-8", "replace")
+
+    def of(self, node: Node) -> str:
+        """The text of a node."""
+        return self.between(node.start_byte, node.end_byte)
+
+
+def parse(file: str, content: bytes, *, first: Location | None = None) -> Source:
+    """Parse a script.
+
+    Raises:
+        InputError: it is larger than a script can be.
+    """
+    import tree_sitter
+    import tree_sitter_bash
+
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{len(content):,} bytes are more than a launch script has", location=first)
+    # Scripts edited on Windows; the shell itself would stumble over the carriage returns.
+    content = content.replace(b"\r\n", b"\n")
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return Source(file=file, content=content, root=parser.parse(content).root_node, first=first)

@@ -1,0 +1,124 @@
+"""What commands of a script read and print: pipelines, redirections, documents, ``$(...)``."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+from tuner.errors import Location
+from tuner.inputs.shell.conditions import Status
+from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.programs import printed
+from tuner.inputs.shell.source import Node, Source
+from tuner.inputs.shell.values import Text, Unknown, joined, text
+
+
+class Shell(Protocol):
+    """What streams need of the interpreter."""
+
+    source: Source
+
+    def statement(self, node: Node) -> Status:
+        """Follow one statement."""
+
+    def run_all(self, nodes: Iterable[Node]) -> Status:
+        """Follow statements one after another; the status is the last one's."""
+
+    def apart(self, run: Callable[[], Status]) -> Status:
+        """Follow what runs in a process of its own."""
+
+    def deeper(self, run: Callable[[], Status], place: Location) -> Status:
+        """Follow something that may lead to itself."""
+
+    def expander(self) -> Expander:
+        """What expands words at this point."""
+
+
+class Streams:
+    """Standard input and output of the commands of one interpreter."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self.given: Text | None = None  # what the next command reads, None where nobody says
+        self._output: list[Text] | None = None  # what is printed, None where nobody reads it
+        self.table: dict[str, Callable[[Node], Status]] = {
+            "pipeline": self._pipeline,
+            "redirected_statement": self._redirected,
+        }
+
+    def print(self, output: Text) -> None:
+        """Take what a builtin prints."""
+        if self._output is not None:
+            self._output.append(text(output, "\n"))
+
+    def printed_by(self, words: Sequence[Text], place: Location) -> bool:
+        """Take what a program prints; False where nobody reads it."""
+        if self._output is None:
+            return False
+        output = printed(str(words[0]).rpartition("/")[2], words[1:], self.given)
+        if output is None:
+            line = " ".join(map(str, words))
+            output = Text((Unknown(name="", text=f"$({line})", location=place),))
+        self._output.append(output)
+        return True
+
+    def substituted(self, node: Node) -> Text:
+        """What ``$(...)`` gives: what the commands print, without the last ends of lines."""
+        before, given = self._output, self.given
+        printed_inside: list[Text] = []
+        self._output, self.given = printed_inside, None
+        try:
+            self._shell.deeper(
+                partial(self._shell.apart, partial(self._shell.run_all, node.children)),
+                self._shell.source.location(node),
+            )
+        finally:
+            self._output, self.given = before, given
+        output = joined(printed_inside, "")
+        if output.pieces and isinstance(output.pieces[-1], str):
+            return text(*output.pieces[:-1], output.pieces[-1].rstrip("\n"))
+        return output
+
+    def _pipeline(self, node: Node) -> Status:
+        parts = [child for child in node.children if child.is_named]
+        status: Status = True
+        given, outer = self.given, self._output
+        for position, part in enumerate(parts):
+            last = position == len(parts) - 1
+            between: list[Text] | None = None if outer is None else []
+            self._output, self.given = outer if last else between, given
+            try:
+                status = self._shell.apart(partial(self._shell.statement, part))
+            finally:
+                self._output, self.given = outer, None
+            given = None if between is None or last else joined(between, "")
+        return status
+
+    def _redirected(self, node: Node) -> Status:
+        before = self.given
+        behind: list[Node] = []
+        for child in node.children:
+            if child.type == "heredoc_redirect":
+                bodies = [inner for inner in child.named_children if inner.type == "heredoc_body"]
+                self.given = self._document(bodies[0]) if bodies else None
+                # "cat << EOF | program": the grammar puts the rest of the line into the redirection.
+                behind = [
+                    part for part in child.named_children if part.type in ("pipeline", "list", "command")
+                ]
+            elif child.type == "herestring_redirect":
+                self.given = text(self._shell.expander().one(child.named_children[-1]), "\n")
+        try:
+            return self._shell.run_all([node.children[0], *behind])
+        finally:
+            self.given = before
+
+    def _document(self, node: Node) -> Text:
+        """The text between ``<< EOF`` and ``EOF``."""
+        source = self._shell.source
+        pieces: list[Text | str] = []
+        at = node.start_byte
+        for child in node.named_children:
+            if child.type == "heredoc_content":
+                continue
+            pieces += [source.between(at, child.start_byte), self._shell.expander().one(child)]
+            at = child.end_byte
+        return text(*pieces, source.between(at, node.end_byte))
