@@ -77,6 +77,7 @@ def advise(
     from tuner.cli.pipeline import consult
     from tuner.render.terminal import Terminal, write
 
+    options.refuse_misspelled((config, *(overrides or ())), with_premises(advise))
     failed = None
     if failed_allocation is not None:
         from tuner.memory.failed_allocation.explanation import parse_failed_allocation

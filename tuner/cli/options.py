@@ -1,10 +1,11 @@
 """Options that several commands share. Their help texts are what the documentation shows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 import typer
 
+from tuner.errors import InputError
 from tuner.language import ENGLISH, _, chosen, documented
 from tuner.validate.parts import Part
 
@@ -41,6 +42,37 @@ WhichLaunch = Annotated[
     ),
 ]
 PASTED = {"ignore_unknown_options": True}  # "python3 -m verl.trainer.main_ppo --config-name ..."
+
+
+def refuse_misspelled(words: Iterable[str], command: Callable[..., None]) -> None:
+    """Refuse a word that is nearly an option of a command, where options of other programs may stand.
+
+    Raises:
+        InputError: there is one.
+    """
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    if not options:
+        return
+    from difflib import get_close_matches
+    from inspect import signature
+
+    annotated = [parameter.annotation for parameter in signature(command).parameters.values()]
+    declared = [mark for annotation in annotated for mark in getattr(annotation, "__metadata__", ())]
+    # typer takes the first name, which stands where others have the default, for one.
+    names = [
+        (getattr(mark, "default", None), *(getattr(mark, "param_decls", None) or ())) for mark in declared
+    ]
+    own = [name for of_option in names for name in of_option if str(name).startswith("--")]
+    for option in options:
+        near = get_close_matches(option, own, 1, cutoff=_NEARLY)
+        if near:
+            raise InputError(
+                _("there is no option {option}").format(option=option),
+                hint=_("did you mean {near}?").format(near=near[0]),
+            )
+
+
+_NEARLY = 0.8  # of the letters: "--gpuu", "--node", "--verl-versoin"
 VerlVersion = Annotated[
     str | None,
     typer.Option(

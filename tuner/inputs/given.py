@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from tuner.errors import InputError, Location
 from tuner.inputs.overrides import Argument, on_command_line, option_value
+from tuner.inputs.secrets import without_secrets
 from tuner.inputs.yaml_file import STANDARD_INPUT, Document, parse_yaml, read_text, read_yaml
+from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.inputs.script import Script
@@ -23,7 +25,8 @@ _YAML_NAMES = (".yaml", ".yml", ".json")
 _SHELL_NAMES = (".sh", ".bash", ".slurm", ".sbatch", ".pbs")
 _MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_FOLDERS_UP = 8
+_FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
+_LISTED = 10  # launches in one message
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 
 
@@ -109,13 +112,16 @@ def _pasted(words: Sequence[str]) -> Given:
     )
     started = launches([command])
     if started:
-        arguments = [Argument(text=str(word.text), location=word.location) for word in started[0].arguments]
+        arguments = [
+            Argument(text=without_secrets(str(word.text)), location=word.location)
+            for word in started[0].arguments
+        ]
     else:
         arguments = [word for word in typed if not _VARIABLE.match(word.text) or word.text.isidentifier()]
         if not any("=" in word.text for word in arguments):
             raise InputError(
-                f"{words[0]!r} is neither a file nor a command that starts a trainer",
-                hint="give a YAML file, a launch script, overrides, or the command as it is typed",
+                _("{word!r} is neither a file nor a command that starts a trainer").format(word=words[0]),
+                hint=_("give a YAML file, a launch script, overrides, or the command as it is typed"),
             )
     return _with_config(Given(source="command line", arguments=tuple(arguments)), Path.cwd())
 
@@ -138,7 +144,7 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
-        lost=tuple(Argument(text=lost.text, location=lost.location) for lost in script.lost),
+        lost=tuple(Argument(text=without_secrets(lost.text), location=lost.location) for lost in script.lost),
     )
     return _with_config(given, file.parent)
 
@@ -148,18 +154,27 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     launches = script.launches
     if not launches:
         raise InputError(
-            "the script starts no program with overrides, as far as it can be followed",
+            _("the script starts no program with overrides, as far as it can be followed"),
             location=place,
-            hint="give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value...",
+            hint=_("give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value..."),
         )
     if number is None and len(launches) > 1:
-        listed = "; ".join(
-            f"--launch {position}: {launch.program}, line {launch.location.line}"
-            for position, launch in enumerate(launches, start=1)
+        listed = _("; ").join(
+            _("--launch {number}: {program}, line {line}").format(
+                number=position, program=launch.program, line=launch.location.line
+            )
+            for position, launch in enumerate(launches[:_LISTED], start=1)
         )
-        raise InputError(f"the script has {len(launches)} launches", location=place, hint=listed)
+        raise InputError(
+            _("the script has {count} launches").format(count=len(launches)), location=place, hint=listed
+        )
     if number is not None and not 1 <= number <= len(launches):
-        raise InputError(f"the script has {len(launches)} launches, no number {number}", location=place)
+        raise InputError(
+            _("there is no launch {number}: the script has {count}").format(
+                number=number, count=len(launches)
+            ),
+            location=place,
+        )
     return launches[(number or 1) - 1]
 
 
@@ -189,19 +204,27 @@ def _unsettled(field: "Field") -> Unsettled | None:
 
 def _spelled(field: "Field") -> str:
     """An argument with a word in place of what is not known in it."""
-    return "".join(
-        piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
+    return without_secrets(
+        "".join(
+            piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
+        )
     )
 
 
 def _remarks(script: "Script") -> tuple[Remark, ...]:
     return (
         *(
-            Remark(text=f"taken as on a machine with GPUs: {assumed.text}", location=assumed.location)
+            Remark(
+                text=_("taken as on a machine with GPUs: {test}").format(test=without_secrets(assumed.text)),
+                location=assumed.location,
+            )
             for assumed in script.assumed
         ),
         *(
-            Remark(text=f"not there to be read: {missing.text}", location=missing.location)
+            Remark(
+                text=_("not there to be read: {file}").format(file=without_secrets(missing.text)),
+                location=missing.location,
+            )
             for missing in script.not_read
         ),
     )
@@ -224,7 +247,10 @@ def _with_config(given: Given, folder: Path) -> Given:
                 document=document,
                 arguments=given.arguments,
                 unsettled=given.unsettled,
-                remarks=(*given.remarks, Remark(text=f"laid on {file}", location=name.location)),
+                remarks=(
+                    *given.remarks,
+                    Remark(text=_("laid on {file}").format(file=file), location=name.location),
+                ),
                 lost=given.lost,
             )
     return given

@@ -105,6 +105,7 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
                 config_name = value
         elif argument.text == "--" and not texts:
             continue
+        elif argument.text.startswith("-"):
             hint = _("overrides look like key=value, +key=value, ++key=value or ~key")
             raise InputError(
                 _("{shown} is not an override").format(shown=shown(argument.text)),

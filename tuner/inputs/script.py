@@ -12,6 +12,7 @@ from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import MOST_BYTES, parse
 from tuner.inputs.shell.values import Unknown, text
+from tuner.language import _
 
 _OVERRIDE = re.compile(r"(?:\+{0,2}|~)[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$)")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -54,7 +55,7 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
     try:
         interpreter.follow(parse(str(path), content))
     except RecursionError:
-        raise InputError("the script is nested too deeply", location=Location(source=str(path))) from None
+        raise InputError(_("the script is nested too deeply"), location=Location(source=str(path))) from None
     return Script(
         launches=tuple(launch for launch in launches(interpreter.commands) if _gets_overrides(launch)),
         assumed=tuple(dict.fromkeys(interpreter.assumed)),

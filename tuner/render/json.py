@@ -6,6 +6,8 @@ from tuner import __version__
 from tuner.advise import Advice, Recommendation, ReleaseRange
 from tuner.advise.allocation import Explanation
 from tuner.errors import Location
+from tuner.inputs.given import Remark
+from tuner.inputs.overrides import Argument
 from tuner.memory import Estimate
 from tuner.memory.derivations import symbols
 from tuner.memory.head.logits import published_rule_bytes
@@ -29,12 +31,14 @@ from tuner.render.report import (
     LeftOutReport,
     MemoryReport,
     MomentReport,
+    OpenValue,
     PhaseReport,
     PhaseTimeReport,
     Place,
     Premises,
     ReleaseReport,
     Report,
+    ScriptRemark,
     SymbolReport,
     TermReport,
     TimePart,
@@ -164,7 +168,17 @@ def _premises(answer: Answer) -> Premises:
             )
             for unknown in answer.settings.unknown
         ),
+        open_values=tuple(
+            OpenValue(key=value.key, text=value.text, variable=value.name, location=_place(value.location))
+            for value in answer.given.unsettled
+        ),
+        lost_overrides=_remarks(answer.given.lost),
+        script_remarks=_remarks(answer.given.remarks),
     )
+
+
+def _remarks(remarks: Sequence[Argument] | Sequence[Remark]) -> tuple[ScriptRemark, ...]:
+    return tuple(ScriptRemark(text=remark.text, location=_place(remark.location)) for remark in remarks)
 
 
 def _settings(answer: Answer) -> tuple[UserSetting, ...]:

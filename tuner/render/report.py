@@ -61,6 +61,22 @@ class Unknown(_Model):
     location: Place
 
 
+class OpenValue(_Model):
+    """An argument of a launch script that only a run of it would tell; it was left out."""
+
+    key: Annotated[str, Field(description="empty where not even the key is known")]
+    text: Annotated[str, Field(description="as the script has it")]
+    variable: Annotated[str, Field(description="NAME=value behind the script settles it; empty: none does")]
+    location: Place
+
+
+class ScriptRemark(_Model):
+    """Something that was taken to be so when a launch script was followed."""
+
+    text: str
+    location: Place
+
+
 class LeftOutReport(_Model):
     """A part of the job that the estimate does not count, and the setting by which the job has it."""
 
@@ -101,6 +117,11 @@ class Premises(_Model):
         Field(description="of these keys: the values with which every phase fits"),
     ] = {}
     unknown_keys: tuple[Unknown, ...]
+    open_values: tuple[OpenValue, ...] = ()
+    lost_overrides: Annotated[
+        tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
+    ] = ()
+    script_remarks: tuple[ScriptRemark, ...] = ()
 
 
 class TermReport(_Model):

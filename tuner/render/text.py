@@ -15,6 +15,7 @@ from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.columns import left
 from tuner.render.fitting import unset
+from tuner.render.given import lost, open_values, remarks
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.numbers import gib, parameters, percent, tokens
@@ -116,6 +117,8 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
         lines.insert(0, _assumed(answer, terminal))
     if answer.resting:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
+    for name, text in _of_script(answer):
+        lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(terminal.prose(titled(_("lengths"), premise(workload.batch)), indent="    ", first="  "))
     if workload.batch.images is not None:
         seen = images(workload.batch.images)
@@ -191,6 +194,9 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
         (_("lengths"), premise(workload.batch)),
         *(((_("images"), images(workload.batch.images)),) if workload.batch.images is not None else ()),
     ]
+    rows += _of_script(answer)
+    if answer.given.remarks:
+        rows.append((_("script"), remarks(answer.given)))
     if answer.resting:
         rows.append((_("not set"), unset(answer)))
     if answer.left_out:
@@ -202,6 +208,13 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
     return "\n".join(lines)
+
+
+def _of_script(answer: Answer) -> Iterator[tuple[str, str]]:
+    """What a launch script loses, and what it leaves open."""
+    for name, text in ((_("LOST"), lost(answer.given)), (_("open"), open_values(answer.given))):
+        if text:
+            yield name, plain(text)
 
 
 def _rollout_engine(answer: Answer) -> Iterator[tuple[str, str]]:

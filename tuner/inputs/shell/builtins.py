@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tuner.errors import InputError, Location
+from tuner.inputs.secrets import is_secret
 from tuner.inputs.shell.conditions import Conditions, Status
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.scope import Scope, Value
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
+from tuner.language import _
 
 MOST_CHARACTERS = 1 << 20  # of one value; scripts of launches stay below a thousandth of it
 _MOST_ELEMENTS = 10_000  # of an array
@@ -49,8 +51,8 @@ class Builtins:
         self._shell = shell
         self.local_names: list[set[str]] = []  # of the functions that are being called
         self._table: dict[str, Builtin] = {
-            "true": lambda *_: True,
-            "false": lambda *_: False,
+            "true": lambda *_given: True,
+            "false": lambda *_given: False,
             "exit": self._exit,
             "return": self._return,
             "break": self._break,
@@ -65,18 +67,18 @@ class Builtins:
             "cd": self._change_folder,
             "pushd": self._change_folder,
             "pwd": self._pwd,
-            "getopts": lambda *_: False,
-            "sleep": lambda *_: True,
+            "getopts": lambda *_given: False,
+            "sleep": lambda *_given: True,
         }
 
     def named(self, name: str) -> Builtin | None:
         """The builtin of this name, None where there is none."""
-        return self._table.get(name) or ((lambda *_: True) if name in _SILENT else None)
+        return self._table.get(name) or ((lambda *_given: True) if name in _SILENT else None)
 
     def assign(self, node: Node, expander: Expander, source: Source) -> str:
         """``name=value``, ``name+=value``, ``name=(...)``, ``name[key]=value``; gives the name."""
         target, operator = node.children[0], node.children[1]
-        name, _, index = source.of(target).partition("[")
+        name, _bracket, index = source.of(target).partition("[")
         value_node = node.children[2] if len(node.children) > 2 else None
         adds = operator.type == "+="
         variables = self._shell.scope.variables
@@ -91,9 +93,14 @@ class Builtins:
             variables[name] = value
             return name
         one = Text() if value_node is None else expander.one(value_node)
+        if is_secret(name, str(one)):
+            one = Text((Unknown(name=name, text=f"${name}", location=source.location(target)),))
         if one.size > MOST_CHARACTERS:
             raise InputError(
-                f"{name} grows beyond {MOST_CHARACTERS:,} characters", location=source.location(target)
+                _("{name} grows beyond {characters:,} characters").format(
+                    name=name, characters=MOST_CHARACTERS
+                ),
+                location=source.location(target),
             )
         if index:
             self._assign_element(name, index.removesuffix("]").strip("\"'"), one, target, expander)
@@ -114,7 +121,7 @@ class Builtins:
         if isinstance(before, dict):
             pairs = dict(before)
             for child in node.named_children:
-                key, equals, _ = source.of(child).removeprefix("[").partition("]=")
+                key, equals, _value = source.of(child).removeprefix("[").partition("]=")
                 if equals:
                     whole = expander.one(child)
                     pairs[key.strip("\"'")] = text((whole.known or "").partition("]=")[2])
@@ -168,19 +175,19 @@ class Builtins:
         if self.local_names and kind in ("local", "declare", "typeset"):
             self.local_names[-1].add(name)
 
-    def _exit(self, words: Sequence[Field], _: Location) -> Status:
+    def _exit(self, words: Sequence[Field], _place: Location) -> Status:
         raise ExitShell(_status(words))
 
-    def _return(self, words: Sequence[Field], _: Location) -> Status:
+    def _return(self, words: Sequence[Field], _place: Location) -> Status:
         raise ReturnFromFunction(_status(words))
 
-    def _break(self, *_: object) -> Status:
+    def _break(self, *_given: object) -> Status:
         raise LeaveLoop(ends=True)
 
-    def _continue(self, *_: object) -> Status:
+    def _continue(self, *_given: object) -> Status:
         raise LeaveLoop(ends=False)
 
-    def _shift(self, words: Sequence[Field], _: Location) -> Status:
+    def _shift(self, words: Sequence[Field], _place: Location) -> Status:
         count = words[0].text.known if words else "1"
         scope = self._shell.scope
         if count is None or not count.isdigit() or int(count[:6]) > len(scope.arguments):
@@ -188,7 +195,7 @@ class Builtins:
         scope.arguments = scope.arguments[int(count) :]
         return True
 
-    def _set(self, words: Sequence[Field], _: Location) -> Status:
+    def _set(self, words: Sequence[Field], _place: Location) -> Status:
         for position, word in enumerate(words):
             known = word.text.known
             if known == "--":
@@ -247,7 +254,7 @@ class Builtins:
             self._shell.scope.variables["PWD"] = target
         return True
 
-    def _pwd(self, _: Sequence[Field], place: Location) -> Status:
+    def _pwd(self, _words: Sequence[Field], place: Location) -> Status:
         folder = self._shell.scope.variables.get("PWD")
         unknown = Text((Unknown(name="PWD", text="$PWD", location=place),))
         self._shell.streams.print(folder if isinstance(folder, Text) else unknown)

@@ -17,6 +17,7 @@ from tuner.inputs.shell.scope import Function, Scope
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.values import Field, Text, Unknown, text
+from tuner.language import _
 
 MOST_STEPS = 400_000  # statements that are followed
 _DEEPEST = 40  # functions, substitutions and files within each other
@@ -91,7 +92,8 @@ class Interpreter:
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise InputError(
-                f"the script takes more than {MOST_STEPS:,} steps", location=self.source.location(node)
+                _("the script takes more than {steps:,} steps").format(steps=MOST_STEPS),
+                location=self.source.location(node),
             )
         follow = self._table.get(node.type)
         return self.run_all(node.children) if follow is None else follow(node)
@@ -120,7 +122,7 @@ class Interpreter:
             InputError: it does.
         """
         if self._depth >= _DEEPEST:
-            raise InputError("the script calls itself too deeply", location=place)
+            raise InputError(_("the script calls itself too deeply"), location=place)
         self._depth += 1
         try:
             return run()

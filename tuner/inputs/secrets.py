@@ -1,0 +1,31 @@
+"""Keeps secrets of a user's script out of everything that is printed."""
+
+import re
+
+HIDDEN = "hidden"
+
+_NAME = r"\w*(?:(?:API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)"
+_SHORTEST = 8  # characters; MAX_TOKEN=16384 is no secret
+_IS_NAME = re.compile(_NAME)
+_ASSIGNED = re.compile(rf"\b({_NAME})=(\"[^\"]*\"|'[^']*'|\S+)")
+# Hugging Face, OpenAI and Anthropic, GitHub, AWS, Weights & Biases, Slack, JSON web tokens.
+_VALUES = re.compile(
+    r"hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"
+    r"|AKIA[A-Z0-9]{12,}|(?<![A-Za-z0-9])[0-9a-f]{40}(?![A-Za-z0-9])|xox[abps]-[\w-]{10,}"
+    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
+)
+
+
+def is_secret(variable: str, value: str) -> bool:
+    """Whether a variable of a shell holds a secret, by its name: ``WANDB_API_KEY``, ``HF_TOKEN``."""
+    bare = value.strip("'\"")
+    return _IS_NAME.fullmatch(variable) is not None and len(bare) >= _SHORTEST and not bare.isdigit()
+
+
+def without_secrets(text: str) -> str:
+    """A text with a word in place of whatever is a secret by its name or its form."""
+    return _ASSIGNED.sub(_hidden, _VALUES.sub(HIDDEN, text))
+
+
+def _hidden(match: re.Match[str]) -> str:
+    return f"{match[1]}={HIDDEN}" if is_secret(match[1], match[2]) else match[0]

@@ -1,0 +1,48 @@
+"""What a launch script leaves open, and what was taken to be so when it was read."""
+
+from collections.abc import Iterator
+
+from tuner.inputs.given import Given
+from tuner.language import _
+from tuner.render.words import clauses, listed, place
+
+
+def lost(given: Given) -> str:
+    """The overrides that never reach the trainer; empty where all do."""
+    if not given.lost:
+        return ""
+    return _(
+        "these never reach the trainer, since the line before them ends the command: {overrides}. A line "
+        "goes on behind a backslash alone, and not behind a comment"
+    ).format(
+        overrides=listed(
+            _("{override} ({place})").format(override=argument.text, place=place(argument.location))
+            for argument in given.lost
+        )
+    )
+
+
+def open_values(given: Given) -> str:
+    """The arguments whose values only a run would tell, with what settles them; empty where all are known."""
+    return clauses(_open(given))
+
+
+def _open(given: Given) -> Iterator[str]:
+    for value in given.unsettled:
+        about = value.key or _("further arguments")
+        if value.name:
+            yield _("{key} is {text} ({place}): give {name}=VALUE").format(
+                key=about, text=value.text, place=place(value.location), name=value.name
+            )
+        else:
+            yield _("{key} is {text} ({place})").format(
+                key=about, text=value.text, place=place(value.location)
+            )
+
+
+def remarks(given: Given) -> str:
+    """What was taken to be so when the script was followed; empty where nothing was."""
+    return clauses(
+        _("{remark} ({place})").format(remark=remark.text, place=place(remark.location))
+        for remark in given.remarks
+    )
