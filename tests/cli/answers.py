@@ -19,6 +19,7 @@ from tuner.advise import (
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.given import Given
 from tuner.inputs.settings import Layer, Origin, Settings, UnknownKey
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, RolloutMemory, Term
 from tuner.render.answer import Answer
@@ -296,7 +297,7 @@ def settings() -> Settings:
 
 def answer(given: Advice | None = None, *, assumed: bool = False) -> Answer:
     return Answer(
-        source="config.yaml",
+        given=Given(source="config.yaml"),
         settings=settings(),
         release_reason="asked for 0.9.1",
         model_reason="bundled profile",

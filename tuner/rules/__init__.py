@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from types import ModuleType
 
 from tuner.findings import Finding, modules_in_folders
+from tuner.language import chosen
 from tuner.rules.case import Case
 
 
@@ -19,11 +20,12 @@ def modules() -> tuple[ModuleType, ...]:
 
 def run(case: Case) -> list[Finding]:
     """What all rules find in one case, by code."""
-    return list(_findings(case, modules()))
+    return list(_findings(case, modules(), chosen()))
 
 
 @lru_cache(maxsize=32)  # a block that is put together comes by the same job more than once
-def _findings(case: Case, asked: tuple[ModuleType, ...]) -> tuple[Finding, ...]:
+def _findings(case: Case, asked: tuple[ModuleType, ...], language: str) -> tuple[Finding, ...]:
+    """The findings, whose texts are in the language that is chosen when they are made."""
     findings = (module.check(case) for module in asked)
     return tuple(finding for finding in findings if finding is not None)
 
