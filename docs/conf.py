@@ -22,6 +22,7 @@ extensions = [
     "drawn_figures",
     "engine_starts",
     "facts",
+    "folded",
     "formulas",
     "head_benchmark",
     "import_picture",

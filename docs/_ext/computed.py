@@ -16,13 +16,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
+import accuracy
 import head_quantities
 import running_job
 import skipping
 import token_budgets
-from figures.accuracy_scatter import comparisons
 from tables import table
-from tuner.accuracy import summarise
 from tuner.memory import Item
 from tuner.render.batches import batch_rows
 from tuner.timing.tokens import micro_batches_of
@@ -112,12 +111,6 @@ def _host(overrides: Overrides) -> str:
     return _gib(running_job.answer(*overrides).advice.estimate.host_bytes)
 
 
-def _error(which: str, *names: str | Overrides) -> str:
-    """Of predicted peaks against measured ones: ``median`` or ``worst``, of files of ``validation/data``."""
-    rows = [row for name in names[:-1] for row in comparisons([str(name)])]
-    return f"{getattr(summarise(rows).peak, which):.2%}".replace("%", " %")
-
-
 def _knee(overrides: Overrides) -> str:
     return f"{token_budgets.knee(running_job.workload(overrides)):,}"
 
@@ -165,7 +158,7 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "batch-row": _rows,  # a phase, a column of the table of batch sizes
     "card": _card,
     "host": _host,
-    "error": _error,  # median or worst; names of files of measured peaks
+    **accuracy.QUANTITIES,
     **head_quantities.QUANTITIES,
     **skipping.QUANTITIES,
     "knee": _knee,  # tokens of the update's budget beyond which a step gets no shorter

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import measured_heads
 import running_job
 from tuner.batching import micro_batch_tokens
+from tuner.dtypes import DType
 from tuner.memory.head.logits import published_rule_bytes
 from tuner.render.head_table import HeadSizes, head_rows
 from tuner.units import GIB
@@ -29,6 +30,11 @@ def _head(direction: str, tokens: str, *way: str | Overrides) -> str:
 
 def _published(tokens: str, overrides: Overrides) -> str:
     size = published_rule_bytes(tokens=int(tokens), vocab=running_job.workload(overrides).model.vocab)
+    return f"{size / GIB:.1f} GiB"
+
+
+def _logits_float32(tokens: str, overrides: Overrides) -> str:
+    size = int(tokens) * running_job.workload(overrides).model.vocab * DType.FLOAT32.bytes
     return f"{size / GIB:.1f} GiB"
 
 
@@ -63,6 +69,7 @@ def _measured_on(overrides: Overrides) -> str:
 QUANTITIES: dict[str, Callable[..., str]] = {
     "head": _head,  # forward or training, tokens, a way: of the table of estimate-memory
     "published": _published,  # tokens: the rule of verl's guide
+    "logits-float32": _logits_float32,  # tokens: a tensor of their logits in that dtype
     "vocabulary": _vocabulary,
     "micro-batch": _micro_batch,  # a phase: its largest, in tokens
     "measured": _measured,  # ms or GiB, tokens, a head: of the benchmark

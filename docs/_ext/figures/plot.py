@@ -39,18 +39,26 @@ _WIDTH = 5.4  # inches of 72 units: legible on a phone, where it is scaled to tw
 
 
 @contextmanager
-def axes(*, height: float = 3.2, rows: int = 1, name: str) -> Iterator[tuple[list[Axes], list[str]]]:
+def axes(
+    *, height: float = 3.2, rows: int = 1, ratios: Sequence[float] | None = None, name: str
+) -> Iterator[tuple[list[Axes], list[str]]]:
     """Axes above one another to draw on, and a list that the finished SVG is put into.
 
     Args:
         height: of the whole picture, in inches; it is 5.4 wide.
         rows: how many axes there are; they share the one below.
+        ratios: how their heights compare, from the top; None: all alike.
         name: what makes identifiers in the picture differ from those of others on the page.
     """
     finished: list[str] = []
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         drawing, all_axes = pyplot.subplots(
-            rows, figsize=(_WIDTH, height), sharex=True, layout="constrained", squeeze=False
+            rows,
+            figsize=(_WIDTH, height),
+            sharex=True,
+            layout="constrained",
+            squeeze=False,
+            height_ratios=ratios,
         )
         yield [row[0] for row in all_axes], finished
         finished.append(_as_svg(drawing, name))
