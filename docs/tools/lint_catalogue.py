@@ -202,7 +202,12 @@ def _bare(text: str) -> str:
 def _prose(text: str) -> str:
     """A text without literals and quotations, and with the titles of its roles and links."""
     text = _PLACEHOLDER.sub("{}", re.sub(r'"[^"]+"', " ", _LITERAL.sub(" ", text)))
-    return re.sub(r"<[^>]+>(?=`)", "", text)
+    return re.sub(r"<[^>]+>(?=`)", "", _ROLE.sub(_shown, text))
+
+
+def _shown(role: re.Match[str]) -> str:
+    """What of a role is prose: its title, and the whole where it names a term; never a bare target."""
+    return role[0] if role["name"] == "term" or role["body"].endswith(">") else " "
 
 
 _CHECKS: tuple[Callable[[str, str], Iterator[str]], ...] = (

@@ -20,6 +20,9 @@ SOUND = [
         "参见 :doc:`规则 <rules/index>`，请 **阅读** 它们。",
     ),
     ("Set ``a`` (``b``) now.", "现在设置 ``a`` （``b``）。"),
+    # A target is no prose, unlike a title.
+    ("See :doc:`rules/gradient-checkpointing`.", "见 :doc:`rules/gradient-checkpointing`。"),
+    ("In all :now:`peak rollout`.", "合计 :now:`peak rollout`。"),
     (":math:`N` parameters", ":math:`N` 参数量"),
     (
         "A gated delta rule: flash attention, see the state dict.",
@@ -57,6 +60,7 @@ DEFECTS = [
     ("This one.", "这个", "full stop"),
     ("These:", "这些。", "colon"),
     ("GPU memory is full.", "GPU 内存已满。", "do not say GPU 内存"),
+    ("See :doc:`GPU memory <a>`.", "参见 :doc:`GPU 内存 <a>`。", "do not say GPU 内存"),
     ("Each token counts.", "每个令牌都算数。", "do not say 令牌"),
     ("The actor is updated.", "演员会被更新。", "do not say 演员"),
     ("The critic is updated.", "评论家会被更新。", "do not say 评论家"),
