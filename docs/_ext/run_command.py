@@ -5,6 +5,7 @@ that ends with another exit status than the page says fails the build.
 """
 
 import json
+import re
 from typing import ClassVar
 
 from docutils import nodes
@@ -16,6 +17,8 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 from docs.tools.program import run
 
 COLUMNS = 88  # what a page shows without scrolling
+# A word of a command line with its quotation marks, which no line is broken between.
+_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 
 
 class Run(SphinxDirective):
@@ -37,7 +40,7 @@ class Run(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The command and its output as one block that is not translated."""
-        words = self.arguments[0].split()
+        words = _WORD.findall(self.arguments[0])
         if "advised" in self.options:
             words += self._advised(words)
         lines = self._output(words, self.options.get("exit", 0)).rstrip().splitlines()

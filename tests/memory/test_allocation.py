@@ -46,7 +46,7 @@ def first(workload: Workload, text: str) -> tuple[Tensor, Confidence, int | None
     return best.tensor, best.confidence, best.tokens
 
 
-@pytest.mark.parametrize("text", ["13.91 GiB", " 13.91 GiB ", NEW_LINE])
+@pytest.mark.parametrize("text", ["13.91 GiB", " 13.91 GiB ", NEW_LINE, NEW_LINE.replace(" ", "\n   ")])
 def test_a_size_and_a_whole_line_say_the_same(text: str) -> None:
     failed = parse_failed_allocation(text)
     assert failed.text == "13.91 GiB"

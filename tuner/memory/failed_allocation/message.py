@@ -43,7 +43,8 @@ class OutOfMemory(Struct, frozen=True, kw_only=True):
 
 
 def read_message(text: str) -> OutOfMemory:
-    """The sizes in a text that holds an allocator's message."""
+    """The sizes in a text that holds an allocator's message, however its lines are broken."""
+    text = " ".join(text.split())
     allocated, unused, reserved = (_bytes(pattern, text) for pattern in (_ALLOCATED, _UNUSED, _RESERVED))
     if unused is None and reserved is not None and allocated is not None:
         unused = max(0, reserved - allocated)
