@@ -62,7 +62,7 @@ class Parallelism(Struct, frozen=True, kw_only=True):
 
 
 class SecondFsdp(Struct, frozen=True, kw_only=True):
-    """What a release makes of an engine under FSDP1 if FSDP2 shards it: fields of :class:`Engine`."""
+    """What a release makes of an engine under FSDP1 if FSDP2 shards it, as fields of that engine."""
 
     keeps_root: bool
     frees_root: bool
