@@ -80,7 +80,7 @@ def test_unresolvable_interpolation_is_an_error_only_for_typed_readers() -> None
     )
 
 
-INTEGERS = [(8, 8), ("8", 8), (1e3, 1000), ("1e3", 1000), (" 8 ", 8), (0, 0), (-1, -1), (10**30, 10**30)]
+INTEGERS = [(8, 8), ("8", 8), (1e3, 1000), ("1e3", 1000), (" 8 ", 8), (0, 0), (-1, -1), (10**15, 10**15)]
 NO_INTEGERS = [1.5, "abc", "", True, [1], {"a": 1}, "1.5", float("inf"), float("nan"), "${"]
 NUMBERS = [(0.5, 0.5), ("1e-6", 1e-6), (1, 1.0), ("0.5", 0.5)]
 NO_NUMBERS = ["abc", True, [0.5], {}, float("nan"), float("inf"), "50%", 10**400]

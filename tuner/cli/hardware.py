@@ -12,6 +12,7 @@ from tuner.language import _
 from tuner.trainers.chosen import TRAINER
 from tuner.units import GIB, GIGA
 
+_LARGEST_GIB = 1_000_000
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
 
 
@@ -64,6 +65,13 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
         if value is not None
     ]
     host = premises.host_memory_gib
+    for option, value in (("--host-memory", host), ("--headroom", premises.headroom)):
+        if value is not None and not value <= _LARGEST_GIB:  # that is also false of nan
+            raise InputError(
+                _("{option} {value}: expected a number up to {largest:,}").format(
+                    option=option, value=value, largest=_LARGEST_GIB
+                )
+            )
     cluster = Cluster(
         gpu=card.gpu,
         gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,

@@ -11,6 +11,7 @@ from tuner.cli.find_model import model_shape
 from tuner.cli.hardware import choose_card, choose_cluster
 from tuner.cli.lengths import expect_possible, lengths_of
 from tuner.cli.premises import Premises
+from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
@@ -58,6 +59,7 @@ def consult(
     rollout_engine = job.rollout_engine(loaded)
     reading = _Reading(job, release, configuration, loaded)
     workload = reading.workload
+    expect_modelled(workload)
     expect_possible(workload.batch)
     if premises.trace:
         from tuner.trace.limits import expect_counted

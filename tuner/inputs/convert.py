@@ -1,10 +1,14 @@
 """From values as YAML and Hydra give them to the types that a reader wants."""
 
+import contextlib
 import math
 from typing import Any
 
 from tuner.inputs.tree import shown
 from tuner.language import _
+
+LARGEST = 10**15
+"""No number of a configuration is larger: a count of bytes, of tokens of a whole run, a seed."""
 
 
 def number_expected(minimum: float | None, maximum: float | None) -> str:
@@ -17,25 +21,26 @@ def number_expected(minimum: float | None, maximum: float | None) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """A finite number, None for anything else. Quoted numbers count, booleans do not."""
+    """A number up to :data:`LARGEST`, None for anything else. Quoted numbers count, booleans do not."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= LARGEST else None  # also no infinity and nothing that is no number
 
 
 def as_integer(value: Any) -> int | None:
-    """A whole number, None for anything else. Quoted digits and whole floats count, booleans do not."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    """A whole number up to :data:`LARGEST`, None for anything else.
+
+    Quoted digits and whole floats count, booleans do not.
+    """
     if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError):
+            value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) <= LARGEST else None
     number = as_number(value)
     return int(number) if number is not None and number.is_integer() else None
 
@@ -56,6 +61,8 @@ def as_text(value: Any) -> str | None:
 
 def described(value: Any) -> str:
     """A value as a message calls it."""
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return _("a number with {digits} digits").format(digits=_digits(value))
     if isinstance(value, dict):
         return (
             _("a section with the keys {value}").format(value=", ".join(list(value)[:3]))
@@ -63,3 +70,8 @@ def described(value: Any) -> str:
             else _("an empty section")
         )
     return str(value).lower() if isinstance(value, bool) else shown(value)
+
+
+def _digits(number: int) -> int:
+    """The decimal digits of a number, which may be too many to be written out."""
+    return math.floor(abs(number).bit_length() * math.log10(2)) + 1

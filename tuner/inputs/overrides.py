@@ -158,6 +158,10 @@ def _parse(argument: Argument) -> Override:
         raise InputError(message, location=_within(place, column), hint=_hint(text, column)) from None
     except RecursionError:
         raise _too_deep(text, place) from None
+    except ValueError:  # of Python, which converts no more than 4,300 digits
+        raise InputError(
+            _("{shown} holds a number with too many digits").format(shown=shown(text)), location=place
+        ) from None
     return Override(
         key=parsed.key_or_group,
         package=parsed.package,

@@ -25,6 +25,7 @@ _QUOTED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
 _CHARACTERS = r"[A-Za-z0-9_/.$%*@?|+-]+"  # without braces there is no interpolation
 _WORD = re.compile(rf"{_CHARACTERS}(?::+{_CHARACTERS})*")  # a colon takes the blanks around it into the text
 _LIST = re.compile(r"\[[ \t]*(.*?)[ \t]*\]", re.DOTALL)
+_LONGEST_INTEGER = 1_000  # characters; Python converts no more than 4,300 digits
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
@@ -70,5 +71,7 @@ def _primitive(text: str) -> Any:
     if _FLOAT.fullmatch(text):
         return float(text)
     if _INTEGER.fullmatch(text):
+        if len(text) > _LONGEST_INTEGER:
+            raise _NotPlain
         return int(text)
     return _CONSTANTS.get(text.lower(), text)

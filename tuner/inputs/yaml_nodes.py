@@ -155,7 +155,7 @@ class TreeBuilder:
             raise self._unknown_tag(node)
         try:
             return read(self._construct, node)
-        except (ValueError, OverflowError, KeyError):
+        except (ValueError, OverflowError, LookupError):
             raise InputError(
                 _("{shown} is not a valid {kind}").format(shown=shown(node.value), kind=kind),
                 location=self.location(node),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tuner.errors import InputError, Location, UnsupportedError
+from tuner.inputs.convert import described
 from tuner.inputs.interpolation import MISSING, is_interpolation
 from tuner.inputs.overrides import COMMAND_LINE, Arguments, Kind
 from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
@@ -38,6 +39,9 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
     for engine, key, location in _engines(composition, arguments):
         if engine is None or engine == MISSING or is_interpolation(engine):
             continue
+        if not isinstance(engine, str):
+            message = _("expected the name of a training engine, got {described}")
+            raise InputError(message.format(described=described(engine)), location=location, key=key)
         if engine not in _CONFIG_OF_ENGINE:
             message = _("the training engine {engine!r} is not modelled").format(engine=engine)
             raise UnsupportedError(
