@@ -46,8 +46,20 @@ class UnitOrder(Struct, frozen=True, dict=True):
         return self.embedding + self.head if alone else self.embedding
 
     def trained(self, count: int) -> int:
-        """``count`` parameters outside the layers, as far as they have gradients."""
-        return count if self.engine.lora is None else 0
+        """``count`` parameters outside the layers, as far as they have gradients.
+
+        More than a matrix is the root, where a tower that is not trained has its merger.
+        """
+        if self.engine.lora is not None:
+            return 0
+        root = not self.engine.trains_tower and count > self.model.embedding_parameters
+        return count - (units.tower_root_parameters(self.model) if root else 0)
+
+    @cached_property
+    def tower(self) -> int:
+        """Trained parameters of the blocks of a vision tower, whose backward pass comes after the layers'."""
+        trains = self.engine.lora is None and self.engine.trains_tower
+        return units.tower_block_parameters(self.model) if trains else 0
 
     # -- layers ------------------------------------------------------------------------
 
@@ -76,7 +88,9 @@ class UnitOrder(Struct, frozen=True, dict=True):
         return self.layers[layer - 1] if layer else self.embedding
 
     def above(self, layer: int) -> int:
-        """Trained parameters of the unit whose backward pass comes before a layer's."""
+        """Trained parameters of the unit whose backward pass comes before a layer's; -1: the embedding's."""
+        if layer < 0 and self.tower and self.model.tower is not None:
+            return self.model.tower.block_unit
         if layer + 1 < self.model.layers:
             return trained_parameters(self.model, self.engine, layer + 1)
         return self.trained(self.head) if self.separate_head else 0
@@ -89,11 +103,12 @@ class UnitOrder(Struct, frozen=True, dict=True):
         """Trained parameters whose gradients are not reduced while a layer's backward pass runs."""
         if self.engine.lora is not None:
             return (layer + 1) * trained_parameters(self.model, self.engine, layer)
-        return sum(self.layers[: layer + 1]) + self.last
+        return sum(self.layers[: layer + 1]) + self.tower + self.trained(self.last)
 
     def kept(self, layer: int) -> int:
         """Parameters that are whole in a layer's backward pass where the forward pass frees nothing."""
-        return sum(self.layers[: layer + 1]) + self.last
+        tower = units.tower_block_parameters(self.model)
+        return sum(self.layers[: layer + 1]) + tower + self.last
 
 
 @lru_cache(maxsize=256)

@@ -129,4 +129,4 @@ def trains_tower(engine: Engine) -> bool:
     Adapters are taken to reach it, as they do unless its modules are excluded; releases of transformers that
     make the patches require a gradient keep its activations in any case.
     """
-    return not engine.frozen_tower
+    return engine.trains_tower
