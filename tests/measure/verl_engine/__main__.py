@@ -40,6 +40,7 @@ SETS = {
     "holdout-4": holdout.four_gpus,
     "second-holdout": second_holdout.two_gpus,
     "images": images.cases,
+    "images-holdout": images.holdout,
 }
 
 

@@ -43,6 +43,46 @@ def cases() -> dict[str, Case]:
     return found
 
 
+def holdout() -> dict[str, Case]:
+    """Whole models and an untied one, with other sizes and numbers of images; predicted once."""
+    stored = EngineSettings(model_dtype="bf16")
+    qwen25 = replace(stored, model="Qwen2.5-VL-3B-Instruct")
+    qwen3 = replace(stored, model="Qwen3-VL-4B-Instruct")
+    gemma = replace(stored, model="gemma-3-4b-it")
+    all_kept = {"gradient_checkpointing": False}
+    return {
+        "qwen2.5-vl-3b": Case(
+            engine=qwen25, passes=_passes([(4, 672**2, 8192, 2), (1, 1344**2, 6144, 3)])
+        ),
+        "qwen3-vl-4b": Case(engine=qwen3, passes=_passes([(2, 768**2, 4096, 4), (1, 1536**2, 6144, 2)])),
+        "gemma-3-4b": Case(engine=gemma, passes=_passes([(4, 896**2, 4096, 3), (1, 896**2, 1536, 6)])),
+        "qwen2.5-vl-7b-untied": Case(
+            engine=replace(stored, model="shapes/qwen2.5-vl-7b-8-layers"),
+            passes=_passes([(2, 728**2, 3072, 4)]),
+        ),
+        "qwen2-vl-2b-no-checkpointing": Case(
+            engine=replace(stored, model="Qwen2-VL-2B-Instruct", **all_kept),
+            passes=_passes([(2, 560**2, 2048, 3)]),
+        ),
+        "qwen3-vl-2b-no-checkpointing": Case(
+            engine=replace(stored, model="Qwen3-VL-2B-Instruct", **all_kept),
+            passes=_passes([(1, 896**2, 3072, 2)]),
+        ),
+        "qwen2.5-vl-3b-fused-torch": Case(
+            engine=replace(qwen25, fused_kernels="torch"), passes=_passes([(3, 896**2, 8192, 2)])
+        ),
+        "qwen2.5-vl-3b-frozen": Case(
+            engine=replace(qwen25, frozen_tower=True), passes=_passes([(2, 1008**2, 6144, 3)])
+        ),
+        "gemma-3-4b-no-checkpointing": Case(
+            engine=replace(gemma, **all_kept), passes=_passes([(2, 896**2, 1536, 2)])
+        ),
+        "qwen3-vl-4b-fsdp1": Case(
+            engine=replace(qwen3, strategy="fsdp"), passes=_passes([(1, 1152**2, 4096, 3)])
+        ),
+    }
+
+
 def _passes(sizes: Sequence[tuple[int, int, int, int]]) -> list[PassSettings]:
     """Log-probabilities and an update of every size."""
     return [

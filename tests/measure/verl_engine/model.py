@@ -40,6 +40,12 @@ _TINY_TOWER = {
     "deepstack_visual_indexes": [0],
     "num_position_embeddings": 64,
 }
+#: The parts of a rotated head for time, height and width, which no size depends on.
+_SECTIONS = {
+    "qwen2_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "qwen2_5_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "qwen3_vl": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"},
+}
 #: Of the image's tokens, below the tiny vocabulary.
 _TINY_IMAGE_TOKEN = 500
 
@@ -55,6 +61,10 @@ def write_config(model: str, directory: str, *, tiny: bool) -> None:
     from tuner.models import find_config
 
     values = dict(find_config(model, base=DATA).values)
+    if values["model_type"] in _SECTIONS:
+        text = values.get("text_config")
+        sections = dict(_SECTIONS[values["model_type"]])
+        values |= {"rope_scaling": sections} if text is None else {"text_config": text | {"rope_scaling": sections}}
     if tiny:
         values = _tiny(values)
     model_type = values.pop("model_type")

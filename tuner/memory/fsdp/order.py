@@ -11,6 +11,10 @@ from tuner.model_shape import ModelShape
 from tuner.workload import Engine
 
 
+#: The moment when the last block of a vision tower is differentiated.
+TOWER_BACKWARD = "tower_backward"
+
+
 class UnitOrder(Struct, frozen=True, dict=True):
     """The units of one model, in the order of the forward pass; a backward pass goes the other way."""
 

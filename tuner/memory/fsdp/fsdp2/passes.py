@@ -6,6 +6,7 @@ never their sum. The order of allocations was read from torch's FSDP2 and verl's
 
 from tuner.memory.fsdp.fsdp2.backward import Fsdp2Backward
 from tuner.memory.fsdp.fsdp2.forward import Fsdp2Forward
+from tuner.memory.fsdp.order import TOWER_BACKWARD
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.ledger.terms import Moment, Term
@@ -50,6 +51,7 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     return (
         *_head_moments(own, Fsdp2Forward(shared).root_between_passes),
         *_layer_moments(own),
+        *_tower_moments(own),
         *_embedding_moments(own),
         moment("optimizer_step", workspaces(), shared.gradients, shared.optimizer_step),
     )
@@ -101,6 +103,23 @@ def _layer_moment(name: str, own: Fsdp2Backward, layer: int) -> Moment:
         own.layers.saved(layer),
         *own.layers.layer(layer),
     )
+
+
+def _tower_moments(own: Fsdp2Backward) -> list[Moment]:
+    """A vision tower's backward pass, between the first layer's and the embedding's; its activations apart."""
+    if own.shared.micro_batch.patches is None:
+        return []
+    return [
+        moment(
+            TOWER_BACKWARD,
+            workspaces(),
+            own.shared.batch,
+            *own.layers.tower_weights,
+            *own.gradients(own.layers.tower_waiting),
+            own.root_gradient,
+            own.first_layer_gradient,
+        )
+    ]
 
 
 def _embedding_moments(own: Fsdp2Backward) -> list[Moment]:
