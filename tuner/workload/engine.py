@@ -113,8 +113,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
-    idle_tower: bool = False  # FSDP: no image reaches the vision tower, and the trainer does not run it without
-    repeats_keys: bool = False  # without padding or under Ulysses, keys and values are repeated to as many heads as queries before attention
+    idle_tower: bool = False  # FSDP: no image reaches the vision tower, which is not run without one
+    repeats_keys: bool = False  # packed or under Ulysses: keys and values are repeated to all heads
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place

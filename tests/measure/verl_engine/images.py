@@ -30,7 +30,9 @@ def cases() -> dict[str, Case]:
             ),
             f"{name}-fsdp1": Case(engine=replace(plain, strategy="fsdp"), passes=smaller),
         }
-        if name.startswith("gemma"):  # verl does not find its tower to freeze, and its fused pass drops images
+        if name.startswith(
+            "gemma"
+        ):  # verl does not find its tower to freeze, and its fused pass drops images
             continue
         frozen = replace(plain, frozen_tower=True)
         found |= {
@@ -51,9 +53,7 @@ def holdout() -> dict[str, Case]:
     gemma = replace(stored, model="gemma-3-4b-it")
     all_kept = {"gradient_checkpointing": False}
     return {
-        "qwen2.5-vl-3b": Case(
-            engine=qwen25, passes=_passes([(4, 672**2, 8192, 2), (1, 1344**2, 6144, 3)])
-        ),
+        "qwen2.5-vl-3b": Case(engine=qwen25, passes=_passes([(4, 672**2, 8192, 2), (1, 1344**2, 6144, 3)])),
         "qwen3-vl-4b": Case(engine=qwen3, passes=_passes([(2, 768**2, 4096, 4), (1, 1536**2, 6144, 2)])),
         "gemma-3-4b": Case(engine=gemma, passes=_passes([(4, 896**2, 4096, 3), (1, 896**2, 1536, 6)])),
         "qwen2.5-vl-7b-untied": Case(

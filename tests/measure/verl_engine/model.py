@@ -64,7 +64,9 @@ def write_config(model: str, directory: str, *, tiny: bool) -> None:
     if values["model_type"] in _SECTIONS:
         text = values.get("text_config")
         sections = dict(_SECTIONS[values["model_type"]])
-        values |= {"rope_scaling": sections} if text is None else {"text_config": text | {"rope_scaling": sections}}
+        values |= (
+            {"rope_scaling": sections} if text is None else {"text_config": text | {"rope_scaling": sections}}
+        )
     if tiny:
         values = _tiny(values)
     model_type = values.pop("model_type")
@@ -92,9 +94,7 @@ def _tiny(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def random_model(
-    config: Any, dtype: torch.dtype, *, critic: bool = False, frozen_tower: bool = False
-) -> Any:
+def random_model(config: Any, dtype: torch.dtype, *, critic: bool = False, frozen_tower: bool = False) -> Any:
     """A model with small random weights, in seconds.
 
     Parameters of one shape share their memory on the host: sharding copies each of them to the GPU.

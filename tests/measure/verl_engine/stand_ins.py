@@ -91,9 +91,7 @@ def attention(
             q, k, v, None, None, *lengths, 0.0, causal, False, scale=softmax_scale
         )[0]
     states = (part.transpose(1, 2) for part in (q, k, v))
-    attended = F.scaled_dot_product_attention(
-        *states, is_causal=causal, scale=softmax_scale, enable_gqa=True
-    )
+    attended = F.scaled_dot_product_attention(*states, is_causal=causal, scale=softmax_scale, enable_gqa=True)
     return attended.transpose(1, 2)
 
 

@@ -10,7 +10,6 @@ from tuner.memory.layer.backward_stages import trained_parameters
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine
 
-
 #: The moment when the last block of a vision tower is differentiated.
 TOWER_BACKWARD = "tower_backward"
 
@@ -47,7 +46,12 @@ class UnitOrder(Struct, frozen=True, dict=True):
     def last(self) -> int:
         """Parameters outside the layers whose backward pass comes after theirs."""
         alone = self.separate_embedding and not self.separate_head
-        return self.embedding + self.head if alone else self.embedding
+        return (self.embedding + self.head if alone else self.embedding) + self.tower_root
+
+    @cached_property
+    def tower_root(self) -> int:
+        """What a vision tower leaves in a root that has nothing else but norms; 0 in a larger one."""
+        return units.tower_root_parameters(self.model) if self.separate_head else 0
 
     def trained(self, count: int) -> int:
         """``count`` parameters outside the layers, as far as they have gradients.

@@ -82,8 +82,8 @@ def merger_saved_bytes(tower: VisionTower, engine: Engine) -> int:
     r"""One merger, saved for its backward pass: :math:`\text{norm} + 2 \, b w`.
 
     One that averages squares of :math:`m_s` patches keeps a float32 copy of the input of its norm and, beside
-    two scales, the norm's output as it is laid out for the mean, :math:`8 w + 8`; and of every mean two float32
-    tensors of its own norm and what its projection reads, :math:`(8 + b) w / m_s`.
+    two scales, the norm's output as it is laid out for the mean, :math:`8 w + 8`; and of every mean two
+    float32 tensors of its own norm and what its projection reads, :math:`(8 + b) w / m_s`.
 
     Its norm, and input and output of the activation between its two projections, which are as wide as the
     patches of a token together.

@@ -69,7 +69,7 @@ def _loading(own: Fsdp1Terms) -> tuple[Moment, ...]:
 
 
 def _tower_moments(own: Fsdp1Terms) -> list[Moment]:
-    """A vision tower's backward pass, between the first layer's and the embedding's; its activations apart."""
+    """A vision tower's backward pass, between the first layer's and the embedding's; activations apart."""
     if own.micro_batch.patches is None:
         return []
     weights = () if units.works_in_place(own.engine) else own.layers.tower_weights

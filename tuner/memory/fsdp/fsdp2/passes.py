@@ -20,7 +20,7 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     own = Fsdp2Forward(shared)
     always = (workspaces(), shared.batch)
     layers = (*always, shared.root, own.layers_kept)
-    head = (*always, *own.head_units, shared.hidden_states)
+    head = (*always, *own.head_units, shared.tower_root, shared.hidden_states)
     after = head if micro_batch.fused_head else (*always, shared.whole_model, own.root_between_passes)
     inside = (
         moment("layer_forward", *layers, own.working(layer), own.inside(layer))
@@ -60,7 +60,8 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
 def _head_moments(own: Fsdp2Backward, root: Term | None) -> list[Moment]:
     """The end of the forward pass with the ``root`` that it leaves, and the backward pass of the head."""
     shared = own.shared
-    earlier = (workspaces(), shared.batch, shared.whole_model, shared.earlier_gradients)
+    resident = (shared.batch, shared.whole_model, shared.tower_root)
+    earlier = (workspaces(), *resident, shared.earlier_gradients)
     forward = (*earlier, shared.saved, shared.final_norm)
     projection = (
         *forward, shared.head_unit, shared.prefetched_layer, shared.head_gradient, shared.hidden_states
@@ -106,7 +107,7 @@ def _layer_moment(name: str, own: Fsdp2Backward, layer: int) -> Moment:
 
 
 def _tower_moments(own: Fsdp2Backward) -> list[Moment]:
-    """A vision tower's backward pass, between the first layer's and the embedding's; its activations apart."""
+    """A vision tower's backward pass, between the first layer's and the embedding's; activations apart."""
     if own.shared.micro_batch.patches is None:
         return []
     return [
