@@ -53,12 +53,12 @@ def holdout() -> dict[str, Case]:
     gemma = replace(stored, model="gemma-3-4b-it")
     all_kept = {"gradient_checkpointing": False}
     return {
-        "qwen2.5-vl-3b": Case(engine=qwen25, passes=_passes([(4, 672**2, 8192, 2), (1, 1344**2, 6144, 3)])),
-        "qwen3-vl-4b": Case(engine=qwen3, passes=_passes([(2, 768**2, 4096, 4), (1, 1536**2, 6144, 2)])),
-        "gemma-3-4b": Case(engine=gemma, passes=_passes([(4, 896**2, 4096, 3), (1, 896**2, 1536, 6)])),
+        "qwen2.5-vl-3b": Case(engine=qwen25, passes=_passes([(4, 672**2, 8192, 4), (1, 1344**2, 6144, 6)])),
+        "qwen3-vl-4b": Case(engine=qwen3, passes=_passes([(2, 768**2, 4096, 8), (1, 1536**2, 6144, 6)])),
+        "gemma-3-4b": Case(engine=gemma, passes=_passes([(4, 896**2, 4096, 6), (1, 896**2, 1536, 16)])),
         "qwen2.5-vl-7b-untied": Case(
             engine=replace(stored, model="shapes/qwen2.5-vl-7b-8-layers"),
-            passes=_passes([(2, 728**2, 3072, 4)]),
+            passes=_passes([(2, 728**2, 3072, 10)]),
         ),
         "qwen2-vl-2b-no-checkpointing": Case(
             engine=replace(stored, model="Qwen2-VL-2B-Instruct", **all_kept),
@@ -69,16 +69,16 @@ def holdout() -> dict[str, Case]:
             passes=_passes([(1, 896**2, 3072, 2)]),
         ),
         "qwen2.5-vl-3b-fused-torch": Case(
-            engine=replace(qwen25, fused_kernels="torch"), passes=_passes([(3, 896**2, 8192, 2)])
+            engine=replace(qwen25, fused_kernels="torch"), passes=_passes([(3, 896**2, 8192, 8)])
         ),
         "qwen2.5-vl-3b-frozen": Case(
-            engine=replace(qwen25, frozen_tower=True), passes=_passes([(2, 1008**2, 6144, 3)])
+            engine=replace(qwen25, frozen_tower=True), passes=_passes([(2, 1008**2, 6144, 6)])
         ),
         "gemma-3-4b-no-checkpointing": Case(
-            engine=replace(gemma, **all_kept), passes=_passes([(2, 896**2, 1536, 2)])
+            engine=replace(gemma, **all_kept), passes=_passes([(1, 896**2, 1024, 3)])
         ),
         "qwen3-vl-4b-fsdp1": Case(
-            engine=replace(qwen3, strategy="fsdp"), passes=_passes([(1, 1152**2, 4096, 3)])
+            engine=replace(qwen3, strategy="fsdp"), passes=_passes([(1, 1152**2, 4096, 9)])
         ),
     }
 
