@@ -48,6 +48,12 @@ class UnitOrder(Struct, frozen=True, dict=True):
         alone = self.separate_embedding and not self.separate_head
         return (self.embedding + self.head if alone else self.embedding) + self.tower_root
 
+    @property
+    def tower_block(self) -> int:
+        """A block of a vision tower that runs before the first layer; 0 without one."""
+        tower = self.model.tower
+        return 0 if tower is None or self.engine.idle_tower else tower.block_unit
+
     @cached_property
     def tower_root(self) -> int:
         """What a vision tower leaves in a root that has nothing else but norms; 0 in a larger one."""
@@ -93,19 +99,21 @@ class UnitOrder(Struct, frozen=True, dict=True):
 
     def before(self, layer: int) -> int:
         """The unit gathered before a layer in a forward pass."""
-        return self.layers[layer - 1] if layer else self.embedding
+        return self.layers[layer - 1] if layer else self.tower_block or self.embedding
 
     def above(self, layer: int) -> int:
         """Trained parameters of the unit whose backward pass comes before a layer's; -1: the embedding's."""
-        if layer < 0 and self.tower and self.model.tower is not None:
-            return self.model.tower.block_unit
+        if layer < 0 and self.tower:
+            return self.tower_block
         if layer + 1 < self.model.layers:
             return trained_parameters(self.model, self.engine, layer + 1)
         return self.trained(self.head) if self.separate_head else 0
 
     def below(self, layer: int) -> int:
         """The unit gathered ahead in the backward pass of a layer; the root is whole already."""
-        return self.layers[layer - 1] if layer else self.embedding if self.separate_embedding else 0
+        if layer or self.tower_block:
+            return self.layers[layer - 1] if layer else self.tower_block
+        return self.embedding if self.separate_embedding else 0
 
     def waiting(self, layer: int) -> int:
         """Trained parameters whose gradients are not reduced while a layer's backward pass runs."""

@@ -78,7 +78,7 @@ def block_forward_bytes(tower: VisionTower, engine: Engine) -> int:
     return compute * tower.width + norm + max(rotation, mlp)
 
 
-def merger_saved_bytes(tower: VisionTower, engine: Engine) -> int:
+def merger_saved_bytes(tower: VisionTower, engine: Engine, *, frozen: bool = False) -> int:
     r"""One merger, saved for its backward pass: :math:`\text{norm} + 2 \, b w`.
 
     One that averages squares of :math:`m_s` patches keeps a float32 copy of the input of its norm and, beside
@@ -86,12 +86,15 @@ def merger_saved_bytes(tower: VisionTower, engine: Engine) -> int:
     float32 tensors of its own norm and what its projection reads, :math:`(8 + b) w / m_s`.
 
     Its norm, and input and output of the activation between its two projections, which are as wide as the
-    patches of a token together.
+    patches of a token together. Frozen weights need no inputs of theirs: of what they read and multiply only
+    the norm's float32 copy, its scales and the activation's input are kept, :math:`(4 + b) \, w + 8`.
 
     Source: transformers ``Qwen2_5_VLPatchMerger``, ``Qwen3VLVisionPatchMerger``,
     ``Gemma3MultiModalProjector``; torch ``AvgPool2d``.
     """
     compute = engine.compute_dtype.bytes
+    if frozen and not tower.pools:
+        return (_FLOAT32 + compute) * tower.width + 2 * _FLOAT32
     if tower.pools:
         means = ceil((2 * _FLOAT32 + compute) * tower.width / tower.patches_per_token)
         return 2 * _FLOAT32 * (tower.width + 1) + means

@@ -6,10 +6,10 @@ from tuner.memory.fsdp.order import TOWER_BACKWARD
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
-from tuner.memory.vision.terms import TowerTerms, trains_tower
+from tuner.memory.vision.terms import TowerTerms, keeps_tower
 
 #: Before the model's forward pass.
-_BEFORE = ("weights_loaded", "root_gathered", "first_gather")
+_BEFORE = ("weights_loaded", "root_gathered", "first_gather", "tower_gather")
 #: Within it, where the model holds the tower's tokens.
 _INSIDE = ("first_layer", "layer_gather", "layer_forward", "head_gather")
 #: Within it as well, when the tower's tokens are gone.
@@ -22,14 +22,14 @@ def with_tower(moments: Sequence[Moment], micro_batch: PassInput, *, training: b
     """The moments of a pass with what the tower keeps meanwhile, and its own.
 
     It runs before the first layer and is differentiated after it, when the embedding's gradient is still to
-    come. A tower that is trained keeps its activations for all that lies between. A frozen one, and any in a
-    pass without gradients, holds only the tokens that it made, while the model runs.
+    come. A tower that is trained keeps its activations for all that lies between. One that keeps
+    nothing, as any in a pass without gradients, holds only the tokens that it made, while the model runs.
     """
     tower = micro_batch.model.tower
     if micro_batch.patches is None or tower is None:
         return tuple(moments)
     own = TowerTerms(micro_batch, tower)
-    if training and trains_tower(micro_batch.engine):
+    if training and keeps_tower(micro_batch.engine):
         return _kept(moments, own)
     return (_forward(moments, own), *(_held(at, own) for at in moments))
 

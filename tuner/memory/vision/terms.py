@@ -8,7 +8,7 @@ from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.micro_batch import PassInput
-from tuner.memory.process.constant import heuristic
+from tuner.memory.process.constant import Constant, heuristic
 from tuner.memory.vision import activations
 from tuner.vision_tower import VisionTower
 from tuner.workload import Backend, Checkpointing, Engine
@@ -95,12 +95,30 @@ class TowerTerms:
     @property
     def kept(self) -> Term:
         """What a tower that is trained keeps until its backward pass."""
+        inputs = self._engine.compute_dtype.bytes * self._tower.width
+        if not self._engine.trains_tower:
+            return self._frozen(inputs)
         if self._recomputes:
-            inputs = self._engine.compute_dtype.bytes * self._tower.width
             return self._term("tower_kept", tower_kept_bytes, a_k=inputs, a_r=0)
         casts = self._engine.backend is Backend.FSDP2
         tables = activations.tables_bytes(self._tower) if casts else 0
         return self._term("tower_kept", tower_kept_bytes, a_k=self._saved, a_r=tables)
+
+    def _frozen(self, inputs: int) -> Term:
+        """What a frozen tower keeps whose patches require a gradient; the low end is nothing."""
+        patches = self._patches
+        uncertain = Constant(low=0, typical=patches.typical, high=patches.high, source=patches.source)
+        merger = activations.merger_saved_bytes(self._tower, self._engine, frozen=True)
+        tables = activations.tables_bytes(self._tower)
+        numbers = {**self._numbers, "a_p": inputs + tables, "a_k": inputs, "a_m": merger, "a_r": 0}
+        return heuristic(
+            Item.ACTIVATIONS,
+            "tower_kept",
+            tower_kept_bytes,
+            {"P": uncertain},
+            numbers,
+            evidence=Evidence.MODELLED,
+        )
 
     @property
     def backward(self) -> Term:
@@ -143,10 +161,15 @@ class TowerTerms:
         )
 
 
-def trains_tower(engine: Engine) -> bool:
-    """Whether the tower's activations are kept: not where it is frozen.
+def keeps_tower(engine: Engine) -> bool:
+    """Whether the tower's activations are kept: not where it is frozen and nothing is computed again.
 
-    Adapters are taken to reach it, as they do unless its modules are excluded; releases of transformers that
-    make the patches require a gradient keep its activations in any case.
+    Adapters are taken to reach it, as they do unless its modules are excluded. Switching checkpointing on,
+    transformers 5 makes the output of every embedding require a gradient, that of the patches as well: the
+    blocks of a frozen tower are then differentiated, and their inputs kept. Earlier releases did that to the
+    tokens' embedding alone, so that a frozen tower keeps nothing, which is the low end.
+
+    Source: transformers 5.10 ``modeling_utils.py`` (``gradient_checkpointing_enable``,
+    ``enable_input_require_grads``).
     """
-    return engine.trains_tower
+    return engine.trains_tower or (engine.frozen_tower and engine.checkpointing is Checkpointing.FULL)

@@ -60,6 +60,12 @@ class Fsdp2Forward(Struct, frozen=True, dict=True):
         return self._gather("gathered_layer", self.order.layers[layer], self.order.before(layer))
 
     @property
+    def tower_gather(self) -> Term | None:
+        """The first block of a vision tower while it is gathered; None without one."""
+        block = self.order.tower_block
+        return self._gather("gathered_layer", block, self.order.embedding) if block else None
+
+    @property
     def largest_gather(self) -> Term | None:
         """The gather of the layer that needs the most, the first apart; None of a single layer."""
         gathers = (self.gather(layer) for layer in self.order.extremes if layer)

@@ -28,6 +28,7 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     )
     return (
         moment("first_gather", *always, *own.first_gather),
+        *_tower_gather(own, *layers, shared.hidden_states),
         moment("first_layer", *layers, own.gather(0), shared.hidden_states),
         moment("layer_gather", *layers, own.largest_gather, shared.hidden_states, own.embeddings),
         max(inside, key=lambda moment: moment.bytes),
@@ -35,6 +36,12 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
         moment("projection", *head, shared.plain_logits, shared.logits_made),
         moment("log_probs", *after, shared.head_forward),
     )
+
+
+def _tower_gather(own: Fsdp2Forward, *around: Term | None) -> tuple[Moment, ...]:
+    """The first block of a vision tower while it is gathered, which is before the first layer."""
+    block = own.tower_gather
+    return () if block is None else (moment("tower_gather", *around, block),)
 
 
 def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
