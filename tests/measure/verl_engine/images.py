@@ -24,7 +24,7 @@ def cases() -> dict[str, Case]:
     for name, plain in _WIDTHS.items():
         seen, smaller = _passes(_SIZES[name]), _passes(_SIZES[name][1:])
         found |= {
-            name: Case(engine=plain, passes=[*seen, *_without_images()]),
+            name: Case(engine=plain, passes=[*seen, *_without_images(name)]),
             f"{name}-no-checkpointing": Case(
                 engine=replace(plain, gradient_checkpointing=False), passes=smaller
             ),
@@ -98,6 +98,12 @@ def _passes(sizes: Sequence[tuple[int, int, int, int]]) -> list[PassSettings]:
     ]
 
 
-def _without_images() -> list[PassSettings]:
-    """The same model on text alone, so that what images add can be told from the rest."""
+def _without_images(name: str) -> list[PassSettings]:
+    """The same model on text alone, so that what images add can be told from the rest.
+
+    Not of Qwen2.5-VL: verl 0.9.1 runs its tower on an empty image then, and asks its output of transformers 5
+    for a mean, which that does not have.
+    """
+    if name.startswith("qwen2.5"):
+        return []
     return [PassSettings(tokens=4096, kind=kind) for kind in ("log_prob", "update")]

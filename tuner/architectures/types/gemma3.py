@@ -53,6 +53,7 @@ def dimensions(vision: Config) -> VisionTower:
         patch=vision.size("patch_size"),
         values=patch_values(vision, frames=False),
         merge=side // isqrt(_IMAGE_TOKENS),
+        image_tokens=_IMAGE_TOKENS,
         pools=True,
         rotates=False,
         kept_inner=2,
