@@ -41,6 +41,7 @@ SETS = {
     "second-holdout": second_holdout.two_gpus,
     "images": images.cases,
     "images-holdout": images.holdout,
+    "images-2": images.two_gpus,
 }
 
 

@@ -83,6 +83,26 @@ def holdout() -> dict[str, Case]:
     }
 
 
+def two_gpus() -> dict[str, Case]:
+    """What a single GPU cannot show: gathers, reductions, and sequences that are shared."""
+    qwen25, qwen3, gemma = _WIDTHS.values()
+    untied = EngineSettings(model="shapes/qwen2.5-vl-7b-8-layers", model_dtype="bf16")
+    seen = _passes([(2, 448**2, 2048, 8)])
+    return {
+        "qwen2.5-vl-3b": Case(engine=qwen25, passes=seen),
+        "qwen3-vl-4b-no-checkpointing": Case(
+            engine=replace(qwen3, gradient_checkpointing=False),
+            passes=[replace(item, micro_batches=2) for item in _passes([(1, 640**2, 1536, 2)])],
+        ),
+        "gemma-3-4b": Case(engine=gemma, passes=_passes([(2, 896**2, 2048, 8)])),
+        "qwen2.5-vl-7b-untied-frozen": Case(engine=replace(untied, frozen_tower=True), passes=seen),
+        "qwen2.5-vl-3b-ulysses": Case(
+            engine=replace(qwen25, ulysses=2), passes=_passes([(4, 560**2, 4096, 2)])
+        ),
+        "qwen3-vl-4b-fsdp1": Case(engine=replace(qwen3, strategy="fsdp"), passes=seen),
+    }
+
+
 def _passes(sizes: Sequence[tuple[int, int, int, int]]) -> list[PassSettings]:
     """Log-probabilities and an update of every size."""
     return [
