@@ -83,7 +83,7 @@ def merger_saved_bytes(tower: VisionTower, engine: Engine, *, frozen: bool = Fal
 
     One that averages squares of :math:`m_s` patches keeps a float32 copy of the input of its norm and, beside
     two scales, the norm's output as it is laid out for the mean, :math:`8 w + 8`; and of every mean two
-    float32 tensors of its own norm and what its projection reads, :math:`(8 + b) w / m_s`.
+    float32 tensors and a scale of its own norm and what its projection reads, :math:`((8 + b) w + 4) / m_s`.
 
     Its norm, and input and output of the activation between its two projections, which are as wide as the
     patches of a token together. Frozen weights need no inputs of theirs: of what they read and multiply only
@@ -96,7 +96,7 @@ def merger_saved_bytes(tower: VisionTower, engine: Engine, *, frozen: bool = Fal
     if frozen and not tower.pools:
         return (_FLOAT32 + compute) * tower.width + 2 * _FLOAT32
     if tower.pools:
-        means = ceil((2 * _FLOAT32 + compute) * tower.width / tower.patches_per_token)
+        means = ceil(((2 * _FLOAT32 + compute) * tower.width + _FLOAT32) / tower.patches_per_token)
         return 2 * _FLOAT32 * (tower.width + 1) + means
     return norm_saved_bytes(tower, engine) + 2 * compute * tower.width
 
