@@ -11,6 +11,7 @@ class VisionTower(Struct, frozen=True, kw_only=True):
     """
 
     blocks: int
+    block_unit: int  # parameters of a block, which FSDP gathers together
     width: int
     heads: int
     inner: int  # width of the MLP
@@ -18,6 +19,9 @@ class VisionTower(Struct, frozen=True, kw_only=True):
     values: int  # numbers of a patch as the processor hands it over, its frames and colours
     merge: int  # patches along either side of the square that becomes one token
     mergers: int = 1  # the one behind the last block, and further ones whose tokens go to decoder layers
+    image_tokens: int | None = None  # of every image, where the processor makes all of one size
+    pools: bool = False  # the merger projects the mean of a square
+    rotates: bool = True  # queries and keys, by tables for every patch
     rms_norms: bool = False  # RMSNorm instead of LayerNorm
     gated: bool = False  # the MLP
     windowed_blocks: int = 0  # blocks whose attention is limited to a window

@@ -8,6 +8,8 @@ import pytest
 from tests.memory.measured import (
     VERL_FSDP,
     VERL_FSDP_HOLDOUT,
+    VERL_FSDP_IMAGES,
+    VERL_FSDP_IMAGES_HOLDOUT,
     VERL_FSDP_MORE,
     VERL_FSDP_ONE_GPU,
     VERL_FSDP_SECOND_HOLDOUT,
@@ -48,7 +50,14 @@ def comparisons() -> list[Comparison]:
 
 RECORDINGS = pytest.mark.parametrize(
     ("path", "cases"),
-    [(VERL_FSDP, 52), (VERL_FSDP_MORE, 137), (VERL_FSDP_HOLDOUT, 178), (VERL_FSDP_SECOND_HOLDOUT, 54)],
+    [
+        (VERL_FSDP, 52),
+        (VERL_FSDP_MORE, 137),
+        (VERL_FSDP_HOLDOUT, 178),
+        (VERL_FSDP_SECOND_HOLDOUT, 54),
+        (VERL_FSDP_IMAGES, 74),
+        (VERL_FSDP_IMAGES_HOLDOUT, 26),
+    ],
 )
 
 
@@ -87,6 +96,27 @@ def test_on_one_gpu_all_peaks_but_one_are_met() -> None:
     found = summarise(compared)
     assert found.peak.median <= 0.001
     assert found.reserved.recorded - found.reserved.inside <= 2
+
+
+@pytest.mark.parametrize("path", [VERL_FSDP_IMAGES, VERL_FSDP_IMAGES_HOLDOUT])
+def test_models_that_see_are_met_and_their_towers_count(path: Path) -> None:
+    compared = [compare(case) for case in read_measured(path).cases]
+    errors = summarise(compared)
+    assert errors.peak.median <= 0.005
+    assert errors.peak.worst <= 0.02
+    towers = {workload_of(row.case).model.tower for row in compared}
+    assert len(towers) >= 3
+    assert None not in towers
+    kept = [row for row in compared if any(term.name == "tower_kept" for term in row.terms)]
+    assert {row.case.frozen_tower for row in kept} == ({False, True} if "holdout" in path.name else {False})
+
+
+def test_passes_that_differ_in_images_differ_in_what_is_predicted() -> None:
+    seen = next(case for case in read_measured(VERL_FSDP_IMAGES_HOLDOUT).cases if case.pass_ == "update")
+    fewer = seen.model_copy(update={"images_per_prompt": 1})
+    frozen = seen.model_copy(update={"frozen_tower": True})
+    assert compare(fewer).predicted_peak < compare(seen).predicted_peak
+    assert compare(frozen).predicted_added < compare(seen).predicted_added
 
 
 def test_nearly_every_recorded_reserved_peak_is_inside_its_interval() -> None:

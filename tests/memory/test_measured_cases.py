@@ -66,6 +66,19 @@ def test_gpus_that_cannot_be_divided_are_an_error(tmp_path: Path) -> None:
         read_measured(measured(tmp_path, fsdp_size=3))
 
 
+def test_images_have_a_number_and_a_size(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="images_per_prompt and image_pixels go together"):
+        read_measured(measured(tmp_path, images_per_prompt=2))
+
+
+def test_images_must_fit_into_the_prompt(tmp_path: Path) -> None:
+    file = measured(tmp_path, model="Qwen2.5-VL-3B-Instruct", images_per_prompt=2, image_pixels=448**2)
+    (case,) = read_measured(file).cases
+    seen = workload_of(case).batch.images
+    assert seen is not None
+    assert (seen.tokens, seen.per_prompt) == (512, 2)
+
+
 def test_a_critic_has_a_value_head(tmp_path: Path) -> None:
     (case,) = read_measured(measured(tmp_path, critic=True)).cases
     assert workload_of(case).actor.head.kind is HeadKind.VALUE

@@ -28,9 +28,11 @@ from tuner.trace.storages import Storages  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 FLASH = "flash_attention_of_views"
-PATCHES = (1024, 2048)
+IMAGE_PATCHES = 64**2  # of an image of Gemma's
+PATCHES = (IMAGE_PATCHES, 2 * IMAGE_PATCHES)
 ENGINE = workloads.grpo_7b().actor.engine
 MODELS = ("Qwen2-VL-2B-Instruct", "Qwen2.5-VL-7B-Instruct", "Qwen3-VL-8B-Instruct")
+GEMMA = "gemma-3-4b-it"
 TOWERS = {
     "qwen2_vl": "Qwen2VisionTransformerPretrainedModel",
     "qwen2_5_vl": "Qwen2_5_VisionTransformerPretrainedModel",
@@ -58,18 +60,11 @@ def counted(model: str, part: str) -> tuple[int, int, int]:
 
 def _count(model: str, part: str, patches: int) -> tuple[int, int, int]:
     with FakeTensorMode(), torch.device("cpu"):
-        tower = _tower(model)
-        width, heads = shape(model).width, shape(model).heads
-        module = tower.blocks[0] if part == "block" else tower.merger
-        hidden = torch.empty(patches, width, dtype=COMPUTE)
-        named: dict[str, Any] = {}
-        if part == "block":
-            tables = (torch.empty(patches, width // heads), torch.empty(patches, width // heads))
-            ends = torch.zeros(2, dtype=torch.int32)
-            named = {"cu_seqlens": ends, "max_seqlen": patches, "position_embeddings": tables}
+        module, size, named = (_siglip if model == GEMMA else _qwen)(model, part, patches)
+        hidden = torch.empty(*size, dtype=COMPUTE)
         forward = Storages(list(module.parameters()), named)
         with torch.no_grad(), forward, autocast():
-            module(torch.empty(patches, width, dtype=COMPUTE), **named)
+            module(torch.empty(*size, dtype=COMPUTE), **named)
         hidden.requires_grad_()
         with Storages(list(module.parameters()), hidden, named) as storages:
             with autocast():
@@ -81,6 +76,39 @@ def _count(model: str, part: str, patches: int) -> tuple[int, int, int]:
             weights = storages.numbers([weight.grad for weight in module.parameters()])
             backward = storages.peak(start, without=weights | own)
     return saved, backward, forward.peak()
+
+
+def _qwen(model: str, part: str, patches: int) -> tuple[Any, tuple[int, ...], dict[str, Any]]:
+    """A part of a tower of Qwen-VL, the size of what it reads, and what else it is given."""
+    tower = _tower(model)
+    width, heads = shape(model).width, shape(model).heads
+    if part == "merger":
+        return tower.merger, (patches, width), {}
+    tables = (torch.empty(patches, width // heads), torch.empty(patches, width // heads))
+    ends = torch.zeros(2, dtype=torch.int32)
+    named = {"cu_seqlens": ends, "max_seqlen": patches, "position_embeddings": tables}
+    return tower.blocks[0], (patches, width), named
+
+
+def _siglip(model: str, part: str, patches: int) -> tuple[Any, tuple[int, ...], dict[str, Any]]:
+    """The same of Gemma's; its merger reads whole images, behind the tower's last norm."""
+    from transformers.initialization import no_init_weights
+    from transformers.modeling_utils import local_torch_dtype
+    from transformers.models.gemma3.modeling_gemma3 import Gemma3MultiModalProjector
+    from transformers.models.siglip.modeling_siglip import SiglipVisionModel
+
+    own = {key: value for key, value in config(model, num_hidden_layers=1).items() if key != "model_type"}
+    whole = transformers.AutoConfig.for_model("gemma3", **own)
+    kind = SiglipVisionModel
+    with no_init_weights():  # which looks at values that fake tensors do not have
+        tower = kind._from_config(whole.vision_config, dtype=COMPUTE, attn_implementation="eager")
+    if part == "merger":
+        with local_torch_dtype(COMPUTE):
+            merger = torch.nn.Sequential(tower.post_layernorm, Gemma3MultiModalProjector(whole))
+        return merger, (patches // IMAGE_PATCHES, IMAGE_PATCHES, shape(model).width), {}
+    transformers.AttentionInterface.register(FLASH, _flash_attention)
+    tower.config._attn_implementation = FLASH
+    return tower.encoder.layers[0], (1, patches, shape(model).width), {"attention_mask": None}
 
 
 def _tower(model: str) -> Any:
@@ -115,7 +143,7 @@ def _flash_attention(_: Any, query: Any, key: Any, value: Any, *__: Any, **___: 
     return output.unsqueeze(0), None
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, GEMMA])
 def test_a_block_keeps_and_needs_what_is_counted(model: str) -> None:
     tower = shape(model)
     assert counted(model, "block") == (
@@ -128,6 +156,13 @@ def test_a_block_keeps_and_needs_what_is_counted(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_merger_keeps_what_is_counted(model: str) -> None:
     assert counted(model, "merger")[0] == activations.merger_saved_bytes(shape(model), ENGINE)
+
+
+def test_a_merger_of_means_keeps_what_is_counted() -> None:
+    """Rounded up to whole bytes: of a mean, each of its patches has a sixteenth."""
+    few, many = (_count(GEMMA, "merger", patches)[0] for patches in PATCHES)
+    formula = activations.merger_saved_bytes(shape(GEMMA), ENGINE)
+    assert 0 <= formula - (many - few) / (PATCHES[1] - PATCHES[0]) < 1
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -74,6 +74,11 @@ class MeasuredCase(_Model):
     ] = False
     forward_prefetch: bool = False
     deferred_gradient_sync: bool = False
+    frozen_tower: Annotated[bool, Field(description="a vision tower without gradients")] = False
+    images_per_prompt: Annotated[int, Field(ge=0, le=_LARGEST, description="of every sequence")] = 0
+    image_pixels: Annotated[
+        int, Field(ge=0, le=_LARGEST, description="of one image, as its processor has resized it")
+    ] = 0
     allocated_before_bytes: Annotated[Bytes, Field(description="bytes of tensors when the pass began")]
     peak_allocated_bytes: Annotated[
         Bytes, Field(description="bytes at the peak of PyTorch's allocator, reset before the pass")
@@ -104,6 +109,8 @@ class MeasuredCase(_Model):
                 f"tokens {self.tokens} times ulysses {self.ulysses} is no multiple of "
                 f"sequence_length {self.sequence_length}"
             )
+        if bool(self.images_per_prompt) != bool(self.image_pixels):
+            raise ValueError("images_per_prompt and image_pixels go together")
         if self.pass_ == "update" and self.forward_only_engine:
             raise ValueError("pass is update, which a forward_only_engine does not have")
         if self.peak_allocated_bytes <= self.allocated_before_bytes:

@@ -13,6 +13,8 @@ USUAL = {
     "micro_batches": 1,
     "lora_rank": 0,
     "ulysses": 1,
+    "images_per_prompt": 0,
+    "image_pixels": 0,
 }
 _SWITCHES = (
     "critic",
@@ -23,6 +25,7 @@ _SWITCHES = (
     "deferred_gradient_sync",
     "forward_only_engine",
     "forward_prefetch",
+    "frozen_tower",
     "optimizer_offload",
     "param_offload",
     "use_liger",

@@ -21,6 +21,7 @@ from tuner.workload import (
     Engine,
     FractionOf,
     HeadKind,
+    Images,
     Lora,
     OutputHead,
     Parallelism,
@@ -60,7 +61,7 @@ def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload
         release=Release(trainer="verl", version="0.9.1"),
         model=model,
         cluster=Cluster(gpu=find_gpu(_GPU), gpus_per_node=case.world_size, nodes=1, network_bytes_per_s=1.0),
-        batch=_batch(case),
+        batch=_batch(case, model),
         actor=Actor(engine=_engine(case, model), head=_head(case), update=one_pass, log_prob=one_pass),
         reference=None,
         critic=None,
@@ -76,7 +77,7 @@ def _model(case: MeasuredCase) -> ModelShape:
     return model
 
 
-def _batch(case: MeasuredCase) -> Batch:
+def _batch(case: MeasuredCase, model: ModelShape) -> Batch:
     mini_batch = case.sequences * case.micro_batches * (case.world_size // case.ulysses)
     return Batch(
         prompts=mini_batch,
@@ -85,11 +86,27 @@ def _batch(case: MeasuredCase) -> Batch:
         epochs=1,
         max_prompt_tokens=case.sequence_length // 2,
         max_response_tokens=case.sequence_length - case.sequence_length // 2,
+        images=_images(case, model),
+    )
+
+
+def _images(case: MeasuredCase, model: ModelShape) -> Images | None:
+    """The images of every prompt; None without, or where the tower's dimensions are not known."""
+    if not case.images_per_prompt or model.tower is None:
+        return None
+    tokens = case.images_per_prompt * model.tower.tokens_of(case.image_pixels)
+    return Images(
+        per_prompt=case.images_per_prompt,
+        pixels=case.image_pixels,
+        tokens=tokens,
+        least_tokens=tokens,
+        most_tokens=tokens,
     )
 
 
 def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
     stored = parse_dtype(case.model_dtype)
+    architecture = find_architecture(model.architecture)
     return Engine(
         backend=Backend(case.strategy),
         parallel=Parallelism(gpus=case.world_size, shard=case.shard, ulysses=case.ulysses),
@@ -107,6 +124,9 @@ def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
         reshard_after_forward=case.reshard_after_forward,
         frees_root=(case.fsdp_size or 0) > 1,
         forward_prefetch=case.forward_prefetch,
+        frozen_tower=case.frozen_tower,
+        idle_tower=not case.images_per_prompt and not architecture.verl_knows_tower,
+        repeats_keys=architecture.verl_repeats_keys,
         deferred_gradient_sync=case.deferred_gradient_sync,
         separate_embedding_units=case.strategy == "fsdp2" and not model.tied_embeddings,
         lora=_lora(case, model),

@@ -39,6 +39,13 @@ class Architecture(Struct, frozen=True, kw_only=True):
     #: Source: Megatron-Bridge 0.5 (``bias_activation_fusion``, ``apply_rope_fusion``).
     bridge_fuses_activation: bool = False
     bridge_fuses_rotary: bool = False
+    #: verl's own attention, without padding or under Ulysses, repeats keys and values to all heads.
+    #: Source: verl ``models/transformers/qwen2_vl.py`` (``qwen2_vl_attn_forward``).
+    verl_repeats_keys: bool = False
+    #: verl runs its tower on an empty image where a micro-batch has none, and can freeze it.
+    #: Source: verl ``models/transformers/monkey_patch.py``; 0.7.1 ``workers/fsdp_workers.py``
+    #: (``get_vl_model_vision_tower``, by the name ``visual``).
+    verl_knows_tower: bool = True
     #: The first verl whose fused forward pass gathers the weight of an untied head itself; None: none does.
     #: Source: verl ``models/transformers/<model_type>.py``.
     verl_gathers_head_since: str | None = None

@@ -113,11 +113,18 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
+    idle_tower: bool = False  # FSDP: no image reaches the vision tower, which is not run without one
+    repeats_keys: bool = False  # packed or under Ulysses: keys and values are repeated to all heads
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
+
+    @property
+    def trains_tower(self) -> bool:
+        """Whether a vision tower has gradients of its own, adapters apart."""
+        return not (self.frozen_tower or self.idle_tower)
 
     @property
     def trains_all_parameters(self) -> bool:

@@ -7,6 +7,7 @@ from unittest import mock
 
 import torch
 from measure.verl_engine.model import random_model, write_config
+from measure.verl_engine.seen import image_inputs, place_images, positions
 from measure.verl_engine.settings import EngineSettings, PassSettings
 
 
@@ -16,7 +17,9 @@ def build_engine(settings: EngineSettings, *, tiny: bool) -> Any:
         write_config(settings.model, directory, tiny=tiny)
         engine = _engine(settings, directory)
         auto_class = types.SimpleNamespace(
-            from_pretrained=lambda config, torch_dtype, **_: random_model(config, torch_dtype, critic=False)
+            from_pretrained=lambda config, torch_dtype, **_: random_model(
+                config, torch_dtype, critic=False, frozen_tower=settings.frozen_tower
+            )
         )
         with (
             mock.patch("verl.utils.model.get_hf_auto_model_class", return_value=auto_class),
@@ -82,8 +85,10 @@ def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine
     prompt = settings.sequence_length // 2
     response = settings.sequence_length - prompt
     generator = torch.Generator().manual_seed(engine.get_data_parallel_rank())
-    vocabulary = engine.model_config.hf_config.vocab_size
+    hf_config = engine.model_config.hf_config
+    vocabulary = hf_config.get_text_config().vocab_size
     tokens = torch.randint(vocabulary, (count, settings.sequence_length), generator=generator)
+    place_images(tokens, settings, hf_config)
 
     def nested(values: torch.Tensor) -> torch.Tensor:
         return torch.nested.as_nested_tensor(list(values.contiguous()), layout=torch.jagged)
@@ -99,11 +104,12 @@ def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine
     return tu.get_tensordict(
         {
             "input_ids": nested(tokens),
-            "position_ids": nested(torch.arange(settings.sequence_length).repeat(count, 1)),
+            "position_ids": positions(settings, hf_config, count),
             "prompts": nested(tokens[:, :prompt]),
             "responses": nested(tokens[:, prompt:]),
             "response_mask": nested(torch.ones(count, response)),
             "loss_mask": nested(torch.ones(count, response)),
+            **image_inputs(settings, hf_config, count, generator),
             **of_the_loss,
         },
         {

@@ -28,37 +28,92 @@ _TINY = {
     "n_group": 2,
     "topk_group": 1,
 }
+_TINY_TOWER = {
+    "depth": 2,
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_heads": 4,
+    "num_attention_heads": 4,
+    "out_hidden_size": 64,
+    "fullatt_block_indexes": [1],
+    "deepstack_visual_indexes": [0],
+    "num_position_embeddings": 64,
+}
+#: The parts of a rotated head for time, height and width, which no size depends on.
+_SECTIONS = {
+    "qwen2_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "qwen2_5_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "qwen3_vl": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"},
+}
+#: Of the image's tokens, below the tiny vocabulary.
+_TINY_IMAGE_TOKEN = 500
 
 
 def write_config(model: str, directory: str, *, tiny: bool) -> None:
     """Writes the ``config.json`` of a profile or a folder of this repository."""
     from transformers import AutoConfig
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    )
 
     from tuner.models import find_config
 
     values = dict(find_config(model, base=DATA).values)
+    if values["model_type"] in _SECTIONS:
+        text = values.get("text_config")
+        sections = dict(_SECTIONS[values["model_type"]])
+        values |= (
+            {"rope_scaling": sections} if text is None else {"text_config": text | {"rope_scaling": sections}}
+        )
     if tiny:
-        values |= {key: size for key, size in _TINY.items() if values.get(key) is not None}
-        if "kv_lora_rank" in values:
-            values["num_key_value_heads"] = values["num_attention_heads"]
+        values = _tiny(values)
     model_type = values.pop("model_type")
-    values["architectures"] = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[model_type]]
+    sees = "vision_config" in values
+    classes = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES if sees else MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    values["architectures"] = [classes[model_type]]
     values |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
     AutoConfig.for_model(model_type, **values).save_pretrained(directory)
 
 
-def random_model(config: Any, dtype: torch.dtype, *, critic: bool) -> Any:
+def _tiny(values: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of a model of the same type that a processor runs in seconds."""
+    values = values | {key: size for key, size in _TINY.items() if values.get(key) is not None}
+    if "kv_lora_rank" in values:
+        values["num_key_value_heads"] = values["num_attention_heads"]
+    if "vision_config" in values:
+        values["image_token_id"] = _TINY_IMAGE_TOKEN
+        values["vision_config"] = values["vision_config"] | _TINY_TOWER
+    text = values.get("text_config")
+    if text is not None:
+        values["text_config"] = text = text | _TINY
+    rope = (text or values).get("rope_scaling")
+    if rope is not None and "mrope_section" in rope:
+        rope["mrope_section"] = [2, 3, 3]  # together half a head
+    return values
+
+
+def random_model(config: Any, dtype: torch.dtype, *, critic: bool = False, frozen_tower: bool = False) -> Any:
     """A model with small random weights, in seconds.
 
     Parameters of one shape share their memory on the host: sharding copies each of them to the GPU.
+    A frozen tower needs no gradients, as verl 0.7.1's workers make it.
     """
-    from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+        AutoModelForTokenClassification,
+    )
     from transformers.initialization import no_init_weights
 
     kind = AutoModelForTokenClassification if critic else AutoModelForCausalLM
+    if hasattr(config, "vision_config"):
+        kind = AutoModelForImageTextToText
     with no_init_weights():
         model = kind.from_config(config, dtype=dtype)
+    if frozen_tower:
+        model.model.visual.requires_grad_(False)
     model.tie_weights()
     pattern = 0.02 * torch.randn(1 << 20, generator=torch.Generator().manual_seed(0))
     filled: dict[tuple[torch.Size, torch.dtype], torch.Tensor] = {}

@@ -39,6 +39,13 @@ NOTES = (
     "within the kernel; routed experts run as transformers runs them by default (grouped_mm).",
     "lora_rank > 0: all linear layers, lora_alpha 16; forward_only_engine: the reference engine, whose "
     "parameters its strategy keeps on the host.",
+    "images_per_prompt, image_pixels: images of every sequence, and pixels of one as its processor has "
+    "resized it; Qwen-VL sees packed patches, each image a square; Gemma 3 images of 896 by 896 pixels, 256 "
+    "tokens each.",
+    "attention of the vision towers: the same aten flash attention, varlen over packed images, of Gemma's "
+    "SigLIP over a batch of them.",
+    "frozen_tower: `requires_grad_(False)` on the model's `visual` before FSDP wraps it, as verl 0.7.1's "
+    "workers do; 0.9.1's engine has no such setting.",
 )
 
 

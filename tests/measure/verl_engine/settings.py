@@ -29,6 +29,7 @@ class EngineSettings:
     entropy_checkpointing: bool = False
     entropy_chunking: bool = False
     ulysses: int = 1
+    frozen_tower: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class PassSettings:
     micro_batches: int = 1
     sequence_length: int = 1024
     temperature: float = 1.0
+    images_per_prompt: int = 0
+    image_pixels: int = 0  # of one image, a square, as the processor has resized it
 
 
 @dataclass(frozen=True, kw_only=True)

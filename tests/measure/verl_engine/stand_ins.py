@@ -48,10 +48,11 @@ def varlen_attention(
     cu_seqlens_k: torch.Tensor,
     max_seqlen_q: Any,
     max_seqlen_k: Any,
+    dropout_p: float = 0.0,
     softmax_scale: float | None = None,
     causal: bool = False,
 ) -> torch.Tensor:
-    """``flash_attn_varlen_func`` by PyTorch's own copy of flash attention 2."""
+    """``flash_attn_varlen_func`` by PyTorch's own copy of flash attention 2; without dropout."""
     if q.is_cuda:
         return torch.ops.aten._flash_attention_forward(
             q,
@@ -75,12 +76,31 @@ def varlen_attention(
     return torch.cat(attended, dim=1).transpose(0, 1)
 
 
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+) -> torch.Tensor:
+    """``flash_attn_func``, of sequences that all have the same length, by the same."""
+    if q.is_cuda:
+        lengths = q.size(1), k.size(1)
+        return torch.ops.aten._flash_attention_forward(
+            q, k, v, None, None, *lengths, 0.0, causal, False, scale=softmax_scale
+        )[0]
+    states = (part.transpose(1, 2) for part in (q, k, v))
+    attended = F.scaled_dot_product_attention(*states, is_causal=causal, scale=softmax_scale, enable_gqa=True)
+    return attended.transpose(1, 2)
+
+
 def stand_in_for_flash_attn() -> None:
     """Puts a ``flash_attn`` in place that transformers and verl take for the package."""
     contents: dict[str, dict[str, Any]] = {
         "flash_attn": {
             "__version__": "2.8.3",
-            "flash_attn_func": None,
+            "flash_attn_func": attention,
             "flash_attn_varlen_func": varlen_attention,
             "flash_attn_with_kvcache": None,
         },
@@ -98,7 +118,10 @@ def stand_in_for_flash_attn() -> None:
         sys.modules[name] = module
 
     from transformers import modeling_flash_attention_utils as flash
+    from transformers import utils
 
+    # verl's own attention of Qwen2-VL asks for these.
+    utils.is_flash_attn_2_available = utils.is_flash_attn_greater_or_equal_2_10 = lambda: True
     flash.is_flash_attn_2_available = lambda: True
     flash.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]["general_availability_check"] = lambda: True
 

@@ -18,12 +18,17 @@ _FULL_ATTENTION = (7, 15, 23, 31)
 _WINDOW = 112  # pixels along either side
 
 
+def block(vision: Config) -> int:
+    """One block: attention, a gated MLP and two RMSNorms."""
+    width, inner = vision.size("hidden_size"), vision.size("intermediate_size")
+    mlp = 2 * linear_parameters(width, inner) + linear_parameters(inner, width)
+    return attention_parameters(width) + mlp + 2 * width
+
+
 def tower(vision: Config, text: ModelShape) -> int:
     """Qwen2.5-VL: RMSNorm blocks with a gated MLP, all with biases."""
     width = vision.size("hidden_size")
-    inner = vision.size("intermediate_size")
-    mlp = 2 * linear_parameters(width, inner) + linear_parameters(inner, width)
-    blocks = vision.size("depth") * (attention_parameters(width) + mlp + 2 * width)
+    blocks = vision.size("depth") * block(vision)
     merger = width + merger_parameters(vision, width, vision.size("out_hidden_size"))
     return patch_parameters(vision, width, frames=True) + blocks + merger
 
@@ -38,6 +43,7 @@ def dimensions(vision: Config) -> VisionTower:
         vision,
         width=vision.size("hidden_size"),
         inner=vision.size("intermediate_size"),
+        block_unit=block(vision),
         rms_norms=True,
         gated=True,
         windowed_blocks=depth - len(full),
@@ -47,4 +53,4 @@ def dimensions(vision: Config) -> VisionTower:
     )
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions)
+ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions, verl_repeats_keys=True)

@@ -14,13 +14,18 @@ from tuner.model_shape import ModelShape
 from tuner.vision_tower import VisionTower
 
 
+def block(vision: Config) -> int:
+    """One block: attention, MLP and two LayerNorms."""
+    width = vision.size("embed_dim")
+    inner = width * vision.size("mlp_ratio")
+    mlp = linear_parameters(width, inner) + linear_parameters(inner, width)
+    return attention_parameters(width) + mlp + 4 * width
+
+
 def tower(vision: Config, text: ModelShape) -> int:
     """Qwen2-VL: LayerNorm blocks of width ``embed_dim``; ``hidden_size`` is the language model's."""
     width = vision.size("embed_dim")
-    mlp = linear_parameters(width, ratio := width * vision.size("mlp_ratio")) + linear_parameters(
-        ratio, width
-    )
-    blocks = vision.size("depth") * (attention_parameters(width) + mlp + 4 * width)
+    blocks = vision.size("depth") * block(vision)
     merger = 2 * width + merger_parameters(vision, width, vision.size("hidden_size"))
     return patch_parameters(vision, width, frames=True) + blocks + merger
 
@@ -29,7 +34,9 @@ def dimensions(vision: Config) -> VisionTower:
     """LayerNorms, and an MLP whose activation is its input times a sigmoid of it, which is kept as well."""
     width = vision.size("embed_dim")
     inner = width * vision.size("mlp_ratio")
-    return qwen_tower(vision, width=width, inner=inner, kept_inner=3, gradients_inner=2)
+    return qwen_tower(
+        vision, width=width, inner=inner, block_unit=block(vision), kept_inner=3, gradients_inner=2
+    )
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions)
+ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions, verl_repeats_keys=True)

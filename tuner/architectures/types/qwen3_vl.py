@@ -14,13 +14,18 @@ from tuner.model_shape import ModelShape
 from tuner.vision_tower import VisionTower
 
 
+def block(vision: Config) -> int:
+    """One block: attention, MLP and two LayerNorms."""
+    width, inner = vision.size("hidden_size"), vision.size("intermediate_size")
+    mlp = linear_parameters(width, inner) + linear_parameters(inner, width)
+    return attention_parameters(width) + mlp + 4 * width
+
+
 def tower(vision: Config, text: ModelShape) -> int:
     """Qwen3-VL and Qwen3.5: learned positions, and one further merger per deep-stack layer."""
     width = vision.size("hidden_size")
-    inner = vision.size("intermediate_size")
-    mlp = linear_parameters(width, inner) + linear_parameters(inner, width)
     depth = vision.size("depth")
-    blocks = depth * (attention_parameters(width) + mlp + 4 * width)
+    blocks = depth * block(vision)
     positions = vision.size("num_position_embeddings") * width
     merger = merger_parameters(vision, width, vision.size("out_hidden_size"))
     merged = width * vision.size("spatial_merge_size") ** 2
@@ -34,7 +39,13 @@ def dimensions(vision: Config) -> VisionTower:
     width, inner = vision.size("hidden_size"), vision.size("intermediate_size")
     deep_stack = len(vision.indices("deepstack_visual_indexes", below=vision.size("depth")))
     return qwen_tower(
-        vision, width=width, inner=inner, mergers=1 + deep_stack, kept_inner=2, gradients_inner=1
+        vision,
+        width=width,
+        inner=inner,
+        block_unit=block(vision),
+        mergers=1 + deep_stack,
+        kept_inner=2,
+        gradients_inner=1,
     )
 
 

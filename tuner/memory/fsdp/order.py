@@ -10,6 +10,9 @@ from tuner.memory.layer.backward_stages import trained_parameters
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine
 
+#: The moment when the last block of a vision tower is differentiated.
+TOWER_BACKWARD = "tower_backward"
+
 
 class UnitOrder(Struct, frozen=True, dict=True):
     """The units of one model, in the order of the forward pass; a backward pass goes the other way."""
@@ -43,11 +46,34 @@ class UnitOrder(Struct, frozen=True, dict=True):
     def last(self) -> int:
         """Parameters outside the layers whose backward pass comes after theirs."""
         alone = self.separate_embedding and not self.separate_head
-        return self.embedding + self.head if alone else self.embedding
+        return (self.embedding + self.head if alone else self.embedding) + self.tower_root
+
+    @property
+    def tower_block(self) -> int:
+        """A block of a vision tower that runs before the first layer; 0 without one."""
+        tower = self.model.tower
+        return 0 if tower is None or self.engine.idle_tower else tower.block_unit
+
+    @cached_property
+    def tower_root(self) -> int:
+        """What a vision tower leaves in a root that has nothing else but norms; 0 in a larger one."""
+        return units.tower_root_parameters(self.model) if self.separate_head else 0
 
     def trained(self, count: int) -> int:
-        """``count`` parameters outside the layers, as far as they have gradients."""
-        return count if self.engine.lora is None else 0
+        """``count`` parameters outside the layers, as far as they have gradients.
+
+        More than a matrix is the root, where a tower that is not trained has its merger.
+        """
+        if self.engine.lora is not None:
+            return 0
+        root = not self.engine.trains_tower and count > self.model.embedding_parameters
+        return count - (units.tower_root_parameters(self.model) if root else 0)
+
+    @cached_property
+    def tower(self) -> int:
+        """Trained parameters of the blocks of a vision tower, whose backward pass comes after the layers'."""
+        trains = self.engine.lora is None and self.engine.trains_tower
+        return units.tower_block_parameters(self.model) if trains else 0
 
     # -- layers ------------------------------------------------------------------------
 
@@ -73,27 +99,32 @@ class UnitOrder(Struct, frozen=True, dict=True):
 
     def before(self, layer: int) -> int:
         """The unit gathered before a layer in a forward pass."""
-        return self.layers[layer - 1] if layer else self.embedding
+        return self.layers[layer - 1] if layer else self.tower_block or self.embedding
 
     def above(self, layer: int) -> int:
-        """Trained parameters of the unit whose backward pass comes before a layer's."""
+        """Trained parameters of the unit whose backward pass comes before a layer's; -1: the embedding's."""
+        if layer < 0 and self.tower:
+            return self.tower_block
         if layer + 1 < self.model.layers:
             return trained_parameters(self.model, self.engine, layer + 1)
         return self.trained(self.head) if self.separate_head else 0
 
     def below(self, layer: int) -> int:
         """The unit gathered ahead in the backward pass of a layer; the root is whole already."""
-        return self.layers[layer - 1] if layer else self.embedding if self.separate_embedding else 0
+        if layer or self.tower_block:
+            return self.layers[layer - 1] if layer else self.tower_block
+        return self.embedding if self.separate_embedding else 0
 
     def waiting(self, layer: int) -> int:
         """Trained parameters whose gradients are not reduced while a layer's backward pass runs."""
         if self.engine.lora is not None:
             return (layer + 1) * trained_parameters(self.model, self.engine, layer)
-        return sum(self.layers[: layer + 1]) + self.last
+        return sum(self.layers[: layer + 1]) + self.tower + self.trained(self.last)
 
     def kept(self, layer: int) -> int:
         """Parameters that are whole in a layer's backward pass where the forward pass frees nothing."""
-        return sum(self.layers[: layer + 1]) + self.last
+        tower = units.tower_block_parameters(self.model)
+        return sum(self.layers[: layer + 1]) + tower + self.last
 
 
 @lru_cache(maxsize=256)

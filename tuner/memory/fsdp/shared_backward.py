@@ -35,7 +35,25 @@ class LayersBackward(Struct, frozen=True, dict=True):
         prefetched = self.shared.sized("prefetched_layer", gathered.prefetched_unit_bytes, U_b=below)
         return self.shared.root, prefetched
 
+    @property
+    def tower_weights(self) -> tuple[Term | None, ...]:
+        """Weights that are whole when the last block of a vision tower is differentiated."""
+        tower = self.shared.micro_batch.model.tower
+        if tower is None:
+            return ()
+        if self.shared.keeps_layers:
+            return (self.shared.kept_units(-1),)
+        own = self.shared.sized("layer_unit", gathered.layer_unit_bytes, U_l=tower.block_unit)
+        below = self.shared.sized("prefetched_layer", gathered.prefetched_unit_bytes, U_b=tower.block_unit)
+        return self.shared.root, own, below
+
     # -- gradients ----------------------------------------------------------------------
+
+    @property
+    def tower_waiting(self) -> int:
+        """Trained parameters whose gradients are not reduced when the backward pass reaches the tower."""
+        order = self.shared.order
+        return order.tower + order.trained(order.last)
 
     @property
     def accumulates(self) -> bool:

@@ -84,7 +84,14 @@ class SharedTerms(Struct, frozen=True, dict=True):
     @property
     def root(self) -> Term | None:
         """The root unit from the first layer on; None where it is the projection alone, which comes last."""
-        return None if self.order.separate_head else self.head_unit
+        return self.tower_root if self.order.separate_head else self.head_unit
+
+    @property
+    def tower_root(self) -> Term | None:
+        """A root of a vision tower's merger and norms alone, which stays whole; None where it holds more."""
+        if self.keeps_layers or not self.order.tower_root:
+            return None
+        return self.sized("root_unit", gathered.layer_unit_bytes, U_l=self.order.tower_root)
 
     @cached_property
     def prefetched_layer(self) -> Term | None:

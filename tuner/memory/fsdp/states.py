@@ -14,13 +14,13 @@ from tuner.workload import Engine
 
 
 def trained_parameters(model: ModelShape, engine: Engine) -> int:
-    """Parameters with a gradient: all, those beside a frozen vision tower, or the adapters under LoRA.
+    """Parameters with a gradient: all, those beside a frozen or idle vision tower, or adapters under LoRA.
 
     Source: verl 0.7.1 ``workers/fsdp_workers.py`` (``freeze_vision_tower``).
     """
     if engine.lora is not None:
         return engine.lora.parameters
-    return model.parameters - (model.extra_parameters if engine.frozen_tower else 0)
+    return model.parameters - (0 if engine.trains_tower else model.extra_parameters)
 
 
 def stored_parameters(model: ModelShape, engine: Engine) -> int:

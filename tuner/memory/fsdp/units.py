@@ -80,7 +80,24 @@ def root_parameters(model: ModelShape, engine: Engine) -> int:
     """Parameters that FSDP leaves in the root unit: the final norm, and what is no unit of its own."""
     embedding = 0 if wraps_embedding(model, engine) else model.embedding_parameters
     head = 0 if wraps_head(model, engine) else model.head_parameters
-    return embedding + head + model.final_norm_parameters
+    return embedding + head + model.final_norm_parameters + tower_root_parameters(model)
+
+
+def tower_block_parameters(model: ModelShape) -> int:
+    """Parameters of a vision tower's blocks, each of which is a unit; 0 where its dimensions are not known.
+
+    Source: transformers ``_no_split_modules`` of ``Qwen2_5_VLPreTrainedModel``, ``Gemma3PreTrainedModel``.
+    """
+    return 0 if model.tower is None else model.tower.blocks * model.tower.block_unit
+
+
+def tower_root_parameters(model: ModelShape) -> int:
+    """What a vision tower leaves in the root unit: its mergers, and what makes a vector of a patch.
+
+    Gemma's ``SiglipVisionEmbeddings``, and learned positions beside an untied embedding, are units of their
+    own; they are counted here all the same.
+    """
+    return 0 if model.tower is None else model.extra_parameters - tower_block_parameters(model)
 
 
 def head_unit_parameters(model: ModelShape, engine: Engine) -> int:

@@ -114,7 +114,12 @@ def redistribution_saved_bytes(model: ModelShape, engine: Engine) -> int:
 
 
 def _key_copies(model: ModelShape, engine: Engine) -> int:
-    """Ulysses repeats key heads where there are fewer than ranks."""
+    """Ulysses repeats key heads where there are fewer than ranks, and verl's own attention all of them.
+
+    Source: verl 0.9.1 ``models/transformers/qwen2_vl.py`` (``qwen2_vl_attn_forward``, ``repeat_kv``).
+    """
+    if engine.repeats_keys and (engine.packed or engine.parallel.ulysses > 1):
+        return model.heads // model.kv_heads
     return max(1, engine.parallel.ulysses // model.kv_heads)
 
 

@@ -2,7 +2,7 @@ r"""The vision tower in the rollout engine: what vLLM's profile run takes for th
 
 vLLM 0.8 and later read images through a cache of the tower's outputs, which has room for the tokens of one
 scheduling step or of the largest image, whichever is more. The profile run fills it with images of that
-largest size, whatever the job's own are.
+largest size, whatever the job's own are. Those of Gemma 3 are all of one size.
 """
 
 from tuner.dtypes import DType
@@ -24,16 +24,17 @@ def engine_patch_bytes(tower: VisionTower, rollout: Rollout, *, least: bool = Fa
     The patch and its rotary tables; the residual stream and its norm; and, divided by the ranks, either
     attention or an MLP at work. Attention has queries, keys and values, queries and keys joined, and both
     rotated; the rotation copies them to float32 and has its result in float32, :math:`16 w`. Kernels that
-    rotate without such copies leave these out, which is the low end.
+    rotate without such copies leave these out, which is the low end; SigLIP rotates nothing.
 
     Source: vLLM ``model_executor/models/qwen2_5_vl.py`` (``Qwen2_5_VisionAttention``,
     ``Qwen2_5_VisionMLP``), ``layers/rotary_embedding/common.py``.
     """
     width = tower.width
-    copies = 0 if least else 4 * _FLOAT32 * width
+    copies = 4 * _FLOAT32 * width if tower.rotates and not least else 0
     attention = 5 * _COMPUTE * width + 2 * _COMPUTE * width + copies
     mlp = 3 * _COMPUTE * tower.inner
-    outside = _COMPUTE * tower.values + _FLOAT32 * tower.head_dim + 2 * _COMPUTE * width
+    tables = _FLOAT32 * tower.head_dim if tower.rotates else 0
+    outside = _COMPUTE * tower.values + tables + 2 * _COMPUTE * width
     return outside - -max(attention, mlp) // rollout.tensor_parallel
 
 
@@ -45,8 +46,8 @@ def profiled_tower(workload: Workload) -> VisionTower | None:
 
 def encoder_numbers(tower: VisionTower, rollout: Rollout, *, least: bool = False) -> dict[str, float]:
     """The symbols of images in the profile run: as many of the largest as the cache has room for."""
-    images = max(1, rollout.step_tokens // LARGEST_IMAGE_TOKENS)
-    tokens = images * LARGEST_IMAGE_TOKENS
+    largest = tower.image_tokens or LARGEST_IMAGE_TOKENS
+    tokens = max(1, rollout.step_tokens // largest) * largest
     return {
         "P_e": tokens * tower.patches_per_token,
         "a_e": engine_patch_bytes(tower, rollout, least=least),

@@ -8,6 +8,8 @@ SYMBOLS = {
     "a_m": "bytes that a merger keeps per patch",
     "a_o": "bytes of the tower's output per token",
     "a_p": "bytes of the patch itself, its numbers and its rotary tables",
+    "a_r": "bytes of rotary tables that a block keeps of its own per patch",
+    "a_v": "bytes of the patch's numbers in the compute dtype",
     "a_t": "bytes that a block of the tower needs at once per patch, its input included",
     "m_s": "patches that become one token",
     "n_v": "mergers, each of which makes tokens of all patches",

@@ -6,6 +6,8 @@ that are kept, :math:`n_g` such gradients at once. Attention is flash attention 
 windows: nothing is quadratic in the patches.
 """
 
+from math import ceil
+
 from tuner.dtypes import DType
 from tuner.vision_tower import VisionTower
 from tuner.workload import Engine
@@ -36,7 +38,8 @@ def block_saved_bytes(tower: VisionTower, engine: Engine) -> int:
     Two norms with their outputs; queries and keys after the rotation, which is computed in float32 and saves
     nothing of that; the values, which are part of what the one projection of all three returned and keep
     it, :math:`3 b w`; the attention's output and its log-sum-exp per head; and the MLP. The block's input is
-    not counted.
+    not counted. SigLIP, which rotates nothing, projects queries, keys and values one by one and casts the
+    norm's output for each: as many tensors.
 
     Source: transformers ``Qwen2VLVisionBlock``, ``Qwen2_5_VLVisionBlock``, ``Qwen3VLVisionBlock``.
     """
@@ -63,26 +66,39 @@ def block_forward_bytes(tower: VisionTower, engine: Engine) -> int:
 
     Where queries and keys are rotated: the norm's output, which LayerNorm returns in float32, all three
     projections, and in float32 queries, keys, the rotated queries and three tensors while the keys are
-    rotated. In the MLP the residual stream, and at most three tensors of its width.
+    rotated. Where nothing is rotated (SigLIP), the projections and what one of them reads, :math:`4 b w`. In
+    the MLP the residual stream, and at most three tensors of its width.
 
     Source: transformers ``apply_rotary_pos_emb_vision``.
     """
     compute = engine.compute_dtype.bytes
     norm = (compute if tower.rms_norms else _FLOAT32) * tower.width
-    rotation = (3 * compute + 6 * _FLOAT32) * tower.width
+    rotation = (3 * compute + 6 * _FLOAT32) * tower.width if tower.rotates else 4 * compute * tower.width
     mlp = compute * (tower.width + min(3, tower.kept_inner) * tower.inner)
     return compute * tower.width + norm + max(rotation, mlp)
 
 
-def merger_saved_bytes(tower: VisionTower, engine: Engine) -> int:
+def merger_saved_bytes(tower: VisionTower, engine: Engine, *, frozen: bool = False) -> int:
     r"""One merger, saved for its backward pass: :math:`\text{norm} + 2 \, b w`.
 
-    Its norm, and input and output of the activation between its two projections, which are as wide as the
-    patches of a token together.
+    One that averages squares of :math:`m_s` patches keeps a float32 copy of the input of its norm and, beside
+    two scales, the norm's output as it is laid out for the mean, :math:`8 w + 8`; and of every mean two
+    float32 tensors and a scale of its own norm and what its projection reads, :math:`((8 + b) w + 4) / m_s`.
 
-    Source: transformers ``Qwen2_5_VLPatchMerger``, ``Qwen3VLVisionPatchMerger``.
+    Its norm, and input and output of the activation between its two projections, which are as wide as the
+    patches of a token together. Frozen weights need no inputs of theirs: of what they read and multiply only
+    the norm's float32 copy, its scales and the activation's input are kept, :math:`(4 + b) \, w + 8`.
+
+    Source: transformers ``Qwen2_5_VLPatchMerger``, ``Qwen3VLVisionPatchMerger``,
+    ``Gemma3MultiModalProjector``; torch ``AvgPool2d``.
     """
-    return norm_saved_bytes(tower, engine) + 2 * engine.compute_dtype.bytes * tower.width
+    compute = engine.compute_dtype.bytes
+    if frozen and not tower.pools:
+        return (_FLOAT32 + compute) * tower.width + 2 * _FLOAT32
+    if tower.pools:
+        means = ceil(((2 * _FLOAT32 + compute) * tower.width + _FLOAT32) / tower.patches_per_token)
+        return 2 * _FLOAT32 * (tower.width + 1) + means
+    return norm_saved_bytes(tower, engine) + 2 * compute * tower.width
 
 
 def patch_bytes(tower: VisionTower, engine: Engine) -> int:
@@ -93,4 +109,12 @@ def patch_bytes(tower: VisionTower, engine: Engine) -> int:
     Source: torch ``fsdp/_runtime_utils.py`` (``_root_cast_forward_input``); transformers
     ``Qwen2_5_VLVisionRotaryEmbedding``.
     """
-    return engine.compute_dtype.bytes * tower.values + 2 * _FLOAT32 * tower.head_dim
+    return engine.compute_dtype.bytes * tower.values + tables_bytes(tower)
+
+
+def tables_bytes(tower: VisionTower) -> int:
+    r"""Cosines and sines of a patch in float32, :math:`8 d`; nothing where the tower does not rotate.
+
+    Source: transformers ``Qwen2_5_VLVisionRotaryEmbedding``.
+    """
+    return 2 * _FLOAT32 * tower.head_dim if tower.rotates else 0

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
-from tuner.memory.ledger.terms import Item, Moment, Term
+from tuner.memory.fsdp.order import TOWER_BACKWARD
+from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
-from tuner.memory.vision.terms import TowerTerms, trains_tower
+from tuner.memory.vision.terms import TowerTerms, keeps_tower
 
 #: Before the model's forward pass.
-_BEFORE = ("weights_loaded", "root_gathered", "first_gather")
+_BEFORE = ("weights_loaded", "root_gathered", "first_gather", "tower_gather")
 #: Within it, where the model holds the tower's tokens.
 _INSIDE = ("first_layer", "layer_gather", "layer_forward", "head_gather")
+#: Within it as well, when the tower's tokens are gone.
+_PROJECTION = "projection"
 #: The last of the decoder's backward pass; FSDP1 lists the largest reduction of a layer behind it.
 _LAST, _REDUCTION = "first_layer_backward", "layer_reduce"
 
@@ -19,17 +22,23 @@ def with_tower(moments: Sequence[Moment], micro_batch: PassInput, *, training: b
     """The moments of a pass with what the tower keeps meanwhile, and its own.
 
     It runs before the first layer and is differentiated after it, when the embedding's gradient is still to
-    come. A tower that is trained keeps its activations for all that lies between. A frozen one, and any in a
-    pass without gradients, holds only the tokens that it made, while the model runs.
+    come. A tower that is trained keeps its activations for all that lies between. One that keeps
+    nothing, as any in a pass without gradients, holds only the tokens that it made, while the model runs.
     """
     tower = micro_batch.model.tower
     if micro_batch.patches is None or tower is None:
         return tuple(moments)
     own = TowerTerms(micro_batch, tower)
-    if training and trains_tower(micro_batch.engine):
+    if training and keeps_tower(micro_batch.engine):
         return _kept(moments, own)
-    held = [_beside(at, own.embeddings) if at.name in _INSIDE else at for at in moments]
-    return (_forward(moments, own), *held)
+    return (_forward(moments, own), *(_held(at, own) for at in moments))
+
+
+def _held(at: Moment, own: TowerTerms) -> Moment:
+    """A moment with what the model's forward pass holds of the tower: its input, and its tokens."""
+    if at.name in _INSIDE:
+        return _beside(_beside(at, own.patches), own.embeddings)
+    return _beside(at, own.patches) if at.name == _PROJECTION else at
 
 
 def _kept(moments: Sequence[Moment], own: TowerTerms) -> tuple[Moment, ...]:
@@ -37,12 +46,10 @@ def _kept(moments: Sequence[Moment], own: TowerTerms) -> tuple[Moment, ...]:
     last = max(place for place, at in enumerate(moments) if at.name == _LAST)
     found: list[Moment] = []
     for place, at in enumerate(moments):
-        between = at.name not in _BEFORE and (place <= last or at.name == _REDUCTION)
-        found.append(_beside(at, own.kept) if between else at)
-    # Of the first layer, whose gradient is reduced meanwhile, the weights and the gradient are left.
-    left = [term for term in moments[last].terms if term.item is not Item.ACTIVATIONS or term.name == "batch"]
-    backward = moment("tower_backward", *left, own.kept, own.backward)
-    return (*found[: last + 1], backward, *found[last + 1 :])
+        between = at.name not in _BEFORE and (place <= last or at.name in (_REDUCTION, TOWER_BACKWARD))
+        held = _beside(at, own.kept) if between else at
+        found.append(_beside(held, own.backward) if at.name == TOWER_BACKWARD else held)
+    return tuple(found)
 
 
 def _forward(moments: Sequence[Moment], own: TowerTerms) -> Moment:

@@ -8,24 +8,26 @@ from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.micro_batch import PassInput
-from tuner.memory.process.constant import heuristic
+from tuner.memory.process.constant import Constant, heuristic
 from tuner.memory.vision import activations
 from tuner.vision_tower import VisionTower
-from tuner.workload import Checkpointing, Engine
+from tuner.workload import Backend, Checkpointing, Engine
 
 
-def tower_kept_bytes(*, P: int, a_p: int, D: int, a_k: int, n_v: int, a_m: int) -> int:
+def tower_kept_bytes(*, P: int, a_p: int, D: int, a_k: int, n_v: int, a_m: int, a_r: int) -> int:
     """What the tower keeps of a forward pass until the decoder's backward pass is done.
 
-    The patches, what every block keeps, which is its input where it is computed again, and its mergers.
+    The patches, what every block keeps, which is its input where it is computed again, and its mergers. FSDP2
+    casts the rotary tables for every block, which goes back to float32 with copies of its own, :math:`a_r`.
     Patches that are float32 on the card as well are not counted, nor is activation offload, which is taken to
     leave the tower alone.
 
     Source: :func:`~tuner.memory.vision.activations.patch_bytes`,
     :func:`~tuner.memory.vision.activations.block_saved_bytes`,
-    :func:`~tuner.memory.vision.activations.merger_saved_bytes`; transformers ``GradientCheckpointingLayer``.
+    :func:`~tuner.memory.vision.activations.merger_saved_bytes`; transformers ``GradientCheckpointingLayer``,
+    ``apply_rotary_pos_emb_vision``; torch ``_fsdp_state.py`` (``_pre_forward``, ``cast_forward_inputs``).
     """
-    return P * (a_p + D * a_k + n_v * a_m)
+    return P * (a_p + D * (a_k + a_r) + n_v * a_m)
 
 
 def tower_block_bytes(*, P: int, a_k: int, a_d: int) -> int:
@@ -52,6 +54,14 @@ def tower_forward_bytes(*, P: int, a_p: int, a_t: int) -> int:
     return P * (a_p + a_t)
 
 
+def patches_bytes(*, P: int, a_v: int) -> int:
+    """The patches in the compute dtype, which FSDP has cast them to and the model's forward pass holds.
+
+    Source: torch ``_fsdp_state.py`` (``_pre_forward``, ``cast_forward_inputs``).
+    """
+    return P * a_v
+
+
 def image_embeddings_bytes(*, P: int, m_s: int, n_v: int, a_o: int) -> int:
     """Tokens that the tower made of the images, while the decoder's layers work.
 
@@ -73,6 +83,7 @@ class TowerTerms:
         self._numbers: Mapping[str, float] = {
             "a_p": activations.patch_bytes(tower, self._engine),
             "D": tower.blocks,
+            "a_v": self._engine.compute_dtype.bytes * tower.values,
             "a_d": activations.block_backward_bytes(tower, self._engine),
             "n_v": tower.mergers,
             "a_m": activations.merger_saved_bytes(tower, self._engine),
@@ -84,8 +95,30 @@ class TowerTerms:
     @property
     def kept(self) -> Term:
         """What a tower that is trained keeps until its backward pass."""
-        keeps = self._engine.compute_dtype.bytes * self._tower.width if self._recomputes else self._saved
-        return self._term("tower_kept", tower_kept_bytes, a_k=keeps)
+        inputs = self._engine.compute_dtype.bytes * self._tower.width
+        if not self._engine.trains_tower:
+            return self._frozen(inputs)
+        if self._recomputes:
+            return self._term("tower_kept", tower_kept_bytes, a_k=inputs, a_r=0)
+        casts = self._engine.backend is Backend.FSDP2
+        tables = activations.tables_bytes(self._tower) if casts else 0
+        return self._term("tower_kept", tower_kept_bytes, a_k=self._saved, a_r=tables)
+
+    def _frozen(self, inputs: int) -> Term:
+        """What a frozen tower keeps whose patches require a gradient; the low end is nothing."""
+        patches = self._patches
+        uncertain = Constant(low=0, typical=patches.typical, high=patches.high, source=patches.source)
+        merger = activations.merger_saved_bytes(self._tower, self._engine, frozen=True)
+        tables = activations.tables_bytes(self._tower)
+        numbers = {**self._numbers, "a_p": inputs + tables, "a_k": inputs, "a_m": merger, "a_r": 0}
+        return heuristic(
+            Item.ACTIVATIONS,
+            "tower_kept",
+            tower_kept_bytes,
+            {"P": uncertain},
+            numbers,
+            evidence=Evidence.MODELLED,
+        )
 
     @property
     def backward(self) -> Term:
@@ -98,6 +131,11 @@ class TowerTerms:
     def forward(self) -> Term:
         """The tower where nothing needs a gradient."""
         return self._term("tower_forward", tower_forward_bytes)
+
+    @property
+    def patches(self) -> Term:
+        """What it reads."""
+        return self._term("patches", patches_bytes)
 
     @property
     def embeddings(self) -> Term:
@@ -123,10 +161,15 @@ class TowerTerms:
         )
 
 
-def trains_tower(engine: Engine) -> bool:
-    """Whether the tower's activations are kept: not where it is frozen.
+def keeps_tower(engine: Engine) -> bool:
+    """Whether the tower's activations are kept: not where it is frozen and nothing is computed again.
 
-    Adapters are taken to reach it, as they do unless its modules are excluded; releases of transformers that
-    make the patches require a gradient keep its activations in any case.
+    Adapters are taken to reach it, as they do unless its modules are excluded. Switching checkpointing on,
+    transformers 5 makes the output of every embedding require a gradient, that of the patches as well: the
+    blocks of a frozen tower are then differentiated, and their inputs kept. Earlier releases did that to the
+    tokens' embedding alone, so that a frozen tower keeps nothing, which is the low end.
+
+    Source: transformers 5.10 ``modeling_utils.py`` (``gradient_checkpointing_enable``,
+    ``enable_input_require_grads``).
     """
-    return not engine.frozen_tower
+    return engine.trains_tower or (engine.frozen_tower and engine.checkpointing is Checkpointing.FULL)

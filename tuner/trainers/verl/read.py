@@ -85,6 +85,8 @@ def read(
     )
     batch = replace(batch, images=source.part("images", read_images, model.tower, batch))
     actor = source.part("actor", _actor, model, cluster.gpus)
+    if batch.images is None and not find_architecture(model.architecture).verl_knows_tower:
+        actor = replace(actor, engine=replace(actor.engine, idle_tower=True))
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
     )

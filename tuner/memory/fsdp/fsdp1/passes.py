@@ -5,7 +5,9 @@ never their sum. The order of allocations was read from torch's FSDP and verl's 
 against measured peaks.
 """
 
+from tuner.memory.fsdp import units
 from tuner.memory.fsdp.fsdp1.terms import Fsdp1Terms
+from tuner.memory.fsdp.order import TOWER_BACKWARD
 from tuner.memory.ledger.terms import Moment
 from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
@@ -54,6 +56,7 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
         moment("root_gather", *forward, own.root_gather, shared.plain_logits, shared.logits_backward),
         moment("projection_backward", *projection, shared.plain_logits),
         *_layer_moments(own),
+        *_tower_moments(own),
         moment("embedding_backward", *after_layers, *other_matrix, *own.embedding),
         moment("root_reduce", *after_layers, own.root_reduction),
         moment("optimizer_step", workspaces(), shared.gradients, shared.optimizer_step),
@@ -63,6 +66,16 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
 def _loading(own: Fsdp1Terms) -> tuple[Moment, ...]:
     """Offloaded weights on their way back, where the modules hold the ones before."""
     return () if own.held_weights is None else (moment("weights_loaded", workspaces(), own.held_weights),)
+
+
+def _tower_moments(own: Fsdp1Terms) -> list[Moment]:
+    """A vision tower's backward pass, between the first layer's and the embedding's; activations apart."""
+    if own.micro_batch.patches is None:
+        return []
+    weights = () if units.works_in_place(own.engine) else own.layers.tower_weights
+    gradients = own.layers.gradients(own.layers.tower_waiting)
+    head = own.shared.head_gradient
+    return [moment(TOWER_BACKWARD, workspaces(), own.shared.batch, *weights, *gradients, head)]
 
 
 def _layer_moments(own: Fsdp1Terms) -> list[Moment]:

@@ -7,6 +7,7 @@ from tuner.memory.fsdp.fsdp2 import sizes
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
+from tuner.memory.layer.backward_stages import trained_parameters
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Term
 from tuner.workload import Engine
@@ -75,6 +76,12 @@ class Fsdp2Backward(Struct, frozen=True, dict=True):
     def unit_above(self, layer: int) -> Term:
         """The gradient of the unit above a layer, which its reduction has read; above -1 is the first."""
         return self.shared.sized("unit_above", sizes.read_gradient_bytes, U_a=self.order.above(layer))
+
+    @property
+    def first_layer_gradient(self) -> Term:
+        """The gradient of the first layer, which its reduction has read."""
+        first = trained_parameters(self.order.model, self.engine, 0)
+        return self.shared.sized("unit_above", sizes.read_gradient_bytes, U_a=first)
 
     def gradients(self, waiting: int) -> tuple[Term, ...]:
         """Gradients of all but ``waiting`` parameters, and what the all-reduces have worked on."""

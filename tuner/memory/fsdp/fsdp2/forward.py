@@ -46,14 +46,24 @@ class Fsdp2Forward(Struct, frozen=True, dict=True):
         if self.shared.keeps_layers:
             return ()
         engine, unit = self.shared.micro_batch.engine, self.order.embedding
+        same_dtype = engine.stored_dtype is engine.compute_dtype
+        if self.copies == 1:
+            cast = 0 if same_dtype else self.order.model.embedding_parameters
+            return (self.shared.sized("unit_cast", sizes.cast_unit_bytes, U_e=unit, U_v=cast),)
         buffer = self._buffer("gather_buffer", unit)
-        if engine.stored_dtype is engine.compute_dtype or self.copies == 1:
+        if same_dtype:
             return (buffer,)
         return buffer, self.shared.sized("cast_shards", sizes.cast_shard_bytes, U_e=unit)
 
     def gather(self, layer: int) -> Term:
         """A layer while it is gathered, and the buffer of the unit before it."""
         return self._gather("gathered_layer", self.order.layers[layer], self.order.before(layer))
+
+    @property
+    def tower_gather(self) -> Term | None:
+        """The first block of a vision tower while it is gathered; None without one."""
+        block = self.order.tower_block
+        return self._gather("gathered_layer", block, self.order.embedding) if block else None
 
     @property
     def largest_gather(self) -> Term | None:

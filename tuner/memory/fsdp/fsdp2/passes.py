@@ -6,6 +6,7 @@ never their sum. The order of allocations was read from torch's FSDP2 and verl's
 
 from tuner.memory.fsdp.fsdp2.backward import Fsdp2Backward
 from tuner.memory.fsdp.fsdp2.forward import Fsdp2Forward
+from tuner.memory.fsdp.order import TOWER_BACKWARD
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.ledger.terms import Moment, Term
@@ -19,7 +20,7 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     own = Fsdp2Forward(shared)
     always = (workspaces(), shared.batch)
     layers = (*always, shared.root, own.layers_kept)
-    head = (*always, *own.head_units, shared.hidden_states)
+    head = (*always, *own.head_units, shared.tower_root, shared.hidden_states)
     after = head if micro_batch.fused_head else (*always, shared.whole_model, own.root_between_passes)
     inside = (
         moment("layer_forward", *layers, own.working(layer), own.inside(layer))
@@ -27,6 +28,7 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     )
     return (
         moment("first_gather", *always, *own.first_gather),
+        *_tower_gather(own, *layers, shared.hidden_states),
         moment("first_layer", *layers, own.gather(0), shared.hidden_states),
         moment("layer_gather", *layers, own.largest_gather, shared.hidden_states, own.embeddings),
         max(inside, key=lambda moment: moment.bytes),
@@ -34,6 +36,12 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
         moment("projection", *head, shared.plain_logits, shared.logits_made),
         moment("log_probs", *after, shared.head_forward),
     )
+
+
+def _tower_gather(own: Fsdp2Forward, *around: Term | None) -> tuple[Moment, ...]:
+    """The first block of a vision tower while it is gathered, which is before the first layer."""
+    block = own.tower_gather
+    return () if block is None else (moment("tower_gather", *around, block),)
 
 
 def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
@@ -50,6 +58,7 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     return (
         *_head_moments(own, Fsdp2Forward(shared).root_between_passes),
         *_layer_moments(own),
+        *_tower_moments(own),
         *_embedding_moments(own),
         moment("optimizer_step", workspaces(), shared.gradients, shared.optimizer_step),
     )
@@ -58,7 +67,8 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
 def _head_moments(own: Fsdp2Backward, root: Term | None) -> list[Moment]:
     """The end of the forward pass with the ``root`` that it leaves, and the backward pass of the head."""
     shared = own.shared
-    earlier = (workspaces(), shared.batch, shared.whole_model, shared.earlier_gradients)
+    resident = (shared.batch, shared.whole_model, shared.tower_root)
+    earlier = (workspaces(), *resident, shared.earlier_gradients)
     forward = (*earlier, shared.saved, shared.final_norm)
     projection = (
         *forward, shared.head_unit, shared.prefetched_layer, shared.head_gradient, shared.hidden_states
@@ -101,6 +111,23 @@ def _layer_moment(name: str, own: Fsdp2Backward, layer: int) -> Moment:
         own.layers.saved(layer),
         *own.layers.layer(layer),
     )
+
+
+def _tower_moments(own: Fsdp2Backward) -> list[Moment]:
+    """A vision tower's backward pass, between the first layer's and the embedding's; activations apart."""
+    if own.shared.micro_batch.patches is None:
+        return []
+    return [
+        moment(
+            TOWER_BACKWARD,
+            workspaces(),
+            own.shared.batch,
+            *own.layers.tower_weights,
+            *own.gradients(own.layers.tower_waiting),
+            own.root_gradient,
+            own.first_layer_gradient,
+        )
+    ]
 
 
 def _embedding_moments(own: Fsdp2Backward) -> list[Moment]:

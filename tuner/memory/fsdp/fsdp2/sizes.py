@@ -56,6 +56,17 @@ def cast_shard_bytes(*, b_c: int, U_e: int, W: int) -> int:
     return b_c * ceil_div(U_e, W)
 
 
+def cast_unit_bytes(*, b_c: int, U_e: int, U_v: int) -> int:
+    """While a single GPU makes the first unit whole: its weights, and the cast of its largest matrix.
+
+    Nothing is gathered; each weight is cast and then copied to where the unit's weights lie. :math:`U_v` is
+    the matrix of the embedding.
+
+    Source: torch ``_fsdp_param_group.py`` (``wait_for_unshard``, a mesh of one rank).
+    """
+    return b_c * (U_e + U_v)
+
+
 def working_bytes(*, b_c: int, c: int, p: int, U_l: int) -> int:
     """Inside a unit in a forward pass: its weights, its buffer, and with forward prefetch the next one.
 

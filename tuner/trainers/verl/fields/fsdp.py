@@ -50,6 +50,7 @@ def read_fsdp(context: EngineContext) -> Engine:
         pads_to_longest=source.engine_workers,  # ``prepare_model_inputs``, whatever the batch was padded to
         packable=role == "critic" or not source.flag("actor.shared_prefixes"),
         packing_tested=_packing_tested(context.model.architecture),
+        repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
         lora=None if role == "ref" else fsdp_lora(context),
         second=_second(context),
         **(_FROZEN if role == "ref" else {}),
@@ -255,6 +256,16 @@ def _set_fused_layers(context: EngineContext, engine: Engine) -> Assignments:
     return ((f"{context.switches}.liger", engine.fused_layers),)
 
 
+def _finds_tower(context: EngineContext) -> bool:
+    """Whether verl finds the vision tower that it is asked to freeze."""
+    return find_architecture(context.model.architecture).verl_knows_tower
+
+
+_FROZEN_TOWER: Field[EngineContext] = Plain(
+    "frozen_tower", "actor.frozen_tower", FLAG, False, heeded=_finds_tower, otherwise=False
+)
+
+
 def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
     switches, section = switches_of(role), f"{role}.fsdp"
     stored = DType.BFLOAT16 if role == "ref" else DType.FLOAT32
@@ -288,7 +299,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         ),
         Plain("forward_prefetch", _prefetch, FLAG, False),
         Plain("deferred_gradient_sync", deferred, FLAG, True, heeded=_defers, otherwise=False),
-        *((Plain("frozen_tower", "actor.frozen_tower", FLAG, False),) if role == "actor" else ()),
+        *((_FROZEN_TOWER,) if role == "actor" else ()),
     )
 
 

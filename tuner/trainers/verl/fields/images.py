@@ -26,6 +26,8 @@ def read_images(source: Source, tower: VisionTower | None, batch: Batch) -> Imag
     if tower is None or number == 0 or not (named or number):
         return None
     number = number or limit or 1
+    if tower.image_tokens is not None:
+        pixels = tower.pixels_of(tower.image_tokens)  # whatever their size was
     if pixels is not None:
         tokens = number * tower.tokens_of(pixels)
         return Images(
