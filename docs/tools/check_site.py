@@ -1,4 +1,4 @@
-"""Check the built sites without a network: links, anchors, leaked markup, twins in both languages.
+"""Check the built sites without a network: links, anchors, markup and English left over, pictures, twins.
 
 Usage::
 
@@ -14,8 +14,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 SITES = {"en": "en", "zh-cn": "zh-CN"}  # folder, lang of its pages
+_ALTERNATES = {"en": "en", "zh-Hans": "zh-cn", "x-default": "en"}  # what search engines are told, its folder
 _LEAKED = re.compile(r"``|\*\*|:(?:ref|doc|term|math|option):`|(?<![\w<])\|[a-z][a-z -]+\|(?!\w)")
 _CODE = {"code", "math", "pre", "script", "style"}
+_NAMES = {*_CODE, "svg", "title"}  # and what shows keys and names
+_ENGLISH = re.compile(r"\b[a-z]{2,}\b")
+_QUOTED = re.compile(r"“[^”]*”|\"[^\"]*\"|（[^（）]*）")
+_HAN = re.compile("[\u3400-\u9fff]")
+_LEFT = 3  # as many words of English are a phrase, fewer may be a name
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _GENERATED = {"search.html", "genindex.html"}
 
@@ -29,6 +35,9 @@ class Page:
     links: list[str] = field(default_factory=list)  # to pages and anchors
     loads: list[str] = field(default_factory=list)  # what a browser fetches by itself
     text: list[str] = field(default_factory=list)  # outside code
+    phrases: list[str] = field(default_factory=list)  # outside code and pictures, a piece for each element
+    alternates: dict[str, str] = field(default_factory=dict)  # language, address of the twin
+    pictures: list[str] = field(default_factory=list)  # what each is described by
 
 
 class _Reader(HTMLParser):
@@ -43,6 +52,10 @@ class _Reader(HTMLParser):
             self.page.lang = values.get("lang", "")
         if "id" in values:
             self.page.ids.add(values["id"])
+        if "hreflang" in values and tag == "link":
+            self.page.alternates[values["hreflang"]] = values.get("href", "")
+        if tag == "img" or (tag == "svg" and values.get("role") == "img"):
+            self.page.pictures.append(values.get("alt") or values.get("aria-label") or "")
         if "href" in values and (tag == "a" or values.get("rel") == "alternate"):
             self.page.links.append(values["href"])
         else:
@@ -58,6 +71,8 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not _CODE.intersection(self._open):
             self.page.text.append(data)
+        if not _NAMES.intersection(self._open):
+            self.page.phrases.append(data)
 
 
 def read(path: Path) -> Page:
@@ -85,6 +100,26 @@ def _check_page(root: Path, path: Path, pages: dict[Path, Page]) -> Iterator[str
             yield f"{name}: no such anchor: {link}"
 
 
+def _check_alternates(root: Path, path: Path, page: Page) -> Iterator[str]:
+    name = path.relative_to(root)
+    for language, folder in _ALTERNATES.items():
+        given = page.alternates.get(language)
+        twin = root / folder / name.relative_to(name.parts[0])
+        if given is None or (path.parent / given).resolve() != twin:
+            yield f"{name}: its page for {language} is {given!r}"
+
+
+def _check_language(root: Path, path: Path, page: Page) -> Iterator[str]:
+    """What stands on a Chinese page and is not Chinese."""
+    name, chinese = path.relative_to(root), page.lang.startswith("zh")
+    for description in page.pictures:
+        if not description or (chinese and not _HAN.search(description)):
+            yield f"{name}: a picture is described by {description!r}"
+    for phrase in page.phrases if chinese else ():
+        if not _HAN.search(phrase) and len(_ENGLISH.findall(_QUOTED.sub(" ", phrase))) >= _LEFT:
+            yield f"{name}: left in English: {' '.join(phrase.split())!r}"
+
+
 def _check_twins(root: Path, pages: dict[Path, Page]) -> Iterator[str]:
     first, second = (
         {
@@ -105,6 +140,8 @@ def check(root: Path) -> tuple[int, list[str]]:
     root = root.resolve()
     pages = {path: read(path) for site in SITES for path in sorted((root / site).rglob("*.html"))}
     problems = [problem for path in pages for problem in _check_page(root, path, pages)]
+    for path, page in pages.items():
+        problems += [*_check_alternates(root, path, page), *_check_language(root, path, page)]
     return len(pages), [*problems, *_check_twins(root, pages)]
 
 
