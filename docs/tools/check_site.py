@@ -18,10 +18,12 @@ _ALTERNATES = {"en": "en", "zh-Hans": "zh-cn", "x-default": "en"}  # what search
 _LEAKED = re.compile(r"``|\*\*|:(?:ref|doc|term|math|option):`|(?<![\w<])\|[a-z][a-z -]+\|(?!\w)")
 _CODE = {"code", "math", "pre", "script", "style"}
 _NAMES = {*_CODE, "svg", "title"}  # and what shows keys and names
-_ENGLISH = re.compile(r"\b[a-z]{2,}\b")
-_QUOTED = re.compile(r"“[^”]*”|\"[^\"]*\"|（[^（）]*）")
+# A word that is no part of a name, and names no version behind it.
+_ENGLISH = re.compile(r"(?<![\w.%/+-])[a-z]{2,}(?![\w%/+-]|[.]\w| v?\d)")
+_QUOTED = re.compile(r"“[^”]*”|\"[^\"]*\"|（[^（）]*）|<[^<>]*>")
 _HAN = re.compile("[\u3400-\u9fff]")
-_LEFT = 3  # as many words of English are a phrase, fewer may be a name
+_LEFT, _LEFT_IN_A_CELL = 3, 6  # as many words of English are a phrase, fewer may be a name
+_ORIGINAL = "original"  # class of what is cited as its source has it
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _GENERATED = {"search.html", "genindex.html"}
 
@@ -35,7 +37,7 @@ class Page:
     links: list[str] = field(default_factory=list)  # to pages and anchors
     loads: list[str] = field(default_factory=list)  # what a browser fetches by itself
     text: list[str] = field(default_factory=list)  # outside code
-    phrases: list[str] = field(default_factory=list)  # outside code and pictures, a piece for each element
+    phrases: list[tuple[str, bool]] = field(default_factory=list)  # outside names; whether in a table's cell
     alternates: dict[str, str] = field(default_factory=dict)  # language, address of the twin
     pictures: list[str] = field(default_factory=list)  # what each is described by
 
@@ -45,6 +47,7 @@ class _Reader(HTMLParser):
         super().__init__()
         self.page = Page()
         self._open: list[str] = []
+        self._is_original: list[bool] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         values = {name: value for name, value in attributes if value}
@@ -62,17 +65,21 @@ class _Reader(HTMLParser):
             self.page.loads += [values[name] for name in ("href", "src") if name in values and tag != "use"]
         if tag not in _VOID:
             self._open.append(tag)
+            self._is_original.append(_ORIGINAL in (values.get("class") or "").split())
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._open:
             while self._open.pop() != tag:
                 pass
+            del self._is_original[len(self._open) :]
 
     def handle_data(self, data: str) -> None:
         if not _CODE.intersection(self._open):
             self.page.text.append(data)
-        if not _NAMES.intersection(self._open):
-            self.page.phrases.append(data)
+        if not _NAMES.intersection(self._open) and not any(self._is_original):
+            self.page.phrases.append((data, "td" in self._open))
+        if "svg" in self._open and self._open[-1] == "title" and self.page.pictures[-1:] == [""]:
+            self.page.pictures[-1] = data
 
 
 def read(path: Path) -> Page:
@@ -115,8 +122,9 @@ def _check_language(root: Path, path: Path, page: Page) -> Iterator[str]:
     for description in page.pictures:
         if not description or (chinese and not _HAN.search(description)):
             yield f"{name}: a picture is described by {description!r}"
-    for phrase in page.phrases if chinese else ():
-        if not _HAN.search(phrase) and len(_ENGLISH.findall(_QUOTED.sub(" ", phrase))) >= _LEFT:
+    for phrase, in_a_cell in page.phrases if chinese else ():
+        words = () if _HAN.search(phrase) else _ENGLISH.findall(_QUOTED.sub(" ", phrase))
+        if len(words) >= (_LEFT_IN_A_CELL if in_a_cell else _LEFT):
             yield f"{name}: left in English: {' '.join(phrase.split())!r}"
 
 

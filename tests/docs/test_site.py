@@ -81,7 +81,7 @@ def test_twins_are_declared(tmp_path: Path) -> None:
 
 
 def test_a_picture_without_a_description_is_found(tmp_path: Path) -> None:
-    plain = '<svg role="img"></svg><svg></svg>'
+    plain = '<svg role="img"></svg><svg></svg><svg role="img"><title>Bars</title></svg>'
     english = '<svg role="img" aria-label="Bars of memory"></svg>'
     root = site(tmp_path, plain, chinese=english)
     assert check(root)[1] == [
@@ -91,7 +91,10 @@ def test_a_picture_without_a_description_is_found(tmp_path: Path) -> None:
 
 
 def test_text_left_in_english_is_found(tmp_path: Path) -> None:
-    sound = "<p>显存：gpu_memory_utilization，“Batch size tuning tips”，<code>a b c d</code> max_num_seqs</p>"
+    sound = (
+        "<p>显存</p><p>gpu_memory_utilization，“Batch size tuning tips”，<code>as it is</code> torch 2.11</p>"
+        '<table><tr><td>array of string</td><td class="original">a data sheet as the vendor has it</td></tr></table>'
+    )
     left, whole = tmp_path / "left", tmp_path / "whole"
     left.mkdir()
     whole.mkdir()
