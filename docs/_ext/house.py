@@ -46,7 +46,7 @@ class House:
     floors: tuple[tuple[str, ...], ...]  # from the top: a room imports from lower ones only
 
 
-@kept
+@kept(words=False)
 def read_house(package: str) -> House:
     """The house of one package, for example ``"tuner.memory"``."""
     folder = ROOT.joinpath(*package.split("."))

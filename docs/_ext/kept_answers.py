@@ -1,8 +1,8 @@
 """``@kept``: answers that take long are computed for one language's site and read back for the other's.
 
 They lie in a folder beside the built sites that is named after the sources which computed them, so a change
-of those computes all of them anew. That two builds side by side share the work, every other language reads
-its pages in reverse.
+of those computes all of them anew. An answer that holds texts is one for each language; numbers are the same
+in all. That two builds side by side share the work, every other language reads its pages in reverse.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import pickle
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, wraps
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -19,11 +20,13 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import ExtensionMetadata
 
+from tuner import language
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "_build" / "answers"
 #: What an answer may be computed from, beside the module of the function.
 SOURCES = (
-    *("tuner", "profiles", "pyproject.toml"),
+    *("tuner", "profiles", "locale", "pyproject.toml"),
     *("docs/examples", "docs/tools", "docs/validation", "tests/tables.py"),
 )
 
@@ -38,7 +41,7 @@ def fingerprint() -> str:
     for source in SOURCES:
         top = ROOT / source
         for path in [top] if top.is_file() else sorted(top.rglob("*")):
-            if path.is_file() and path.suffix != ".pyc":
+            if path.is_file() and path.suffix not in (".pyc", ".mo"):
                 digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -49,19 +52,28 @@ class _Store:
     folder: Path | None = None
 
 
-def kept(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
-    """A function that is computed once for its arguments, whose ``repr`` has to tell them apart."""
-    values: dict[str, Value] = {}
-    own = Path(function.__code__.co_filename).read_text(encoding="utf-8")
+def kept(*, words: bool) -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
+    """A function that is computed once for its arguments, whose ``repr`` has to tell them apart.
 
-    @wraps(function)
-    def remembered(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
-        asked = f"{own} {function.__qualname__} {args!r} {kwargs!r}"
-        if asked not in values:
-            values[asked] = _from_folder(asked, lambda: function(*args, **kwargs))
-        return values[asked]
+    Args:
+        words: whether the answer shows texts of the program; where it does not, it is computed in English.
+    """
 
-    return remembered
+    def keeping(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
+        values: dict[str, Value] = {}
+        own = Path(function.__code__.co_filename).read_text(encoding="utf-8")
+
+        @wraps(function)
+        def remembered(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
+            with nullcontext() if words else language.using(None):
+                asked = f"{own} {function.__qualname__} {args!r} {kwargs!r} {language.chosen()}"
+                if asked not in values:
+                    values[asked] = _from_folder(asked, lambda: function(*args, **kwargs))
+            return values[asked]
+
+        return remembered
+
+    return keeping
 
 
 def _from_folder(asked: str, compute: Callable[[], Value]) -> Value:

@@ -21,7 +21,7 @@ _LETTERS = {Kind.MODELLED: "M", Kind.NO_EFFECT: "E", Kind.NOT_MODELLED: "N"}
 _DEEP = "actor_rollout_ref"  # a section whose own sections are shown apart
 
 
-@kept
+@kept(words=False)
 def classes(release: str) -> tuple[tuple[str, KeyClass], ...]:
     """The classes of a release, each with what it is called."""
     listed = []

@@ -1,12 +1,14 @@
 """What a rule brings on its own example: the job before and after, computed while the site is built."""
 
 from collections.abc import Sequence
+from functools import cache
 from tempfile import NamedTemporaryFile
 
 from msgspec import Struct
 
 from kept_answers import kept
 from tests.tables import Base, Table, table
+from tuner import language
 from tuner.advise import Recommendation, Verdict, verdict
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
@@ -44,7 +46,6 @@ class Gain(Struct, frozen=True, kw_only=True):
     before: Job
     after: Job | None  # None where nothing helps
     evidence: str
-    said: str  # the entry of the advice
 
 
 def ask(base: Base, overrides: Sequence[str]) -> Answer:
@@ -67,7 +68,7 @@ def entry(answer: Answer, name: str) -> Recommendation | None:
     return next(matching, None)
 
 
-@kept
+@kept(words=False)
 def gain(name: str) -> Gain:
     """What a rule says of the bad example of its table, and what following it changes.
 
@@ -75,13 +76,9 @@ def gain(name: str) -> Gain:
         ValueError: the example does not trigger the rule.
     """
     example = table(name)
-    answer = ask(example.bad_base, example.bad)
-    item = entry(answer, name)
-    if item is None:
-        raise ValueError(f"the bad example of {name} does not trigger it")
+    answer, item = _asked(name, language.chosen())
     fix = item.overrides or example.remedy
     phase = item.price.phase if item.price is not None else item.finding.phase
-    capacity = answer.advice.estimate.capacity_bytes
     return Gain(
         premise=_premise(example.bad_base),
         settings=example.bad,
@@ -91,8 +88,25 @@ def gain(name: str) -> Gain:
         before=_before(answer, phase),
         after=_after(answer, item, example, phase) if fix else None,
         evidence=item.finding.evidence.value,
-        said=recommendation(item, 1, Terminal(width=WIDTH), capacity_bytes=capacity),
     )
+
+
+@kept(words=True)
+def said(name: str) -> str:
+    """The entry that the example of a rule has in the advice, in the reader's language."""
+    answer, item = _asked(name, language.chosen())
+    capacity = answer.advice.estimate.capacity_bytes
+    return recommendation(item, 1, Terminal(width=WIDTH), capacity_bytes=capacity)
+
+
+@cache
+def _asked(name: str, language_chosen: str) -> tuple[Answer, Recommendation]:
+    example = table(name)
+    answer = ask(example.bad_base, example.bad)
+    item = entry(answer, name)
+    if item is None:
+        raise ValueError(f"the bad example of {name} does not trigger it")
+    return answer, item
 
 
 def _premise(base: Base) -> str:

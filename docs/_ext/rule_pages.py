@@ -26,7 +26,7 @@ _NONE = "–"
 _RUNS = (Verdict.FITS, Verdict.FITS_ALONE, Verdict.FITS_WHILE_SHORT)
 
 
-@kept
+@kept(words=False)
 def catalogue() -> dict[str, RulePage]:
     """Every rule's page by the rule's name."""
     return {page.rule.name: page for page in pages()}

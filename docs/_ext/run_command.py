@@ -71,7 +71,7 @@ class Run(SphinxDirective):
         return printed
 
 
-@kept
+@kept(words=True)
 def ran(command: str) -> tuple[int, str]:
     """The exit status of a command, and what it prints."""
     result = run(command, columns=COLUMNS)

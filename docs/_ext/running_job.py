@@ -28,7 +28,7 @@ class DoesNotStartError(ValueError):
     """Overrides with which the job does not start, so that what is computed would be another job's."""
 
 
-@kept
+@kept(words=False)
 def answer(*overrides: str) -> Answer:
     """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job.
 

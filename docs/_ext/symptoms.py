@@ -54,7 +54,7 @@ class Symptoms(SphinxDirective):
         return f"{link} ``{said[name]}``"
 
 
-@kept
+@kept(words=True)
 def messages(overrides: str, *, gpu: str, release: str) -> dict[str, str]:
     """What each rule says of the guide's job with overrides."""
     premises = Premises(gpu=gpu, verl_version=release)

@@ -101,7 +101,7 @@ def test_what_has_no_certain_address_is_no_link() -> None:
 def test_an_answer_is_computed_once() -> None:
     asked = []
 
-    @kept
+    @kept(words=False)
     def answer(number: int, *, twice: bool = False) -> int:
         asked.append(number)
         return number * 2 if twice else number
