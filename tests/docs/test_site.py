@@ -93,7 +93,8 @@ def test_a_picture_without_a_description_is_found(tmp_path: Path) -> None:
 def test_text_left_in_english_is_found(tmp_path: Path) -> None:
     sound = (
         "<p>显存</p><p>gpu_memory_utilization，“Batch size tuning tips”，<code>as it is</code> torch 2.11</p>"
-        '<table><tr><td>array of string</td><td class="original">a sheet as it is called by them</td></tr></table>'
+        "<table><tr><td>array of string</td></tr></table>"
+        '<p class="original">a sheet as it is called by them</p>'
     )
     left, whole = tmp_path / "left", tmp_path / "whole"
     left.mkdir()
