@@ -47,7 +47,9 @@ def parse(arguments: list[str]) -> None:
     with typer.Context(group, info_name="tuner") as context:
         command = group.get_command(context, name)
         assert command is not None, f"there is no tuner {name}"
-        known = {spelling for parameter in command.params for spelling in parameter.opts}
+        known = {
+            word for parameter in command.params for word in (*parameter.opts, *parameter.secondary_opts)
+        }
         unknown = [word for word in rest if word.startswith("-") and word.partition("=")[0] not in known]
         assert not unknown, f"tuner {name} has no {unknown[0]}"
         command.make_context(name, rest, parent=context).close()
