@@ -17,6 +17,7 @@ language = os.environ.get("DOCS_LANG", "en")
 
 extensions = [
     "accuracy",
+    "captions",
     "cli_reference",
     "computed",
     "drawn_figures",
@@ -27,19 +28,24 @@ extensions = [
     "head_benchmark",
     "import_picture",
     "kernel_text",
+    "kept_answers",
     "key_classes",
     "languages",
     "mathml",
+    "measured_changes",
     "older_guides",
     "profile_tables",
     "report_reference",
     "rollout_prices",
     "rule_examples",
     "rule_pages",
+    "rule_sources",
     "run_command",
     "search_languages",
+    "site_requirements",
     "skipping",
     "sphinx.ext.extlinks",
+    "sphinx_copybutton",
     "symptoms",
     "terms",
     "trainer_interface",
@@ -58,12 +64,17 @@ locale_dirs = ["../locale", "_ui"]
 gettext_compact = True
 gettext_uuid = False
 gettext_location = False
+gettext_additional_targets = ["index"]  # what people type into the search
 
 html_theme = "furo"
 html_title = "tuner"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_math_renderer = "mathml"
+html_search_scorer = str(HERE / "_ext" / "scorer.js")
+copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
 html_show_sourcelink = False
 html_sidebars = {
     "**": [

@@ -4,7 +4,6 @@ A class is called by a letter and a number, which are the same in every language
 """
 
 from collections.abc import Iterable
-from functools import cache
 from html import escape
 from itertools import groupby
 
@@ -13,6 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
+from kept_answers import kept
 from tables import table
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import KeyClass, Kind
@@ -21,7 +21,7 @@ _LETTERS = {Kind.MODELLED: "M", Kind.NO_EFFECT: "E", Kind.NOT_MODELLED: "N"}
 _DEEP = "actor_rollout_ref"  # a section whose own sections are shown apart
 
 
-@cache
+@kept(words=False)
 def classes(release: str) -> tuple[tuple[str, KeyClass], ...]:
     """The classes of a release, each with what it is called."""
     listed = []

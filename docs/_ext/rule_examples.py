@@ -1,6 +1,4 @@
-"""``.. rule-example:: name``: what triggers a rule, and what the program answers to it today."""
-
-from tempfile import NamedTemporaryFile
+"""``.. rule-example:: name``: what triggers a rule, what to paste, and what that brings, computed today."""
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -9,69 +7,79 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata
 
-from tests.tables import Base, table
-from tuner.advise import Recommendation
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
-from tuner.render.answer import Answer
-from tuner.render.recommendations import recommendation
-from tuner.render.terminal import Terminal
+from rule_gains import Gain, Job, gain, said
+from tables import table
+from tests.tables import table as examples
+from tuner.units import GIB
 
-WIDTH = 84
-
-
-def ask(base: Base, overrides: tuple[str, ...]) -> Answer:
-    """The program's answer to a base with overrides, over an empty file."""
-    keys = [
-        f"actor_rollout_ref.model.path={base.model}",
-        f"trainer.n_gpus_per_node={base.gpus_per_node}",
-        f"trainer.nnodes={base.nodes}",
-        *base.overrides,
-        *overrides,
-    ]
-    premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
-    with NamedTemporaryFile(suffix=".yaml") as empty:
-        return consult(empty.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
-
-
-def entry(answer: Answer, name: str) -> Recommendation | None:
-    """What the answer says by this rule."""
-    matching = (item for item in answer.advice.recommendations if item.finding.rule.name == name)
-    return next(matching, None)
+_NONE = "–"
 
 
 class RuleExample(SphinxDirective):
-    """The bad example of a rule's table of cases, and the entry it leads to."""
+    """The bad example of a rule's table of cases, its fix, and the job before and after."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Both as blocks that are not translated."""
+        """Settings and fix as blocks to copy, a table of both jobs, and the entry of the advice."""
         name = self.arguments[0]
-        example = table(name)
-        base = example.bad_base
-        answer = ask(base, example.bad)
-        item = entry(answer, name)
-        if item is None:
-            raise self.error(f"the bad example of {name} does not trigger it")
-        premise = f"# {base.model}, {base.nodes} x {base.gpus_per_node} {base.gpu}, verl {base.version}"
-        premise += f", --engine-version {base.engine_version}" if base.engine_version else ""
-        ratio = base.zero_advantage_ratio
-        premise += f", --zero-advantage-ratio {ratio:g}" if ratio else ""
-        capacity = answer.advice.estimate.capacity_bytes
-        said = recommendation(item, 1, Terminal(width=WIDTH), capacity_bytes=capacity)
+        try:
+            found = gain(name)
+        except ValueError as error:
+            raise self.error(str(error)) from error
         return [
             *self._sentence("These settings, over a configuration that triggers no rule, trigger this one:"),
-            _block([premise, *example.bad]),
+            block([found.premise, *found.settings]),
+            *self._fix(found, name),
+            *self._before_and_after(found),
             *self._sentence("``tuner advise`` answers:"),
-            _block(said.splitlines()),
+            block(said(name).splitlines()),
+        ]
+
+    def _fix(self, found: Gain, name: str) -> list[nodes.Node]:
+        if not found.fix:
+            reason = examples(name).no_remedy
+            return self._sentence(
+                f"There is nothing to paste: {reason}."
+                if reason
+                else "There is nothing to paste: the answer says what to decide."
+            )
+        words = (
+            "What to paste:"
+            if found.pasted
+            else "Nothing is given to paste, since it is yours to decide; this would lift it:"
+        )
+        return [*self._sentence(words), block(found.fix)]
+
+    def _before_and_after(self, found: Gain) -> list[nodes.Node]:
+        if found.after is None:
+            return []
+        if found.after == found.before:
+            return self._sentence("It changes neither bytes nor seconds of what is modelled.")
+        phase = f"``{found.phase}``" if found.phase else ""
+        header = ["Job", "Verdict", "Worst phase", "Its peak", "Phase of the rule", "Step"]
+        rows = [["before", *_cells(found.before, phase)], ["after", *_cells(found.after, phase)]]
+        return [
+            *self._sentence("Before and after, as the model has it:"),
+            *table(self, header, rows, prose=["Job", "Verdict"], widths=[12, 20, 18, 14, 24, 12]),
         ]
 
     def _sentence(self, text: str) -> list[nodes.Node]:
         return nested_parse_to_nodes(self.state, StringList([text], source="<example>"))
 
 
-def _block(lines: list[str]) -> nodes.literal_block:
+def _cells(job: Job, phase: str) -> list[str]:
+    """One job; what a job that does not start would take is not told."""
+    verdict = job.verdict.value.replace("_", " ")
+    if not job.worst_phase:
+        return [verdict, _NONE, _NONE, _NONE, _NONE]
+    peak, in_phase = (f"{size / GIB:.1f}\N{NO-BREAK SPACE}GiB" for size in (job.worst_bytes, job.phase_bytes))
+    seconds = _NONE if job.seconds is None else f"{job.seconds:.1f} s"
+    return [verdict, f"``{job.worst_phase}``", peak, f"{phase} {in_phase}" if phase else _NONE, seconds]
+
+
+def block(lines: list[str] | tuple[str, ...]) -> nodes.literal_block:
+    """Text to copy, which no language changes."""
     text = "\n".join(lines)
     return nodes.literal_block(text, text, language="text")
 

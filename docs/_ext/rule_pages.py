@@ -1,24 +1,32 @@
-"""One page per rule, written from the rule before the sources are read, and the table of all rules.
+"""One page per rule, written from the rule before the sources are read, and the tables of all rules.
 
 The pages are ordinary sources, so their text is translated like any other. They are rewritten only
 when they change, and pages of rules that are gone are deleted.
 """
 
-from functools import cache
 from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx.addnodes import index
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata
 
+from kept_answers import kept
+from measured_changes import measured_changes
+from rule_gains import Gain, gain
 from tables import table
+from tuner.advise import Verdict
 from tuner.render.rule_page import RulePage, pages
+from tuner.units import GIB
+
+_NONE = "–"
+_RUNS = (Verdict.FITS, Verdict.FITS_ALONE, Verdict.FITS_WHILE_SHORT)
 
 
-@cache
+@kept(words=False)
 def catalogue() -> dict[str, RulePage]:
     """Every rule's page by the rule's name."""
     return {page.rule.name: page for page in pages()}
@@ -32,6 +40,8 @@ def source(page: RulePage) -> str:
     parts += [f"{_heading(heading, '-')}\n{body}\n" for heading, body in page.sections if body]
     if page.example is not None:
         parts.append(f"{_heading('Example', '-')}\n.. rule-example:: {name}\n")
+    if name in measured_changes():
+        parts.append(f"{_heading('Measured', '-')}\n.. measured-change:: {name}\n")
     return "\n".join(parts)
 
 
@@ -51,19 +61,65 @@ def _write_pages(app: Sphinx) -> None:
 
 
 class RuleTable(SphinxDirective):
-    """All rules with a link to their pages, which follow in the same order."""
+    """The rules of some topics with a link to their pages, and what each brings on its own example."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        """One row per rule, by code."""
+        """One row per rule, advice before checks; their pages follow in the same order."""
+        topics = self.arguments[0].split()
+        found = [page for page in catalogue().values() if page.topic in topics]
+        chosen = {page.rule.name: page for page in sorted(found, key=_place)}
         rows = [
-            [f":doc:`{name}`", f"``{name}``", page.rule.severity.value] for name, page in catalogue().items()
+            [f":doc:`{name}`", page.rule.severity.value, page.rule.since, *_brings(page)]
+            for name, page in chosen.items()
         ]
-        header = ["Rule", "Name", "Severity"]
-        toctree = [".. toctree::", "   :hidden:", "", *(f"   {name}" for name in catalogue())]
+        header = ["Rule", "Severity", "Since", "Memory", "Step", "Then"]
+        toctree = [".. toctree::", "   :hidden:", "", *(f"   {name}" for name in chosen)]
         return [
-            *table(self, header, rows, prose=["Severity"], widths=[55, 30, 15]),
+            *table(self, header, rows, prose=["Severity", "Then"], widths=[36, 11, 9, 22, 14, 12]),
             *_parse(self, toctree),
         ]
+
+
+def _place(page: RulePage) -> tuple[bool, str]:
+    """Advice before checks, by code."""
+    return page.rule.code.startswith("CFG"), page.rule.code
+
+
+def _brings(page: RulePage) -> list[str]:
+    """The peak and the seconds of a step before and after, and what becomes possible."""
+    if page.example is None:
+        return [_NONE, _NONE, _NONE]
+    found = gain(page.rule.name)
+    if found.after is None:
+        return [_NONE, _NONE, _NONE]
+    if found.before.verdict is Verdict.WILL_NOT_START:
+        return [_NONE, _NONE, "it starts"]
+    fits = found.before.verdict not in _RUNS and found.after.verdict in _RUNS
+    return [_memory(found), _step(found), "it fits" if fits else _NONE]
+
+
+def _memory(found: Gain) -> str:
+    before, after = found.before, found.after
+    if after is None:
+        return _NONE
+    if found.phase and (change := _change(before.phase_bytes / GIB, after.phase_bytes / GIB, "GiB")):
+        return f"``{found.phase}`` {change}"
+    change = _change(before.worst_bytes / GIB, after.worst_bytes / GIB, "GiB")
+    return f"``{before.worst_phase}`` {change}" if change else _NONE
+
+
+def _step(found: Gain) -> str:
+    before, after = found.before.seconds, found.after.seconds if found.after else None
+    return _NONE if before is None or after is None else _change(before, after, "s") or _NONE
+
+
+def _change(before: float, after: float, unit: str) -> str:
+    """Both figures, nothing where they look alike."""
+    first, second = f"{before:.1f}", f"{after:.1f}"
+    return "" if first == second else f"{first} → {second} {unit}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 class RuleFacts(SphinxDirective):
@@ -72,11 +128,18 @@ class RuleFacts(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """A table of one row."""
+        """A table of one row, and entries of the index for what people look for."""
         page = catalogue()[self.arguments[0]]
-        names, values = zip(*page.facts, strict=True)
+        facts = list(page.facts)
+        if page.example is not None:
+            facts.insert(-1, ("Evidence", gain(page.rule.name).evidence))
+        names, values = zip(*facts, strict=True)
         row = [f"``{page.rule.name}``", *values]
-        return table(self, ["Name", *names], [row], prose=[name for name in names if name != "Since"])
+        entries = [("single", text, "", "main", None) for text in (page.rule.code, page.rule.name)]
+        return [
+            index(entries=entries),
+            *table(self, ["Name", *names], [row], prose=[name for name in names if name != "Since"]),
+        ]
 
 
 def _parse(directive: SphinxDirective, lines: list[str]) -> list[nodes.Node]:

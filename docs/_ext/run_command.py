@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from docs.tools.program import run
+from kept_answers import kept
 
 COLUMNS = 88  # what a page shows without scrolling
 # A word of a command line with its quotation marks, which no line is broken between.
@@ -63,11 +64,18 @@ class Run(SphinxDirective):
         return list(report["combination"]["overrides"])
 
     def _output(self, words: list[str], expected: int) -> str:
-        result = run(" ".join(words), columns=COLUMNS)
-        if result.returncode != expected:
-            command = " ".join(words)
-            raise self.error(f"{command}: exit status {result.returncode}, not {expected}\n{result.stdout}")
-        return result.stdout
+        command = " ".join(words)
+        status, printed = ran(command)
+        if status != expected:
+            raise self.error(f"{command}: exit status {status}, not {expected}\n{printed}")
+        return printed
+
+
+@kept(words=True)
+def ran(command: str) -> tuple[int, str]:
+    """The exit status of a command, and what it prints."""
+    result = run(command, columns=COLUMNS)
+    return result.returncode, result.stdout
 
 
 def _wrapped(words: list[str]) -> str:

@@ -5,9 +5,9 @@ computed once for each set of them.
 """
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
+from kept_answers import kept
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
 from tuner.memory import PhaseEstimate
@@ -28,7 +28,7 @@ class DoesNotStartError(ValueError):
     """Overrides with which the job does not start, so that what is computed would be another job's."""
 
 
-@cache
+@kept(words=False)
 def answer(*overrides: str) -> Answer:
     """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job.
 

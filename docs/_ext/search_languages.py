@@ -1,4 +1,4 @@
-"""Search that finds parts of configuration keys, and Chinese without a dictionary.
+"""Search that finds parts of configuration keys, and Chinese without a dictionary; ``.. search-keys::``.
 
 The index and the query must be split alike, so each class holds both splitters: ``split``
 for the index and ``js_splitter_code`` for the browser. Keys fall apart at underscores;
@@ -7,9 +7,12 @@ Chinese text is indexed by its characters and by every pair of neighbours.
 
 import re
 
+from docutils import nodes
+from sphinx.addnodes import index
 from sphinx.application import Sphinx
 from sphinx.search import SearchLanguage
 from sphinx.search.en import SearchEnglish
+from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
@@ -69,8 +72,23 @@ def _is_han(word: str) -> bool:
     return re.match(rf"[{_HAN}]", word) is not None
 
 
+class SearchKeys(SphinxDirective):
+    """Keys, or parts of them, whose search leads to this page first.
+
+    Words, which are translated, stand in ``.. index::``.
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """Main entries of the index."""
+        return [index(entries=[("single", key, "", "main", None) for key in self.arguments[0].split()])]
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Replace Sphinx's English search and add the Chinese one."""
+    """Replace Sphinx's English search, add the Chinese one, and register the directive."""
     app.add_search_language(SearchEnglishAndKeys)
     app.add_search_language(SearchChinese)
+    app.add_directive("search-keys", SearchKeys)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,6 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 import running_job
+from kept_answers import kept
 from rule_pages import catalogue
 from tables import table
 from tuner.cli.pipeline import consult
@@ -44,20 +45,23 @@ class Symptoms(SphinxDirective):
         if name not in catalogue():
             raise self.error(f"there is no rule {name!r}")
         link = f":doc:`{catalogue()[name].rule.code} <../rules/{name}>`"
-        return link if "job" not in symptom else f"{link} ``{self._message(name, symptom)}``"
-
-    def _message(self, name: str, symptom: dict[str, Any]) -> str:
-        """What the rule says of the job with the settings of a row."""
-        premises = Premises(
-            gpu=symptom.get("gpu", running_job.GPU),
-            verl_version=symptom.get("release", running_job.RELEASE),
-        )
-        overrides = [*running_job.OVERRIDES, *symptom["job"].split()]
-        advice = consult(str(running_job.ROOT / running_job.FILE), overrides, premises).advice
-        messages = [item.finding.message for item in advice.recommendations if item.finding.rule.name == name]
-        if not messages:
+        if "job" not in symptom:
+            return link
+        gpu, release = symptom.get("gpu", running_job.GPU), symptom.get("release", running_job.RELEASE)
+        said = messages(symptom["job"], gpu=gpu, release=release)
+        if name not in said:
             raise self.error(f"{name} says nothing of the job with {symptom['job']}")
-        return messages[0]
+        return f"{link} ``{said[name]}``"
+
+
+@kept(words=True)
+def messages(overrides: str, *, gpu: str, release: str) -> dict[str, str]:
+    """What each rule says of the guide's job with overrides."""
+    premises = Premises(gpu=gpu, verl_version=release)
+    job = str(running_job.ROOT / running_job.FILE)
+    advice = consult(job, [*running_job.OVERRIDES, *overrides.split()], premises).advice
+    findings = (item.finding for item in reversed(advice.recommendations))
+    return {finding.rule.name: finding.message for finding in findings}  # the first of a rule's
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

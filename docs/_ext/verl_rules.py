@@ -10,8 +10,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
+from rule_pages import catalogue
 from tables import table
-from tuner.render.rule_page import pages
 
 DATA = Path(__file__).parents[1] / "data" / "verl-rules.yaml"
 
@@ -31,7 +31,7 @@ class VerlRules(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """One row per statement."""
         self.env.note_dependency(str(DATA))
-        codes = {page.rule.name: page.rule.code for page in pages()}
+        codes = {name: page.rule.code for name, page in catalogue().items()}
         rows = [_cells(row, codes) for row in content()["rows"] if row["id"].startswith(self.arguments[0])]
         header = ["Row", "Statement", "Where", "Holds", "Rules", "Why there is none"]
         prose = ["Statement", "Holds", "Why there is none"]

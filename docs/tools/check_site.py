@@ -1,4 +1,4 @@
-"""Check the built sites without a network: links, anchors, leaked markup, twins in both languages.
+"""Check the built sites without a network: links, anchors, markup and English left over, pictures, twins.
 
 Usage::
 
@@ -14,8 +14,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 SITES = {"en": "en", "zh-cn": "zh-CN"}  # folder, lang of its pages
+_ALTERNATES = {"en": "en", "zh-Hans": "zh-cn", "x-default": "en"}  # what search engines are told, its folder
 _LEAKED = re.compile(r"``|\*\*|:(?:ref|doc|term|math|option):`|(?<![\w<])\|[a-z][a-z -]+\|(?!\w)")
 _CODE = {"code", "math", "pre", "script", "style"}
+_NAMES = {*_CODE, "svg", "title"}  # and what shows keys and names
+# A word that is no part of a name, and names no version behind it.
+_ENGLISH = re.compile(r"(?<![\w.%/+-])[a-z]{2,}(?![\w%/+-]|[.]\w| v?\d)")
+_QUOTED = re.compile(r"“[^”]*”|\"[^\"]*\"|（[^（）]*）|<[^<>]*>")
+_HAN = re.compile("[\u3400-\u9fff]")
+_LEFT, _LEFT_IN_A_CELL = 3, 6  # as many words of English are a phrase, fewer may be a name
+_ORIGINAL = "original"  # class of what is cited as its source has it
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _GENERATED = {"search.html", "genindex.html"}
 
@@ -29,6 +37,9 @@ class Page:
     links: list[str] = field(default_factory=list)  # to pages and anchors
     loads: list[str] = field(default_factory=list)  # what a browser fetches by itself
     text: list[str] = field(default_factory=list)  # outside code
+    phrases: list[tuple[str, bool]] = field(default_factory=list)  # outside names; whether in a table's cell
+    alternates: dict[str, str] = field(default_factory=dict)  # language, address of the twin
+    pictures: list[str] = field(default_factory=list)  # what each is described by
 
 
 class _Reader(HTMLParser):
@@ -36,6 +47,7 @@ class _Reader(HTMLParser):
         super().__init__()
         self.page = Page()
         self._open: list[str] = []
+        self._is_original: list[bool] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         values = {name: value for name, value in attributes if value}
@@ -43,21 +55,31 @@ class _Reader(HTMLParser):
             self.page.lang = values.get("lang", "")
         if "id" in values:
             self.page.ids.add(values["id"])
+        if "hreflang" in values and tag == "link":
+            self.page.alternates[values["hreflang"]] = values.get("href", "")
+        if tag == "img" or (tag == "svg" and values.get("role") == "img"):
+            self.page.pictures.append(values.get("alt") or values.get("aria-label") or "")
         if "href" in values and (tag == "a" or values.get("rel") == "alternate"):
             self.page.links.append(values["href"])
         else:
             self.page.loads += [values[name] for name in ("href", "src") if name in values and tag != "use"]
         if tag not in _VOID:
             self._open.append(tag)
+            self._is_original.append(_ORIGINAL in (values.get("class") or "").split())
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._open:
             while self._open.pop() != tag:
                 pass
+            del self._is_original[len(self._open) :]
 
     def handle_data(self, data: str) -> None:
         if not _CODE.intersection(self._open):
             self.page.text.append(data)
+        if not _NAMES.intersection(self._open) and not any(self._is_original):
+            self.page.phrases.append((data, "td" in self._open))
+        if "svg" in self._open and self._open[-1] == "title" and self.page.pictures[-1:] == [""]:
+            self.page.pictures[-1] = data
 
 
 def read(path: Path) -> Page:
@@ -85,6 +107,27 @@ def _check_page(root: Path, path: Path, pages: dict[Path, Page]) -> Iterator[str
             yield f"{name}: no such anchor: {link}"
 
 
+def _check_alternates(root: Path, path: Path, page: Page) -> Iterator[str]:
+    name = path.relative_to(root)
+    for language, folder in _ALTERNATES.items():
+        given = page.alternates.get(language)
+        twin = root / folder / name.relative_to(name.parts[0])
+        if given is None or (path.parent / given).resolve() != twin:
+            yield f"{name}: its page for {language} is {given!r}"
+
+
+def _check_language(root: Path, path: Path, page: Page) -> Iterator[str]:
+    """What stands on a Chinese page and is not Chinese."""
+    name, chinese = path.relative_to(root), page.lang.startswith("zh")
+    for description in page.pictures:
+        if not description or (chinese and not _HAN.search(description)):
+            yield f"{name}: a picture is described by {description!r}"
+    for phrase, in_a_cell in page.phrases if chinese else ():
+        words = () if _HAN.search(phrase) else _ENGLISH.findall(_QUOTED.sub(" ", phrase))
+        if len(words) >= (_LEFT_IN_A_CELL if in_a_cell else _LEFT):
+            yield f"{name}: left in English: {' '.join(phrase.split())!r}"
+
+
 def _check_twins(root: Path, pages: dict[Path, Page]) -> Iterator[str]:
     first, second = (
         {
@@ -105,6 +148,8 @@ def check(root: Path) -> tuple[int, list[str]]:
     root = root.resolve()
     pages = {path: read(path) for site in SITES for path in sorted((root / site).rglob("*.html"))}
     problems = [problem for path in pages for problem in _check_page(root, path, pages)]
+    for path, page in pages.items():
+        problems += [*_check_alternates(root, path, page), *_check_language(root, path, page)]
     return len(pages), [*problems, *_check_twins(root, pages)]
 
 

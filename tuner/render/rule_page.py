@@ -39,6 +39,7 @@ class RulePage(Struct, frozen=True, kw_only=True):
     """Everything a page shows."""
 
     rule: Rule
+    topic: str  # the folder that the rule stands in
     title: str
     sections: tuple[tuple[str, str], ...]  # heading and body, reStructuredText
     example: Example | None
@@ -75,6 +76,7 @@ def page(rule: Rule, module: ModuleType, example: Path) -> RulePage:
     title, sections = parse_docstring(module.__doc__ or "")
     return RulePage(
         rule=rule,
+        topic=module.__name__.split(".")[-2] if "." in module.__name__ else "",
         title=_title(rule, title or rule.summary),
         sections=tuple((documented(heading), translated(body)) for heading, body in sections),
         example=read_example(example) if example.is_file() else None,

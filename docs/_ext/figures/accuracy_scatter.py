@@ -1,12 +1,12 @@
 """Predicted peaks against measured ones, of the passes that stand in ``validation/data``."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from figures import Drawing
 from figures.plot import COLOURS, MARKERS, axes
+from kept_answers import kept
 from tuner.accuracy import Comparison, compare, read_measured, special_settings
 from tuner.units import GIB
 
@@ -41,7 +41,7 @@ def comparisons(names: Sequence[str]) -> list[Comparison]:
     return [row for name in files(names) for row in _compared(name)]
 
 
-@cache
+@kept(words=False)
 def _compared(name: str) -> tuple[Comparison, ...]:
     return tuple(compare(case) for case in read_measured(DATA / name).cases)
 

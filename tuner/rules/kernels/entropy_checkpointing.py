@@ -23,7 +23,7 @@ Sources
 
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (checkpointed entropy).
 verl documentation, performance tuning guide, "Memory optimization for entropy calculation from logits".
-Bytes per logit measured on one H200: 26 eager with and without, 2 compiled with and without.
+Bytes per logit measured on two H200 with verl 0.9.1 and torch 2.11.0, 2026-11-20: 26 eager with and without, 2 compiled with and without.
 """
 
 from tuner.evidence import Evidence

@@ -21,7 +21,7 @@ One release defers always and has no switch: then fewer micro-batches or another
 Sources
 -------
 
-torch, ``distributed/fsdp/_fully_shard/_fsdp_param.py`` (``unsharded_accumulated_grad``); measured with verl 0.9.1.
+torch, ``distributed/fsdp/_fully_shard/_fsdp_param.py`` (``unsharded_accumulated_grad``); measured on two H200 with verl 0.9.1 and torch 2.11.0, 2026-11-20.
 verl #7095, #7458, #7719.
 """
 

@@ -20,7 +20,7 @@ Sources
 -------
 Megatron-Core ``transformer/transformer_block.py`` (``forward``), ``transformer/transformer_layer.py``.
 verl 0.4.1 ``single_controller/base/megatron/worker.py:95-99``: a granularity of null is set as it is.
-verl 0.5.0 to 0.9.1 ``workers/megatron_workers.py``, ``workers/engine/megatron/transformer_impl.py``: no reader of the switch.
+verl 0.5.0 to 0.7.1 ``workers/megatron_workers.py``, later ones ``workers/engine/megatron/transformer_impl.py``: no reader of the switch.
 """
 
 from collections.abc import Iterator

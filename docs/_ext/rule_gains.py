@@ -1,0 +1,149 @@
+"""What a rule brings on its own example: the job before and after, computed while the site is built."""
+
+from collections.abc import Sequence
+from functools import cache
+from tempfile import NamedTemporaryFile
+
+from msgspec import Struct
+
+from kept_answers import kept
+from tests.tables import Base, Table, table
+from tuner import language
+from tuner.advise import Recommendation, Verdict, verdict
+from tuner.cli.pipeline import consult
+from tuner.cli.premises import Premises
+from tuner.memory import mean_tokens_that_fit
+from tuner.render.answer import Answer
+from tuner.render.recommendations import recommendation
+from tuner.render.terminal import Terminal
+from tuner.render.words import pasteable
+from tuner.rules.case import Case
+from tuner.workload import Phase, Workload
+
+WIDTH = 84
+_REFUSED = Verdict.WILL_NOT_START
+_RUNS = (Verdict.FITS, Verdict.FITS_ALONE, Verdict.FITS_WHILE_SHORT)
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What the model says of a job, as far as a rule's page shows it."""
+
+    verdict: Verdict
+    worst_phase: str = ""  # empty where the job does not start
+    worst_bytes: int = 0
+    phase_bytes: int = 0  # peak of the phase that the rule is about
+    seconds: float | None = None  # of a step; None where the job does not run
+
+
+class Gain(Struct, frozen=True, kw_only=True):
+    """The example of a rule, and what the program answers to it."""
+
+    premise: str
+    settings: tuple[str, ...]
+    fix: tuple[str, ...]  # empty where no override helps
+    pasted: bool  # the program proposes the fix; else it is the one that the table of examples names
+    phase: str  # that the rule is about; empty where it is about none
+    before: Job
+    after: Job | None  # None where nothing helps
+    evidence: str
+
+
+def ask(base: Base, overrides: Sequence[str]) -> Answer:
+    """The program's answer to a base with overrides, over an empty file."""
+    keys = [
+        f"actor_rollout_ref.model.path={base.model}",
+        f"trainer.n_gpus_per_node={base.gpus_per_node}",
+        f"trainer.nnodes={base.nodes}",
+        *base.overrides,
+        *overrides,
+    ]
+    premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
+    with NamedTemporaryFile(suffix=".yaml") as empty:
+        return consult(empty.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
+
+
+def entry(answer: Answer, name: str) -> Recommendation | None:
+    """What the answer says by this rule."""
+    matching = (item for item in answer.advice.recommendations if item.finding.rule.name == name)
+    return next(matching, None)
+
+
+@kept(words=False)
+def gain(name: str) -> Gain:
+    """What a rule says of the bad example of its table, and what following it changes.
+
+    Raises:
+        ValueError: the example does not trigger the rule.
+    """
+    example = table(name)
+    answer, item = _asked(name, language.chosen())
+    fix = item.overrides or example.remedy
+    phase = item.price.phase if item.price is not None else item.finding.phase
+    return Gain(
+        premise=_premise(example.bad_base),
+        settings=example.bad,
+        fix=tuple(pasteable(override) for override in fix),
+        pasted=bool(item.overrides),
+        phase="" if phase is None else phase.value,
+        before=_before(answer, phase),
+        after=_after(answer, item, example, phase) if fix else None,
+        evidence=item.finding.evidence.value,
+    )
+
+
+@kept(words=True)
+def said(name: str) -> str:
+    """The entry that the example of a rule has in the advice, in the reader's language."""
+    answer, item = _asked(name, language.chosen())
+    capacity = answer.advice.estimate.capacity_bytes
+    return recommendation(item, 1, Terminal(width=WIDTH), capacity_bytes=capacity)
+
+
+@cache
+def _asked(name: str, language_chosen: str) -> tuple[Answer, Recommendation]:
+    example = table(name)
+    answer = ask(example.bad_base, example.bad)
+    item = entry(answer, name)
+    if item is None:
+        raise ValueError(f"the bad example of {name} does not trigger it")
+    return answer, item
+
+
+def _premise(base: Base) -> str:
+    premise = f"# {base.model}, {base.nodes} x {base.gpus_per_node} {base.gpu}, verl {base.version}"
+    premise += f", --engine-version {base.engine_version}" if base.engine_version else ""
+    ratio = base.zero_advantage_ratio
+    return premise + (f", --zero-advantage-ratio {ratio:g}" if ratio else "")
+
+
+def _before(answer: Answer, phase: Phase | None) -> Job:
+    if answer.advice.verdict is _REFUSED:
+        return Job(verdict=_REFUSED)
+    return _answered(answer, phase)
+
+
+def _after(answer: Answer, item: Recommendation, example: Table, phase: Phase | None) -> Job:
+    """The job with the fix, read back as the advice reads it."""
+    if not item.overrides:
+        return _answered(ask(example.bad_base, (*example.bad, *example.remedy)), phase)
+    if item.workload is not None:
+        return _modelled(item.workload, phase, headroom=answer.advice.headroom)
+    return _answered(answer, phase)  # of a job that is refused these are the figures once it starts
+
+
+def _answered(answer: Answer, phase: Phase | None) -> Job:
+    advice = answer.advice
+    return _modelled(advice.workload, phase, headroom=advice.headroom)
+
+
+def _modelled(workload: Workload, phase: Phase | None, *, headroom: float) -> Job:
+    case = Case.of(workload, headroom=headroom)
+    judgement = verdict(case, mean_tokens_that_fit([workload]))
+    worst = case.estimate.worst
+    return Job(
+        verdict=judgement,
+        worst_phase=worst.phase.value,
+        worst_bytes=worst.peak_bytes,
+        phase_bytes=worst.peak_bytes if phase is None else case.peak_bytes(phase),
+        seconds=case.time.seconds if judgement in _RUNS else None,
+    )

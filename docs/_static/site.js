@@ -1,0 +1,16 @@
+// The switch between the languages keeps the place on the page: anchors are the same in both.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest(".language-switch a");
+  if (link) link.hash = location.hash;
+});
+
+// Whatever scrolls sideways can be reached with the keyboard.
+const WIDE = "pre, .table-wrapper, .math-block, .floor-plan, figure.drawn details";
+const reach = () => {
+  for (const box of document.querySelectorAll(WIDE)) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+};
+addEventListener("load", reach);
+addEventListener("resize", reach);

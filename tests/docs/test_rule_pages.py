@@ -1,0 +1,110 @@
+"""Pages of rules: their topics, what they bring, what was measured, and the links to their sources."""
+
+import re
+
+import pytest
+from docutils import nodes
+
+from docs.tools.program import ROOT
+from kept_answers import kept
+from measured_changes import measured_changes, pairs
+from rule_gains import gain
+from rule_pages import catalogue
+from rule_sources import file_address, link
+from tuner.advise import Verdict
+
+
+def test_every_topic_has_its_table() -> None:
+    index = (ROOT / "docs/rules/index.rst").read_text(encoding="utf-8")
+    listed = [
+        topic
+        for line in re.findall(r"^\.\. rule-table:: (.+)$", index, re.MULTILINE)
+        for topic in line.split()
+    ]
+    assert sorted(listed) == sorted({page.topic for page in catalogue().values()})
+
+
+def test_what_a_rule_brings_is_computed_from_its_example() -> None:
+    found = gain("fused-head")
+    assert found.before.verdict is Verdict.DOES_NOT_FIT and found.before.seconds is None
+    assert found.after is not None and found.after.verdict is Verdict.FITS
+    assert found.after.phase_bytes < found.before.phase_bytes == found.before.worst_bytes
+    assert found.fix == ("actor_rollout_ref.model.use_fused_kernels=True",) and found.pasted
+
+
+def test_a_job_that_is_refused_has_figures_once_it_starts() -> None:
+    found = gain("micro-batch-missing")
+    assert found.before.verdict is Verdict.WILL_NOT_START and not found.before.worst_phase
+    assert found.after is not None and found.after.worst_bytes > 0
+
+
+def test_a_fix_that_is_the_users_is_not_called_pasted() -> None:
+    found = gain("temperature-copy")
+    assert found.fix and not found.pasted
+    assert found.after is not None and found.after.worst_bytes < found.before.worst_bytes
+
+
+@pytest.mark.parametrize("name", measured_changes())
+def test_every_rule_that_was_tried_has_a_measured_pair(name: str) -> None:
+    assert name in catalogue()
+    found = pairs(name)
+    assert found
+    assert all(
+        re.search(r"H200, verl [\d.]+, torch .+, 20\d\d-\d\d-\d\d$", pair.measured_on) for pair in found
+    )
+
+
+def test_measured_pairs_differ_in_one_setting() -> None:
+    more, less = pairs("recomputation-not-needed")[0], pairs("gradient-checkpointing")[0]
+    assert (more.before_bytes, more.after_bytes) == (less.after_bytes, less.before_bytes)
+    assert less.after_bytes < less.before_bytes
+
+
+def test_files_of_a_release_have_an_address() -> None:
+    address = "https://github.com/verl-project/verl/blob/v0.9.1/verl/workers/config/actor.py"
+    assert file_address("0.9.1", "workers/config/actor.py:199-210") == f"{address}#L199-L210"
+    assert file_address("0.9.1", "workers/config/actor.py") == address
+    assert file_address("0.9.1", "actor.use_dynamic_bsz") is None
+
+
+def cited(*parts: str) -> list[str]:
+    """The links that a paragraph gets; literals are given with a mark in front."""
+    paragraph = nodes.paragraph()
+    for part in parts:
+        paragraph += nodes.literal("", part[1:]) if part.startswith("`") else nodes.Text(part)
+    words = paragraph.astext()
+    link(paragraph)
+    assert paragraph.astext() == words
+    return [
+        reference["refuri"].rpartition("verl-project/verl/")[2]
+        for reference in paragraph.findall(nodes.reference)
+    ]
+
+
+def test_sources_become_links() -> None:
+    assert cited("verl 0.7.1 and 0.9.1, ", "`utils/a.py", "; verl #12, fixed by #345.") == [
+        "blob/v0.9.1/verl/utils/a.py",
+        "issues/12",
+        "issues/345",
+    ]
+    assert cited("verl 文档，性能调优指南；HybridFlow（arXiv:2409.19256）。") == [
+        "https://verl.readthedocs.io/en/latest/perf/perf_tuning.html",
+        "https://arxiv.org/abs/2409.19256",
+    ]
+
+
+def test_what_has_no_certain_address_is_no_link() -> None:
+    assert cited("verl, ", "`utils/a.py", ".") == []
+    assert cited("verl 0.9.1, then vLLM 0.13.0, ", "`config/b.py", ", Megatron-Core #12.") == []
+
+
+def test_an_answer_is_computed_once() -> None:
+    asked = []
+
+    @kept(words=False)
+    def answer(number: int, *, twice: bool = False) -> int:
+        asked.append(number)
+        return number * 2 if twice else number
+
+    assert [answer(1), answer(1), answer(1, twice=True), answer(2)] == [1, 1, 2, 2]
+    assert asked == [1, 1, 2]
