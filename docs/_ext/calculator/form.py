@@ -5,7 +5,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from tuner.gpus import find_gpu, gpu_names
+from tuner.gpus import gpu_names
 from tuner.models import find_model, model_names
 
 RELEASE = "0.9.1"
@@ -101,6 +101,7 @@ CHOICES = (
         start="2",
     ),
 )
+MODEL_KEY = f"{_MODEL}.path"
 #: A model by its name, looked up once.
 model_named = cache(find_model)
 _START_MODEL, _START_CARD = "Qwen2.5-7B-Instruct", "h100-sxm"
@@ -146,7 +147,7 @@ def start() -> dict[str, int | str]:
 
 def overrides(answers: Answers) -> list[str]:
     """What ``tuner advise`` is given for these answers."""
-    said = [f"{_MODEL}.path={answers['model']}", *COMMON]
+    said = [f"{MODEL_KEY}={answers['model']}", *COMMON]
     for amount in AMOUNTS:
         number = answers[amount.name]
         said.append(f"{amount.key}={number if amount.per == 1 else int(number) / amount.per}")
@@ -154,5 +155,3 @@ def overrides(answers: Answers) -> list[str]:
         said += choice.options[str(answers[choice.name])]
     return said
 
-
-__all__ = ["AMOUNTS", "CHOICES", "RELEASE", "cards", "find_gpu", "models", "overrides", "start"]
