@@ -21,7 +21,8 @@ from calculator.form import AMOUNTS, CHOICES, Amount, Choice
 from tuner.render.bars import PARTS
 from tuner.render.picture import colour
 
-SCRIPT = "calculator-memory.js"
+#: The memory model, which is written here; what asks it; the page.
+SCRIPTS = ("calculator-memory.js", "calculator-answers.js", "calculator.js")
 _GROUPS = {
     "Model and hardware": ("model", "card", "gpus", "nodes"),
     "Batch": ("prompts", "mini_batch", "responses", "prompt", "response", "budget"),
@@ -166,7 +167,9 @@ def _amount(field: Amount, label: str) -> str:
 
 
 def _choice(field: Choice, said: Mapping[str, str]) -> str:
-    return _select(field.name, {name: said.get(f"option:{name}", name) for name in field.options}, field.start)
+    return _select(
+        field.name, {name: said.get(f"option:{name}", name) for name in field.options}, field.start
+    )
 
 
 def _select(name: str, options: Mapping[str, str], start: str) -> str:
@@ -216,12 +219,13 @@ def _visit(writer: HTML5Translator, node: CalculatorForm) -> None:
     said = node["words"]
     folder = Path(writer.builder.outdir, "_static")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SCRIPT).write_text(memory_script(), encoding="utf-8")
+    (folder / SCRIPTS[0]).write_text(memory_script(), encoding="utf-8")
     data = json.dumps(page_data(said), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     writer.body.append(
         f'<div class="calculator">{_form(said)}{answer.example(form.start(), said)}'
         f'<script type="application/json" id="calc-data">{data}</script>'
-        f'<script src="_static/{SCRIPT}"></script><script src="_static/calculator.js"></script></div>\n'
+        + "".join(f'<script src="_static/{name}"></script>' for name in SCRIPTS)
+        + "</div>\n"
     )
     raise nodes.SkipNode
 

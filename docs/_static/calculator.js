@@ -1,10 +1,10 @@
-// The calculator's page: reads the form, asks tunerMemory (calculator-memory.js), shows what it says.
+// The calculator's page: reads the form, asks calculator-answers.js, shows what it says.
 (function () {
   "use strict";
   var page = document.querySelector(".calculator");
   if (!page || typeof tunerMemory !== "function") return;
   var data = JSON.parse(document.getElementById("calc-data").textContent);
-  var words = data.words, form = page.querySelector("form"), GIB = 1073741824;
+  var model = tunerAnswers(data), words = data.words, form = page.querySelector("form"), GIB = 1073741824;
 
   function one(selector) { return page.querySelector(selector); }
   function gib(bytes) { return (bytes / GIB).toFixed(1) + " GiB"; }
@@ -42,70 +42,6 @@
       else field.value = value;
       if (field.value === "" || field.selectedIndex === -1) field.value = data.start[name];
     }
-  }
-
-  function fromLink() {
-    var said = {};
-    location.hash.slice(1).split("&").forEach(function (part) {
-      var cut = part.indexOf("=");
-      var name = part.slice(0, cut);
-      if (cut > 0 && Object.prototype.hasOwnProperty.call(data.start, name)) {
-        try { said[name] = decodeURIComponent(part.slice(cut + 1)); } catch (error) { return; }
-      }
-    });
-    return said;
-  }
-
-  function link(said) {
-    return "#" + Object.keys(said).map(function (name) {
-      return name + "=" + encodeURIComponent(said[name]);
-    }).join("&");
-  }
-
-  function command(said) {
-    var lines = ["tuner advise", data.model_key + "=" + said.model].concat(data.common);
-    data.amounts.forEach(function (amount) {
-      lines.push(amount[3] + "=" + (amount[4] === 1 ? said[amount[0]] : said[amount[0]] / amount[4]));
-    });
-    for (var name in data.choices) lines = lines.concat(data.choices[name][said[name]]);
-    lines.push("--gpu " + said.card + " --verl-version " + data.release);
-    return lines.join(" \\\n  ");
-  }
-
-  function rows(said) {
-    var found = { model: data.models[said.model], card: data.cards[said.card] };
-    for (var name in data.choices) found[name] = Object.keys(data.choices[name]).indexOf(said[name]);
-    return found;
-  }
-
-  // -- what the model says -----------------------------------------------------------------
-
-  function total(moment, end) {
-    return moment.terms.reduce(function (sum, term) { return sum + term[end]; }, 0);
-  }
-
-  function judged(said) {
-    var found = tunerMemory(said, rows(said));
-    found.phases.forEach(function (phase) {
-      phase.peak = -1;
-      phase.low = phase.high = 0;
-      phase.moments.forEach(function (moment) {
-        var size = total(moment, "bytes");
-        if (size > phase.peak) { phase.peak = size; phase.at = moment; }
-        phase.low = Math.max(phase.low, total(moment, "low"));
-        phase.high = Math.max(phase.high, total(moment, "high"));
-      });
-      phase.parts = {};
-      phase.at.terms.forEach(function (term) {
-        phase.parts[term.item] = (phase.parts[term.item] || 0) + term.bytes;
-      });
-    });
-    found.worst = found.phases.reduce(function (most, phase) { return phase.peak > most.peak ? phase : most; });
-    var certain = found.phases.every(function (phase) { return phase.high <= found.capacity; });
-    if (found.problems.length) found.verdict = "cannot";
-    else if (found.worst.peak > found.capacity) found.verdict = "does_not_fit";
-    else found.verdict = certain && !found.doubts.length ? "fits" : "fits_alone";
-    return found;
   }
 
   // -- the answer ----------------------------------------------------------------------------
@@ -201,14 +137,14 @@
 
   function show() {
     var said = answers();
-    one(".calc-command").textContent = command(said);
-    one(".calc-link").setAttribute("href", link(said));
+    one(".calc-command").textContent = model.command(said);
+    one(".calc-link").setAttribute("href", model.link(said));
     var possible = said.gpus * said.nodes >= Number(said.tensor_parallel);
     [".calc-facts", ".calc-bars", ".calc-legend", ".calc-numbers"].forEach(function (name) {
       one(name).hidden = !possible;
     });
     if (!possible) { verdict("impossible", []); return; }
-    var found = judged(said), scale = Math.max(found.capacity, found.worst.peak);
+    var found = model.judged(said), scale = Math.max(found.capacity, found.worst.peak);
     verdict(found.verdict, found.problems.concat(found.doubts));
     refill(one(".calc-facts"), facts(found));
     refill(one(".calc-bars"), found.phases.map(function (phase) { return bar(phase, found, scale); }));
@@ -248,10 +184,10 @@
   form.addEventListener("input", show);
   form.addEventListener("change", function () {
     refresh(answers());
-    history.replaceState(null, "", link(answers()));
+    history.replaceState(null, "", model.link(answers()));
   });
   form.addEventListener("submit", function (event) { event.preventDefault(); });
-  window.addEventListener("hashchange", function () { refresh(fromLink()); });
+  window.addEventListener("hashchange", function () { refresh(model.read(location.hash)); });
   one(".calc-reset").addEventListener("click", function () {
     history.replaceState(null, "", location.pathname + location.search);
     refresh({});
@@ -267,5 +203,5 @@
     }
   });
   [form, one(".calc-links"), one(".calc-copy")].forEach(function (part) { part.hidden = false; });
-  refresh(fromLink());
+  refresh(model.read(location.hash));
 })();

@@ -5,7 +5,7 @@ from functools import cache
 from html import escape
 
 from calculator import form, questions
-from calculator.family import read
+from calculator.reading import read
 from tuner.memory import Estimate, PhaseEstimate, estimate, rollout_memory
 from tuner.render.bars import PARTS
 from tuner.render.numbers import exact, gib, interval
@@ -29,7 +29,7 @@ def texts() -> tuple[str, ...]:
 def command(answers: form.Answers) -> str:
     """What asks ``tuner`` the same."""
     options = f"--gpu {answers['card']} --verl-version {form.RELEASE}"
-    return " \\\n  ".join(["tuner advise", *form.overrides(answers), options])
+    return " \\\n  ".join(["tuner advise /dev/null", *form.overrides(answers), options])
 
 
 def verdict(found: Estimate) -> str:
@@ -61,12 +61,14 @@ def example(answers: form.Answers, said: Words) -> str:
         f'<section class="calc-answer" aria-label="{escape(said["result"])}">'
         f'<div class="calc-verdict" role="status" aria-live="polite" data-verdict="{name}">'
         f"<p><strong>{escape(said[name])}</strong></p><ul>{reasons}</ul></div>"
-        f'<dl class="calc-facts">{listed}</dl>{_bars(found, said)}{_legend(found, said)}{_numbers(found, said)}'
-        f'<p class="calc-links" hidden><a class="calc-link" href="#">{escape(said["link"])}</a> '
+        f'<dl class="calc-facts">{listed}</dl>'
+        f"{_bars(found, said)}{_legend(found, said)}{_numbers(found, said)}"
+        f'<p class="calc-links" hidden><a class="calc-link" href="#calculator">{escape(said["link"])}</a> '
         f'<button type="button" class="calc-reset">{escape(said["reset"])}</button></p>'
         f'<p class="calc-command-title" id="calc-command-title">{escape(said["command"])} '
         f'<button type="button" class="calc-copy" hidden>{escape(said["copy"])}</button></p>'
-        f'<pre class="calc-command" tabindex="0" aria-labelledby="calc-command-title">{escape(command(answers))}</pre>'
+        '<pre class="calc-command" tabindex="0" aria-labelledby="calc-command-title">'
+        f"{escape(command(answers))}</pre>"
         "</section>"
     )
 
@@ -86,7 +88,9 @@ def _bar(phase: PhaseEstimate, scale: int, capacity: int, said: Words, mark: str
             title = escape(f"{said[f'part:{part.item.value}']}: {gib(size)}")
             wide = 100 * size / scale
             letter = part.letter if wide > 3 else ""
-            parts += f'<span style="width:{wide:.3f}%;background:{colour(part)}" title="{title}">{letter}</span>'
+            parts += (
+                f'<span style="width:{wide:.3f}%;background:{colour(part)}" title="{title}">{letter}</span>'
+            )
     over = " calc-over" if phase.peak_bytes > capacity else ""
     return (
         f'<div class="calc-bar{over}"><span class="calc-name"><code>{phase.phase.value}</code></span>'
@@ -107,7 +111,12 @@ def _legend(found: Estimate, said: Words) -> str:
 
 def _numbers(found: Estimate, said: Words) -> str:
     present = [part for part in PARTS if any(phase.bytes_of(part.item) for phase in found.phases)]
-    heads = [said["phase"], said["peak"], said["interval"], *(said[f"part:{part.item.value}"] for part in present)]
+    heads = [
+        said["phase"],
+        said["peak"],
+        said["interval"],
+        *(said[f"part:{part.item.value}"] for part in present),
+    ]
     rows = "".join(
         f'<tr><th scope="row"><code>{phase.phase.value}</code></th><td>{gib(phase.peak_bytes)}</td>'
         f"<td>{interval(phase.interval)}</td>"
@@ -118,7 +127,8 @@ def _numbers(found: Estimate, said: Words) -> str:
     header = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     return (
         f'<details class="calc-numbers"><summary>{escape(said["numbers"])}</summary><div class="calc-table">'
-        f'<table class="docutils"><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table></div></details>'
+        f'<table class="docutils"><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>'
+        "</div></details>"
     )
 
 

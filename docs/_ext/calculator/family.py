@@ -1,75 +1,22 @@
 """The workloads that the form can describe, as one workload whose numbers are not known yet.
 
 Each field of it is resolved when the memory model asks for it. What it depends on is found by reading
-configurations that differ in one answer; a field that depends on two of them is refused.
+configurations that differ in one answer; where it depends on two of them, the one is settled first.
 """
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import fields
-
 from calculator import form, layers, numbers
-from calculator.form import AMOUNTS, CHOICES, RELEASE, Answers
-from calculator.numbers import Fraction, Number, NotWritable
-from calculator.paths import Explorer, value_of
+from calculator.asking import COUNTS, asking
+from calculator.form import AMOUNTS, Answers
+from calculator.numbers import Fraction, NotWritableError, Number
+from calculator.paths import Explorer
+from calculator.reading import ABSENT, OTHER, at, code_of, kind, read_once, telling, variables
 from tuner.architectures import layer_traits
-from tuner.cli.hardware import NETWORK_BYTES_PER_S
-from tuner.gpus import find_gpu
-from tuner.hardware import Cluster
 from tuner.memory.rollout.kv_cache import CachedLayers, cached_layers
-from tuner.model_shape import ModelShape
-from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import Loaded
 from tuner.workload import Workload
-
-_ABSENT = object()
-#: What a model is asked for beside its own fields.
-_COUNTS = (
-    "parameters", "decoder_parameters", "embedding_parameters", "head_parameters", "largest_layer_parameters",
-    "norm_parameters", "final_norm_parameters",
-)  # fmt: skip
-
-
-_model, _card = form.model_named, lru_cache(maxsize=None)(find_gpu)
-
-
-@lru_cache(maxsize=4096)
-def _loaded(overrides: tuple[str, ...]) -> Loaded:
-    return TRAINER.parse(None, overrides).on(RELEASE)
-
-
-def read(answers: Answers) -> Workload:
-    """The workload that ``tuner advise`` makes of these answers."""
-    loaded = _loaded(tuple(said for said in form.overrides(answers) if ".path=" not in said))
-    engine = TRAINER.choose_rollout_engine(loaded.settings, version=RELEASE, requested=None, look=False)
-    return TRAINER.read(
-        loaded.settings,
-        version=RELEASE,
-        model=_model(str(answers["model"])),
-        critic_model=None,
-        cluster=Cluster(
-            gpu=_card(str(answers["card"])),
-            gpus_per_node=int(answers["gpus"]),
-            nodes=int(answers["nodes"]),
-            network_bytes_per_s=NETWORK_BYTES_PER_S,
-        ),
-        rollout_engine_version=None if engine is None else engine.version,
-    )
-
-
-# -- variables -------------------------------------------------------------------------------
-
-
-def variables() -> dict[str, tuple[str, ...]]:
-    """The names that can be chosen, by the variable that chooses among them."""
-    return {
-        "model": tuple(form.shapes()),
-        "card": form.cards(),
-        **{choice.name: tuple(choice.options) for choice in CHOICES},
-    }
 
 
 def _amounts() -> dict[str, Number]:
@@ -110,9 +57,11 @@ class Family:
         self.base = {**form.start(), "reference": "kept"}
         self.stated = _stated()
         for name, row in zip(self.names["model"], self.tables["model"], strict=True):
-            row["model.layers"] = _model(name).layers
+            row["model.layers"] = _layers(name)
         self._cached = self._cached_layers()
-        self._counts = {name: [getattr(_model(one), name) for one in self.names["model"]] for name in _COUNTS}
+        self._counts = {
+            name: [getattr(form.model_named(one), name) for one in self.names["model"]] for name in COUNTS
+        }
         self._explorer: Explorer | None = None
         self._rows = {variable: list(names) for variable, names in self.names.items()}
         self._found: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
@@ -147,11 +96,11 @@ class Family:
 
     def _only(self, path: str, base: Answers) -> Any:
         """The value of a field that depends on nothing where it is."""
-        value = _at(read_once(base), path)
-        if value is not _ABSENT:
+        value = at(read_once(base), path)
+        if value is not ABSENT:
             return value
         others = ({**base, variable: name} for variable, names in self._asked(path).items() for name in names)
-        return next(found for other in others if (found := _at(read_once(other), path)) is not _ABSENT)
+        return next(found for other in others if (found := at(read_once(other), path)) is not ABSENT)
 
     def _columns(self, path: str, settled: Mapping[str, str]) -> dict[str, list[Any]]:
         """The value of a field for each choice of the variables that it depends on."""
@@ -159,8 +108,8 @@ class Family:
         if key not in self._found:
             base = {**self.base, **settled}
             self._found[key] = dict(self._depending(path, base, settled))
-            if _telling(_at(read_once(base), path)) != _telling(_at(read_once({**base, **_OTHER}), path)):
-                raise NotWritable(f"{path} depends on an amount, and nobody says how")
+            if telling(at(read_once(base), path)) != telling(at(read_once({**base, **OTHER}), path)):
+                raise NotWritableError(f"{path} depends on an amount, and nobody says how")
         return self._found[key]
 
     def _depending(
@@ -169,8 +118,8 @@ class Family:
         for variable, names in self._asked(path).items():
             if variable in settled:
                 continue
-            values = [_at(read_once({**base, variable: name}), path) for name in names]
-            if len({_telling(value) for value in values if value is not _ABSENT}) > 1:
+            values = [at(read_once({**base, variable: name}), path) for name in names]
+            if len({telling(value) for value in values if value is not ABSENT}) > 1:
                 yield variable, values
 
     def _asked(self, path: str) -> Mapping[str, tuple[str, ...]]:
@@ -184,7 +133,7 @@ class Family:
         """A value by a choice; numbers together, anything else one after the other."""
         assert self._explorer is not None
         column = self._column(variable, path, values)
-        left = [row for row in self._explorer.left(variable) if values[row] is not _ABSENT]
+        left = [row for row in self._explorer.left(variable) if values[row] is not ABSENT]
         kinds = {column.kinds[row] for row in left}
         if kinds == {"number"}:
             return column.number
@@ -219,26 +168,17 @@ class Family:
 
     def cached_layers(self) -> CachedLayers:
         """Layers with a KV cache by kind, which the dimensions of a model alone decide."""
-        columns = {kind: self._column("model", f"cached.{kind}", values) for kind, values in self._cached.items()}
+        columns = {
+            kind: self._column("model", f"cached.{kind}", values) for kind, values in self._cached.items()
+        }
         return CachedLayers(**{kind: column.number for kind, column in columns.items()})
 
     # -- the workload ------------------------------------------------------------------------------
 
     def workload(self) -> Workload:
         """The workload, each field of which is resolved when it is read."""
-        whole: Workload = self._asking(read_once(self.base), "")
+        whole: Workload = asking(read_once(self.base), "", self)
         return whole
-
-    def _asking(self, part: Struct, path: str) -> Any:
-        """A part of the workload that asks this family for its fields."""
-        made = {}
-        for field in fields(part):
-            value, below = getattr(part, field.name), f"{path}{field.name}"
-            made[field.name] = Lazy(self, below, value)
-        asking = _asking_type(type(part))(**made)
-        if isinstance(part, ModelShape):
-            vars(asking)["asked"] = self
-        return asking
 
 
 class _Column:
@@ -246,14 +186,14 @@ class _Column:
 
     def __init__(self, table: list[dict[str, Any]], variable: str, path: str, values: list[Any]) -> None:
         self.values = values
-        self.kinds = [_kind(value) for value in values]
-        told = [_hashable(value) for value in values]
+        self.kinds = [kind(value) for value in values]
+        told = [code_of(value) for value in values]
         self.distinct = list(dict.fromkeys(told))
         self.codes = [self.distinct.index(value) for value in told]
-        known = [value for value in values if _kind(value) == "number"]
-        for row, code, kind, value in zip(table, self.codes, self.kinds, values, strict=True):
+        known = [value for value in values if kind(value) == "number"]
+        for row, code, value in zip(table, self.codes, values, strict=True):
             row[f"{path}?"] = code
-            row[path] = value if kind == "number" else 0
+            row[path] = value if kind(value) == "number" else 0
         self.code = numbers.symbol(variable, f"{path}?", 0, len(self.distinct) - 1)
         self.number: Any = None
         if len(set(known)) == 1:
@@ -262,94 +202,17 @@ class _Column:
             self.number = numbers.symbol(variable, path, min(known), max(known))
 
 
-class Lazy:
-    """A field that is resolved when it is read."""
-
-    __slots__ = ("family", "part", "path", "sample")
-
-    def __init__(self, family: Family, path: str, sample: Any) -> None:
-        self.family, self.path, self.sample = family, path, sample
-        self.part: Any = None
-
-    def resolved(self) -> Any:
-        """What the field is on the way that is taken."""
-        value = self.sample
-        if not isinstance(value, Struct):
-            value = self.family.field(self.path)
-        elif self.path in ("reference", "cluster.gpu.measured"):
-            value = self.family.field(self.path)
-        if not isinstance(value, Struct):
-            return value
-        if self.part is None:
-            self.part = self.family._asking(value, f"{self.path}.")
-        return self.part
-
-
-@lru_cache
-def _asking_type(kind: type[Struct]) -> type[Struct]:
-    """A type whose fields are asked for."""
-
-    def asked(self: Any, name: str) -> Any:
-        if name == "parameters_by_layer":
-            one = super(made, self).__getattribute__("asked").count("largest_layer_parameters")
-            return (one,) * self.layers
-        if name == "layer_parameters":
-            one = super(made, self).__getattribute__("asked").count("largest_layer_parameters")
-            return lambda layer: one
-        if name in _COUNTS and issubclass(kind, ModelShape):
-            return super(made, self).__getattribute__("asked").count(name)
-        value = super(made, self).__getattribute__(name)
-        return value.resolved() if type(value) is Lazy else value
-
-    made: type[Struct] = type(kind)(kind.__name__, (kind,), {"__getattribute__": asked}, frozen=True)
-    return made
-
-
-_OTHER = {amount.name: max(amount.low, min(amount.high, amount.start // 3 + 1)) for amount in AMOUNTS}
-
-
-@lru_cache(maxsize=4096)
-def _read(answers: tuple[tuple[str, int | str], ...]) -> Workload:
-    return read(dict(answers))
-
-
-def read_once(answers: Answers) -> Workload:
-    """The workload of these answers, read once."""
-    return _read(tuple(answers.items()))
-
-
-def _at(workload: Any, path: str) -> Any:
-    """A field of a workload, or nothing where a part on the way to it is None."""
-    found = workload
-    for name in path.split("."):
-        if found is None:
-            return _ABSENT
-        found = getattr(found, name)
-    return found
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "flag"
-    return "number" if isinstance(value, (int, float)) else "other"
-
-
-def _telling(value: Any) -> Any:
-    """What tells a value from others, numbers included."""
-    return value if _kind(value) == "number" else _hashable(value)
-
-
-def _hashable(value: Any) -> Any:
-    """What tells a value from others: of a part of the workload only whether it is there."""
-    return "number" if _kind(value) == "number" else "part" if isinstance(value, Struct) else value
+def _layers(name: str) -> int:
+    """How many layers a model has, all of which are alike."""
+    model = form.model_named(name)
+    if len(set(model.parameters_by_layer)) > 1 or not layers.FEW < model.layers < layers.MANY:
+        raise NotWritableError(f"{name} has layers that differ, or too many or too few of them")
+    return model.layers
 
 
 @lru_cache
 def _representative(architecture: str) -> str:
     """The first architecture whose layers compute the same."""
     alike = layer_traits(architecture)
-    names = dict.fromkeys(_model(model).architecture for model in form.shapes())
+    names = dict.fromkeys(form.model_named(model).architecture for model in form.shapes())
     return next(name for name in names if layer_traits(name) == alike)
-
-
-__all__ = ["Family", "read", "read_once", "value_of"]

@@ -125,7 +125,9 @@ def shapes() -> dict[str, list[str]]:
     found: dict[tuple[object, ...], list[str]] = {}
     for name in models():
         model = model_named(name)
-        told = tuple(getattr(model, field) for field in model.__struct_fields__ if field not in ("name", "source"))
+        told = tuple(
+            getattr(model, field) for field in model.__struct_fields__ if field not in ("name", "source")
+        )
         found.setdefault(told, []).append(name)
     return {names[0]: names for names in found.values()}
 
@@ -154,4 +156,3 @@ def overrides(answers: Answers) -> list[str]:
     for choice in CHOICES:
         said += choice.options[str(answers[choice.name])]
     return said
-

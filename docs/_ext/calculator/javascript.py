@@ -7,6 +7,7 @@ from typing import Any
 from calculator import form, numbers
 from calculator.numbers import Condition, Number
 from calculator.questions import PHASES, Expressions, Traced
+from calculator.reading import variables
 
 #: In a script of its own, and in the tests: ``memory(answers)`` gives all that was asked.
 _SCRIPT = """\
@@ -18,6 +19,9 @@ var rows = {rows};
 var results, a, r;
 function v(i) {{ var x = results[i]; return x === undefined ? (results[i] = f[i]()) : x; }}
 function floor(x, y) {{ return Math.floor(x / y); }}
+function heard(texts) {{
+  return texts.filter(function (text) {{ return v(text[1]); }}).map(function (text) {{ return text[0]; }});
+}}
 var f = [
 {functions}
 ];
@@ -131,9 +135,8 @@ def script(traced: Traced) -> str:
     rollout = [name for name in expressions if name[0] == "rollout" and len(name) == 2]
     given.append(", ".join(f"{name[1]}: v({writer.place(expressions[name])})" for name in rollout) + "};")
     for kind in ("problem", "doubt"):
-        texts = [name for name in expressions if name[0] == kind]
-        listed = ", ".join(f"[{json.dumps(name[1])}, v({writer.place(expressions[name])})]" for name in texts)
-        given.append(f"  said.{kind}s = [{listed}].filter(function (x) {{ return x[1]; }}).map(function (x) {{ return x[0]; }});")
+        texts = [[name[1], writer.place(expressions[name])] for name in expressions if name[0] == kind]
+        given.append(f"  said.{kind}s = heard({json.dumps(texts)});")
     return _SCRIPT.format(
         rows=json.dumps(writer.rows(), separators=(",", ":")),
         functions=",\n".join(f"function(){{return {text}}}" for text in writer.functions),
@@ -149,16 +152,18 @@ def _phase(writer: Writer, expressions: Expressions, phase: str) -> list[Any]:
         if name[0] == phase and len(name) == 5:
             _, moment, item, term, _ = name
             moments.setdefault(moment, {}).setdefault((item, term), []).append(writer.place(expression))
-    listed = [[moment, [[*term, *places] for term, places in terms.items()]] for moment, terms in moments.items()]
+    listed = [
+        [moment, [[*term, *places] for term, places in terms.items()]] for moment, terms in moments.items()
+    ]
     return [phase, writer.place(expressions[phase,]), listed]
 
 
 def rows(answers: form.Answers) -> dict[str, int]:
     """Which row of each table the answers choose."""
-    from calculator.family import variables
-
     chosen = {variable: list(names) for variable, names in variables().items()}
     model = next(row for row, names in enumerate(form.shapes().values()) if answers["model"] in names)
     return {"model": model} | {
-        variable: names.index(str(answers[variable])) for variable, names in chosen.items() if variable != "model"
+        variable: names.index(str(answers[variable]))
+        for variable, names in chosen.items()
+        if variable != "model"
     }

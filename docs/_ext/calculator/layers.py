@@ -8,7 +8,7 @@ of the difference, and so a multiple of the layers and a rest. Where anything el
 from typing import Any
 
 from calculator import numbers
-from calculator.numbers import Condition, Number, NotWritable
+from calculator.numbers import Condition, NotWritableError, Number
 
 FEW, MANY = 7, 131
 
@@ -28,7 +28,7 @@ class Unifier:
         """The expression that both are."""
         if few is many or isinstance(few, bool) or isinstance(many, bool):
             if few is not many:
-                raise NotWritable(f"decided by the number of layers: {few}, {many}")
+                raise NotWritableError(f"decided by the number of layers: {few}, {many}")
             return few
         key = (id(few), id(many))
         if key not in self.known:
@@ -39,10 +39,10 @@ class Unifier:
         if few.op == many.op == "constant":
             times, rest = divmod(many.args[0] - few.args[0], MANY - FEW)
             if rest:
-                raise NotWritable(f"{few.args[0]} with {FEW} layers, {many.args[0]} with {MANY}")
+                raise NotWritableError(f"{few.args[0]} with {FEW} layers, {many.args[0]} with {MANY}")
             return symbol() * times + (few.args[0] - times * FEW)
         if few.op != many.op or few.op == "symbol" or len(few.args) != len(many.args):
-            raise NotWritable(f"not the same for any number of layers: {few}; {many}")
+            raise NotWritableError(f"not the same for any number of layers: {few}; {many}")
         return _again(few.op, [self.unify(*pair) for pair in zip(few.args, many.args, strict=True)])
 
 

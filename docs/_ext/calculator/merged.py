@@ -32,7 +32,9 @@ def constant(tree: Any) -> Any:
 def constants(tree: Any) -> Any:
     """Sizes with their intervals, by symbol; nothing where a way lacks one."""
     symbols = dict.fromkeys(symbol for leaf in leaves(tree) for symbol in leaf)
-    return {symbol: _one_constant(tree, _picker(lambda leaf, name: leaf.get(name), symbol)) for symbol in symbols}
+    return {
+        symbol: _one_constant(tree, _picker(lambda leaf, name: leaf.get(name), symbol)) for symbol in symbols
+    }
 
 
 def _picker(pick: Callable[[Any, str], Any], name: str) -> Pick:
@@ -40,11 +42,10 @@ def _picker(pick: Callable[[Any, str], Any], name: str) -> Pick:
 
 
 def _one_constant(tree: Any, pick: Pick) -> Constant:
-    ends = {
-        end: folded(tree, lambda leaf, end=end: 0 if pick(leaf) is None else getattr(pick(leaf), end))
-        for end in ("low", "typical", "high")
-    }
-    return Constant(**ends, source="")
+    def size(end: str) -> Any:
+        return folded(tree, lambda leaf: 0 if pick(leaf) is None else getattr(pick(leaf), end))
+
+    return Constant(low=size("low"), typical=size("typical"), high=size("high"), source="")
 
 
 def terms(tree: Any) -> Any:
@@ -61,14 +62,14 @@ def _named(listed: tuple[Term | None, ...], name: str) -> list[Term]:
     return [term for term in listed if term is not None and term.name == name]
 
 
-def _one_term(tree: Any, name: str, pick: Pick) -> Term:
+def _one_term(tree: Any, name: str, pick: Pick) -> Any:
     """One term of all terms of a name that a way has."""
     ends = [pick(leaf) for leaf in leaves(tree)]
     present = [term for end in ends for term in end]
     if all(len(end) == 1 and end[0] is present[0] for end in ends):
         return present[0]
     if len({term.item for term in present}) > 1:
-        raise numbers.NotWritable(f"{name} is two things")
+        raise numbers.NotWritableError(f"{name} is two things")
 
     def size(end: str) -> Any:
         return numbers.kept(folded(tree, lambda leaf: sum(getattr(term, end) for term in pick(leaf))))
@@ -110,7 +111,7 @@ TOGETHER = (Term, Moment, BackwardStage)
 def _terms_of(listed: tuple[Moment, ...], name: str) -> tuple[Term, ...]:
     same = [moment for moment in listed if moment.name == name]
     if len(same) > 1:
-        raise numbers.NotWritable(f"the moment {name} is there twice")
+        raise numbers.NotWritableError(f"the moment {name} is there twice")
     return same[0].terms if same else ()
 
 
@@ -118,7 +119,7 @@ def states(tree: Any) -> States:
     """The states of one engine, whichever engine it is."""
     first, *others = leaves(tree)
     if any(other.engine is not first.engine for other in others):
-        raise numbers.NotWritable("states of different engines")
+        raise numbers.NotWritableError("states of different engines")
 
     def part(name: str) -> Any:
         return terms(mapped(tree, lambda leaf: getattr(leaf, name)))

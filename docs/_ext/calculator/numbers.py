@@ -16,7 +16,7 @@ EXACT = 2**53
 """Whole numbers below this are exact as doubles."""
 
 
-class NotWritable(TypeError):
+class NotWritableError(TypeError):
     """Something that cannot be written in JavaScript."""
 
 
@@ -200,7 +200,7 @@ def _made(op: str, args: tuple[Any, ...], interval: Interval | None = None) -> A
     if interval is not None:
         made.low, made.high = interval
         if max(abs(made.low), abs(made.high)) >= EXACT:
-            raise NotWritable(f"may be as large as {max(abs(made.low), abs(made.high)):.3g}: {op}{args}")
+            raise NotWritableError(f"may be as large as {max(abs(made.low), abs(made.high)):.3g}: {op}{args}")
     _numbers[key] = made
     return made
 
@@ -226,7 +226,7 @@ def whole(number: object) -> Number:
         return chosen(number, 1, 0)
     if isinstance(number, (int, float)) and number == int(number):
         return constant(int(number))
-    raise NotWritable(f"{number!r} is no whole number")
+    raise NotWritableError(f"{number!r} is no whole number")
 
 
 def _factor(product: Number) -> int:
@@ -294,7 +294,7 @@ def divide(dividend: Number, divisor: Number) -> Number:
     number is further from the next one than rounding moves it.
     """
     if divisor.low <= 0:
-        raise NotWritable(f"divisor may be {divisor.low}: {divisor}")
+        raise NotWritableError(f"divisor may be {divisor.low}: {divisor}")
     if divisor is constant(1):
         return dividend
     if dividend.op == "constant" and divisor.op == "constant":

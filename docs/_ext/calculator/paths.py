@@ -189,7 +189,7 @@ class Explorer:
         """Which element a number picks: one of layers, of which as many are there as are traced."""
         if number.variables == {"layers"} or not number.variables:
             return int(self.value(number, "layers", 0))
-        raise numbers.NotWritable(f"an element or a length that is not known: {number}")
+        raise numbers.NotWritableError(f"an element or a length that is not known: {number}")
 
 
 def _ends(path: _Path, number: Number) -> tuple[float, float]:

@@ -1,6 +1,8 @@
 """What is asked of the memory model, and its answers as expressions of what the form says."""
 
 from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -41,7 +43,7 @@ def ask() -> Traced:
     found = [_asked(family, count) for count in (layers.FEW, layers.MANY)]
     few, many = found
     if list(few) != list(many):
-        raise numbers.NotWritable("what there is depends on the number of layers")
+        raise numbers.NotWritableError("what there is depends on the number of layers")
     unifier = layers.Unifier()
     expressions = {name: unifier.unify(few[name], many[name]) for name in few}
     return Traced(expressions=expressions, family=family)
@@ -81,15 +83,18 @@ def _texts(explorer: Explorer, name: str, program: Callable[[], Any]) -> Express
     """Whether each of the texts is said that a program may say."""
     tree = merged.mapped(explorer.tree(program), lambda leaf: leaf if isinstance(leaf, tuple) else (leaf,))
     texts = dict.fromkeys(text for leaf in leaves(tree) for text in leaf if text is not None)
-    return {(name, text): merged.flag(merged.mapped(tree, lambda leaf, text=text: text in leaf)) for text in texts}
+    return {(name, text): merged.flag(merged.mapped(tree, partial(_says, text))) for text in texts}
+
+
+def _says(text: str, said: tuple[str, ...]) -> bool:
+    return text in said
 
 
 def _capacity(explorer: Explorer, workload: Workload) -> Expressions:
     """What the rollout engine holds, and the memory of the card."""
     tree = explorer.tree(lambda: rollout_memory(workload))
     found: Expressions = {
-        ("rollout", name): numbers.whole(folded(tree, lambda leaf, name=name: getattr(leaf, name)))
-        for name in CAPACITIES
+        ("rollout", name): numbers.whole(folded(tree, attrgetter(name))) for name in CAPACITIES
     }
     card = explorer.tree(lambda: workload.cluster.gpu.capacity_bytes)
     return {**found, ("capacity",): numbers.whole(folded(card, lambda leaf: leaf))}

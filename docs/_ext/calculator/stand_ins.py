@@ -9,10 +9,22 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from functools import partial
 from typing import Any
 
 from calculator import merged, numbers
+from calculator.merging import (
+    Merge,
+    Program,
+    merging,
+    of_all,
+    of_head,
+    of_layer,
+    of_model_and_engine,
+    of_pass,
+    of_this_layer,
+    universal,
+)
 from calculator.numbers import Fraction, Number
 from calculator.paths import Explorer
 from tuner.evidence import Evidence
@@ -26,6 +38,7 @@ from tuner.memory.layer import activations, backward_stages
 from tuner.memory.ledger import expression
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.micro_batch import PassInput
+from tuner.memory.process import communicators
 from tuner.memory.process import terms as process_terms
 from tuner.memory.residents import Residents, States
 from tuner.memory.rollout import kv_cache, share
@@ -33,8 +46,10 @@ from tuner.memory.rollout import process as rollout_process
 from tuner.memory.rollout import terms as rollout_terms
 
 _ROOMS = ("tuner.memory", "tuner.batching", "tuner.workload", "tuner.model_shape", "tuner.hardware")
+_ESTIMATE = sys.modules[_Step.__module__]
+_LAYER = shared_backward.LayersBackward
 #: Where ways that lead to one result are brought together, and how: of something that one run makes.
-_MERGED: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+_MERGED: tuple[tuple[Any, str, Merge], ...] = (
     (_Step, "around_pass", merged.terms),
     *((States, name, merged.terms) for name in ("idle", "forward", "training", "at_start", "after_forward")),
     (Residents, "idle_reference", merged.terms),
@@ -42,27 +57,42 @@ _MERGED: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (share.CacheShare, "cache", merged.number),
     (PassInput, "fused_head", merged.flag),
 )
-#: The same of the workload or its parts alone, so that it holds on any way.
-_UNIVERSAL: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (residents, "left_gathered", merged.terms),
-    (residents, "states_of", merged.states),
-    (residents.terms, "context_term", merged.terms),
-    (rollout_terms, "engine_process", merged.terms),
-    *((room, "engine_graphs", merged.terms) for room in (rollout_terms, share)),
-    (share, "process_parts", merged.constants),
-    *((room, "context", merged.constant) for room in (process_terms, rollout_process)),
-    *((room, "communicator", merged.constant) for room in (process_terms, rollout_process)),
-    *((room, "library", merged.constant) for room in (process_terms, rollout_process)),
-    (process_terms, "lone_communicator", merged.constant),
-    (process_terms, "peer", merged.constant),
-    (Gpu, "capacity_bytes", merged.number),
+#: The same of the workload or its parts alone, so that it holds on any way; and what tells these apart.
+_UNIVERSAL: tuple[tuple[Any, str, Merge, Program], ...] = (
+    (_ESTIMATE, "pass_moments", merged.moments, of_pass),
+    (_LAYER, "layer", merged.terms, of_layer),
+    (_LAYER, "saved", merged.terms, of_this_layer),
+    (shared_terms, "head_term", merged.terms, of_head),
+    (residents, "left_gathered", merged.terms, of_all),
+    (residents, "states_of", merged.states, of_all),
+    (process_terms, "context_term", merged.terms, of_all),
+    (rollout_terms, "engine_process", merged.terms, of_all),
+    *((room, "engine_graphs", merged.terms, of_all) for room in (rollout_terms, share)),
+    (share, "process_parts", merged.constants, of_all),
+    *(
+        (room, name, merged.constant, of_all)
+        for room in (process_terms, rollout_process)
+        for name in ("context", "communicator", "library")
+    ),
+    *((process_terms, name, merged.constant, of_all) for name in ("lone_communicator", "peer")),
+    (Gpu, "capacity_bytes", merged.number, of_all),
 )
-_SIZES = (
-    "layer_saved_bytes",
-    "layer_inside_bytes",
-    "gradients_in_flight_bytes",
-    "final_norm_bytes",
-    "shared_token_bytes",
+#: Numbers that follow from a model and an engine: where they are computed, and who imports them by name.
+_NUMBERS: tuple[tuple[Any, str, tuple[Any, ...]], ...] = (
+    *(
+        (activations, name, (backward_stages, shared_backward))
+        for name in (
+            "layer_saved_bytes",
+            "layer_inside_bytes",
+            "gradients_in_flight_bytes",
+            "final_norm_bytes",
+            "shared_token_bytes",
+        )
+    ),
+    *(
+        (units, name, (left_gathered, weight_sync))
+        for name in ("root_parameters", "head_unit_parameters", "first_unit_parameters")
+    ),
 )
 
 
@@ -148,57 +178,6 @@ def forgetter() -> Callable[[], None]:
     return forget
 
 
-def _merging(explorer: Explorer, program: Callable[..., Any], merge: Callable[[Any], Any]) -> Any:
-    @functools.wraps(program)
-    def merging(*args: Any, **named: Any) -> Any:
-        return merge(explorer.tree(lambda: program(*args, **named)))
-
-    return merging
-
-
-def _universal(
-    explorer: Explorer, program: Callable[..., Any], merge: Callable[[Any], Any], key: Callable[..., Any]
-) -> Any:
-    """A function of which every way is explored once, whatever is known where it is called."""
-    known: dict[Any, tuple[Any, Any]] = {}
-
-    @functools.wraps(program)
-    def merging(*args: Any, **named: Any) -> Any:
-        told = key(*args, **named)
-        if told not in known:  # what it was given is kept, so that nothing else gets its identity
-            known[told] = (merge(explorer.tree(lambda: program(*args, **named), alone=True)), (args, named))
-        return known[told][0]
-
-    return merging
-
-
-def _of_all(*args: Any, **named: Any) -> Any:
-    given = (*args, *named.values())
-    return tuple(one if isinstance(one, (str, bool)) else id(one) for one in given)
-
-
-def _of_model_and_engine(model: Any, engine: Any, layer: int | None = None) -> Any:
-    return id(model), id(engine)  # the layers of a dense model are all alike
-
-
-def _of_head(micro_batch: Any, *, training: bool) -> Any:
-    parts = (micro_batch.model, micro_batch.engine, micro_batch.head, micro_batch.tokens, micro_batch.entropy)
-    return (*map(id, parts), training)
-
-
-def _of_pass(given: Any, *, training: bool) -> Any:
-    return (*(id(getattr(given, field)) for field in given.__struct_fields__), training)
-
-
-def _of_layer(own: Any, layer: int) -> Any:
-    micro_batch = own.shared.micro_batch
-    return id(micro_batch.model), id(micro_batch.engine), id(micro_batch.tokens)
-
-
-def _of_this_layer(own: Any, layer: int) -> Any:
-    return (*_of_layer(own, layer), layer)
-
-
 class _Later:
     """The communicators of a workload, which are counted where their bytes are."""
 
@@ -239,47 +218,53 @@ def _stands_in(explorer: Explorer, cached_layers: Callable[[], Any]) -> Iterator
             yield module, "max", _largest
             yield module, "min", _smallest
             yield module, "int", _Int
-    for name in _SIZES:
-        program = getattr(activations, name)
-        merging = _universal(explorer, program, merged.number, _of_model_and_engine)
-        for room in (activations, backward_stages, shared_backward):
-            if getattr(room, name, None) is program:
-                yield room, name, merging
-    for name in ("root_parameters", "head_unit_parameters", "first_unit_parameters"):
-        merging = _universal(explorer, getattr(units, name), merged.number, _of_model_and_engine)
-        for room in (units, left_gathered, weight_sync):
-            if hasattr(room, name):
-                yield room, name, merging
-    step = sys.modules[_Step.__module__]
-    yield step, "pass_moments", _universal(explorer, vars(step)["pass_moments"], merged.moments, _of_pass)
-    layer = shared_backward.LayersBackward
-    yield layer, "layer", _universal(explorer, vars(layer)["layer"], merged.terms, _of_layer)
-    yield layer, "saved", _universal(explorer, vars(layer)["saved"], merged.terms, _of_this_layer)
-    yield shared_terms, "head_term", _universal(explorer, shared_terms.head_term, merged.terms, _of_head)
+    yield from _sizes(explorer)
+    yield from _parts(explorer)
+    yield from _presence()
+    yield from _communicators(explorer)
+    yield activations, "layer_evidence", lambda model: Evidence.MODELLED
+    yield kv_cache, "cached_layers", lambda model, rollout: cached_layers()
+    fraction = vars(expression)["_fraction"]
+    yield expression, "_fraction", lambda number: _as_fraction(number, fraction)
+    yield functools.cached_property, "__get__", _remembering(explorer)
+
+
+def _sizes(explorer: Explorer) -> Iterator[tuple[Any, str, Any]]:
+    """Numbers that follow from a model and an engine."""
+    for home, name, rooms in _NUMBERS:
+        program = vars(home)[name]
+        one = universal(explorer, program, merged.number, of_model_and_engine)
+        for room in (home, *rooms):
+            if vars(room).get(name) is program:
+                yield room, name, one
+
+
+def _parts(explorer: Explorer) -> Iterator[tuple[Any, str, Any]]:
+    """Terms and moments."""
     for owner, name, merge in _MERGED:
-        yield owner, name, _again(vars(owner)[name], lambda one, merge=merge: _merging(explorer, one, merge))
-    for owner, name, merge in _UNIVERSAL:
-        yield owner, name, _again(
-            vars(owner)[name], lambda one, merge=merge: _universal(explorer, one, merge, _of_all)
-        )
-    counted, term = residents.communicators.trainer_communicators, residents.terms.communicators_term
-    yield residents.communicators, "trainer_communicators", _Later
+        yield owner, name, _again(vars(owner)[name], partial(merging, explorer, merge=merge))
+    for owner, name, merge, key in _UNIVERSAL:
+        yield owner, name, _again(vars(owner)[name], partial(universal, explorer, merge=merge, key=key))
 
-    def connected(name: str, communicators: Any, gpu: Any) -> Any:
-        later = communicators if isinstance(communicators, _Later) else None
-        return term(name, counted(later.workload) if later else communicators, gpu)
 
-    yield residents.terms, "communicators_term", _universal(explorer, connected, merged.terms, _of_connected)
+def _presence() -> Iterator[tuple[Any, str, Any]]:
+    """Whether a term is there is not asked of its size."""
     for room in (fsdp1, fsdp2):
         yield room, "moment", _moment
     for room in (rollout_terms, weight_sync, saving):
         yield room, "_present", _there
-    yield step, "_resident", _resident
-    yield activations, "layer_evidence", lambda model: Evidence.MODELLED
-    yield kv_cache, "cached_layers", lambda model, rollout: cached_layers()
-    fraction = expression._fraction
-    yield expression, "_fraction", lambda number: _as_fraction(number, fraction)
-    yield functools.cached_property, "__get__", _remembering(explorer)
+    yield _ESTIMATE, "_resident", _resident
+
+
+def _communicators(explorer: Explorer) -> Iterator[tuple[Any, str, Any]]:
+    """The communicators of a process, counted where their bytes are."""
+    counted, term = vars(communicators)["trainer_communicators"], vars(process_terms)["communicators_term"]
+
+    def connected(name: str, counts: Any, gpu: Any) -> Any:
+        return term(name, counted(counts.workload) if isinstance(counts, _Later) else counts, gpu)
+
+    yield communicators, "trainer_communicators", _Later
+    yield process_terms, "communicators_term", universal(explorer, connected, merged.terms, _of_connected)
 
 
 _MISSING = object()
@@ -288,7 +273,10 @@ _MISSING = object()
 @contextmanager
 def standing_in(explorer: Explorer, cached_layers: Callable[[], Any]) -> Iterator[None]:
     """The memory model with numbers that are not known; as it was afterwards."""
-    replaced = [(owner, name, vars(owner).get(name, _MISSING), new) for owner, name, new in _stands_in(explorer, cached_layers)]
+    replaced = [
+        (owner, name, vars(owner).get(name, _MISSING), new)
+        for owner, name, new in _stands_in(explorer, cached_layers)
+    ]
     for owner, name, _, new in replaced:
         setattr(owner, name, new)
     try:
