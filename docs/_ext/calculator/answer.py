@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from html import escape
 
-from calculator import form, questions
+from calculator import form, questions, samples
 from calculator.reading import read
 from tuner.memory import Estimate, PhaseEstimate, estimate, rollout_memory
 from tuner.render.bars import PARTS
@@ -16,8 +16,10 @@ Words = Mapping[str, str]
 
 @cache
 def traced() -> questions.Traced:
-    """The memory model as expressions, traced once."""
-    return questions.ask()
+    """The memory model as expressions, traced once, and compared with itself on some answers."""
+    found = questions.ask()
+    samples.expect_equal(found)
+    return found
 
 
 @cache

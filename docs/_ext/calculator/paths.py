@@ -97,6 +97,8 @@ class Explorer:
         """Whether a condition holds on the way that is taken."""
         if condition.op == "not":
             return not self.decide(condition.args[0])
+        if not self.paths:
+            raise numbers.NotWritableError(f"a condition outside of what is run: {condition}")
         path = self.paths[-1]
         if id(condition) in path.known:
             return path.known[id(condition)]
@@ -214,13 +216,17 @@ def value_of(expression: Any, given: Callable[[str, str], Any]) -> Any:
     """An expression with numbers in the place of its symbols."""
     found: dict[int, Any] = {}
     for one in numbers.inside(expression):
-        if one.op == "constant":
-            found[id(one)] = one.args[0]
-        elif one.op == "symbol":
-            found[id(one)] = given(*one.args)
-        else:
-            found[id(one)] = _EVALUATED[one.op](*(found[id(arg)] for arg in one.args))
+        found[id(one)] = apply(one, found, given)
     return found[id(expression)]
+
+
+def apply(one: Any, found: dict[int, Any], given: Callable[[str, str], Any]) -> Any:
+    """One operation, what it is applied to having been found before."""
+    if one.op == "constant":
+        return one.args[0]
+    if one.op == "symbol":
+        return given(*one.args)
+    return _EVALUATED[one.op](*(found[id(arg)] for arg in one.args))
 
 
 def leaves(tree: Any) -> list[Any]:
