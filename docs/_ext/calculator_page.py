@@ -87,6 +87,7 @@ _ANSWERS = {
     "result": "Memory of one GPU",
     "numbers": "The numbers",
     "form": "Settings",
+    "still": "Without JavaScript this is the answer for the settings of the command below.",
 }
 
 

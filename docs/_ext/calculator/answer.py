@@ -60,9 +60,10 @@ def example(answers: form.Answers, said: Words) -> str:
     listed = "".join(f"<dt>{escape(said[name])}</dt><dd>{value}</dd>" for name, value in facts.items())
     name = verdict(found)
     return (
-        f'<section class="calc-answer" aria-label="{escape(said["result"])}">'
+        f"<noscript><p>{escape(said['still'])}</p></noscript>"
         f'<div class="calc-verdict" role="status" aria-live="polite" data-verdict="{name}">'
         f"<p><strong>{escape(said[name])}</strong></p><ul>{reasons}</ul></div>"
+        f'<section class="calc-answer" aria-label="{escape(said["result"])}">'
         f'<dl class="calc-facts">{listed}</dl>'
         f"{_bars(found, said)}{_legend(found, said)}{_numbers(found, said)}"
         f'<p class="calc-links" hidden><a class="calc-link" href="#calculator">{escape(said["link"])}</a> '

@@ -55,11 +55,7 @@ class Writer:
         self.traced = traced
         roots = [one for one in traced.expressions.values() if isinstance(one, (Number, Condition))]
         counted = Counter(id(_bare(root)) for root in roots)
-        seen: dict[int, Any] = {}
-        for root in roots:
-            for one in numbers.inside(root):
-                seen.setdefault(id(one), one)
-        for one in seen.values():
+        for one in numbers.inside(numbers.together(roots)):
             counted.update(id(_bare(arg)) for arg in one.args if isinstance(arg, (Number, Condition)))
         self.often = {one for one, times in counted.items() if times > 1}
         self.functions: list[str] = []

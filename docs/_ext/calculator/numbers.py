@@ -8,7 +8,7 @@ JavaScript computes in doubles, which are exact for whole numbers below 2**53. A
 is refused when it is made.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import gcd
 from typing import Any
 
@@ -380,6 +380,14 @@ def negated(condition: Any) -> Any:
     if condition.op == "not":
         return condition.args[0]
     return _made("not", (condition,))
+
+
+def together(expressions: Iterable[Any]) -> Any:
+    """What stands for several expressions at once."""
+    made: Any = object.__new__(Condition)
+    made.op, made.variables = "together", frozenset()
+    made.args = tuple(one for one in expressions if isinstance(one, (Number, Condition)))
+    return made
 
 
 def inside(expression: Any) -> Iterator[Any]:

@@ -30,7 +30,7 @@ Expressions = dict[tuple[str, ...], Any]
 """Expressions by what they are: ``("update_actor", "forward_end", "activations", "batch", "bytes")``."""
 
 
-class Traced(Struct, frozen=True, kw_only=True):
+class Traced(Struct, frozen=True, kw_only=True, eq=False):
     """The memory model as expressions."""
 
     expressions: Expressions

@@ -1,13 +1,15 @@
 """Answers by chance, by which the expressions are held to the memory model itself."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from calculator import form, javascript, numbers
 from calculator.numbers import Condition, NotWritableError, Number
 from calculator.paths import apply
-from calculator.questions import Expressions, Traced
+from calculator.questions import PHASES, Traced
 from calculator.reading import read
 from tuner.memory import estimate, rollout_memory
 
@@ -42,15 +44,18 @@ def expect_equal(traced: Traced, count: int = 24) -> None:
     for answers in random_answers(0, count):
         said, job = evaluated(traced, answers), read(answers)
         found = estimate(job)
-        wanted: Expressions = {("rollout", "kv_bytes"): rollout_memory(job).kv_bytes}
+        totals: Counter[tuple[str, ...]] = Counter()
+        for name, value in said.items():
+            totals[name[:2]] += value
+        wanted = {("rollout", "kv_bytes"): rollout_memory(job).kv_bytes}
         for phase in found.phases:
-            wanted[phase.phase.value,] = True
             for moment in phase.moments:
-                told = [value for name, value in said.items() if name[:2] == (phase.phase.value, moment.name)]
-                if sum(told) != moment.bytes + sum(moment.interval):
-                    raise NotWritableError(f"{phase.phase.value}, {moment.name} differs for {answers}")
-        if any(said[name] != value for name, value in wanted.items()):
-            raise NotWritableError(f"another job than the one of {answers}")
+                wanted[phase.phase.value, moment.name] = moment.bytes + sum(moment.interval)
+        phases = {phase.phase.value for phase in found.phases}
+        differing = [name for name, value in wanted.items() if totals[name] != value]
+        differing += [(phase.value,) for phase in PHASES if said[phase.value,] is not (phase.value in phases)]
+        if differing:
+            raise NotWritableError(f"{differing} of {answers} are not what the model says")
 
 
 def evaluated(traced: Traced, answers: form.Answers) -> dict[tuple[str, ...], Any]:
@@ -65,12 +70,16 @@ def evaluated(traced: Traced, answers: form.Answers) -> dict[tuple[str, ...], An
             variable, column = "model", "model.layers"
         return tables[variable][rows[variable]][column]
 
-    def value(expression: Any) -> Any:
-        if not isinstance(expression, (Number, Condition)):
-            return expression
-        for one in numbers.inside(expression):
-            if id(one) not in found:
-                found[id(one)] = apply(one, found, given)
-        return found[id(expression)]
+    for one in _ordered(traced):
+        found[id(one)] = apply(one, found, given)
+    return {
+        name: found[id(expression)] if isinstance(expression, (Number, Condition)) else expression
+        for name, expression in traced.expressions.items()
+    }
 
-    return {name: value(expression) for name, expression in traced.expressions.items()}
+
+@lru_cache(maxsize=1)
+def _ordered(traced: Traced) -> list[Any]:
+    """All that the expressions are made of, each behind what it is applied to."""
+    whole = numbers.together(traced.expressions.values())
+    return [one for one in numbers.inside(whole) if one is not whole]
