@@ -11,6 +11,7 @@ from calculator.form import AMOUNTS, CHOICES, RELEASE, Answers
 from tuner.cli.hardware import NETWORK_BYTES_PER_S
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster, Gpu
+from tuner.inputs.overrides import on_command_line
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Loaded
 from tuner.workload import Workload
@@ -23,7 +24,7 @@ _card: Callable[[str], Gpu] = lru_cache(maxsize=None)(find_gpu)
 
 @lru_cache(maxsize=4096)
 def _loaded(overrides: tuple[str, ...]) -> Loaded:
-    return TRAINER.parse(None, overrides).on(RELEASE)
+    return TRAINER.parse(None, on_command_line(overrides)).on(RELEASE)
 
 
 def read(answers: Answers) -> Workload:
