@@ -128,7 +128,7 @@ def test_every_model_is_there(engine: Any, model: str) -> None:
 
 #: Numbers that verl accepts: others the command line judges as it would have them repaired.
 _ACCEPTED = {"gpus": 8, "nodes": 2, "prompts": 1024, "mini_batch": 256, "responses": 8}
-_ACCEPTED |= {"prompt": 1024, "response": 4096, "budget": 16384, "tensor_parallel": "2"}
+_ACCEPTED |= {"prompt": 1024, "response": 4096, "budget": 16384, "tensor_parallel": "1", "strategy": "fsdp"}
 
 
 @pytest.mark.parametrize("answers", [form.start(), *({**one, **_ACCEPTED} for one in random_answers(2, 8))])
