@@ -17,6 +17,7 @@ language = os.environ.get("DOCS_LANG", "en")
 
 extensions = [
     "accuracy",
+    "calculator_page",
     "captions",
     "cli_reference",
     "computed",
