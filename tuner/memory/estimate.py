@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 
+from msgspec.structs import replace
+
 from tuner import batching
 from tuner.language import _
 from tuner.memory.carrier import receive_moment, receiver_process
@@ -11,7 +13,7 @@ from tuner.memory.host import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
 from tuner.memory.micro_batch import PassInput
-from tuner.memory.passes import pass_moments
+from tuner.memory.passes import pass_moments, reaching
 from tuner.memory.process.constant import Constant
 from tuner.memory.process.freed_blocks import freed_blocks
 from tuner.memory.residents import Residents, States
@@ -92,7 +94,11 @@ class _Step:
         )
         kept = kept_inputs(given) if training else ()
         around = (*self.around_pass(step_pass), *kept, *self.around)
-        return _phase(step_pass.phase, around, pass_moments(given, training=training))
+        moments = pass_moments(given, training=training)
+        most = batching.most_micro_batch_tokens(batch, step_pass)
+        if most > given.tokens:
+            moments = reaching(moments, pass_moments(replace(given, tokens=most), training=training))
+        return _phase(step_pass.phase, around, moments)
 
     def around_pass(self, step_pass: StepPass) -> tuple[Term, ...]:
         """The states that a pass works with, and what the engines of the other models hold meanwhile."""

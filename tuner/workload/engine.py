@@ -23,6 +23,14 @@ class Checkpointing(Enum):
     FULL = "full"  # every layer from its input
 
 
+class Padding(Enum):
+    """To which length sequences are padded that are not packed."""
+
+    MAXIMUM = "maximum"  # of prompt and response
+    MICRO_BATCH = "micro_batch"  # the longest of a micro-batch
+    MINI_BATCH = "mini_batch"  # the longest of all that a rank has in a mini-batch, or in a forward-only pass
+
+
 class Lora(Struct, frozen=True, kw_only=True):
     """Low-rank adapters; the base model is frozen."""
 
@@ -82,7 +90,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     optimizer_dtype: DType  # moments (and Megatron's main weights)
     checkpointing: Checkpointing
     packed: bool  # sequences without padding, end to end
-    pads_to_longest: bool = False  # of a micro-batch where sequences are not packed; else to the maximum
+    padding: Padding = Padding.MAXIMUM  # where sequences are not packed
     packable: bool = True  # False where another setting needs padding, and packing would undo what it gains
     packing_tested: bool = True  # False where the trainer's documentation does not name the model's family
     activation_offload: bool = False

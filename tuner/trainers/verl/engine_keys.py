@@ -44,6 +44,7 @@ MEGATRON = (
     "use_mbridge >=0.5.0",
     "vanilla_mbridge >=0.7.0",
     "sequence_parallel >=0.7.0",
+    "pad_bshd_to_minibatch_max >=0.9.0",
     "entropy_from_logits_with_chunking >=0.9.0",
     "entropy_from_logits_chunk_size >=0.9.0",
 )

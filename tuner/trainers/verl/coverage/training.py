@@ -68,9 +68,8 @@ TRAINING: tuple[Omission, ...] = (
         patterns=(
             "actor_rollout_ref.{actor,ref}.pad_to_length",
             f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.{{pad_to_length,pad_to_length_bucket}}",
-            f"{_ROLES}.megatron.pad_bshd_to_minibatch_max",
         ),
-        trigger=changed("actor_rollout_ref.**.pad_to_length", "**.pad_bshd_to_minibatch_max"),
+        trigger=changed("actor_rollout_ref.**.pad_to_length"),
     ),
     Omission(
         name=N_("activations without sequence parallelism"),

@@ -12,7 +12,7 @@ from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
 from tuner.trainers.verl.source import ROLES, Role, Source
-from tuner.workload import Backend, Checkpointing, Engine, Parallelism, SecondFsdp
+from tuner.workload import Backend, Checkpointing, Engine, Padding, Parallelism, SecondFsdp
 
 FULL_CHECKPOINTING = Form(
     decode=lambda source, meaning, default: (
@@ -47,7 +47,8 @@ def read_fsdp(context: EngineContext) -> Engine:
         prefetch_effective=_prefetches(context),
         layers_fusable=liger_keeps_forward(source, context.model.architecture),
         separate_embedding_units=_separates_embedding(context),
-        pads_to_longest=source.engine_workers,  # ``prepare_model_inputs``, whatever the batch was padded to
+        # ``prepare_model_inputs``, whatever the batch was padded to
+        padding=Padding.MICRO_BATCH if source.engine_workers else Padding.MAXIMUM,
         packable=role == "critic" or not source.flag("actor.shared_prefixes"),
         packing_tested=_packing_tested(context.model.architecture),
         lora=None if role == "ref" else fsdp_lora(context),
