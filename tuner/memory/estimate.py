@@ -13,7 +13,8 @@ from tuner.memory.host import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
 from tuner.memory.micro_batch import PassInput
-from tuner.memory.passes import pass_moments, reaching
+from tuner.memory.padding import padding_doubt, reaching
+from tuner.memory.passes import pass_moments
 from tuner.memory.process.constant import Constant
 from tuner.memory.process.freed_blocks import freed_blocks
 from tuner.memory.residents import Residents, States
@@ -277,7 +278,11 @@ class StepMemory:
     def whole(self) -> Estimate:
         """All of it."""
         cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
-        doubts = (start_doubt(self._workload), save_doubt(self._workload, saving))
+        doubts = (
+            start_doubt(self._workload),
+            save_doubt(self._workload, saving),
+            padding_doubt(self._workload, self.phase),
+        )
         return Estimate(
             phases=self.all_phases,
             capacity_bytes=cluster.gpu.capacity_bytes,

@@ -1,11 +1,9 @@
 """One pass over one model: the micro-batch it works on, and the moments it goes through."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 
-from msgspec.structs import replace
-
-from tuner.memory.ledger.terms import Moment, Term
+from tuner.memory.ledger.terms import Moment
 from tuner.memory.micro_batch import PassInput
 from tuner.workload import Backend
 
@@ -28,30 +26,6 @@ def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
     from tuner.memory.vision.moments import with_tower  # few jobs have images
 
     return with_tower(moments, given, training=training)
-
-
-def reaching(moments: Sequence[Moment], most: Sequence[Moment]) -> tuple[Moment, ...]:
-    """The moments of a pass whose upper ends are those that another size of its micro-batch has.
-
-    Args:
-        moments: as they are counted.
-        most: the same moments of the same pass with the most tokens that there may be.
-    """
-    ends = {moment.name: {term.name: term for term in moment.terms} for moment in most}
-    return tuple(
-        [
-            Moment(
-                name=moment.name,
-                terms=tuple([_up_to(term, ends[moment.name].get(term.name, term)) for term in moment.terms]),
-            )
-            for moment in moments
-        ]
-    )
-
-
-def _up_to(term: Term, most: Term) -> Term:
-    """A term with the upper end of another."""
-    return term if most.high <= term.high else replace(term, low_bytes=term.low, high_bytes=most.high)
 
 
 def _moments_of(backend: Backend) -> tuple[_Moments, _Moments]:

@@ -48,9 +48,9 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     """Count and size of the micro-batches of one pass.
 
     Packed sequences cost their mean length, unpacked ones the maximum, or the length that the longest of a
-    micro-batch, or mini-batch, is expected to have on the slowest rank where the engine pads to that. A token budget evens
-    out the tokens of all ranks where the trainer balances them; a fixed number of sequences leaves the
-    differences between micro-batches, and no balancing those between whole ranks.
+    micro-batch, or mini-batch, is expected to have on the slowest rank where the engine pads to that. A
+    token budget evens out the tokens of all ranks where the trainer balances them; a fixed number of
+    sequences leaves the differences between micro-batches, and no balancing those between whole ranks.
 
     Args:
         batch: global batch sizes.
