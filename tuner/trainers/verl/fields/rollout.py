@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tuner.hardware import Gpu
 from tuner.counted import counted
+from tuner.hardware import Gpu
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import read_fields
