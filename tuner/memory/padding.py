@@ -1,4 +1,7 @@
-"""What padding may add to a micro-batch whose token budget counts real tokens alone."""
+r"""What padding may add to a micro-batch whose token budget counts real tokens alone.
+
+Symbols: :math:`A` bytes with the most tokens.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -8,8 +11,24 @@ from tuner.batching import most_micro_batch_tokens
 from tuner.counted import counted
 from tuner.language import _
 from tuner.memory.ledger.terms import Moment, PhaseEstimate, Term
+from tuner.memory.process.constant import Constant, heuristic
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
+
+
+SYMBOLS = {"A": "bytes with the most tokens", "g": "1 with the most tokens, 0 with those that are counted"}
+
+_MOST = Constant(
+    low=0, typical=0, high=1, source="between what is counted and the most tokens that there may be"
+)
+
+
+def at_most_bytes(*, g: int, A: int) -> int:
+    """What a moment holds only where a micro-batch has more tokens than are counted, at most.
+
+    With more tokens another stage of a layer's backward pass may be the largest.
+    """
+    return g * A
 
 
 def reaching(moments: Sequence[Moment], most: Sequence[Moment]) -> tuple[Moment, ...]:
@@ -19,16 +38,18 @@ def reaching(moments: Sequence[Moment], most: Sequence[Moment]) -> tuple[Moment,
         moments: as they are counted.
         most: the same moments of the same pass with the most tokens that there may be.
     """
-    ends = {(moment.name, term.name): term for moment in most for term in moment.terms}
-    return tuple(
-        [
-            Moment(
-                name=moment.name,
-                terms=tuple([_up_to(term, ends[moment.name, term.name]) for term in moment.terms]),
-            )
-            for moment in moments
-        ]
-    )
+    ends = {moment.name: moment for moment in most}
+    return tuple([_reaching(moment, ends.get(moment.name, moment)) for moment in moments])
+
+
+def _reaching(moment: Moment, most: Moment) -> Moment:
+    ends = {term.name: term for term in most.terms}
+    counted_names = {term.name for term in moment.terms}
+    terms = [_up_to(term, ends.get(term.name, term)) for term in moment.terms]
+    for term in most.terms:
+        if term.name not in counted_names:
+            terms.append(heuristic(term.item, term.name, at_most_bytes, {"g": _MOST}, {"A": term.high}))
+    return Moment(name=moment.name, terms=tuple(terms))
 
 
 def _up_to(term: Term, most: Term) -> Term:
