@@ -35,7 +35,7 @@ def micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
     """
     held = _held_tokens(batch, step_pass)
     if not _pads_a_budget(step_pass):
-        return held
+        return in_buckets(held, step_pass.engine)
     sequences, mean = pass_sequences(batch, step_pass), batch.mean_sequence_tokens
     many = ceil(sequences / micro_batches(batch, step_pass, sequence_tokens=mean))
     if step_pass.engine.padding is Padding.MICRO_BATCH:  # the longest leaves room for fewer
@@ -54,6 +54,18 @@ def most_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
         return typical
     many = padded_sequences(batch, step_pass, length=SHORTEST_SEQUENCE)
     return max(typical, _padded_tokens(batch, step_pass, many))
+
+
+def in_buckets(tokens: int, engine: Engine) -> int:
+    """The tokens of a GPU where a packed micro-batch is padded up to a multiple of a bucket.
+
+    Source: verl 0.9.0 ``workers/engine/fsdp/transformer_impl.py`` (``_get_packed_pad_size``),
+    ``models/mcore/util.py`` (``pad_to_length_bucket``).
+    """
+    bucket, split = engine.bucket_tokens, engine.parallel.sequence_split
+    if bucket == 1 or not engine.packed:
+        return tokens
+    return ceil(ceil(tokens * split / bucket) * bucket / split)
 
 
 def padded_sequences(batch: Batch, step_pass: StepPass, *, length: float) -> int:

@@ -15,7 +15,6 @@ from tuner.memory.process.constant import Constant, heuristic
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
 
-
 SYMBOLS = {"A": "bytes with the most tokens", "g": "1 with the most tokens, 0 with those that are counted"}
 
 _MOST = Constant(
@@ -46,10 +45,12 @@ def _reaching(moment: Moment, most: Moment) -> Moment:
     ends = {term.name: term for term in most.terms}
     counted_names = {term.name for term in moment.terms}
     terms = [_up_to(term, ends.get(term.name, term)) for term in moment.terms]
-    for term in most.terms:
-        if term.name not in counted_names:
-            terms.append(heuristic(term.item, term.name, at_most_bytes, {"g": _MOST}, {"A": term.high}))
-    return Moment(name=moment.name, terms=tuple(terms))
+    more = [
+        heuristic(term.item, term.name, at_most_bytes, {"g": _MOST}, {"A": term.high})
+        for term in most.terms
+        if term.name not in counted_names
+    ]
+    return Moment(name=moment.name, terms=(*terms, *more))
 
 
 def _up_to(term: Term, most: Term) -> Term:

@@ -4,7 +4,7 @@ from math import ceil, log, sqrt
 
 from msgspec import Struct
 
-from tuner.batching import local_sequences, micro_batches, pass_sequences
+from tuner.batching import in_buckets, local_sequences, micro_batches, pass_sequences
 from tuner.workload import Batch, Padding, StepPass
 
 _NORMAL_P95 = 1.645  # standard deviations between the mean of a normal distribution and its 95th percentile
@@ -64,6 +64,7 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     uneven = _uneven_sequences(batch, step_pass, sequences // count)
     if engine.packed and uneven is not None:
         tokens *= straggler_factor(batch, sequences=uneven, ranks=engine.parallel.data)
+    tokens = max(tokens, in_buckets(ceil(tokens), engine)) if engine.bucket_tokens > 1 else tokens
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=length)
 
 

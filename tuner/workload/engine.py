@@ -91,6 +91,9 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     checkpointing: Checkpointing
     packed: bool  # sequences without padding, end to end
     padding: Padding = Padding.MAXIMUM  # where sequences are not packed
+    bucket_tokens: int = (
+        1  # a packed micro-batch is padded to a multiple of it, before ranks share its tokens
+    )
     packable: bool = True  # False where another setting needs padding, and packing would undo what it gains
     packing_tested: bool = True  # False where the trainer's documentation does not name the model's family
     activation_offload: bool = False
@@ -124,6 +127,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
+    recomputes_parts: bool = False  # Megatron: of its own choice, which are taken for the attention core
+    wraps_otherwise: bool = False  # FSDP: units of a policy of the user's, which are taken for layers
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
 
