@@ -857,7 +857,7 @@ def test_a_rollout_that_no_engine_is_named_for_reads_as_vllm() -> None:
 
 
 def test_a_replica_larger_than_the_rollout() -> None:
-    with pytest.raises(InputError, match="needs 16 GPUs .* has 8 GPUs") as caught:
+    with pytest.raises(InputError, match=r"needs 16 GPUs .* has 8 GPUs") as caught:
         workload_of((*DYNAMIC, f"{ROLLOUT}.tensor_model_parallel_size=16"), "0.9.1")
     assert caught.value.key == f"{ROLLOUT}.tensor_model_parallel_size"
 
