@@ -2,7 +2,10 @@
 
 from math import ceil
 
-from tuner.workload import Batch, Engine, StepPass
+from tuner.workload import Batch, Engine, Padding, StepPass
+
+#: The shortest sequence that there can be: a token of the prompt and one of the response.
+SHORTEST_SEQUENCE = 2
 
 
 def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> int:
@@ -23,22 +26,98 @@ def pass_sequences(batch: Batch, step_pass: StepPass) -> int:
 
 
 def micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
-    """Tokens of the largest micro-batch on one GPU, every sequence at its maximum length.
+    """Tokens that one GPU computes in its largest micro-batch, every sequence at its maximum length.
 
     Dynamic: the token budget (more where a release does not hold it, see :func:`overshoot`), never
-    less than one whole sequence and never more than all local tokens. Static: the sequences of one
-    micro-batch at full length; packing does not help the longest case.
+    less than one whole sequence and never more than all local tokens; more where padding is computed
+    as well, see :func:`padded_sequences`. Static: the sequences of one micro-batch at full length;
+    packing does not help the longest case.
     """
+    held = _held_tokens(batch, step_pass)
+    if not _pads_a_budget(step_pass):
+        return in_buckets(held, step_pass.engine)
+    sequences, mean = pass_sequences(batch, step_pass), batch.mean_sequence_tokens
+    many = ceil(sequences / micro_batches(batch, step_pass, sequence_tokens=mean))
+    if step_pass.engine.padding is Padding.MICRO_BATCH:  # the longest leaves room for fewer
+        many = min(many, padded_sequences(batch, step_pass, length=mean))
+    return max(held, _padded_tokens(batch, step_pass, many))
+
+
+def most_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
+    """The most tokens that one GPU may compute in a micro-batch, whatever the lengths of sequences are.
+
+    More than :func:`micro_batch_tokens` where a token budget counts real tokens of sequences that are
+    padded: sequences of :data:`SHORTEST_SEQUENCE` tokens fill it by the thousand.
+    """
+    typical = micro_batch_tokens(batch, step_pass)
+    if not _pads_a_budget(step_pass):
+        return typical
+    many = padded_sequences(batch, step_pass, length=SHORTEST_SEQUENCE)
+    return max(typical, _padded_tokens(batch, step_pass, many))
+
+
+def in_buckets(tokens: int, engine: Engine) -> int:
+    """The tokens of a GPU where a packed micro-batch is padded up to a multiple of a bucket.
+
+    Source: verl 0.9.0 ``workers/engine/fsdp/transformer_impl.py`` (``_get_packed_pad_size``),
+    ``models/mcore/util.py`` (``pad_to_length_bucket``).
+    """
+    bucket, split = engine.bucket_tokens, engine.parallel.sequence_split
+    if bucket == 1 or not engine.packed:
+        return tokens
+    return ceil(ceil(tokens * split / bucket) * bucket / split)
+
+
+def padded_sequences(batch: Batch, step_pass: StepPass, *, length: float) -> int:
+    r"""The most sequences of a micro-batch whose budget counts real tokens, while padding is computed.
+
+    A budget of :math:`B` tokens holds :math:`B / l` sequences of length :math:`l`, each of which is
+    computed as :math:`L` tokens: the maximum, or the longest sequence of the mini-batch where the engine
+    pads to that. Where it pads to the longest of the micro-batch, one of them has :math:`L` tokens, and
+    :math:`(B - L) / l` others share what it leaves. There are never more than a rank has.
+
+    Args:
+        batch: global batch sizes.
+        step_pass: which pass.
+        length: of the sequences that are not the longest, in tokens.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``utils/seqlen_balancing.py`` (``rearrange_micro_batches``:
+    ``attention_mask.sum``, ``offsets().diff()``); 0.7.1 ``workers/actor/dp_actor.py``, 0.9.1
+    ``workers/engine/fsdp/transformer_impl.py`` (``prepare_model_inputs``).
+    """
+    filled = _filled_tokens(batch, step_pass) * step_pass.engine.parallel.sequence_split
+    many = filled // length
+    if step_pass.engine.padding is Padding.MICRO_BATCH:
+        many = 1 + (filled - batch.sequence_tokens) // length
+    return min(pass_sequences(batch, step_pass), max(1, int(many)))
+
+
+def _pads_a_budget(step_pass: StepPass) -> bool:
+    return step_pass.batching.dynamic and not step_pass.engine.packed
+
+
+def _padded_tokens(batch: Batch, step_pass: StepPass, sequences: int) -> int:
+    """Tokens on one GPU of sequences that are padded to the longest possible."""
+    return ceil(sequences * batch.sequence_tokens / step_pass.engine.parallel.sequence_split)
+
+
+def _held_tokens(batch: Batch, step_pass: StepPass) -> int:
+    """Real tokens of the largest micro-batch on one GPU."""
     split = step_pass.engine.parallel.sequence_split
     sequences = pass_sequences(batch, step_pass)
-    one_sequence = ceil(batch.sequence_tokens / split)
     batching = step_pass.batching
     if not batching.dynamic:
         return ceil(min(batching.micro_batch_sequences, sequences) * batch.sequence_tokens / split)
-    budget = max(batching.token_budget, one_sequence)
-    if not batching.hard_limit:
-        budget = int(budget * overshoot(budget * split, batch.sequence_tokens, sequences))
-    return min(budget, ceil(sequences * batch.sequence_tokens / split))
+    return min(_filled_tokens(batch, step_pass), ceil(sequences * batch.sequence_tokens / split))
+
+
+def _filled_tokens(batch: Batch, step_pass: StepPass) -> int:
+    """The budget as far as a release fills it, at least one whole sequence."""
+    split, batching = step_pass.engine.parallel.sequence_split, step_pass.batching
+    budget = max(batching.token_budget, ceil(batch.sequence_tokens / split))
+    if batching.hard_limit:
+        return budget
+    return int(budget * overshoot(budget * split, batch.sequence_tokens, pass_sequences(batch, step_pass)))
 
 
 def step_tokens(batch: Batch, engine: Engine) -> int:

@@ -143,6 +143,9 @@ def test_weights_are_made_8_bit_again_in_every_sync():
     assert quantizing["bfloat16"] == pytest.approx(3 * products / rate)
     assert quantizing["float32"] == pytest.approx((4 + 2 + 3) * products / rate)
     assert sync_parts(whole)["quantizing"] == 0
+    operators = replace(half, sync=replace(half.sync, quantizes_in_one_kernel=False))
+    slower = sync_parts(operators.with_rollout(weight_dtype=DType.FLOAT8))["quantizing"]
+    assert slower == pytest.approx((6 + 8 + 8 + 4 + 8 + 8 + 5 + 2) * products / rate)
 
 
 def test_adapters_are_not_made_8_bit():

@@ -15,7 +15,7 @@ from tuner.timing.decode import RolloutInput, cache_read_bytes, weight_read_byte
 from tuner.timing.head import head_seconds
 from tuner.timing.layer import average_layer, cached_keys, visible_keys
 from tuner.timing.tokens import micro_batches_of, straggler_factor
-from tuner.workload import HeadKind, Lengths, OutputHead
+from tuner.workload import HeadKind, Lengths, OutputHead, Padding
 
 MEASURED = DATA / "output-head-seconds-h200.json"
 TWO_NODES = workloads.cluster(nodes=2)
@@ -82,19 +82,19 @@ def test_micro_batches_hold_all_tokens_of_a_rank():
 
 def test_an_engine_that_pads_to_the_longest_computes_what_lengths_are_known_to_be():
     """The longest of all that run at a time on ranks that wait for each other, and never the maximum."""
-    workload = workloads.grpo_7b().with_actor_engine(packed=False, pads_to_longest=True)
+    workload = workloads.grpo_7b().with_actor_engine(packed=False, padding=Padding.MICRO_BATCH)
     step_pass, longest = workload.actor_update, workload.batch.sequence_tokens
     assumed = micro_batches_of(workload.batch, step_pass)
     assert 0.9 * longest < assumed.sequence_tokens < longest
     assert assumed.count * assumed.tokens == pytest.approx(128 * assumed.sequence_tokens)
     short = workload.with_batch(lengths=Lengths(mean_prompt=100, mean_response=300)).batch
     assert 400 < micro_batches_of(short, step_pass).sequence_tokens <= 2 * 400
-    maximum = workload.with_actor_engine(pads_to_longest=False).actor_update
+    maximum = workload.with_actor_engine(padding=Padding.MAXIMUM).actor_update
     assert micro_batches_of(short, maximum).sequence_tokens == longest
 
 
 def test_one_sequence_on_one_gpu_is_padded_by_nothing():
-    alone = workloads.grpo_7b(gpus_per_node=1).with_actor_engine(packed=False, pads_to_longest=True)
+    alone = workloads.grpo_7b(gpus_per_node=1).with_actor_engine(packed=False, padding=Padding.MICRO_BATCH)
     one = replace(alone.actor.update.batching, dynamic=False, micro_batch_sequences=1)
     alone = alone.with_actor(update=replace(alone.actor.update, batching=one))
     found = micro_batches_of(alone.batch, alone.actor_update)

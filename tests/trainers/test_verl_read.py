@@ -745,6 +745,11 @@ def test_how_weights_travel_to_vllm(
     assert sync.engine_buckets == theirs
 
 
+@pytest.mark.parametrize(("version", "fused"), by_release(False, ("0.7.1", True)))
+def test_one_kernel_makes_weights_8_bit_since_0_7_1(version: str, fused: bool) -> None:
+    assert workload_of(DYNAMIC, version).sync.quantizes_in_one_kernel is fused
+
+
 def test_the_new_workers_of_0_7_1_cast_and_wake_the_engine_first() -> None:
     sync = workload_of((*DYNAMIC, "trainer.use_legacy_worker_impl=disable"), "0.7.1").sync
     assert (sync.sent_dtype, sync.resumes_first, sync.engine_buckets) == (DType.BFLOAT16, True, 1)
@@ -852,7 +857,7 @@ def test_a_rollout_that_no_engine_is_named_for_reads_as_vllm() -> None:
 
 
 def test_a_replica_larger_than_the_rollout() -> None:
-    with pytest.raises(InputError, match="there are 8") as caught:
+    with pytest.raises(InputError, match=r"needs 16 GPUs .* has 8 GPUs") as caught:
         workload_of((*DYNAMIC, f"{ROLLOUT}.tensor_model_parallel_size=16"), "0.9.1")
     assert caught.value.key == f"{ROLLOUT}.tensor_model_parallel_size"
 

@@ -11,6 +11,7 @@ from tuner.memory.host import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
 from tuner.memory.micro_batch import PassInput
+from tuner.memory.padding import padding_doubt
 from tuner.memory.passes import pass_moments
 from tuner.memory.process.constant import Constant
 from tuner.memory.process.freed_blocks import freed_blocks
@@ -21,6 +22,7 @@ from tuner.memory.rollout.services import services_at_rest, services_judging
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.routes import routes_of
 from tuner.memory.saving import save_doubt, save_moments
+from tuner.memory.upper_end import with_upper_ends
 from tuner.memory.weight_sync import sync_moments
 from tuner.workload import Backend, Batch, Phase, Role, StepPass, Workload
 
@@ -88,11 +90,18 @@ class _Step:
             micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
             patches=_patches(batch, step_pass),
+            squares=step_pass.settings.squares,
             routes=routes_of(step_pass, self.workload.actor, batch),
         )
         kept = kept_inputs(given) if training else ()
         around = (*self.around_pass(step_pass), *kept, *self.around)
-        return _phase(step_pass.phase, around, pass_moments(given, training=training))
+        moments = with_upper_ends(
+            pass_moments(given, training=training),
+            given,
+            most_tokens=batching.most_micro_batch_tokens(batch, step_pass),
+            training=training,
+        )
+        return _phase(step_pass.phase, around, moments)
 
     def around_pass(self, step_pass: StepPass) -> tuple[Term, ...]:
         """The states that a pass works with, and what the engines of the other models hold meanwhile."""
@@ -271,7 +280,11 @@ class StepMemory:
     def whole(self) -> Estimate:
         """All of it."""
         cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
-        doubts = (start_doubt(self._workload), save_doubt(self._workload, saving))
+        doubts = (
+            start_doubt(self._workload),
+            save_doubt(self._workload, saving),
+            padding_doubt(self._workload, self.phase),
+        )
         return Estimate(
             phases=self.all_phases,
             capacity_bytes=cluster.gpu.capacity_bytes,

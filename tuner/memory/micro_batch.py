@@ -20,6 +20,7 @@ class PassInput(Struct, frozen=True, kw_only=True):
     micro_batches: int  # of one optimizer step; 1 for a forward-only pass
     step_tokens: int | None = None  # of one optimizer step on this GPU; None: of full micro-batches
     patches: Constant | None = None  # of images, that a vision tower sees; None without
+    squares: bool = False  # the sum of squared probabilities is computed
     routes: Routes | None = None  # Megatron, sparse: None where no pass knows another's experts
 
     @property

@@ -32,6 +32,7 @@ from tuner.rules.cures import (
     states_on_host,
     synced_by_tensor,
 )
+from tuner.rules.packing import sequences_packed
 from tuner.rules.second_fsdp import sharded_by_second
 from tuner.rules.sequence_sharing import sequence_shared
 from tuner.workload import Phase, Workload
@@ -53,6 +54,7 @@ LADDERS = (
             fewer_graphs,
             engine_asleep,
             service_asleep,
+            sequences_packed,
             gradients_synchronised,
             entropy_compiled,
             resharded,
@@ -74,6 +76,7 @@ LADDERS = (
             fewer_graphs,
             engine_asleep,
             service_asleep,
+            sequences_packed,
             entropy_compiled,
             entropy_in_chunks,
             one_sequence,

@@ -196,7 +196,13 @@ LAYER_TENSORS = 12
 #: Between 5e-3 and 50e-3; heuristic.
 BUCKET_S = 20e-3
 
-#: Bytes read and written to make one weight of bfloat16 8-bit in blocks. Between 3 (one kernel reads it and
-#: writes it: verl since 0.7.1 with Triton, ``blockwise_cast_to_fp8_triton``) and 45 (torch's operators, with
-#: copies in float32: verl 0.7.0, or without Triton, ``_scaled_fp8_blockwise_pytorch``).
+#: Bytes read and written to make one weight of bfloat16 8-bit in blocks, by one kernel that reads and writes
+#: it. Between 3 (verl since 0.7.1 with Triton, ``blockwise_cast_to_fp8_triton``) and 45 (without Triton:
+#: copied 4, to float32 6, absolute value 8, its maximum 4, scaled 8, clamped 8, cast 5, put in order 2;
+#: ``_scaled_fp8_blockwise_pytorch``).
 QUANTIZING_BYTES = 3
+
+#: The same by torch's operators one after the other: to float32 6, copied 8, absolute value 8, its maximum 4,
+#: scaled 8, clamped 8, cast 5, put in order 2 (verl 0.7.0 ``utils/vllm/vllm_fp8_utils.py``,
+#: ``scaled_fp8_blockwise``). Counted, between 49 and half of that where caches hold what was just written.
+QUANTIZING_OPERATORS_BYTES = 49

@@ -4,8 +4,8 @@ from math import ceil, log, sqrt
 
 from msgspec import Struct
 
-from tuner.batching import local_sequences, micro_batches, pass_sequences
-from tuner.workload import Batch, Engine, StepPass
+from tuner.batching import in_buckets, local_sequences, micro_batches, pass_sequences
+from tuner.workload import Batch, Padding, StepPass
 
 _NORMAL_P95 = 1.645  # standard deviations between the mean of a normal distribution and its 95th percentile
 
@@ -48,9 +48,9 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     """Count and size of the micro-batches of one pass.
 
     Packed sequences cost their mean length, unpacked ones the maximum, or the length that the longest of a
-    micro-batch is expected to have on the slowest rank where the engine pads to that. A token budget evens
-    out the tokens of all ranks where the trainer balances them; a fixed number of sequences leaves the
-    differences between micro-batches, and no balancing those between whole ranks.
+    micro-batch, or mini-batch, is expected to have on the slowest rank where the engine pads to that. A
+    token budget evens out the tokens of all ranks where the trainer balances them; a fixed number of
+    sequences leaves the differences between micro-batches, and no balancing those between whole ranks.
 
     Args:
         batch: global batch sizes.
@@ -59,24 +59,27 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     mean = batch.mean_sequence_tokens
     engine, sequences = step_pass.engine, pass_sequences(batch, step_pass)
     count = micro_batches(batch, step_pass, sequence_tokens=mean)
-    length = mean if engine.packed else _padded_tokens(batch, engine, ceil(sequences / count))
+    length = mean if engine.packed else _padded_tokens(batch, step_pass, count)
     tokens = sequences * length / engine.parallel.sequence_split / count
     uneven = _uneven_sequences(batch, step_pass, sequences // count)
     if engine.packed and uneven is not None:
         tokens *= straggler_factor(batch, sequences=uneven, ranks=engine.parallel.data)
+    tokens = max(tokens, in_buckets(ceil(tokens), engine)) if engine.bucket_tokens > 1 else tokens
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=length)
 
 
-def _padded_tokens(batch: Batch, engine: Engine, micro_batch: int) -> float:
-    """Tokens that a padded sequence is computed as, with ``micro_batch`` of them at a time on each rank.
+def _padded_tokens(batch: Batch, step_pass: StepPass, micro_batches: int) -> float:
+    """Tokens that a padded sequence is computed as, in a pass of so many micro-batches on each rank.
 
-    To the longest: of all that the ranks run at a time, since they wait for each other, and no longer than
-    evenly spread lengths reach where nothing is known of the tail.
+    To the longest: of all that the ranks run at a time, or have in the pass, since they wait for each other,
+    and no longer than evenly spread lengths reach where nothing is known of the tail.
     """
-    longest = float(batch.sequence_tokens)
-    if not engine.pads_to_longest:
+    longest, engine = float(batch.sequence_tokens), step_pass.engine
+    if engine.padding is Padding.MAXIMUM:
         return longest
-    mean, together = batch.mean_sequence_tokens, micro_batch * engine.parallel.data
+    of_rank = pass_sequences(batch, step_pass)
+    among = of_rank if engine.padding is Padding.MINI_BATCH else ceil(of_rank / micro_batches)
+    mean, together = batch.mean_sequence_tokens, among * engine.parallel.data
     if batch.lengths.response_p95 is None:
         longest = min(longest, mean + batch.prompt_spread + batch.response_spread)
     return min(longest, mean * straggler_factor(batch, sequences=1, ranks=together))

@@ -60,7 +60,9 @@ def quantizing_seconds(workload: Workload) -> float:
         return 0.0
     products = model.parameters - model.embedding_parameters - model.head_parameters
     cast = 0 if sent is DType.BFLOAT16 else sent.bytes + DType.BFLOAT16.bytes
-    return products * (cast + assume.QUANTIZING_BYTES) / copy_bytes_per_s(workload.cluster.gpu)
+    fused = workload.sync.quantizes_in_one_kernel
+    made = assume.QUANTIZING_BYTES if fused else assume.QUANTIZING_OPERATORS_BYTES
+    return products * (cast + made) / copy_bytes_per_s(workload.cluster.gpu)
 
 
 def bucket_seconds(workload: Workload) -> float:

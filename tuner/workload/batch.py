@@ -157,3 +157,4 @@ class Pass(Struct, frozen=True, kw_only=True):
 
     batching: Batching
     entropy: bool = False
+    squares: bool = False  # the sum of squared probabilities as well

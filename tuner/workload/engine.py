@@ -23,6 +23,14 @@ class Checkpointing(Enum):
     FULL = "full"  # every layer from its input
 
 
+class Padding(Enum):
+    """To which length sequences are padded that are not packed."""
+
+    MAXIMUM = "maximum"  # of prompt and response
+    MICRO_BATCH = "micro_batch"  # the longest of a micro-batch
+    MINI_BATCH = "mini_batch"  # the longest of all that a rank has in a mini-batch, or in a forward-only pass
+
+
 class Lora(Struct, frozen=True, kw_only=True):
     """Low-rank adapters; the base model is frozen."""
 
@@ -82,7 +90,10 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     optimizer_dtype: DType  # moments (and Megatron's main weights)
     checkpointing: Checkpointing
     packed: bool  # sequences without padding, end to end
-    pads_to_longest: bool = False  # of a micro-batch where sequences are not packed; else to the maximum
+    padding: Padding = Padding.MAXIMUM  # where sequences are not packed
+    bucket_tokens: int = (
+        1  # a packed micro-batch is padded to a multiple of it, before ranks share its tokens
+    )
     packable: bool = True  # False where another setting needs padding, and packing would undo what it gains
     packing_tested: bool = True  # False where the trainer's documentation does not name the model's family
     activation_offload: bool = False
@@ -118,6 +129,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
+    recomputes_parts: bool = False  # Megatron: of its own choice, which are taken for the attention core
+    wraps_otherwise: bool = False  # FSDP: units of a policy of the user's, which are taken for layers
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
 

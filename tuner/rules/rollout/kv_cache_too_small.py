@@ -30,6 +30,7 @@ verl documentation, best practices, "memory x fraction x tensor-parallel size mu
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
+from tuner.memory.rollout.capacity import start_doubt
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import hundredths, least_fraction, starts, with_more_cache
 from tuner.rules.wording import gib
@@ -53,7 +54,7 @@ def check(case: Case) -> Finding | None:
     proposal = with_more_cache(case, workload, than=workload) or least_fraction(workload)
     if proposal is None or hundredths(proposal) <= hundredths(workload) or not case.affords(proposal):
         return None
-    doubts = case.estimate.doubts
+    doubt = start_doubt(workload)
     needed = case.rollout.weight_bytes + case.rollout.activation_bytes
     return Finding(
         rule=RULE,
@@ -67,9 +68,9 @@ def check(case: Case) -> Finding | None:
             sequence_tokens=workload.batch.sequence_tokens,
             memory_fraction_2=proposal.rollout.memory_fraction,
         ),
-        severity=Severity.WARNING if doubts else RULE.severity,
+        severity=Severity.WARNING if doubt else RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
         proposal=proposal,
-        notes=doubts,
+        notes=() if doubt is None else (doubt,),
     )

@@ -8,9 +8,10 @@ Sequences are padded to a common length, and packing them shortens the step.
 Why it matters
 --------------
 
-Up to verl 0.7.1 the workers compute every sequence at its maximum length; the model engine of later releases pads to the longest sequence of a micro-batch, and so does Megatron's.
+Up to verl 0.7.1 the workers compute every sequence at its maximum length; the model engine of later releases pads to the longest sequence of a micro-batch, and so does Megatron's, since 0.9.0 to the longest of the mini-batch.
 Padded tokens go through every layer and through the output head, only to be masked at the end.
 With responses spread evenly up to their maximum, nearly half of all computed tokens are padding either way: of the micro-batches on all ranks one has a long sequence, and the others wait for it.
+A token budget counts real tokens and no padding, so that short sequences fill a micro-batch with more than it says: the peak is then taken with sequences of mean length, and its upper end with the shortest that there can be.
 Packed sequences lie end to end, and attention is told where each begins.
 Packing is also what compiled entropy, dynamic context lengths and Ulysses rest on.
 
@@ -28,19 +29,21 @@ Sources
 verl documentation, performance tuning guide, "Enable remove padding (sequence packing)".
 verl 0.7.1, ``workers/actor/dp_actor.py:128-135`` (``can_use_pg``).
 verl 0.8.0, ``workers/engine/fsdp/transformer_impl.py:1009-1034`` (``max_seq_len`` of the micro-batch); 0.5.0, ``models/mcore/util.py`` (``remove_left_padding``).
+verl 0.9.0, ``workers/engine/megatron/transformer_impl.py`` (``pad_bshd_to_minibatch_max``); 0.3.0.post1 to 0.9.1, ``utils/seqlen_balancing.py`` (``rearrange_micro_batches``: real lengths).
 verl 0.7.0 and later pack by default; earlier releases do not.
 """
 
-from msgspec.structs import replace
-
+from tuner.batching import micro_batch_tokens
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
+from tuner.rules.ladder import due
+from tuner.rules.packing import packed, sequences_packed
 from tuner.rules.wording import count
 from tuner.timing.tokens import micro_batches_of
-from tuner.workload import Engine, Phase, Workload
+from tuner.workload import Batch, Padding, Phase, StepPass, Workload
 
 RULE = Rule(
     code="SEQ001",
@@ -60,8 +63,8 @@ _ASSUMED = N_("Mean lengths are taken as half of the maxima; the gain grows with
 
 def check(case: Case) -> Finding | None:
     """Pack in every engine that pads."""
-    proposal = _packed(case.workload)
-    if proposal == case.workload or not case.pays(proposal):
+    proposal = packed(case.workload)
+    if proposal == case.workload or not (case.pays(proposal) or due(case, sequences_packed)):
         return None
     batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
     return Finding(
@@ -79,28 +82,31 @@ def check(case: Case) -> Finding | None:
 
 
 def _padding(workload: Workload) -> str:
-    """To which length the first engine pads that could pack."""
-    batch = workload.batch
+    """To which length the first engine pads that could pack, and what that makes of a token budget."""
     padded = next(one for one in workload.passes() if not one.engine.packed and one.engine.packable)
-    if not padded.engine.pads_to_longest:
+    length = _padded_length(workload.batch, padded)
+    computed = micro_batch_tokens(workload.batch, padded)
+    if not padded.batching.dynamic or computed <= padded.batching.token_budget:
+        return length
+    return _("{length}; a budget of {budget} does not count that, so that {computed} are computed").format(
+        length=length,
+        budget=counted(padded.batching.token_budget, "token"),
+        computed=count(computed),
+    )
+
+
+def _padded_length(batch: Batch, padded: StepPass) -> str:
+    if padded.engine.padding is Padding.MAXIMUM:
         return _("every sequence is computed as if it had {tokens}, whatever its length").format(
             tokens=counted(batch.sequence_tokens, "token")
         )
     longest = counted(round(micro_batches_of(batch, padded).sequence_tokens), "token")
+    if padded.engine.padding is Padding.MINI_BATCH:
+        return _(
+            "every sequence is computed as if it were as long as the longest of its mini-batch: "
+            "on the slowest rank about {longest} where the mean is {count}"
+        ).format(longest=longest, count=count(round(batch.mean_sequence_tokens)))
     return _(
         "every sequence is computed as if it were as long as the longest of its micro-batch: "
         "on the slowest rank about {longest} where the mean is {count}"
     ).format(longest=longest, count=count(round(batch.mean_sequence_tokens)))
-
-
-def _packed(workload: Workload) -> Workload:
-    changed = workload.with_actor(engine=_packing(workload.actor.engine))
-    if workload.reference is not None:
-        changed = changed.with_reference(engine=_packing(workload.reference.engine))
-    if workload.critic is not None:
-        changed = changed.with_critic(engine=_packing(workload.critic.engine))
-    return changed
-
-
-def _packing(engine: Engine) -> Engine:
-    return replace(engine, packed=engine.packed or engine.packable)

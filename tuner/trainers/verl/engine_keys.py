@@ -21,6 +21,9 @@ FSDP = (
     f"entropy_checkpointing >={ENGINE_PREVIEW}",
     f"entropy_from_logits_with_chunking >={ENGINE_PREVIEW}",
     "entropy_from_logits_chunk_size >=0.9.0",
+    "pad_to_length >=0.9.0",
+    "pad_to_length_bucket >=0.9.0",
+    "wrap_policy.min_num_params",
 )
 MEGATRON = (
     "tensor_model_parallel_size",
@@ -44,6 +47,9 @@ MEGATRON = (
     "use_mbridge >=0.5.0",
     "vanilla_mbridge >=0.7.0",
     "sequence_parallel >=0.7.0",
+    "pad_bshd_to_minibatch_max >=0.9.0",
+    "pad_to_length >=0.9.0",
+    "pad_to_length_bucket >=0.9.0",
     "entropy_from_logits_with_chunking >=0.9.0",
     "entropy_from_logits_chunk_size >=0.9.0",
 )
@@ -56,6 +62,7 @@ TRAINED_MEGATRON = (
     "distrib_optim_fully_reshardable_mem_efficient >=0.7.1",
     "override_ddp_config.grad_reduce_in_fp32 >=0.5.0",
     "override_transformer_config.gradient_accumulation_fusion",
+    "override_transformer_config.recompute_modules >=0.5.0",
     f"use_remove_padding >=0.7.0 <{ENGINE_PREVIEW}",
 )
 CRITIC_BATCHES = (  # of the new workers

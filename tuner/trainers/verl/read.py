@@ -141,9 +141,14 @@ def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
     engine = source.part("actor.engine", read_engine, "actor", model, gpus)
     context = Context(source=source)
     entropy = UPDATE_ENTROPY.read(context)
+    squares = source.flag("actor.squares")  # the legacy workers compute it in both passes
     # the update first: a wrong value is named by its own key, not by one that follows it
-    update = Pass(batching=read_batching(source, "actor", engine), entropy=entropy)
-    log_prob = Pass(batching=read_batching(source, "log_prob", engine), entropy=True)
+    update = Pass(
+        batching=read_batching(source, "actor", engine),
+        entropy=entropy,
+        squares=squares and not source.engine_workers,
+    )
+    log_prob = Pass(batching=read_batching(source, "log_prob", engine), entropy=True, squares=squares)
     return Actor(
         engine=engine,
         head=read_head(source, model, engine),

@@ -132,6 +132,7 @@ def sync_facts(source: Source, rollout: Rollout, actor: Engine) -> dict[str, Any
         "keeps_loaded": copied and fsdp and source.since("0.4.0"),
         "resumes_first": engines
         or (not vllm and source.since("0.4.1") and not source.since("0.6.0")),  # SGLang's
+        "quantizes_in_one_kernel": source.since("0.7.1"),  # ``blockwise_cast_to_fp8_triton``
         "empties_cache_first": not engines or source.since("0.9.0") or actor.param_offload,
     }
 

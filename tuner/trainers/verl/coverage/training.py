@@ -25,11 +25,17 @@ def _sequence_parallel(job: Job) -> str | None:
 
 
 def _recomputed(job: Job) -> str | None:
-    """Modules of their own choice, or layers otherwise than one by one."""
+    """Modules of the user's choice, of the actor or a critic."""
+    actor, critic = job.workload.actor.engine, job.workload.critic
+    chosen = actor.recomputes_parts or (critic is not None and critic.engine.recomputes_parts)
+    return job.named(f"{_ROLES}.override_transformer_config.recompute_modules") if chosen else None
+
+
+def _recomputed_layers(job: Job) -> str | None:
+    """Layers otherwise than one by one."""
     section = "actor_rollout_ref.model.gradient_checkpointing_kwargs.activations_checkpoint"
     usual = {f"{section}_method": (None, "uniform"), f"{section}_num_layers": (None, 1)}
-    other = next((key for key, values in usual.items() if job.settings.get(key) not in values), None)
-    return other or job.named(f"{_ACTOR}.megatron.override_transformer_config.recompute_modules")
+    return next((key for key, values in usual.items() if job.settings.get(key) not in values), None)
 
 
 def _critic_batches(job: Job) -> str | None:
@@ -59,18 +65,11 @@ TRAINING: tuple[Omission, ...] = (
     ),
     Omission(
         name=N_("another wrapping policy"),
-        reason=N_("the units that FSDP gathers are taken to be the decoder's layers"),
-        patterns=(f"{_ROLES}.wrap_policy.**",),
-    ),
-    Omission(
-        name=N_("padding to a common length"),
-        reason=N_("each micro-batch is padded up to a multiple of the bucket"),
-        patterns=(
-            "actor_rollout_ref.{actor,ref}.pad_to_length",
-            f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.{{pad_to_length,pad_to_length_bucket}}",
-            f"{_ROLES}.megatron.pad_bshd_to_minibatch_max",
+        reason=N_(
+            "FSDP's units are taken to be the decoder's layers; the upper end has one for the whole model"
         ),
-        trigger=changed("actor_rollout_ref.**.pad_to_length", "**.pad_bshd_to_minibatch_max"),
+        patterns=(f"{_ROLES}.wrap_policy.{{disable,transformer_layer_cls_to_wrap}}",),
+        trigger=changed(f"{_ROLES}.wrap_policy.**"),
     ),
     Omission(
         name=N_("activations without sequence parallelism"),
@@ -103,13 +102,20 @@ TRAINING: tuple[Omission, ...] = (
     ),
     Omission(
         name=N_("recomputation of other modules"),
-        reason=N_("what is recomputed is taken to be whole layers, one by one, or the core of the attention"),
+        reason=N_(
+            "selective recomputation is taken to be the attention core's; the upper end recomputes nothing"
+        ),
+        patterns=(),  # read
+        trigger=_recomputed,
+    ),
+    Omission(
+        name=N_("recomputation of several layers"),
+        reason=N_("what is recomputed is taken to be whole layers, one by one"),
         patterns=(
-            f"{_ROLES}.override_transformer_config.recompute_modules",
             "{actor_rollout_ref,critic}.model.gradient_checkpointing_kwargs.activations_checkpoint_method",
             "{actor_rollout_ref,critic}.model.gradient_checkpointing_kwargs.activations_checkpoint_num_layers",
         ),
-        trigger=_recomputed,
+        trigger=_recomputed_layers,
     ),
     Omission(
         name=N_("overrides of Megatron's transformer"),
@@ -125,7 +131,7 @@ TRAINING: tuple[Omission, ...] = (
     ),
     Omission(
         name=N_("the states of another optimizer"),
-        reason=N_("two moments per parameter are counted, as Adam keeps them"),
+        reason=N_("two moments per parameter are counted, as Adam keeps them; the others keep no more"),
         patterns=(
             f"{_ROLES}.optim.{{optimizer,optimizer_impl,use_layer_wise_distributed_optimizer,muon_*}}",
             f"{_ROLES}.optim.exp_avg_sq_dtype",
@@ -142,8 +148,8 @@ TRAINING: tuple[Omission, ...] = (
     ),
     Omission(
         name=N_("the sum of squared probabilities"),
-        reason=N_("it takes the softmax of the logits once more, as large as they are"),
-        patterns=(f"{_ACTOR}.{{calculate_sum_pi_squared,sum_pi_squared_checkpointing}}",),
+        reason=N_("it makes copies of the logits in float32, which the upper end has"),
+        patterns=(f"{_ACTOR}.sum_pi_squared_checkpointing",),  # whether it is computed is read
         trigger=switched(f"{_ACTOR}.calculate_sum_pi_squared"),
     ),
     Omission(

@@ -10,9 +10,9 @@ from tuner.dtypes import DType
 from tuner.language import _
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
-from tuner.trainers.verl.fields.role import BACKEND, EngineContext, switches_of
+from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.source import ROLES, Role, Source
-from tuner.workload import Backend, Checkpointing, Engine, Parallelism, SecondFsdp
+from tuner.workload import Backend, Checkpointing, Engine, Padding, Parallelism, SecondFsdp
 
 FULL_CHECKPOINTING = Form(
     decode=lambda source, meaning, default: (
@@ -47,7 +47,10 @@ def read_fsdp(context: EngineContext) -> Engine:
         prefetch_effective=_prefetches(context),
         layers_fusable=liger_keeps_forward(source, context.model.architecture),
         separate_embedding_units=_separates_embedding(context),
-        pads_to_longest=source.engine_workers,  # ``prepare_model_inputs``, whatever the batch was padded to
+        # ``prepare_model_inputs``, whatever the batch was padded to
+        padding=Padding.MICRO_BATCH if source.engine_workers else Padding.MAXIMUM,
+        bucket_tokens=bucket_tokens(source, f"{role}.fsdp"),
+        wraps_otherwise=_wraps_otherwise(source, role),
         packable=role == "critic" or not source.flag("actor.shared_prefixes"),
         packing_tested=_packing_tested(context.model.architecture),
         repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
@@ -79,6 +82,16 @@ def _expect_ranks(context: EngineContext, parallel: Parallelism) -> Parallelism:
             ),
         )
     return parallel
+
+
+def _wraps_otherwise(source: Source, role: Role) -> bool:
+    """Whether a policy of the user's decides what is a unit, in place of the decoder's layers."""
+    least = source.key(f"{role}.fsdp.wrap_policy.min_num_params")
+    if least is None:
+        return False
+    section = least.rpartition(".")[0]  # the others are in no release's configuration
+    others = ("transformer_layer_cls_to_wrap", "disable")
+    return bool(source.settings.get(least)) or any(source.settings.get(f"{section}.{key}") for key in others)
 
 
 def _packing_tested(architecture: str) -> bool:

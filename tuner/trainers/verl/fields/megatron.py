@@ -8,9 +8,9 @@ from tuner.dtypes import DType
 from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.field import FLAG, Assignments, Field, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
-from tuner.trainers.verl.fields.role import BACKEND, EngineContext
+from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
 from tuner.trainers.verl.source import ROLES, Role, Source
-from tuner.workload import Checkpointing, Engine
+from tuner.workload import Checkpointing, Engine, Padding
 
 #: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
 _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
@@ -33,7 +33,9 @@ def read_megatron(context: EngineContext) -> Engine:
         **fields,
         stored_dtype=dtype,
         compute_dtype=dtype,
-        pads_to_longest=True,  # ``remove_left_padding``, and ``preprocess_bshd`` after it
+        padding=Padding.MICRO_BATCH if role == _REWARD else _padding(source, role),
+        bucket_tokens=1 if role == _REWARD else bucket_tokens(source, f"{role}.megatron"),
+        recomputes_parts=_recomputes_parts(source, role, fields),
         fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
         fused_rotary=_fuses(context, "apply_rope_fusion", elsewhere=False),
         **_further_token(source, role),
@@ -101,6 +103,27 @@ def _through_bridge(source: Source, role: Role) -> bool:
     return source.flag(f"{role}.megatron.use_mbridge", default=True) and not source.flag(
         f"{role}.megatron.vanilla_mbridge", default=not source.since("0.9.0")
     )
+
+
+def _padding(source: Source, role: Role) -> Padding:
+    """The longest of a micro-batch, and since 0.9.0 of the mini-batch unless that is switched off.
+
+    Source: verl 0.7.1 ``models/mcore/util.py`` (``remove_left_padding``), 0.8.0 there (``preprocess_bshd``);
+    0.9.1 ``workers/engine/megatron/transformer_impl.py`` (``pad_bshd_to_minibatch_max``).
+    """
+    key = f"{role}.megatron.pad_bshd_to_minibatch_max"
+    if source.key(key) is not None and source.flag(key, default=True):
+        return Padding.MINI_BATCH
+    return Padding.MICRO_BATCH
+
+
+def _recomputes_parts(source: Source, role: Role, fields: Mapping[str, Any]) -> bool:
+    """Whether selective recomputation takes other modules than the attention core, its default."""
+    if role in _NEVER_TRAINED:
+        return False
+    modules = source.value(f"{_recompute(role)}_modules")
+    own = modules is not None and tuple(modules) != ("core_attn",)
+    return own and fields["checkpointing"] is Checkpointing.SELECTIVE
 
 
 def _asks_to_divide(context: EngineContext) -> bool:

@@ -71,6 +71,12 @@ def switches_of(role: Role) -> str:
     return "critic" if role == "critic" else "model"
 
 
+def bucket_tokens(source: Source, section: str) -> int:
+    """Tokens to a multiple of which an engine pads a packed micro-batch; 1 where it pads none."""
+    bucket = source.integer(f"{section}.pad_to_length_bucket", default=1)
+    return bucket if source.flag(f"{section}.pad_to_length") else 1
+
+
 def read_backend(source: Source, role: Role) -> Backend:
     """How a role shards its model; the legacy workers build the reference with the actor's strategy.
 

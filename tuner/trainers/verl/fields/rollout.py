@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tuner.counted import counted
 from tuner.hardware import Gpu
 from tuner.language import _
 from tuner.model_shape import ModelShape
@@ -91,8 +92,15 @@ def expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) ->
         raise context.source.error(
             "rollout.tensor_parallel",
             _(
-                "a replica needs tensor {tensor} x data {data} x pipeline {pipeline} GPUs, there are {gpus}"
-            ).format(tensor=tensor, data=data, pipeline=pipeline, gpus=gpus),
+                "a replica needs {needed} (tensor {tensor} x data {data} x pipeline {pipeline}), "
+                "the rollout has {gpus}"
+            ).format(
+                needed=counted(tensor * data * pipeline, "GPU"),
+                tensor=tensor,
+                data=data,
+                pipeline=pipeline,
+                gpus=counted(gpus, "GPU"),
+            ),
             hint=_("lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes"),
         )
 
