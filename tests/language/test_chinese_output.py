@@ -12,12 +12,13 @@ import pytest
 from docs.tools.lint_catalogue import kept_words
 from tests.cli.golden import expect
 from tests.cli.runner import run
-from tests.tables import rule_findings, scene, table
+from tests.tables import HEADROOM, scene, table
 from tuner import rules
 from tuner.catalogues import catalogue
 from tuner.language import _, using
 from tuner.render.columns import columns
 from tuner.render.wrapping import wrapped
+from tuner.rules.case import Case
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLE = "docs/examples/qwen2.5-7b-grpo.yaml"
@@ -114,17 +115,13 @@ def _texts(values: Iterable[object]) -> set[str]:
 @pytest.mark.parametrize("module", rules.modules(), ids=lambda module: module.RULE.name)
 def test_what_a_rule_says_has_no_english(module: ModuleType) -> None:
     """On the example of its own table, where it speaks for certain."""
-    it = table(module.RULE.name)
+    example = table(module.RULE.name)
+    workload = scene(example.bad_base, example.bad).workload
     with using(catalogue("zh", source="--lang")):
-        findings = [
-            finding for finding in rule_findings(scene(it.bad_base, it.bad)) if finding.rule == module.RULE
-        ]
-        texts = [text for finding in findings for text in (finding.message, *finding.notes)]
-        summary = _(module.RULE.summary)
-    assert texts
-    assert [
-        text for text in (*texts, summary) if _english(text) or not re.search("[\u4e00-\u9fff]", text)
-    ] == []
+        finding = module.check(Case.of(workload, headroom=HEADROOM))
+        assert finding is not None
+        texts = (finding.message, *finding.notes, _(module.RULE.summary))
+    assert [text for text in texts if _english(text) or not re.search("[\u4e00-\u9fff]", text)] == []
 
 
 def _english(text: str) -> list[str]:
