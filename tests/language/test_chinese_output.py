@@ -2,17 +2,23 @@
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from docs.tools.lint_catalogue import kept_words
 from tests.cli.golden import expect
 from tests.cli.runner import run
+from tests.tables import HEADROOM, scene, table
+from tuner import rules
 from tuner.catalogues import catalogue
-from tuner.language import using
+from tuner.language import _, using
 from tuner.render.columns import columns
 from tuner.render.wrapping import wrapped
+from tuner.rules.case import Case
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLE = "docs/examples/qwen2.5-7b-grpo.yaml"
@@ -49,6 +55,7 @@ LAUNCHES = (
     (f"{_ACTOR}.fsdp_config.param_offload=True", "--explain"),
     ("algorithm.adv_estimator=gae", "--full"),
 )
+RULES = [module.RULE.code for module in rules.modules()]
 _WORD = re.compile(r"(?<![\w.%/=_:-])[a-z][a-z'-]+(?![\w%/=_-]|[.:]\w)")
 _SENTENCE = 4  # English words in a row that no name has
 
@@ -68,32 +75,53 @@ def test_whole_output(name: str) -> None:
 def test_no_english_sentence_is_left(overrides: tuple[str, ...]) -> None:
     named = () if "--gpu" in overrides else H100
     text = " ".join(_said("advise", EXAMPLE, *named, *overrides).split())
-    for said in sorted(_rules_say(named, overrides), key=len, reverse=True):
+    report = _report(named, overrides)
+    for said in sorted(_checks_say(report) | _trainers_say(report), key=len, reverse=True):
         text = re.sub(re.escape(said), " ; ", text, flags=re.IGNORECASE)
     assert _english(text) == []
 
 
-def _rules_say(named: tuple[str, ...], overrides: tuple[str, ...]) -> set[str]:
-    """The messages and notes of rules and checks, which are not translated yet."""
+def _report(named: tuple[str, ...], overrides: tuple[str, ...]) -> Any:
     options = tuple(option for option in overrides if option not in ("--full", "--explain"))
-    report = json.loads(_said("advise", EXAMPLE, *named, *options, "-f", "json"))
-    texts: set[str] = set()
+    return json.loads(_said("advise", EXAMPLE, *named, *options, "-f", "json"))
 
-    def collect(value: object) -> None:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                if key.endswith(("message", "reason")) and isinstance(item, str):
-                    texts.add(item.rstrip("."))
-                elif key == "notes" and isinstance(item, list):
-                    texts.update(str(note).rstrip(".") for note in item)
-                else:
-                    collect(item)
-        elif isinstance(value, list):
-            for item in value:
-                collect(item)
 
-    collect(report)
-    return {" ".join(text.split()) for text in texts if text}
+def _checks_say(report: Any) -> set[str]:
+    """The messages and notes of checks, which are not translated yet."""
+    checks = [item for item in _objects(report) if item.get("code", RULES[0]) not in RULES]
+    return _texts(text for item in checks for text in (item.get("message"), *item.get("notes", ())))
+
+
+def _trainers_say(report: Any) -> set[str]:
+    """The reasons and notes of what has no code, which are not translated yet."""
+    others = [item for item in _objects(report) if "code" not in item]
+    reasons = [value for item in others for key, value in item.items() if key.endswith(("message", "reason"))]
+    return _texts([*reasons, *(note for item in others for note in item.get("notes", ()))])
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    """All objects of a document, however deep."""
+    if isinstance(value, dict):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(item)
+
+
+def _texts(values: Iterable[object]) -> set[str]:
+    texts = (" ".join(value.rstrip(".").split()) for value in values if isinstance(value, str))
+    return {text for text in texts if text}
+
+
+@pytest.mark.parametrize("module", rules.modules(), ids=lambda module: module.RULE.name)
+def test_what_a_rule_says_has_no_english(module: ModuleType) -> None:
+    """On the example of its own table, where it speaks for certain."""
+    example = table(module.RULE.name)
+    workload = scene(example.bad_base, example.bad).workload
+    with using(catalogue("zh", source="--lang")):
+        finding = module.check(Case.of(workload, headroom=HEADROOM))
+        assert finding is not None
+        texts = (finding.message, *finding.notes, _(module.RULE.summary))
+    assert [text for text in texts if _english(text) or not re.search("[\u4e00-\u9fff]", text)] == []
 
 
 def _english(text: str) -> list[str]:

@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.batching import pass_sequences
-from tuner.counted import agreeing
-from tuner.language import _
+from tuner.language import ngettext
 from tuner.rules.case import Case
 from tuner.rules.wording import longest
 from tuner.workload import Engine, Pass, Phase, StepPass, Workload
@@ -181,20 +180,17 @@ def beyond(case: Case, site: Site, size: int) -> tuple[str, ...]:
         return ()
     proposal = site.resized(workload, following)
     if not case.affords(proposal):
-        return (
-            _("{longest} at a time no longer {agreeing}").format(
-                longest=longest(following), agreeing=agreeing(following, "fits", "fit")
-            ),
+        text = ngettext(
+            "{sequences} at a time no longer fits", "{sequences} at a time no longer fit", following
         )
+        return (text.format(sequences=longest(following)),)
     gain = 1 - case.seconds(proposal) / case.seconds(site.resized(workload, size))
-    return (
-        _("{longest} at a time {agreeing} as well and {agreeing_2} another {gain:.1%} of the step").format(
-            longest=longest(following),
-            agreeing=agreeing(following, "fits", "fit"),
-            agreeing_2=agreeing(following, "brings", "bring"),
-            gain=gain,
-        ),
+    text = ngettext(
+        "{sequences} at a time fits as well and brings another {gain:.1%} of the step",
+        "{sequences} at a time fit as well and bring another {gain:.1%} of the step",
+        following,
     )
+    return (text.format(sequences=longest(following), gain=gain),)
 
 
 def smaller(case: Case, site: Site) -> Workload | None:

@@ -29,15 +29,15 @@ def sequences(number: float) -> str:
 
 def longest(number: float) -> str:
     """A number of longest sequences: ``"1 longest sequence"``, ``"2.5 longest sequences"``."""
-    return f"{counted(number, _('longest sequence'))}"
+    return counted(number, "longest sequence")
 
 
-def with_room(batch: Batch) -> str:
-    """How long sequences may be that the cache holds: ``"at full length"``, ``"of 1,624 tokens"``."""
-    return (
-        _("at full length")
-        if batch.room_tokens == batch.sequence_tokens
-        else _("of {count} tokens").format(count=count(batch.room_tokens))
+def held(number: int, batch: Batch) -> str:
+    """How many sequences a cache holds, and how long: ``"256 at full length"``, ``"256 of 1,624 tokens"``."""
+    if batch.room_tokens == batch.sequence_tokens:
+        return _("{sequences} at full length").format(sequences=count(number))
+    return _("{sequences} of {tokens} tokens").format(
+        sequences=count(number), tokens=count(batch.room_tokens)
     )
 
 
@@ -49,8 +49,8 @@ def over(case: Case, phase: Phase) -> str:
     in_phase = case.estimate.phase(phase)
     capacity = case.estimate.capacity_bytes
     if in_phase is not None and in_phase.peak_bytes <= case.limit_bytes and in_phase.interval[1] > capacity:
-        return _("{phase} may need up to {interval} of {capacity}").format(
-            phase=phase.value, interval=gib(in_phase.interval[1]), capacity=gib(capacity)
+        return _("{phase} may need up to {most} of {capacity}").format(
+            phase=phase.value, most=gib(in_phase.interval[1]), capacity=gib(capacity)
         )
     return _("{phase} needs {peak} where {limit} may be used").format(
         phase=phase.value, peak=gib(case.peak_bytes(phase)), limit=gib(case.limit_bytes)

@@ -52,8 +52,8 @@ def check(case: Case) -> Finding | None:
             if size is not None:
                 said.setdefault(
                     site.phase,
-                    _("{longest} in {phase}").format(
-                        longest=longest(site.size(raised.workload)), phase=site.phase.value
+                    _("{sequences} in {phase}").format(
+                        sequences=longest(site.size(raised.workload)), phase=site.phase.value
                     ),
                 )
                 raised = case.other(site.resized(raised.workload, size))
@@ -61,8 +61,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("the critic has no vocabulary, yet takes {values} at a time; {fitting}").format(
-            values=_(" and ").join(said.values()), fitting=_fitting(raised.workload)
+        message=_("the critic has no vocabulary, yet takes {passes} at a time; {fitting}").format(
+            passes=_joined(list(said.values())), fitting=_fitting(raised.workload)
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
@@ -79,6 +79,14 @@ def _sites(workload: Workload) -> list[Site]:
     return [site for site in passes if site is not None and site.size(workload) >= 1]
 
 
+def _joined(passes: list[str]) -> str:
+    if len(passes) == 1:
+        return passes[0]
+    return _("{one_pass} and {other_pass}").format(one_pass=passes[0], other_pass=passes[1])
+
+
 def _fitting(workload: Workload) -> str:
     sizes = [site.size(workload) for site in _sites(workload)]
-    return f"{_(' and ').join(map(sequences, sizes))} {agreeing(max(len(sizes), *sizes), 'fits', 'fit')}"
+    if len(sizes) == 1:
+        return agreeing(sizes[0], "{size} fits", "{size} fit").format(size=sequences(sizes[0]))
+    return _("{size} and {other_size} fit").format(size=sequences(sizes[0]), other_size=sequences(sizes[1]))

@@ -55,8 +55,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("{over} with {longest} at a time").format(
-            over=over(case, site.phase), longest=longest(site.size(case.workload))
+        message=_("{shortage} with {sequences} at a time").format(
+            shortage=over(case, site.phase), sequences=longest(site.size(case.workload))
         ),
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,

@@ -64,7 +64,9 @@ def check(case: Case) -> Finding | None:
     size = 0.0 if site is None else site.size(workload)
     return Finding(
         rule=RULE,
-        message=_("{over} with {longest} at a time").format(over=over(case, worst), longest=longest(size)),
+        message=_("{shortage} with {sequences} at a time").format(
+            shortage=over(case, worst), sequences=longest(size)
+        ),
         severity=case.severity(worst),
         evidence=Evidence.MODELLED,
         phase=worst,

@@ -24,10 +24,9 @@ verl documentation, performance tuning guide, "Use larger forward-only parameter
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (entropy is on in this pass), ``workers/engine/fsdp/transformer_impl.py``.
 """
 
-from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.passes import beyond, larger, site_of
 from tuner.rules.wording import longest
@@ -54,12 +53,11 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("{phase} keeps no activations, yet takes {longest} at a time; {size} {agreeing}").format(
-            phase=site.phase.value,
-            longest=longest(site.size(workload)),
-            size=size,
-            agreeing=agreeing(size, "fits", "fit"),
-        ),
+        message=ngettext(
+            "{phase} keeps no activations, yet takes {sequences} at a time; {size} fits",
+            "{phase} keeps no activations, yet takes {sequences} at a time; {size} fit",
+            size,
+        ).format(phase=site.phase.value, sequences=longest(site.size(workload)), size=size),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

@@ -25,10 +25,10 @@ verl documentation, performance tuning guide, "Batch Size Tuning Tips", second t
 verl 0.9.1, ``workers/engine/utils.py`` (the micro-batch must divide the local mini-batch).
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.passes import actor_update, beyond, larger
 
@@ -51,13 +51,14 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_(
-            "the update takes {micro_batch_sequences} of the rank's {sequences} at a time; {size} {agreeing}"
+        message=ngettext(
+            "the update takes {taken} of the rank's {sequences} at a time; {size} fits",
+            "the update takes {taken} of the rank's {sequences} at a time; {size} fit",
+            size,
         ).format(
-            micro_batch_sequences=site.one_pass.batching.micro_batch_sequences,
+            taken=site.one_pass.batching.micro_batch_sequences,
             sequences=counted(site.sequences(workload), "sequence"),
             size=size,
-            agreeing=agreeing(size, "fits", "fit"),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

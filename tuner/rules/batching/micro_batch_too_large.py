@@ -24,10 +24,10 @@ verl documentation, performance tuning guide, "Batch Size Tuning Tips".
 verl 0.9.1, ``workers/engine/utils.py``.
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.cures import one_sequence
 from tuner.rules.ladder import due
@@ -56,11 +56,14 @@ def check(case: Case) -> Finding | None:
     fewer = proposal.actor.update.batching.micro_batch_sequences
     return Finding(
         rule=RULE,
-        message=_("{over} with {sequences} in a micro-batch; {fewer} {agreeing} less").format(
-            over=over(case, site.phase),
+        message=ngettext(
+            "{shortage} with {sequences} in a micro-batch; {fewer} needs less",
+            "{shortage} with {sequences} in a micro-batch; {fewer} need less",
+            fewer,
+        ).format(
+            shortage=over(case, site.phase),
             sequences=counted(site.one_pass.batching.micro_batch_sequences, "sequence"),
             fewer=fewer,
-            agreeing=agreeing(fewer, "needs", "need"),
         ),
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,

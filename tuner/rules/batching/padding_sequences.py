@@ -24,10 +24,10 @@ Sources
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (padding to a multiple of ranks and mini-batch).
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.wording import count
 from tuner.workload import Phase
@@ -58,14 +58,16 @@ def check(case: Case) -> Finding | None:
     copies = -batch.prompts % batch.mini_batch_prompts * batch.responses_per_prompt
     return Finding(
         rule=RULE,
-        message=_(
-            "{prompts} are no multiple of the mini-batch of {count}; {copys} of sequences "
-            "{agreeing} computed for nothing in every step"
+        message=ngettext(
+            "{prompts} are no multiple of the mini-batch of {mini_batch}; {copies} copy of sequences is "
+            "computed for nothing in every step",
+            "{prompts} are no multiple of the mini-batch of {mini_batch}; {copies} copies of sequences are "
+            "computed for nothing in every step",
+            copies,
         ).format(
             prompts=counted(batch.prompts, "prompt"),
-            count=count(batch.mini_batch_prompts),
-            copys=counted(copies, "copy", "copies"),
-            agreeing=agreeing(copies, "is", "are"),
+            mini_batch=count(batch.mini_batch_prompts),
+            copies=count(copies),
         ),
         severity=RULE.severity,
         evidence=Evidence.EXACT,

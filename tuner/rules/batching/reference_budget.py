@@ -25,10 +25,9 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (forward-only engines ar
 verl #7182.
 """
 
-from tuner.counted import agreeing
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.passes import beyond, larger, site_of
 from tuner.rules.wording import longest
@@ -53,15 +52,24 @@ def check(case: Case) -> Finding | None:
     size = larger(case, site)
     if size is None:
         return None
-    fetched = _(" and fetches its weights from the host for each") if site.engine.streamed_offload else ""
+    text = (
+        ngettext(
+            "the reference takes {sequences} at a time and fetches its weights from the host for each; "
+            "{size} fits",
+            "the reference takes {sequences} at a time and fetches its weights from the host for each; "
+            "{size} fit",
+            size,
+        )
+        if site.engine.streamed_offload
+        else ngettext(
+            "the reference takes {sequences} at a time; {size} fits",
+            "the reference takes {sequences} at a time; {size} fit",
+            size,
+        )
+    )
     return Finding(
         rule=RULE,
-        message=_("the reference takes {longest} at a time{fetched}; {size} {agreeing}").format(
-            longest=longest(site.size(workload)),
-            fetched=fetched,
-            size=size,
-            agreeing=agreeing(size, "fits", "fit"),
-        ),
+        message=text.format(sequences=longest(site.size(workload)), size=size),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

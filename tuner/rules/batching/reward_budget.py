@@ -50,12 +50,17 @@ def check(case: Case) -> Finding | None:
     size = larger(case, site)
     if size is None:
         return None
-    fetched = _(" and fetches its weights from the host for each") if site.engine.streamed_offload else ""
+    text = (
+        _(
+            "the reward model takes {sequences} at a time and fetches its weights from the host for each; "
+            "{size} fit"
+        )
+        if site.engine.streamed_offload
+        else _("the reward model takes {sequences} at a time; {size} fit")
+    )
     return Finding(
         rule=RULE,
-        message=_("the reward model takes {longest} at a time{fetched}; {size} fit").format(
-            longest=longest(site.size(workload)), fetched=fetched, size=size
-        ),
+        message=text.format(sequences=longest(site.size(workload)), size=size),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,

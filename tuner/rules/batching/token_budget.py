@@ -27,10 +27,10 @@ verl documentation, performance tuning guide, "Dynamic Batch Size Tuning Tips", 
 verl 0.9.1, ``utils/seqlen_balancing.py`` (hard limit); earlier releases exceed it (verl #6735, #7553).
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.passes import actor_update, beyond, larger
 
@@ -55,14 +55,14 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_(
-            "the update takes {tokens} per GPU, {times} its share of the longest sequence; "
-            "{other_times} {agreeing}"
+        message=ngettext(
+            "the update takes {tokens} per GPU, {times} its share of the longest sequence; {larger} fits",
+            "the update takes {tokens} per GPU, {times} its share of the longest sequence; {larger} fit",
+            size,
         ).format(
             tokens=counted(site.one_pass.batching.token_budget, "token"),
             times=counted(site.size(workload), "time"),
-            other_times=counted(size, "time"),
-            agreeing=agreeing(size, "fits", "fit"),
+            larger=counted(size, "time"),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

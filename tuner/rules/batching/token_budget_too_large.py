@@ -55,10 +55,10 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("{over} with {count} tokens in a micro-batch; {count_2} need less").format(
-            over=over(case, site.phase),
-            count=count(site.one_pass.batching.token_budget),
-            count_2=count(proposal.actor.update.batching.token_budget),
+        message=_("{shortage} with {tokens} tokens in a micro-batch; {fewer} need less").format(
+            shortage=over(case, site.phase),
+            tokens=count(site.one_pass.batching.token_budget),
+            fewer=count(proposal.actor.update.batching.token_budget),
         ),
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,

@@ -70,19 +70,27 @@ def check(case: Case) -> Finding | None:
     if saved_s < LEAST_GAIN * case.time.seconds:
         return None
     saved = case.peak_bytes(Phase.UPDATE_ACTOR) - without.peak_bytes(Phase.UPDATE_ACTOR)
-    memory = _("; its peak falls by {saved}").format(saved=gib(saved)) if saved >= _LEAST_BYTES else ""
+    text = (
+        _(
+            "{ratio:.0%} of the responses have no advantage; without them update_actor takes "
+            "{without_s:.1f} s instead of {update_s:.1f} s, and the step is {shorter:.0%} shorter; "
+            "its peak falls by {saved}; {release} cannot skip them"
+        )
+        if saved >= _LEAST_BYTES
+        else _(
+            "{ratio:.0%} of the responses have no advantage; without them update_actor takes "
+            "{without_s:.1f} s instead of {update_s:.1f} s, and the step is {shorter:.0%} shorter; "
+            "{release} cannot skip them"
+        )
+    )
     return Finding(
         rule=RULE if batch.loss_of_advantages else replace(RULE, numerics=Numerics.CHANGED),
-        message=_(
-            "{zero_advantage_ratio:.0%} of the responses have no advantage; without them "
-            "update_actor takes {seconds:.1f} s instead of {seconds_2:.1f} s, and the step is "
-            "{saved_s:.0%} shorter{memory}; {release} cannot skip them"
-        ).format(
-            zero_advantage_ratio=batch.zero_advantage_ratio,
-            seconds=before.seconds - saved_s,
-            seconds_2=before.seconds,
-            saved_s=saved_s / case.time.seconds,
-            memory=memory,
+        message=text.format(
+            ratio=batch.zero_advantage_ratio,
+            without_s=before.seconds - saved_s,
+            update_s=before.seconds,
+            shorter=saved_s / case.time.seconds,
+            saved=gib(saved),
             release=case.workload.release,
         ),
         severity=RULE.severity,

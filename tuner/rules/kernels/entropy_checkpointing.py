@@ -51,14 +51,14 @@ def check(case: Case) -> Finding | None:
     proposal = with_head(case.workload, checkpointed=False)
     if not case.affords(proposal) or case.slower(proposal):
         return None
-    wasted = (
-        _("is computed again in the backward pass, where the peak is")
-        if (case.workload.actor.update.entropy)
-        else _("is not part of the training pass, so there is nothing to recompute")
+    message = (
+        _("the checkpointed entropy is computed again in the backward pass, where the peak is")
+        if case.workload.actor.update.entropy
+        else _("the checkpointed entropy is not part of the training pass, so there is nothing to recompute")
     )
     return Finding(
         rule=RULE,
-        message=_("the checkpointed entropy {wasted}").format(wasted=wasted),
+        message=message,
         severity=RULE.severity,
         evidence=Evidence.MEASURED,
         phase=Phase.UPDATE_ACTOR,

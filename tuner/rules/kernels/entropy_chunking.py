@@ -51,8 +51,8 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over}, with a clone and a softmax as large as the logits for the entropy").format(
-            over=over(case, phase)
+        message=_("{shortage}, with a clone and a softmax as large as the logits for the entropy").format(
+            shortage=over(case, phase)
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,

@@ -53,24 +53,29 @@ _ROUNDED = N_("the release rounds what this head returns to bfloat16, and with i
 
 def check(case: Case) -> Finding | None:
     """Fuse the head where smaller micro-batches are not enough."""
-    cure, why = cured(case, head_fused), _("more than smaller micro-batches can help")
+    cure = cured(case, head_fused)
+    text = _(
+        "{shortage}, more than smaller micro-batches can help; a fused head never holds the {vocab:,} logits "
+        "of a token"
+    )
     if cure is None and case.workload.batch.loss_averages_micro_batches:
         cure = cured(case, head_fused, among=(Phase.UPDATE_ACTOR,), but=(one_sequence,))
         cure = None if cure is None or _rounds(cure[1]) else cure
-        why = _("and smaller micro-batches weight tokens differently")
+        text = _(
+            "{shortage}, and smaller micro-batches weight tokens differently; a fused head never holds the "
+            "{vocab:,} logits of a token"
+        )
     if cure is None:
         return None
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over}, {why}; a fused head never holds the {vocab:,} logits of a token").format(
-            over=over(case, phase), why=why, vocab=case.workload.model.vocab
-        ),
+        message=text.format(shortage=over(case, phase), vocab=case.workload.model.vocab),
         severity=case.severity(phase),
         evidence=Evidence.MEASURED,
         phase=phase,
         proposal=proposal,
-        notes=(_ROUNDED,) if _rounds(proposal) else (),
+        notes=(_(_ROUNDED),) if _rounds(proposal) else (),
     )
 
 

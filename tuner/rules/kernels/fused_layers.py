@@ -81,7 +81,7 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=Phase.UPDATE_ACTOR,
         proposal=proposal,
-        notes=() if find_spec(_("liger_kernel")) else (_MISSING,),
+        notes=() if find_spec("liger_kernel") else (_(_MISSING),),
     )
 
 

@@ -53,8 +53,8 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "{over}, more than smaller micro-batches can help; layer inputs can wait on the host"
-        ).format(over=over(case, phase)),
+            "{shortage}, more than smaller micro-batches can help; layer inputs can wait on the host"
+        ).format(shortage=over(case, phase)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -54,8 +54,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("{phases} sends its activations to the host and back although they fit on the card").format(
-            phases=phases[0].value
+        message=_("{phase} sends its activations to the host and back although they fit on the card").format(
+            phase=phases[0].value
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

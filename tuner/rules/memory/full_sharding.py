@@ -26,7 +26,7 @@ verl 0.9.1, ``workers/engine/fsdp/utils.py`` (``create_device_mesh``), 0.7.1 ``w
 Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.2 on hybrid sharding.
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
@@ -52,17 +52,15 @@ def check(case: Case) -> Finding | None:
         return None
     phase, proposal = cure
     parallel = engine_of(case.workload, phase).parallel
+    text = (
+        _("{shortage}; {ranks} has a copy of the model states to itself, and all {gpus} could")
+        if parallel.shard == 1
+        else _("{shortage}; {ranks} share a copy of the model states, and all {gpus} could")
+    )
     return Finding(
         rule=RULE,
-        message=_("{over}; {ranks} {agreeing}, and all {count} could").format(
-            over=over(case, phase),
-            ranks=counted(parallel.shard, "rank"),
-            agreeing=agreeing(
-                parallel.shard,
-                _("has a copy of the model states to itself"),
-                _("share a copy of the model states"),
-            ),
-            count=count(parallel.gpus),
+        message=text.format(
+            shortage=over(case, phase), ranks=counted(parallel.shard, "rank"), gpus=count(parallel.gpus)
         ),
         severity=case.severity(phase),
         evidence=Evidence.EXACT,

@@ -51,7 +51,7 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over} and keeps the activations of all layers").format(over=over(case, phase)),
+        message=_("{shortage} and keeps the activations of all layers").format(shortage=over(case, phase)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

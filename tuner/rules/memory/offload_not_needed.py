@@ -43,9 +43,9 @@ RULE = Rule(
 
 # what to keep on the card: weights, optimizer states, or both
 CHOICES: dict[str, dict[str, Any]] = {
-    "weights": {"param_offload": False},
-    "optimizer states": {"optimizer_offload": False},
-    "weights and optimizer states": {"param_offload": False, "optimizer_offload": False},
+    N_("weights"): {"param_offload": False},
+    N_("optimizer states"): {"optimizer_offload": False},
+    N_("weights and optimizer states"): {"param_offload": False, "optimizer_offload": False},
 }
 
 
@@ -60,8 +60,8 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "{best} travel to the host and back in every step, although each phase has room for them"
-        ).format(best=best),
+            "{states} travel to the host and back in every step, although each phase has room for them"
+        ).format(states=_(best)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         proposal=proposals[best],

@@ -64,7 +64,7 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=Phase.SAVE_CHECKPOINT,
         proposal=proposal,
-        notes=(_LOSS,),
+        notes=(_(_LOSS),),
     )
 
 
@@ -73,13 +73,13 @@ def _reason(case: Case, proposal: Workload) -> str | None:
     estimate, phase = case.estimate, case.estimate.phase(Phase.SAVE_CHECKPOINT)
     if phase is not None and due(case, optimizer_in_shards) is not None:
         least, most = phase.peak_bytes, phase.interval[1]
-        needed = (
-            gib(least)
+        text = (
+            _("{phase} needs {peak} where {limit} may be used")
             if least == most
-            else _("{least}, up to {most},").format(least=gib(least), most=gib(most))
+            else _("{phase} needs {peak}, up to {most}, where {limit} may be used")
         )
-        return _("{phase} needs {needed} where {limit} may be used").format(
-            phase=phase.phase.value, needed=needed, limit=gib(case.limit_bytes)
+        return text.format(
+            phase=phase.phase.value, peak=gib(least), most=gib(most), limit=gib(case.limit_bytes)
         )
     capacity = estimate.host_capacity_bytes
     if capacity is None or not estimate.host_is_short:

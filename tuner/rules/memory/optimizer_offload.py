@@ -53,8 +53,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("{over} while optimizer states that it does not use lie on the card").format(
-            over=over(case, phase)
+        message=_("{shortage} while optimizer states that it does not use lie on the card").format(
+            shortage=over(case, phase)
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,

@@ -56,9 +56,9 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "{over}, {states} of it optimizer states: they are loaded for the whole update, so "
+            "{shortage}, {states} of it optimizer states: they are loaded for the whole update, so "
             "offloading them between phases does not lower its peak"
-        ).format(over=over(case, phase), states=gib(states)),
+        ).format(shortage=over(case, phase), states=gib(states)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -60,7 +60,9 @@ def check(case: Case) -> Finding | None:
     worst = phases[0]
     return Finding(
         rule=RULE,
-        message=_("{over}, and its model states are what is left to move").format(over=over(case, worst)),
+        message=_("{shortage}, and its model states are what is left to move").format(
+            shortage=over(case, worst)
+        ),
         severity=case.severity(worst),
         evidence=Evidence.MODELLED,
         phase=worst,

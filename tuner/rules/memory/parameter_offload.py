@@ -49,7 +49,9 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over} while weights that it does not use lie on the card").format(over=over(case, phase)),
+        message=_("{shortage} while weights that it does not use lie on the card").format(
+            shortage=over(case, phase)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -60,11 +60,7 @@ def check(case: Case) -> Finding | None:
     critic = paying[Phase.UPDATE_CRITIC].critic if Phase.UPDATE_CRITIC in paying else None
     return Finding(
         rule=RULE,
-        message=_("{phase} recomputes every layer{with_size}; kept activations bring it to {peak}").format(
-            phase=phase.value,
-            with_size=_with_size(case, proposal, phase),
-            peak=gib(case.other(proposal).peak_bytes(phase)),
-        ),
+        message=_message(case, proposal, phase),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=phase,
@@ -95,11 +91,20 @@ def _affords(case: Case, kept: Workload, phase: Phase) -> bool:
     return case.affords(kept) and (in_phase is None or in_phase.interval[1] <= case.limit_bytes)
 
 
-def _with_size(case: Case, proposal: Workload, phase: Phase) -> str:
+def _message(case: Case, proposal: Workload, phase: Phase) -> str:
+    """What is recomputed, and for how many sequences in a micro-batch where fewer would do."""
     before, after = site_of(case.workload, phase), site_of(proposal, phase)
+    peak = gib(case.other(proposal).peak_bytes(phase))
     if before is None or after is None or before.one_pass == after.one_pass:
-        return ""
-    now, then = before.size(case.workload), after.size(proposal)
-    return _(" so that {longest} fit a micro-batch, where {longest_2} would do").format(
-        longest=longest(now), longest_2=longest(then)
+        return _("{phase} recomputes every layer; kept activations bring it to {peak}").format(
+            phase=phase.value, peak=peak
+        )
+    return _(
+        "{phase} recomputes every layer so that {sequences} fit a micro-batch, where {enough} would do; "
+        "kept activations bring it to {peak}"
+    ).format(
+        phase=phase.value,
+        sequences=longest(before.size(case.workload)),
+        enough=longest(after.size(proposal)),
+        peak=peak,
     )

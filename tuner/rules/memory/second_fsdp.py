@@ -55,8 +55,8 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over} under FSDP1, which gathers more at a time than FSDP2").format(
-            over=over(case, phase)
+        message=_("{shortage} under FSDP1, which gathers more at a time than FSDP2").format(
+            shortage=over(case, phase)
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,

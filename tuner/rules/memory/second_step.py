@@ -53,8 +53,8 @@ def check(case: Case) -> Finding | None:
     states = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
-        message=_("{over}, {states} of it optimizer states that appear after the first step").format(
-            over=over(case, phase), states=gib(states)
+        message=_("{shortage}, {states} of it optimizer states that appear after the first step").format(
+            shortage=over(case, phase), states=gib(states)
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,

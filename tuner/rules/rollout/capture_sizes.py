@@ -28,10 +28,10 @@ vLLM 0.13.0 and 0.24.0, ``config/compilation.py``.
 verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py``.
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.cures import fewer_graphs
 from tuner.rules.wording import gib, over
@@ -58,13 +58,14 @@ def check(case: Case) -> Finding | None:
     kept = capture_sizes(proposal.rollout)
     return Finding(
         rule=RULE,
-        message=_(
-            "{over}; graphs of all batch sizes take {graph}, and no more than {sequences} {agreeing} at once"
+        message=ngettext(
+            "{shortage}; graphs of all batch sizes take {graphs}, and no more than {sequences} runs at once",
+            "{shortage}; graphs of all batch sizes take {graphs}, and no more than {sequences} run at once",
+            kept[-1],
         ).format(
-            over=over(case, worst.phase),
-            graph=gib(case.rollout.graph_bytes),
+            shortage=over(case, worst.phase),
+            graphs=gib(case.rollout.graph_bytes),
             sequences=counted(kept[-1], "sequence"),
-            agreeing=agreeing(kept[-1], "runs", "run"),
         ),
         severity=case.severity(worst.phase),
         evidence=Evidence.HEURISTIC,

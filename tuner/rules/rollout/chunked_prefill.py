@@ -49,13 +49,20 @@ def check(case: Case) -> Finding | None:
         return None
     longest = case.rollout.model_tokens
     refused = rollout.step_tokens < longest
-    reason = _("the engine refuses this") if refused else _("long prompts hold up the running sequences")
+    text = (
+        _(
+            "prompts are not computed in chunks: a step takes {tokens} tokens, the longest sequence is "
+            "{longest}; the engine refuses this"
+        )
+        if refused
+        else _(
+            "prompts are not computed in chunks: a step takes {tokens} tokens, the longest sequence is "
+            "{longest}; long prompts hold up the running sequences"
+        )
+    )
     return Finding(
         rule=RULE,
-        message=_(
-            "prompts are not computed in chunks: a step takes {count} tokens, the longest "
-            "sequence is {count_2}; {reason}"
-        ).format(count=count(rollout.step_tokens), count_2=count(longest), reason=reason),
+        message=text.format(tokens=count(rollout.step_tokens), longest=count(longest)),
         severity=Severity.ERROR if refused else RULE.severity,
         evidence=Evidence.EXACT,
         phase=Phase.ROLLOUT,

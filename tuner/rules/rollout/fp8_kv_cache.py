@@ -62,8 +62,8 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_(
             "the KV cache of {sequences} is read in decoding steps; in FP8 a sequence takes half "
-            "of the bytes, and the same memory holds {count}"
-        ).format(sequences=counted(held, "sequence"), count=count(then)),
+            "of the bytes, and the same memory holds {then}"
+        ).format(sequences=counted(held, "sequence"), then=count(then)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -74,10 +74,8 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_(
             "weights of {before} are read in every decoding step; FP8 makes them {after} and the "
-            "cache hold {sequences} instead of {count}"
-        ).format(
-            before=gib(before), after=gib(after), sequences=counted(then, "sequence"), count=count(held)
-        ),
+            "cache hold {sequences} instead of {now}"
+        ).format(before=gib(before), after=gib(after), sequences=counted(then, "sequence"), now=count(held)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -79,24 +79,24 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "generation takes {share:.0%} of a step of {seconds:.1f} s; on {generating} of "
-            "{gpus} GPUs, beside training on the others, a step takes {seconds_2:.1f} s at best"
+            "generation takes {share:.0%} of a step of {step_s:.1f} s; on {generating} of "
+            "{gpus} GPUs, beside training on the others, a step takes {apart_s:.1f} s at best"
         ).format(
             share=share,
-            seconds=case.time.seconds,
+            step_s=case.time.seconds,
             generating=best.generating,
             gpus=gpus,
-            seconds_2=best.seconds,
+            apart_s=best.seconds,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
         notes=(
-            _("{release} has trainers for it: {apart_with}").format(
-                release=workload.release, apart_with=", ".join(rollout.apart_with)
+            _("{release} has trainers for it: {trainers}").format(
+                release=workload.release, trainers=_(", ").join(rollout.apart_with)
             ),
             _("Responses are then at least one update old, which importance weights correct for"),
-            *(() if workload.batch.lengths.response_p95 is not None else (_ASSUMED,)),
+            *(() if workload.batch.lengths.response_p95 is not None else (_(_ASSUMED),)),
         ),
     )
 

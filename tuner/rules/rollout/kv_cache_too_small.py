@@ -60,13 +60,13 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_(
             "weights and activations of the rollout engine take {needed} per GPU; a fraction of "
-            "{memory_fraction:.2f} leaves no cache for one sequence of {sequence_tokens:,} "
-            "tokens, {memory_fraction_2:.2f} does"
+            "{fraction:.2f} leaves no cache for one sequence of {sequence_tokens:,} "
+            "tokens, {enough:.2f} does"
         ).format(
             needed=gib(needed),
-            memory_fraction=workload.rollout.memory_fraction,
+            fraction=workload.rollout.memory_fraction,
             sequence_tokens=workload.batch.sequence_tokens,
-            memory_fraction_2=proposal.rollout.memory_fraction,
+            enough=proposal.rollout.memory_fraction,
         ),
         severity=Severity.WARNING if doubt else RULE.severity,
         evidence=Evidence.MODELLED,

@@ -58,8 +58,8 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "a step of the rollout engine takes at most {count} tokens of prompts; {count_2} are affordable"
-        ).format(count=count(rollout.max_batched_tokens), count_2=count(best)),
+            "a step of the rollout engine takes at most {tokens} tokens of prompts; {affordable} are affordable"
+        ).format(tokens=count(rollout.max_batched_tokens), affordable=count(best)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -36,7 +36,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, with_matching_limit
-from tuner.rules.wording import count, with_room
+from tuner.rules.wording import count, held
 from tuner.serving.graphs import largest_graph
 from tuner.workload import Phase, Workload
 
@@ -58,8 +58,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("{count} of a replica's {sequences} may run at once, and the cache holds {held}").format(
-            count=count(workload.rollout.max_sequences),
+        message=_("{limit} of a replica's {sequences} may run at once, and the cache holds {held}").format(
+            limit=count(workload.rollout.max_sequences),
             sequences=counted(sequences_per_replica(workload), "sequence"),
             held=_held(proposal),
         ),
@@ -71,9 +71,10 @@ def check(case: Case) -> Finding | None:
 
 
 def _held(proposal: Workload) -> str:
-    limit, room = proposal.rollout.max_sequences, with_room(proposal.batch)
+    limit = proposal.rollout.max_sequences
+    sequences = held(limit, proposal.batch)
     if limit == largest_graph(proposal.rollout):
-        return _("at least {count} {room}, as many as the engine's largest CUDA graph").format(
-            count=count(limit), room=room
+        return _("at least {sequences}, as many as the engine's largest CUDA graph").format(
+            sequences=sequences
         )
-    return f"{count(limit)} {room}"
+    return sequences

@@ -33,7 +33,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import ALIGNMENT, AWAKE, sequences_per_replica, starts, with_more_cache
-from tuner.rules.wording import count, with_room
+from tuner.rules.wording import count, held
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -52,8 +52,8 @@ def check(case: Case) -> Finding | None:
     """Lower the limit to what can run."""
     workload, rollout = case.workload, case.workload.rollout
     of_replica = sequences_per_replica(workload)
-    held = case.rollout.concurrent_sequences
-    usable = min(of_replica, SHORTER_RESPONSES * max(1, held)) / rollout.data_parallel
+    cached = case.rollout.concurrent_sequences
+    usable = min(of_replica, SHORTER_RESPONSES * max(1, cached)) / rollout.data_parallel
     limit = ALIGNMENT * ceil(usable / ALIGNMENT)
     if limit >= rollout.max_sequences or not rollout.sequences_adjustable:
         return None
@@ -66,13 +66,10 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_(
-            "{sequences} may run; a replica has {count} and its cache holds {count_2} {with_room}"
-        ).format(
+        message=_("{sequences} may run; a replica has {of_replica} and its cache holds {held}").format(
             sequences=counted(rollout.max_sequences, "sequence"),
-            count=count(of_replica),
-            count_2=count(held),
-            with_room=with_room(workload.batch),
+            of_replica=count(of_replica),
+            held=held(cached, workload.batch),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

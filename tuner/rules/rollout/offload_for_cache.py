@@ -26,10 +26,10 @@ verl documentation, best practices: 0.8 to 0.9 when states are offloaded.
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (``to``), ``workers/engine_workers.py``.
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.cures import optimizer_offloaded, parameters_offloaded
 from tuner.rules.rollout_engine import (
@@ -66,14 +66,16 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_(
-            "{count} of a replica's {sequences} {agreeing} at once beside idle training states; "
-            "with those on the host the cache holds {count_2}"
+        message=ngettext(
+            "{running} of a replica's {sequences} runs at once beside idle training states; with those on "
+            "the host the cache holds {held}",
+            "{running} of a replica's {sequences} run at once beside idle training states; with those on "
+            "the host the cache holds {held}",
+            running,
         ).format(
-            count=count(running),
+            running=count(running),
             sequences=counted(of_replica, "sequence"),
-            agreeing=agreeing(running, "runs", "run"),
-            count_2=count(case.other(best).rollout.concurrent_sequences),
+            held=count(case.other(best).rollout.concurrent_sequences),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -60,12 +60,12 @@ def check(case: Case) -> Finding | None:
         return None
     return _finding(
         _(
-            "{over} with a memory fraction of {memory_fraction:.2f} of the reward model's "
-            "engine; {fraction:.2f} fits"
+            "{shortage} with a memory fraction of {fraction:.2f} of the reward model's "
+            "engine; {fitting:.2f} fits"
         ).format(
-            over=over(case, phase),
-            memory_fraction=reward.server.memory_fraction,
-            fraction=_fraction(proposal),
+            shortage=over(case, phase),
+            fraction=reward.server.memory_fraction,
+            fitting=_fraction(proposal),
         ),
         case.severity(phase),
         proposal,
@@ -77,10 +77,12 @@ def _startable(case: Case, server: Rollout, reason: str) -> Finding | None:
     proposal = starting_fraction(case, now=server.memory_fraction)
     if proposal is None:
         return None
-    wrong = "small" if _fraction(proposal) > server.memory_fraction else "large"
-    message = _("{reason}: {memory_fraction:.2f} is too {wrong}, it starts with {fraction:.2f}").format(
-        reason=reason, memory_fraction=server.memory_fraction, wrong=wrong, fraction=_fraction(proposal)
+    text = (
+        _("{reason}: {fraction:.2f} is too small, it starts with {starting:.2f}")
+        if _fraction(proposal) > server.memory_fraction
+        else _("{reason}: {fraction:.2f} is too large, it starts with {starting:.2f}")
     )
+    message = text.format(reason=reason, fraction=server.memory_fraction, starting=_fraction(proposal))
     return _finding(message, Severity.ERROR, proposal)
 
 

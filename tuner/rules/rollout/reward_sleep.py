@@ -50,9 +50,9 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over} while the engine of the reward model, which has nothing to do, stays awake").format(
-            over=over(case, phase)
-        ),
+        message=_(
+            "{shortage} while the engine of the reward model, which has nothing to do, stays awake"
+        ).format(shortage=over(case, phase)),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -59,12 +59,12 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "{replicas} replicas of {replica_gpus} GPUs judge; weights and cache fit {gpus} of {best}"
+            "{replicas} replicas of {replica_gpus} GPUs judge; weights and cache fit {more_replicas} of {fewer_gpus}"
         ).format(
             replicas=now.replicas,
             replica_gpus=now.replica_gpus,
-            gpus=now.gpus // (best * others),
-            best=best * others,
+            more_replicas=now.gpus // (best * others),
+            fewer_gpus=best * others,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -58,8 +58,8 @@ def check(case: Case) -> Finding | None:
     size, proposal = starting
     return Finding(
         rule=RULE,
-        message=_("{reason}: {size} GPUs per replica instead of {replica_gpus} leave room").format(
-            reason=reason, size=size * now.replica_gpus // now.tensor_parallel, replica_gpus=now.replica_gpus
+        message=_("{reason}: {gpus} GPUs per replica instead of {replica_gpus} leave room").format(
+            reason=reason, gpus=size * now.replica_gpus // now.tensor_parallel, replica_gpus=now.replica_gpus
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -58,11 +58,11 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("{over}; {engine} takes {hundredths:.2f} as {fraction_means}").format(
-            over=over(case, phase),
+        message=_("{shortage}; {engine} takes {fraction:.2f} as {means}").format(
+            shortage=over(case, phase),
             engine=rollout.engine.value,
-            hundredths=hundredths(case.workload) / 100,
-            fraction_means=FRACTION_MEANS[rollout.fraction_of],
+            fraction=hundredths(case.workload) / 100,
+            means=_(FRACTION_MEANS[rollout.fraction_of]),
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,

@@ -57,12 +57,11 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "{over}; with a memory fraction of {memory_fraction:.2f} instead of "
-            "{memory_fraction_2:.2f} it needs {peak}"
+            "{shortage}; with a memory fraction of {fitting:.2f} instead of {fraction:.2f} it needs {peak}"
         ).format(
-            over=over(case, phase),
-            memory_fraction=proposal.rollout.memory_fraction,
-            memory_fraction_2=workload.rollout.memory_fraction,
+            shortage=over(case, phase),
+            fitting=proposal.rollout.memory_fraction,
+            fraction=workload.rollout.memory_fraction,
             peak=gib(case.other(proposal).peak_bytes(phase)),
         ),
         severity=case.severity(phase),

@@ -57,8 +57,8 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_(
             "log-probabilities of the responses are computed again in {seconds:.1f} s of a step "
-            "of {seconds_2:.1f} s; the rollout engine can return those it sampled with"
-        ).format(seconds=computed.seconds, seconds_2=case.time.seconds),
+            "of {step_s:.1f} s; the rollout engine can return those it sampled with"
+        ).format(seconds=computed.seconds, step_s=case.time.seconds),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.OLD_LOG_PROB,

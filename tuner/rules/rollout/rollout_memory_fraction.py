@@ -31,10 +31,10 @@ vLLM, ``v1/worker/gpu_worker.py``, ``determine_available_memory``.
 verl documentation, performance tuning guide, "Rollout Generation Tuning".
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, starts, with_matching_limit, with_more_cache
 from tuner.rules.wording import count
@@ -61,15 +61,17 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_(
-            "{count} of a replica's {sequences} {agreeing} at once; a fraction of "
-            "{memory_fraction:.2f} fits and runs {count_2}"
+        message=ngettext(
+            "{running} of a replica's {sequences} runs at once; a fraction of {fraction:.2f} fits and runs "
+            "{more}",
+            "{running} of a replica's {sequences} run at once; a fraction of {fraction:.2f} fits and runs "
+            "{more}",
+            running,
         ).format(
-            count=count(running),
+            running=count(running),
             sequences=counted(of_replica, "sequence"),
-            agreeing=agreeing(running, "runs", "run"),
-            memory_fraction=proposal.rollout.memory_fraction,
-            count_2=count(case.other(proposal).rollout.concurrent_sequences),
+            fraction=proposal.rollout.memory_fraction,
+            more=count(case.other(proposal).rollout.concurrent_sequences),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -49,17 +49,17 @@ def check(case: Case) -> Finding | None:
         return None
     held = case.rollout.kv_tokens
     refused = workload.rollout.engine is RolloutEngine.VLLM and 0 < held < built
-    consequence = (
-        _("; its cache holds {count}, so it would refuse to start").format(count=count(held))
+    text = (
+        _(
+            "the rollout engine is built for the model's {built} tokens, a sequence has at most {needed}; "
+            "its cache holds {held}, so it would refuse to start"
+        )
         if refused
-        else ""
+        else _("the rollout engine is built for the model's {built} tokens, a sequence has at most {needed}")
     )
     return Finding(
         rule=RULE,
-        message=_(
-            "the rollout engine is built for the model's {count} tokens, a sequence has at most "
-            "{count_2}{consequence}"
-        ).format(count=count(built), count_2=count(needed), consequence=consequence),
+        message=text.format(built=count(built), needed=count(needed), held=count(held)),
         severity=Severity.ERROR if refused else RULE.severity,
         evidence=Evidence.MODELLED if refused else Evidence.EXACT,
         phase=Phase.ROLLOUT,

@@ -50,8 +50,8 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over}; the idle rollout engine keeps {asleep} of it").format(
-            over=over(case, phase), asleep=gib(case.rollout.asleep_bytes)
+        message=_("{shortage}; the idle rollout engine keeps {asleep} of it").format(
+            shortage=over(case, phase), asleep=gib(case.rollout.asleep_bytes)
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,

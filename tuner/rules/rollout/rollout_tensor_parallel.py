@@ -25,10 +25,10 @@ verl documentation, performance tuning guide, "Rollout Generation Tuning".
 HybridFlow (arXiv:2409.19256), section 8.4.
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import tensor_sizes
 from tuner.workload import Phase, Workload
@@ -57,14 +57,15 @@ def check(case: Case) -> Finding | None:
     replicas = _sized(workload, best).rollout.replicas
     return Finding(
         rule=RULE,
-        message=_(
-            "{other_replicas} of {gpus} {agreeing}; weights and cache fit {replicas} of {replica_gpus}"
+        message=ngettext(
+            "{replicas} of {gpus} generates; weights and cache fit {more_replicas} of {fewer_gpus}",
+            "{replicas} of {gpus} generate; weights and cache fit {more_replicas} of {fewer_gpus}",
+            rollout.replicas,
         ).format(
-            other_replicas=counted(rollout.replicas, "replica"),
+            replicas=counted(rollout.replicas, "replica"),
             gpus=counted(rollout.replica_gpus, "GPU"),
-            agreeing=agreeing(rollout.replicas, "generates", "generate"),
-            replicas=replicas,
-            replica_gpus=_sized(workload, best).rollout.replica_gpus,
+            more_replicas=replicas,
+            fewer_gpus=_sized(workload, best).rollout.replica_gpus,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

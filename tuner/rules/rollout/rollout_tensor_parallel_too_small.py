@@ -25,10 +25,10 @@ verl documentation, best practices, "memory x fraction x tensor-parallel size mu
 vLLM, ``v1/core/kv_cache_utils.py``, ``check_enough_kv_cache_memory``.
 """
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, _
+from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import least_fraction, starts, tensor_sizes
 from tuner.rules.wording import gib
@@ -62,14 +62,16 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_(
-            "{weight} of weights per GPU leave no cache for one sequence of {sequence_tokens:,} "
-            "tokens; {gpus} per replica {agreeing}"
+        message=ngettext(
+            "{weights} of weights per GPU leave no cache for one sequence of {sequence_tokens:,} tokens; "
+            "{gpus} per replica does",
+            "{weights} of weights per GPU leave no cache for one sequence of {sequence_tokens:,} tokens; "
+            "{gpus} per replica do",
+            proposal.rollout.tensor_parallel,
         ).format(
-            weight=gib(case.rollout.weight_bytes),
+            weights=gib(case.rollout.weight_bytes),
             sequence_tokens=workload.batch.sequence_tokens,
             gpus=counted(proposal.rollout.tensor_parallel, "GPU"),
-            agreeing=agreeing(proposal.rollout.tensor_parallel, "does", "do"),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -75,8 +75,8 @@ def check(case: Case) -> Finding | None:
         phase=Phase.UPDATE_ACTOR,
         proposal=proposal,
         notes=(
-            *((_ASSUMED,) if batch.known_mean_tokens is None else ()),
-            *(() if tested else (_UNTESTED,)),
+            *((_(_ASSUMED),) if batch.known_mean_tokens is None else ()),
+            *(() if tested else (_(_UNTESTED),)),
         ),
     )
 
@@ -104,9 +104,9 @@ def _padded_length(batch: Batch, padded: StepPass) -> str:
     if padded.engine.padding is Padding.MINI_BATCH:
         return _(
             "every sequence is computed as if it were as long as the longest of its mini-batch: "
-            "on the slowest rank about {longest} where the mean is {count}"
-        ).format(longest=longest, count=count(round(batch.mean_sequence_tokens)))
+            "on the slowest rank about {longest} where the mean is {mean}"
+        ).format(longest=longest, mean=count(round(batch.mean_sequence_tokens)))
     return _(
         "every sequence is computed as if it were as long as the longest of its micro-batch: "
-        "on the slowest rank about {longest} where the mean is {count}"
-    ).format(longest=longest, count=count(round(batch.mean_sequence_tokens)))
+        "on the slowest rank about {longest} where the mean is {mean}"
+    ).format(longest=longest, mean=count(round(batch.mean_sequence_tokens)))

@@ -45,6 +45,7 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
 )
 
+_NAMES = {Role.REFERENCE: N_("reference"), Role.CRITIC: N_("critic")}
 _PHASES = {
     Role.REFERENCE: (Phase.REF_LOG_PROB,),
     Role.CRITIC: (Phase.UPDATE_CRITIC, Phase.VALUES),
@@ -68,7 +69,7 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_(
             "{now} GPUs share each sequence of the {role}, whose passes have room for it on {ranks}"
-        ).format(now=now, role=role.value, ranks=ranks),
+        ).format(now=now, role=_(_NAMES[role]), ranks=ranks),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=_PHASES[role][0],

@@ -53,8 +53,8 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "{over}; waiting with the reduction keeps the whole model's gradient on every GPU, {saved} more"
-        ).format(over=over(case, phase), saved=gib(saved)),
+            "{shortage}; waiting with the reduction keeps the whole model's gradient on every GPU, {saved} more"
+        ).format(shortage=over(case, phase), saved=gib(saved)),
         severity=case.severity(phase),
         evidence=Evidence.MEASURED,
         phase=phase,

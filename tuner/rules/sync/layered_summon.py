@@ -50,7 +50,9 @@ def check(case: Case) -> Finding | None:
     phase, proposal = cure
     return Finding(
         rule=RULE,
-        message=_("{over}, because the whole model is gathered at once").format(over=over(case, phase)),
+        message=_("{shortage}, because the whole model is gathered at once").format(
+            shortage=over(case, phase)
+        ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
         phase=phase,

@@ -51,9 +51,9 @@ def check(case: Case) -> Finding | None:
     whole = case.workload.model.parameters * engine_of(case.workload, phase).compute_dtype.bytes
     return Finding(
         rule=RULE,
-        message=_("{over}, {whole} of it weights that are kept from the forward to the backward pass").format(
-            over=over(case, phase), whole=gib(whole)
-        ),
+        message=_(
+            "{shortage}, {whole} of it weights that are kept from the forward to the backward pass"
+        ).format(shortage=over(case, phase), whole=gib(whole)),
         severity=case.severity(phase),
         evidence=Evidence.EXACT,
         phase=phase,

@@ -56,10 +56,10 @@ def check(case: Case) -> Finding | None:
     proposal = _halved(case, phase)
     return Finding(
         rule=RULE,
-        message=_("{over}, {mib} of it the bucket; {mib_2} do").format(
-            over=over(case, phase),
-            mib=mib(case.workload.sync.bucket_bytes),
-            mib_2=mib(proposal.sync.bucket_bytes),
+        message=_("{shortage}, {bucket} of it the bucket; {enough} do").format(
+            shortage=over(case, phase),
+            bucket=mib(case.workload.sync.bucket_bytes),
+            enough=mib(proposal.sync.bucket_bytes),
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
