@@ -80,7 +80,7 @@ def test_no_english_sentence_is_left(overrides: tuple[str, ...]) -> None:
     text = " ".join(_said("advise", EXAMPLE, *named, *overrides).split())
     for said in sorted(_rules_say(named, overrides), key=len, reverse=True):
         text = re.sub(re.escape(said), " ; ", text, flags=re.IGNORECASE)
-    assert _english(text) == []
+    assert english(text) == []
 
 
 def _rules_say(named: tuple[str, ...], overrides: tuple[str, ...]) -> set[str]:
@@ -102,15 +102,15 @@ def _findings(report: object) -> Iterator[dict[str, Any]]:
         yield from _findings(item)
 
 
-def _english(text: str) -> list[str]:
+def english(text: str) -> list[str]:
     """Runs of English words that a Chinese text does not keep."""
     runs = re.findall(rf"(?:{_WORD.pattern}[ ,;]+){{{_SENTENCE - 1},}}{_WORD.pattern}", text)
     return [run for run in runs if len(set(_WORD.findall(run)) - kept_words()) >= _SENTENCE - 1]
 
 
 def test_an_english_sentence_would_be_found() -> None:
-    assert _english("放得下：no change is worth a percent of the step。") != []
-    assert _english("rollout 的峰值为 34.7 GiB，见 actor_rollout_ref.model.path。") == []
+    assert english("放得下：no change is worth a percent of the step。") != []
+    assert english("rollout 的峰值为 34.7 GiB，见 actor_rollout_ref.model.path。") == []
 
 
 @pytest.mark.parametrize("width", [40, 80, 100])
