@@ -196,7 +196,7 @@ def _content(page: RulePage) -> dict[str, Any]:
         "code": rule.code,
         "name": rule.name,
         "title": page.title,
-        "summary": rule.summary,
+        "summary": _(rule.summary),
         "severity": rule.severity.value,
         "goal": rule.goal.value,
         "numerics": rule.numerics.value,
