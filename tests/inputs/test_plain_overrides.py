@@ -129,6 +129,7 @@ def test_every_recorded_override_is_hydras_and_nearly_all_need_no_hydra() -> Non
 def test_plain_overrides_do_not_import_hydra() -> None:
     code = (
         "import sys; from tuner.inputs.overrides import on_command_line, parse_overrides; "
-        "parse_overrides(on_command_line(['a.b=1', '+c=[x, \"y\"]', 'd=Q/Qwen2.5-7B'])); assert 'hydra' not in sys.modules"
+        "parse_overrides(on_command_line(['a.b=1', '+c=[x, \"y\"]', 'd=Q/Qwen2.5-7B'])); "
+        "assert 'hydra' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

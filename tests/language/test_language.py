@@ -26,7 +26,7 @@ def test_english_is_the_text_itself() -> None:
 def test_chinese_has_many_names(name: str) -> None:
     with using(catalogue(name, source="--lang")):
         assert (chosen(), _("phase")) == ("zh_CN", "阶段")
-        assert ngettext("{nodes} node", "{nodes} nodes", 1) == "{nodes} 个节点"
+        assert ngettext("{count} error", "{count} errors", 1) == "{count} 个错误"
     assert chosen() == "en"
 
 

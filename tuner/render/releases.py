@@ -18,9 +18,9 @@ def not_known(advice: Advice) -> str:
     text = text.format(
         release=releases.release,
         peak=gib(least.estimate.worst.peak_bytes),
-        name=_(least.name),
+        name=least.name,
         most_peak=gib(most.estimate.worst.peak_bytes),
-        most_name=_(most.name),
+        most_name=most.name,
     )
     return clauses([text, _lengths(releases, longest=advice.workload.batch.sequence_tokens)])
 
@@ -56,15 +56,15 @@ def against(advice: Advice) -> str:
         peak=gib(now.peak_bytes),
         interval=interval(now.interval),
         capacity=gib(advice.estimate.capacity_bytes),
-        considered=_(releases.considered[0].name),
+        considered=releases.considered[0].name,
     )
     if worst.peak_bytes > other.estimate.capacity_bytes:
         if worst.phase is now.phase:
-            text += _(", but at {peak} {other}").format(peak=gib(worst.peak_bytes), other=_(other.name))
+            text += _(", but at {peak} {other}").format(peak=gib(worst.peak_bytes), other=other.name)
         else:
             text += _(", but {phase} at {peak} {other}").format(
-                phase=worst.phase.value, peak=gib(worst.peak_bytes), other=_(other.name)
+                phase=worst.phase.value, peak=gib(worst.peak_bytes), other=other.name
             )
     else:
-        text += _(", but the job cannot start {other}").format(other=_(other.name))
+        text += _(", but the job cannot start {other}").format(other=other.name)
     return _("{text}; what {release} does is not known").format(text=text, release=releases.release)

@@ -68,8 +68,8 @@ class Kind(Enum):
     """What the estimate makes of a key."""
 
     MODELLED = "modelled"
-    NO_EFFECT = N_("no effect")
-    NOT_MODELLED = N_("not modelled")
+    NO_EFFECT = "no effect"
+    NOT_MODELLED = "not modelled"
 
 
 class KeyClass(Struct, frozen=True, kw_only=True):

@@ -52,7 +52,7 @@ def expect_equal(traced: Traced, count: int = 24) -> None:
             for moment in phase.moments:
                 wanted[phase.phase.value, moment.name] = moment.bytes + sum(moment.interval)
         phases = {phase.phase.value for phase in found.phases}
-        differing = [name for name, value in wanted.items() if totals[name] != value]
+        differing: list[tuple[str, ...]] = [name for name, value in wanted.items() if totals[name] != value]
         differing += [(phase.value,) for phase in PHASES if said[phase.value,] is not (phase.value in phases)]
         if differing:
             raise NotWritableError(f"{differing} of {answers} are not what the model says")

@@ -16,7 +16,6 @@ from typing import Any
 
 import tuner
 from tuner.inputs.tree import dotted, leaves, shown, split_key
-from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_file
 from tuner.trainers.verl.defaults.build import build
 from tuner.trainers.verl.keys import KEYS, key
@@ -61,13 +60,13 @@ def _has(defaults: Defaults, name: str) -> bool:
 def differences(older: Wheel, newer: Wheel) -> Iterator[tuple[str, list[str]]]:
     """Titles, and what there is to say under each."""
     configs = [(config, older.defaults(config), newer.defaults(config)) for config in CONFIGS]
-    yield _("Keys that appeared"), _joined((config, _appeared(old, new)) for config, old, new in configs)
-    yield _("Keys that vanished"), _joined((config, old.keys() - new.keys()) for config, old, new in configs)
-    yield _("Defaults that changed"), _joined((config, _changed(old, new)) for config, old, new in configs)
-    yield _("Keys of the tables that are gone"), list(_gone(older, newer))
-    yield _("Requirements that are gone"), sorted(older.requirements - newer.requirements)
-    yield _("Requirements that are new"), sorted(newer.requirements - older.requirements)
-    yield _("Files that a source names and that changed"), list(_changed_files(older, newer))
+    yield "Keys that appeared", _joined((config, _appeared(old, new)) for config, old, new in configs)
+    yield "Keys that vanished", _joined((config, old.keys() - new.keys()) for config, old, new in configs)
+    yield "Defaults that changed", _joined((config, _changed(old, new)) for config, old, new in configs)
+    yield "Keys of the tables that are gone", list(_gone(older, newer))
+    yield "Requirements that are gone", sorted(older.requirements - newer.requirements)
+    yield "Requirements that are new", sorted(newer.requirements - older.requirements)
+    yield "Files that a source names and that changed", list(_changed_files(older, newer))
 
 
 def _joined(lines: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
@@ -98,7 +97,7 @@ def _gone(older: Wheel, newer: Wheel) -> Iterator[str]:
 def _changed_files(older: Wheel, newer: Wheel) -> Iterator[str]:
     for name, modules in sorted(named_files().items()):
         if older.content(name) is not None and older.content(name) != newer.content(name):
-            gone = _(" (gone)") if newer.content(name) is None else ""
+            gone = " (gone)" if newer.content(name) is None else ""
             yield f"{name}{gone}: {', '.join(modules)}"
 
 
@@ -113,7 +112,7 @@ def named_files() -> dict[str, list[str]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line: the two wheels."""
-    parser = argparse.ArgumentParser(description=_("Compare two wheels of verl."))
+    parser = argparse.ArgumentParser(description="Compare two wheels of verl.")
     parser.add_argument("older", type=Path, metavar="OLDER", help="the newest wheel that is bundled")
     parser.add_argument("newer", type=Path, metavar="NEWER")
     options = parser.parse_args(arguments)

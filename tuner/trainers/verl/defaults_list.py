@@ -56,7 +56,7 @@ def bundled_engine(group: str, choice: str) -> str | None:
             known = read_defaults(version, config).groups.get(group)
             if known is None:
                 continue
-            engine, _, part = choice.partition("_")
+            engine, _separator, part = choice.partition("_")
             if engine in _ENGINES and known in (choice, f"${{model_engine}}_{part}"):
                 return engine
             if known == choice:
@@ -136,7 +136,7 @@ def _part(
     if engine is not None:
         named = group == "model_engine" or engine != "dp"
         return Composition(engine=engine, engine_location=place) if named else Composition()
-    name, _, target = group.partition("@")
+    name, _separator, target = group.partition("@")
     below = _package(target or name.replace("/", "."), package)
     return _beside(folder / name / f"{choice}.yaml", f"{group}: {choice}", place, below, open_files)
 
@@ -152,7 +152,7 @@ def _beside(
         message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
             name=name, file=file
         )
-        raise InputError(message, location=place, key="defaults", hint=_PRINT_HINT)
+        raise InputError(message, location=place, key="defaults", hint=_(_PRINT_HINT))
     if file.resolve() in open_files:
         raise InputError(
             _("{name!r} includes itself").format(name=name),

@@ -3,7 +3,6 @@
 How the releases behind a key are written says :mod:`tuner.trainers.verl.keys`.
 """
 
-from tuner.language import N_
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
 
 FSDP = (
@@ -32,7 +31,7 @@ MEGATRON = (
     "expert_model_parallel_size",
     "expert_tensor_parallel_size",
     "param_offload",
-    N_("dtype >=0.6.1"),
+    "dtype >=0.6.1",
     "override_transformer_config.recompute_granularity",
     "override_transformer_config.recompute_method",
     "override_transformer_config.recompute_num_layers",

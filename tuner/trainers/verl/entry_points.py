@@ -55,9 +55,7 @@ def refuse_config(name: str, location: Location) -> None:
     """Raise UnsupportedError when ``name`` is the primary configuration of another entry point."""
     for entry_point in (FINE_TUNING, GENERATION, EVALUATION):
         if name in entry_point.configs:
-            raise _unsupported(
-                entry_point, _("the configuration {name} belongs to").format(name=name), location
-            )
+            raise _unsupported(entry_point, _("the configuration {name}").format(name=name), location)
 
 
 def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
@@ -65,9 +63,7 @@ def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
     found = _recognise(keys)
     if found is not None:
         entry_point, path = found
-        raise _unsupported(
-            entry_point, _("the key {dotted} belongs to").format(dotted=dotted(path)), keys[path]
-        )
+        raise _unsupported(entry_point, _("the key {key}").format(key=dotted(path)), keys[path])
 
 
 def _recognise(keys: Mapping[Path, Location]) -> tuple[EntryPoint, Path] | None:
@@ -83,8 +79,8 @@ def _recognise(keys: Mapping[Path, Location]) -> tuple[EntryPoint, Path] | None:
     return (EVALUATION, ("data", "path")) if ("data", "path") in keys else None
 
 
-def _unsupported(entry_point: EntryPoint, reason: str, location: Location) -> UnsupportedError:
-    message = _("{reason} {purpose} ({modules}), which is not modelled").format(
-        reason=reason, purpose=entry_point.purpose, modules=entry_point.modules
+def _unsupported(entry_point: EntryPoint, what: str, location: Location) -> UnsupportedError:
+    message = _("{what} belongs to {purpose} ({modules}), which is not modelled").format(
+        what=what, purpose=_(entry_point.purpose), modules=_(entry_point.modules)
     )
-    return UnsupportedError(message, location=location, hint=HINT)
+    return UnsupportedError(message, location=location, hint=_(HINT))

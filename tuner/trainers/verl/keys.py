@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.language import N_
 from tuner.trainers.verl.engine_keys import CRITIC_BATCHES, FSDP, MEGATRON, TRAINED_MEGATRON
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.trainers.verl.rollout_keys import RECIPES, ROLLOUT
@@ -164,7 +163,7 @@ _ACTOR: Names = {
     },
 }
 _REFERENCE = {
-    "ref.strategy": N_("strategy >=0.4.0"),
+    "ref.strategy": "strategy >=0.4.0",
     "ref.dynamic": "log_prob_use_dynamic_bsz",
     "ref.token_budget": "log_prob_max_token_len_per_gpu",
     "ref.micro_batch": "log_prob_micro_batch_size_per_gpu",
@@ -177,7 +176,7 @@ _REFERENCE_ULYSSES = (
     f"actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size >={ENGINE_PREVIEW}",
 )
 _CRITIC: Names = {
-    "critic.enable": N_("enable >=0.6.0"),
+    "critic.enable": "enable >=0.6.0",
     "critic.strategy": "strategy",
     "critic.path": "model.path",
     "critic.saved": ("checkpoint.contents <0.4.1", "checkpoint.save_contents >=0.4.1"),

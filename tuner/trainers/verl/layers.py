@@ -95,10 +95,10 @@ class Layers:
         if plain and self._schema.is_section(path):
             first = next(iter(lookup(self._schema.tree, path)))
             raise InputError(
-                _("is a section, not a value: got {shown}").format(shown=shown(value)),
+                _("is a section, not a value: got {value}").format(value=shown(value)),
                 location=origin.location,
                 key=dotted(path),
-                hint=_("set its keys, such as {dotted}").format(dotted=dotted((*path, first))),
+                hint=_("set its keys, such as {key}").format(key=dotted((*path, first))),
             )
         if value != {}:
             self._forget_below(path)
@@ -118,8 +118,8 @@ class Layers:
         current = lookup(self.tree, path)
         if override.value is not None and override.value != current:
             hint = _("write ~{key} to delete it whatever it is").format(key=override.key)
-            message = _("{shown} deletes nothing: the value is {shown_2}").format(
-                shown=shown(override.text), shown_2=shown(current)
+            message = _("{override} deletes nothing: the value is {current}").format(
+                override=shown(override.text), current=shown(current)
             )
             raise InputError(message, location=override.location, key=override.key, hint=hint)
         self._forget_below(path)
@@ -134,8 +134,8 @@ def _check_group(override: Override) -> None:
     """Accept a choice of a config group that is bundled; the choice of the configuration has read it."""
     group = override.key if override.package is None else f"{override.key}@{override.package}"
     if override.kind is Kind.DELETE or bundled_engine(group, str(override.value)) is None:
-        message = _("the config group choice {shown} is not among the bundled defaults").format(
-            shown=shown(override.text)
+        message = _("the config group choice {choice} is not among the bundled defaults").format(
+            choice=shown(override.text)
         )
         hint = _("give the composed configuration (.hydra/config.yaml of a run) instead")
         raise UnsupportedError(message, location=override.location, hint=hint)

@@ -89,7 +89,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
         overrides = self.arguments.overrides
         changed = [split_key(item.key) for item in overrides if item.kind is Kind.CHANGE]
         documents = self.composition.documents
-        return changed + [path for document in documents for path, _ in leaves(document.tree) if path]
+        return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
 
 
 def parse(document: Document | None, given: Sequence[Argument]) -> UserConfiguration:
@@ -113,7 +113,10 @@ def parse(document: Document | None, given: Sequence[Argument]) -> UserConfigura
 def _user_locations(documents: Sequence[Document], overrides: Sequence[Override]) -> dict[Path, Location]:
     """Every key that the user sets, and where."""
     locations = {
-        path: document.location(*path) for document in documents for path, _ in leaves(document.tree) if path
+        path: document.location(*path)
+        for document in documents
+        for path, _value in leaves(document.tree)
+        if path
     }
     for override in overrides:
         if override.package is None:

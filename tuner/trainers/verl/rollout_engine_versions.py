@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tuner.errors import InputError
-from tuner.language import _
+from tuner.language import N_, _
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.versions import at_least, installed_version, is_version
@@ -52,6 +52,12 @@ _REQUIRED = {
     RolloutEngine.TENSORRT_LLM: (_Allowed(since="0", newest="1.2.0rc6", oldest="1.2.0rc6", word="oldest"),),
 }
 
+_ALLOWED_BY = {
+    "newest": N_("the newest that verl {release} allows"),
+    "oldest": N_("the oldest that verl {release} allows"),
+    "one": N_("the one that verl {release} allows"),
+}
+
 
 def choose_version(
     rollout_engine: RolloutEngine, release: str, *, requested: str | None = None, look: bool = False
@@ -74,8 +80,8 @@ def choose_version(
         return _requested(rollout_engine, release, requested.strip())
     installed = installed_version(PACKAGES[rollout_engine]) if look else None
     if installed is not None and _refusal(rollout_engine, release, installed) is None:
-        return RolloutEngineChoice(name=name, version=installed, reason="installed")
-    reason = _("the {word} that verl {release} allows").format(word=allowed.word, release=release)
+        return RolloutEngineChoice(name=name, version=installed, reason=_("installed"))
+    reason = _(_ALLOWED_BY[allowed.word]).format(release=release)
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
     return RolloutEngineChoice(name=name, version=allowed.newest, reason=reason)

@@ -5,13 +5,12 @@ How the releases behind a key are written says :mod:`tuner.trainers.verl.keys`.
 
 from collections.abc import Mapping
 
-from tuner.language import N_
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
 
 #: Within ``actor_rollout_ref.rollout``.
 ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
     "rollout.engine": "name",
-    "rollout.mode": N_("mode >=0.4.0"),
+    "rollout.mode": "mode >=0.4.0",
     "rollout.agent_workers": "agent.num_workers >=0.5.0",
     "batch.responses_per_prompt": "n",
     "log_prob.dynamic": "log_prob_use_dynamic_bsz",
@@ -19,7 +18,7 @@ ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
     "log_prob.micro_batch": "log_prob_micro_batch_size_per_gpu",
     "log_prob.global_micro_batch": f"log_prob_micro_batch_size <{ENGINE_PREVIEW}",
     "rollout.gpus_per_node": "n_gpus_per_node >=0.7.1",
-    "rollout.nodes": N_("nnodes >=0.7.1"),
+    "rollout.nodes": "nnodes >=0.7.1",
     "rollout.temperature": "temperature",
     "rollout.memory_fraction": "gpu_memory_utilization",
     "rollout.standalone_fraction": "standalone_gpu_memory_utilization >=0.9.0",
@@ -28,7 +27,7 @@ ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
     "rollout.pipeline_parallel": "pipeline_model_parallel_size >=0.6.0",
     "rollout.expert_parallel": "expert_parallel_size >=0.6.0",
     "rollout.dtype": "dtype",
-    "rollout.quantization": N_("quantization >=0.7.0"),
+    "rollout.quantization": "quantization >=0.7.0",
     "rollout.vllm_kv_dtype": "engine_kwargs.vllm.kv_cache_dtype >=0.4.0",
     "rollout.sglang_kv_dtype": "engine_kwargs.sglang.kv_cache_dtype >=0.4.0",
     "rollout.vllm_quantization": "engine_kwargs.vllm.quantization >=0.4.0",

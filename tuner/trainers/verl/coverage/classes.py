@@ -49,7 +49,7 @@ def _key_class(row: Class, keys: tuple[str, ...]) -> KeyClass:
         return KeyClass(kind=Kind.MODELLED, keys=keys)
     if isinstance(row, Group):
         return KeyClass(kind=Kind.NO_EFFECT, name=row.name, reason=row.reason, keys=keys)
-    return KeyClass(kind=Kind.NOT_MODELLED, name=row.name, reason=row.reason, affects=row.affects, keys=keys)
+    return KeyClass(kind=Kind.NOT_MODELLED, name=row.title, reason=row.reason, affects=row.affects, keys=keys)
 
 
 def nothing_else_covers(key: str, version: str) -> bool:

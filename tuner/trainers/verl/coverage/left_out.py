@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.inputs.settings import Settings
+from tuner.language import _
 from tuner.trainers.protocol import Affects, KeyClass, LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
@@ -37,11 +38,11 @@ def _rows(job: Job) -> Iterator[LeftOut]:
             continue
         apart = omission.elsewhere is not None and omission.elsewhere(job) is not None
         yield LeftOut(
-            name=omission.name,
+            name=omission.title,
             key=key,
             value=job.settings.get(key),
             origin=job.settings.origin(key),
-            reason=omission.reason,
+            reason=_(omission.reason),
             affects=Affects.SECONDS if apart else omission.affects,
         )
 

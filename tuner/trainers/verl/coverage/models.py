@@ -146,7 +146,7 @@ MODELS: tuple[Omission, ...] = (
             "{actor_rollout_ref,critic}.model.mtp.{detach_encoder,method,mtp_loss_scaling_factor,"
             "num_speculative_tokens,speculative_*}",
             "critic.model.mtp.{enable,enable_train}",
-            N_("{actor_rollout_ref,critic}.model.mtp.enable_rollout <0.9.0"),
+            "{actor_rollout_ref,critic}.model.mtp.enable_rollout <0.9.0",
             "critic.model.mtp.enable_rollout >=0.9.0",
         ),
         trigger=switched("actor_rollout_ref.model.mtp.enable"),
@@ -214,11 +214,7 @@ MODELS: tuple[Omission, ...] = (
     Omission(
         name=N_("tiled MLPs"),
         reason=N_("the MLP runs over slices of the sequence and keeps less"),
-        patterns=(
-            N_("{{actor_rollout_ref,critic}}.model.tiled_mlp.* <{engine_preview}").format(
-                engine_preview=ENGINE_PREVIEW
-            ),
-        ),
+        patterns=(f"{{actor_rollout_ref,critic}}.model.tiled_mlp.* <{ENGINE_PREVIEW}",),
         trigger=switched("actor_rollout_ref.model.tiled_mlp.enabled"),
     ),
     Omission(

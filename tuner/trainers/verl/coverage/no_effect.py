@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from tuner.language import N_
 from tuner.trainers.verl.coverage.pattern import pattern
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
 
@@ -25,13 +26,13 @@ class Group(Struct, frozen=True, kw_only=True):
 
 NO_EFFECT: tuple[Group, ...] = (
     Group(
-        name="classes",
-        reason="Names the class that checks a section.",
+        name=N_("classes"),
+        reason=N_("Names the class that checks a section."),
         patterns=("**._target_",),
     ),
     Group(
-        name="data",
-        reason="Says where prompts lie and how they are read; sizes are those of lengths and batches.",
+        name=N_("data"),
+        reason=N_("Says where prompts lie and how they are read; sizes are those of lengths and batches."),
         patterns=(
             "data.{train_files,val_files,prompt_key,reward_fn_key,tokenizer,truncation,shuffle,seed,use_shm,"
             "trust_remote_code,validation_shuffle,train_max_samples,val_max_samples,val_batch_size,"
@@ -41,8 +42,10 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="model files",
-        reason="Says where weights, tokenizer and code lie; the sizes are those of the model's config.json.",
+        name=N_("model files"),
+        reason=N_(
+            "Says where weights, tokenizer and code lie; the sizes are those of the model's config.json."
+        ),
         patterns=(
             "{actor_rollout_ref,critic}.model.{trust_remote_code,tokenizer_path,custom_chat_template}",
             "reward_model.model.{trust_remote_code,input_tokenizer}",
@@ -58,8 +61,8 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="numbers of the optimizer",
-        reason="Enters the update as a number; tensors and kernels are the same for every value.",
+        name=N_("numbers of the optimizer"),
+        reason=N_("Enters the update as a number; tensors and kernels are the same for every value."),
         patterns=(
             f"{_ROLES}.optim.{{betas,clip_grad,lr,lr_*,min_lr,min_lr_ratio,num_cycles,total_training_steps,"
             "use_checkpoint_opt_param_scheduler,warmup_style,weight_decay,weight_decay_*,zero_indexed_step}",
@@ -67,8 +70,8 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="numbers of the loss",
-        reason="Enters advantages or the loss, which take a few numbers per token whatever they compute.",
+        name=N_("numbers of the loss"),
+        reason=N_("Enters advantages or the loss, which take a few numbers per token whatever they compute."),
         patterns=(
             f"{_ACTOR}.{{clip_ratio,clip_ratio_*,kl_loss_coef,kl_loss_type,tau_neg,tau_pos}}",
             f"{_ACTOR}.policy_loss.*",
@@ -85,8 +88,8 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="numbers of adapters",
-        reason="Scales or initializes adapters of the same size.",
+        name=N_("numbers of adapters"),
+        reason=N_("Scales or initializes adapters of the same size."),
         patterns=(
             "{actor_rollout_ref,critic}.model.lora_alpha",
             "{actor_rollout_ref,critic}.model.lora.{alpha,lora_A_init_method,lora_B_init_method}",
@@ -94,16 +97,16 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="seeds and order",
-        reason="Decides which numbers are drawn and in which order samples come, not how many.",
+        name=N_("seeds and order"),
+        reason=N_("Decides which numbers are drawn and in which order samples come, not how many."),
         patterns=(
             "{actor_rollout_ref,critic,reward_model,reward}.**.{seed,data_loader_seed,shuffle,scheduling_policy}",
             "trainer.v1.sampler.**",
         ),
     ),
     Group(
-        name="sampling",
-        reason="Decides which token is drawn, out of buffers as large as the vocabulary in any case.",
+        name=N_("sampling"),
+        reason=N_("Decides which token is drawn, out of buffers as large as the vocabulary in any case."),
         patterns=(
             f"{_ROLLOUT}.{{top_k,top_p,do_sample,ignore_eos,use_fire_sampling}}",
             f"{_ROLLOUT}.val_kwargs.*",
@@ -112,8 +115,10 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="steps, validation and resuming",
-        reason="Decides how many steps there are and what happens between them; the answer is of one step.",
+        name=N_("steps, validation and resuming"),
+        reason=N_(
+            "Decides how many steps there are and what happens between them; the answer is of one step."
+        ),
         patterns=(
             "trainer.{total_epochs,total_training_steps,test_freq,val_before_train,val_only,critic_warmup,"
             "resume_mode,resume_from_path,del_local_ckpt_after_load,max_actor_ckpt_to_keep,"
@@ -123,8 +128,8 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="logs",
-        reason="Names the run or writes what it did to files and servers.",
+        name=N_("logs"),
+        reason=N_("Names the run or writes what it did to files and servers."),
         patterns=(
             "trainer.{project_name,experiment_name,logger,log_val_generations,rollout_data_dir,"
             "validation_data_dir,val_generations_to_log_to_wandb}",
@@ -135,8 +140,8 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="Ray and timeouts",
-        reason="Says how processes start and how long they wait for each other.",
+        name=N_("Ray and timeouts"),
+        reason=N_("Says how processes start and how long they wait for each other."),
         patterns=(
             "{ray_init,ray_kwargs}.**",
             "{actor_rollout_ref,critic,reward_model}.nccl_timeout",
@@ -144,8 +149,8 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="rewards on CPUs",
-        reason="Chooses how the controller calls a function for each response, which takes no GPU.",
+        name=N_("rewards on CPUs"),
+        reason=N_("Chooses how the controller calls a function for each response, which takes no GPU."),
         patterns=(
             "reward_model.reward_manager",
             "**.reward_manager.name",
@@ -158,13 +163,13 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="tokens of the engine",
-        reason="Prompts are handed to the engine as tokens either way.",
+        name=N_("tokens of the engine"),
+        reason=N_("Prompts are handed to the engine as tokens either way."),
         patterns=("{actor_rollout_ref,reward,reward_model,distillation}.**.skip_tokenizer_init",),
     ),
     Group(
-        name="set by verl itself",
-        reason="verl writes its own value over it, from the role or from a key of another section.",
+        name=N_("set by verl itself"),
+        reason=N_("verl writes its own value over it, from the role or from a key of another section."),
         patterns=(
             f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.forward_only",
             f"{_ROLES}.{{fsdp_config,fsdp}}.strategy",
@@ -177,26 +182,26 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="limits of positions",
-        reason="Decides how long a sequence may be, which a check compares; no size follows from it.",
+        name=N_("limits of positions"),
+        reason=N_("Decides how long a sequence may be, which a check compares; no size follows from it."),
         patterns=("{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**",),
     ),
     Group(
-        name="what Megatron does anyway",
-        reason="Asks for kernels that Megatron takes by itself, or for numbers of the router.",
+        name=N_("what Megatron does anyway"),
+        reason=N_("Asks for kernels that Megatron takes by itself, or for numbers of the router."),
         patterns=(
             f"{_ROLES}.override_transformer_config.{{use_flash_attn,masked_softmax_fusion,persist_layer_norm,"
             "moe_router_*,moe_aux_loss_coeff}",
         ),
     ),
     Group(
-        name="FSDP's parameters",
-        reason="Says under which names a flat parameter is seen; the flat tensors are the same.",
+        name=N_("FSDP's parameters"),
+        reason=N_("Says under which names a flat parameter is seen; the flat tensors are the same."),
         patterns=(f"{_ROLES}.{{fsdp_config,fsdp}}.use_orig_params",),
     ),
     Group(
-        name="the reference's engine",
-        reason="A reference has no optimizer, no gradients and no entropy, and FSDP always offloads it.",
+        name=N_("the reference's engine"),
+        reason=N_("A reference has no optimizer, no gradients and no entropy, and FSDP always offloads it."),
         patterns=(
             f"{_REFERENCE}.{{entropy_checkpointing,entropy_from_logits_*,use_torch_compile}}",
             f"{_REFERENCE}.fsdp_config.{{entropy_*,use_torch_compile}} >=0.7.0",
@@ -207,13 +212,13 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="routers that replay nothing",
-        reason="Only the actor's own passes record or replay experts.",
+        name=N_("routers that replay nothing"),
+        reason=N_("Only the actor's own passes record or replay experts."),
         patterns=(f"{_REFERENCE}.**.router_replay.mode", "critic.megatron.router_replay.mode"),
     ),
     Group(
-        name="the reference as the actor",
-        reason="The workers of these releases build the reference from the actor's key.",
+        name=N_("the reference as the actor"),
+        reason=N_("The workers of these releases build the reference from the actor's key."),
         patterns=(
             f"{_REFERENCE}.{{strategy,ulysses_sequence_parallel_size}} <0.7.0",
             f"{_REFERENCE}.fsdp_config.{{fsdp_size,forward_prefetch}} <0.6.0",
@@ -224,31 +229,31 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="sequence parallelism",
-        reason="These releases turn it on wherever there is tensor parallelism.",
+        name=N_("sequence parallelism"),
+        reason=N_("These releases turn it on wherever there is tensor parallelism."),
         patterns=(f"{_ROLES}.megatron.sequence_parallel <0.7.0",),
     ),
     Group(
-        name="the critic on the actor's grid",
-        reason="Actor and critic share a process and its Megatron groups, made once for the actor.",
+        name=N_("the critic on the actor's grid"),
+        reason=N_("Actor and critic share a process and its Megatron groups, made once for the actor."),
         patterns=("critic.megatron.{tensor_*,pipeline_*,virtual_*,context_*,expert_*} >=0.4.0 <0.7.0",),
     ),
     Group(
-        name="the same as another key",
-        reason="verl demands one value, or that of another key; a check compares them.",
+        name=N_("the same as another key"),
+        reason=N_("verl demands one value, or that of another key; a check compares them."),
         patterns=(
             "actor_rollout_ref.hybrid_engine <0.9.0",
             f"{_ROLLOUT}.log_prob_use_dynamic_bsz >=0.8.0",
         ),
     ),
     Group(
-        name="GPUs of other trainers",
-        reason="Only trainers that generate on other GPUs than they train on read it.",
+        name=N_("GPUs of other trainers"),
+        reason=N_("Only trainers that generate on other GPUs than they train on read it."),
         patterns=(f"{_ROLLOUT}.{{n_gpus_per_node,nnodes}} <0.9.0",),
     ),
     Group(
-        name="the critic's head",
-        reason="A critic's head gives one number per token: no logits, no entropy, nothing to fuse.",
+        name=N_("the critic's head"),
+        reason=N_("A critic's head gives one number per token: no logits, no entropy, nothing to fuse."),
         patterns=(
             "critic.model.{use_fused_kernels,fused_kernel_options}.**",
             "critic.model.fsdp_config.{entropy_*,use_torch_compile} >=0.7.0",
@@ -257,8 +262,8 @@ NO_EFFECT: tuple[Group, ...] = (
         ),
     ),
     Group(
-        name="read by nobody",
-        reason="Stands in the configuration of these releases, and no code of theirs reads it.",
+        name=N_("read by nobody"),
+        reason=N_("Stands in the configuration of these releases, and no code of theirs reads it."),
         patterns=(
             f"{_ACTOR}.{{use_torch_compile,use_prefix_grouper,freeze_vision_tower}} >={ENGINE_PREVIEW}",
             f"{_ACTOR}.{{entropy_checkpointing,entropy_from_logits_with_chunking}} >={ENGINE_PREVIEW} <0.9.0",

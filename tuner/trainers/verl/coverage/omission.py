@@ -6,6 +6,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from tuner.inputs.settings import Settings
+from tuner.language import _
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.pattern import pattern
 from tuner.workload import Workload
@@ -37,13 +38,19 @@ Trigger = Callable[[Job], str | None]
 class Omission(Struct, frozen=True, kw_only=True):
     """What the estimate leaves out, with all keys that belong to it."""
 
-    name: str  # completes "the job fits, without ..."
+    name: str  # completes "the job fits, without ..."; may have {modules} in it
     reason: str  # what verl does there that is not counted, one sentence
     patterns: tuple[str, ...]
     affects: Affects = Affects.GPU
     trigger: Trigger | None = None  # None: each of its keys, once it differs from the release's default
     elsewhere: Trigger | None = None  # gives it GPUs of its own, so that only seconds are missing
     rest: bool = False  # only the keys under its patterns that nothing else covers
+    modules: tuple[str, ...] = ()  # of the recipe that adds it
+
+    @property
+    def title(self) -> str:
+        """Its name in the language that is chosen, with the modules that it speaks of."""
+        return _(self.name).format(modules=_(" or ").join(self.modules))
 
     def holds(self, version: str) -> bool:
         """Whether the release has any of its keys; one without keys of its own has a trigger that tells."""

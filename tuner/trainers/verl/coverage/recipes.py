@@ -1,7 +1,7 @@
 """What a recipe's own trainer adds to the PPO trainer's step: parts that the estimate leaves out."""
 
 from tuner.inputs.tree import dotted
-from tuner.language import N_, _
+from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
@@ -26,7 +26,8 @@ def _started(recipe: Recipe) -> Trigger:
 
 def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
     return Omission(
-        name=_("what {modules} does beside the PPO trainer").format(modules=_(" or ").join(recipe.modules)),
+        name=N_("what {modules} does beside the PPO trainer"),
+        modules=recipe.modules,
         reason=reason,
         patterns=(),
         affects=affects,

@@ -89,7 +89,7 @@ TRAINING: tuple[Omission, ...] = (
         name=N_("Megatron under 0.3"),
         reason=N_("it is refused there, and modelled from 0.4.0 on"),
         patterns=(
-            N_("{actor_rollout_ref,critic,reward_model}.**.megatron.{tensor_*,pipeline_*,virtual_*} <0.4.0"),
+            "{actor_rollout_ref,critic,reward_model}.**.megatron.{tensor_*,pipeline_*,virtual_*} <0.4.0",
             f"{_ACTOR}.megatron.use_distributed_optimizer <0.4.0",
             "critic.megatron.use_distributed_optimizer <0.4.0",
             "actor_rollout_ref.ref.param_offload",

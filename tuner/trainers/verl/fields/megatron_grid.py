@@ -42,14 +42,14 @@ def read_grid(context: EngineContext, sizes: dict[str, int]) -> Parallelism:
         raise source.error(
             f"{role}.megatron.{_TENSOR}",
             _(
-                "tensor {tensor} x pipeline {pipeline} x context {sizes} (experts: {expert} x "
-                "{sizes_2} x {pipeline}) need more than the {gpus} GPUs of the job"
+                "tensor {tensor} x pipeline {pipeline} x context {context} (experts: {expert} x "
+                "{expert_tensor} x {pipeline}) need more than the {gpus} GPUs of the job"
             ).format(
                 tensor=tensor,
                 pipeline=pipeline,
-                sizes=sizes["context"],
+                context=sizes["context"],
                 expert=expert,
-                sizes_2=sizes["expert_tensor"],
+                expert_tensor=sizes["expert_tensor"],
                 gpus=context.gpus,
             ),
             hint=_("lower the parallel sizes, or set trainer.n_gpus_per_node and trainer.nnodes"),

@@ -51,8 +51,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        _("{key}={settings} does nothing under Megatron: {release} trains all parameters").format(
-            key=key, settings=settings.get(key), release=workload.release
+        _("{key}={value} does nothing under Megatron: {release} trains all parameters").format(
+            key=key, value=settings.get(key), release=workload.release
         ),
         keys=[key, _LIVE],
         overrides=[assign(settings, _LIVE, rank)] if rank and in_release(settings, _LIVE) else [],

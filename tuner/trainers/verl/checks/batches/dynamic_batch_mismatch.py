@@ -52,8 +52,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        _("{update}={update_2} but {log_prob}={log_prob_2}: {release} asserts that they agree").format(
-            update=_UPDATE, update_2=update, log_prob=_LOG_PROB, log_prob_2=log_prob, release=workload.release
+        _("{update_key}={update} but {log_prob_key}={log_prob}: {release} asserts that they agree").format(
+            update_key=_UPDATE,
+            update=update,
+            log_prob_key=_LOG_PROB,
+            log_prob=log_prob,
+            release=workload.release,
         ),
         keys=[_LOG_PROB, _UPDATE],
         overrides=[assign(settings, _LOG_PROB, update)],

@@ -98,11 +98,13 @@ def _places(workload: Workload) -> Iterator[Place]:
 def _fate(settings: Settings, place: Place, version: str) -> tuple[str, Severity]:
     per_gpu = settings.get(f"{place.key}_per_gpu")
     if per_gpu is not None:
-        linked = "and" if not place.critic else _("and, by interpolation,")
-        if not place.critic or version in _INTERPOLATED:
-            return _("refuses to start with it {linked} the per-GPU form set as well").format(
-                linked=linked
-            ), Severity.ERROR
+        if not place.critic:
+            return _("refuses to start with it and the per-GPU form set as well"), Severity.ERROR
+        if version in _INTERPOLATED:
+            return (
+                _("refuses to start with it and, by interpolation, the per-GPU form set as well"),
+                Severity.ERROR,
+            )
     if version in _ASSERTED:
         return _("no longer divides it and stops for want of the per-GPU form"), Severity.ERROR
     return _("divides it by the data-parallel ranks, and later releases reject it"), Severity.WARNING

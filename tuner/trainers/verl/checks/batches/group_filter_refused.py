@@ -52,8 +52,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                _("{filter}.enable=True with {key}={settings}: {release} raises ValueError").format(
-                    filter=_FILTER, key=key, settings=settings.get(key), release=workload.release
+                _("{filter}.enable=True with {key}={value}: {release} raises ValueError").format(
+                    filter=_FILTER, key=key, value=settings.get(key), release=workload.release
                 ),
                 keys=[key, f"{_FILTER}.enable"],
                 overrides=[assign(settings, key, default)],

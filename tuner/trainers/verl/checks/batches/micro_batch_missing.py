@@ -53,23 +53,13 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         for key, dynamic in _sizes(settings, workload, version)
         if _lacks(settings, key, dynamic)
     ]
-    missing = [key for key, _ in lacking]
-    switches = dict.fromkeys(dynamic for _, dynamic in lacking)
+    missing = [key for key, _dynamic in lacking]
+    switches = dict.fromkeys(dynamic for _key, dynamic in lacking)
     if missing:
-        why = _why_a_critic(settings, missing)
-        message = _(
-            "{missing} not set with static batching{why}: {release} refuses to start without a "
-            "micro-batch size{part}"
-        ).format(
-            missing=", ".join(missing),
-            why=why,
-            release=workload.release,
-            part=_recipes(version) if why else "",
-        )
         yield report(
             RULE,
             settings,
-            message,
+            _message(missing, settings, workload, version),
             keys=[*missing, *switches],
             overrides=[assign(settings, key, 1) for key in missing],
         )
@@ -88,22 +78,26 @@ def _sizes(settings: Settings, workload: Workload, version: str) -> Iterator[tup
         yield f"{_REWARD}.micro_batch_size_per_gpu", f"{_REWARD}.use_dynamic_bsz"
 
 
-def _why_a_critic(settings: Settings, missing: list[str]) -> str:
-    """Where the critic comes from that nobody asked for: a recipe without one says so in its own configuration."""
+def _message(missing: list[str], settings: Settings, workload: Workload, version: str) -> str:
+    """What is missing, and where a critic comes from that nobody asked for.
+
+    A recipe without a critic says so in its own configuration, and a launch for it by a name: its keys tell
+    nothing.
+    """
+    names = ", ".join(missing)
     if not any(key.startswith(f"{CRITIC}.") for key in missing) or settings.is_set(_ESTIMATOR):
-        return ""
-    return _(", and a critic is trained where {estimator}={settings}, the default").format(
-        estimator=_ESTIMATOR, settings=settings.get(_ESTIMATOR)
-    )
-
-
-def _recipes(version: str) -> str:
-    """How a launch says that it is for a recipe without a critic, of which its keys tell nothing."""
+        return _(
+            "{missing} not set with static batching: {release} refuses to start without a micro-batch size"
+        ).format(missing=names, release=workload.release)
+    message = _(
+        "{missing} not set with static batching, and a critic is trained where {key}={estimator}, the "
+        "default: {release} refuses to start without a micro-batch size"
+    ).format(missing=names, key=_ESTIMATOR, estimator=settings.get(_ESTIMATOR), release=workload.release)
     configs = [f"--config-name={recipe.configs[0]}" for recipe in without_estimator(version)]
-    return (
-        _("; a recipe that trains no critic is told by {configs}").format(configs=_(" or ").join(configs))
-        if configs
-        else ""
+    if not configs:
+        return message
+    return _("{message}; a recipe that trains no critic is told by {configs}").format(
+        message=message, configs=_(" or ").join(configs)
     )
 
 

@@ -90,12 +90,10 @@ def _role(role: Role, settings: Settings, workload: Workload, version: str) -> I
         yield report(
             RULE,
             settings,
-            _(
-                "a mini-batch of {prompts} x {responses} does not divide by {counted_3}: {release} {what}"
-            ).format(
+            _("a mini-batch of {prompts} x {responses} does not divide by {ranks}: {release} {what}").format(
                 prompts=counted(mini, "prompt"),
                 responses=counted(per_prompt, "response"),
-                counted_3=counted(ranks, _("data-parallel rank")),
+                ranks=counted(ranks, "data-parallel rank"),
                 release=workload.release,
                 what=what,
             ),

@@ -72,8 +72,8 @@ def _problems(settings: Settings, workload: Workload) -> Iterator[Problem]:
     if prompts != step * mini:
         yield (
             _BATCH,
-            _("{batch}={prompts} is not {step}={step_2} times {mini}={mini_2}").format(
-                batch=_BATCH, prompts=prompts, step=_STEP, step_2=step, mini=_MINI, mini_2=mini
+            _("{batch_key}={prompts} is not {step_key}={step} times {mini_key}={mini}").format(
+                batch_key=_BATCH, prompts=prompts, step_key=_STEP, step=step, mini_key=_MINI, mini=mini
             ),
             step * mini,
         )

@@ -46,8 +46,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        _("{mode}=resume_path with {path}={path_2}: {release} asserts a path with global_step_ in it").format(
-            mode=_MODE, path=_PATH, path_2=path, release=workload.release
-        ),
+        _(
+            "{mode}=resume_path with {path_key}={path}: {release} asserts a path with global_step_ in it"
+        ).format(mode=_MODE, path_key=_PATH, path=path, release=workload.release),
         keys=[_PATH, _MODE],
     )

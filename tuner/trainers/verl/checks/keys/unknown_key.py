@@ -55,9 +55,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         finding = report(
             RULE,
             settings,
-            _("{release} does not have the key {key}{consequence}").format(
-                release=workload.release, key=unknown.key, consequence=_consequence(unknown)
-            ),
+            _message(unknown, workload),
             keys=[unknown.key],
             overrides=() if unknown.refused else _moved(settings, unknown),
             severity=Severity.ERROR if unknown.refused else RULE.severity,
@@ -66,26 +64,26 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield replace(finding, location=unknown.location, set_aside=unknown.refused)
 
 
-def _consequence(unknown: UnknownKey) -> str:
-    refused = _(", and Hydra refuses to start") if unknown.refused else ""
+def _message(unknown: UnknownKey, workload: Workload) -> str:
+    if unknown.refused:
+        message = _("{release} does not have the key {key}, and Hydra refuses to start")
+    else:
+        message = _("{release} does not have the key {key}")
+    message = message.format(release=workload.release, key=unknown.key)
     if unknown.nearest is None:
-        return refused
+        return message
     if unknown.nearest == f"+{unknown.key}":
-        return _("{refused}; Hydra takes it as {nearest}=...").format(
-            refused=refused, nearest=unknown.nearest
-        )
-    return _("{refused}; the nearest known key is {nearest}").format(refused=refused, nearest=unknown.nearest)
+        longer = _("{message}; Hydra takes it as {nearest}=...")
+    else:
+        longer = _("{message}; the nearest known key is {nearest}")
+    return longer.format(message=message, nearest=unknown.nearest)
 
 
 def _notes(unknown: UnknownKey, workload: Workload) -> Iterator[str]:
     if unknown.known_in:
         *others, last = unknown.known_in
-        releases = (
-            _("{others} and {last} have").format(others=", ".join(others), last=last)
-            if others
-            else _("{last} has").format(last=last)
-        )
-        yield _("{trainer} {releases} it").format(trainer=workload.release.trainer, releases=releases)
+        have = _("{trainer} {others} and {last} have it") if others else _("{trainer} {last} has it")
+        yield have.format(trainer=workload.release.trainer, others=", ".join(others), last=last)
 
 
 def _moved(settings: Settings, unknown: UnknownKey) -> tuple[str, ...]:

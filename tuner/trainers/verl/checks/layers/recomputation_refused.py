@@ -51,9 +51,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            _("{granularity}={settings} {what}: Megatron under {release} raises an error").format(
+            _("{granularity}={value} {what}: Megatron under {release} raises an error").format(
                 granularity=asked.granularity,
-                settings=settings.get(asked.granularity),
+                value=settings.get(asked.granularity),
                 what=what,
                 release=workload.release,
             ),
@@ -71,7 +71,7 @@ def _wrong(settings: Settings, asked: Recomputation) -> tuple[str, dict[str, obj
         names = _(" and ").join(key.rpartition(".")[2] for key in missing)
         return (_("without {names}").format(names=names), dict(missing)) if missing else None
     if granularity == "selective" and count is not None and asked.checked:
-        return _("with {rpartition}={count}").format(
-            rpartition=asked.layers.rpartition(".")[2], count=count
-        ), {asked.layers: None}
+        return _("with {name}={count}").format(name=asked.layers.rpartition(".")[2], count=count), {
+            asked.layers: None
+        }
     return None

@@ -55,8 +55,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            _("{said}: {release} does not read it while {granularity} is {stands}").format(
-                said=said, release=workload.release, granularity=asked.granularity, stands=stands
+            _("{said}: {release} does not read it while {granularity} is {value}").format(
+                said=said, release=workload.release, granularity=asked.granularity, value=stands
             ),
             keys=[*dead, asked.granularity],
             overrides=() if granularity is not None else _overrides(settings, asked, dead),

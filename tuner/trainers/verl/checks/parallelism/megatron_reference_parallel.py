@@ -43,6 +43,13 @@ RULE = Rule(
 )
 
 _ACTOR_LAST = Releases(since="0.8.0")
+_BY_THE_SIZES_OF = {
+    "actor": N_("{keys} differs from the actor's: {release} lays out every model by the actor's sizes"),
+    "critic": N_("{keys} differs from the actor's: {release} lays out every model by the critic's sizes"),
+    "reference": N_(
+        "{keys} differs from the actor's: {release} lays out every model by the reference's sizes"
+    ),
+}
 _SIZES = tuple(
     f"{name}_parallel_size"
     for name in ("tensor_model", "pipeline_model", "context", "expert_model", "expert_tensor")
@@ -75,12 +82,8 @@ def _differing(section: str, settings: Settings, workload: Workload, *, whose: s
         yield report(
             RULE,
             settings,
-            _(
-                "{keys} differs from the actor's: {release} lays out every model by the {whose}'s sizes"
-            ).format(
-                keys=", ".join(f"{key}={settings.get(key)}" for key in keys),
-                release=workload.release,
-                whose=whose,
+            _(_BY_THE_SIZES_OF[whose]).format(
+                keys=", ".join(f"{key}={settings.get(key)}" for key in keys), release=workload.release
             ),
             keys=keys,
             overrides=[

@@ -52,18 +52,21 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     whole = cluster.gpus_per_node % most == 0
     nodes = cluster.nodes * cluster.gpus_per_node // most
-    asked = _(": {nodes} of {most}?").format(nodes=counted(nodes, "node"), most=most) if whole else ""
+    message = _("{release} takes {gpus} of each node, and a node has at most {most} of {gpu}").format(
+        release=workload.release,
+        gpus=counted(cluster.gpus_per_node, "GPU"),
+        most=most,
+        gpu=cluster.gpu.name,
+    )
+    if whole:
+        message = _("{message}: {nodes} of {most}?").format(
+            message=message, nodes=counted(nodes, "node"), most=most
+        )
     own = settings.integer(_PER_NODE, default=8) == cluster.gpus_per_node
     yield report(
         RULE,
         settings,
-        _("{release} takes {gpus} of each node, and a node has at most {most} of {gpu}{asked}").format(
-            release=workload.release,
-            gpus=counted(cluster.gpus_per_node, "GPU"),
-            most=most,
-            gpu=cluster.gpu.name,
-            asked=asked,
-        ),
+        message,
         keys=[_PER_NODE, _NODES],
         overrides=[assign(settings, _PER_NODE, most), assign(settings, _NODES, nodes)]
         if whole and own

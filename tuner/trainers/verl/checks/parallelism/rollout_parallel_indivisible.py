@@ -22,10 +22,10 @@ vLLM ``config/model.py``: "Total number of attention heads must be divisible by 
 
 from collections.abc import Iterator
 
-from tuner.counted import agreeing, counted
+from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
-from tuner.language import N_, _
+from tuner.language import N_, _, ngettext
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import RolloutEngine, Workload
@@ -52,11 +52,11 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     tensor = rollout.tensor_parallel
     replica = tensor * others
     if rollout.gpus % replica:
-        what = _("{gpus} per replica {agreeing} not divide the rollout's {other_gpus}").format(
-            gpus=counted(replica, "GPU"),
-            agreeing=agreeing(replica, "does", "do"),
-            other_gpus=counted(rollout.gpus, "GPU"),
-        )
+        what = ngettext(
+            "{replica_gpus} per replica does not divide the rollout's {rollout_gpus}",
+            "{replica_gpus} per replica do not divide the rollout's {rollout_gpus}",
+            replica,
+        ).format(replica_gpus=counted(replica, "GPU"), rollout_gpus=counted(rollout.gpus, "GPU"))
     elif heads % tensor:
         what = _("{key}={tensor} does not divide the {heads} attention heads of {model}").format(
             key=_KEY, tensor=tensor, heads=heads, model=workload.model.name

@@ -73,15 +73,15 @@ def _finding(name: str, engine: Engine, model: ModelShape, settings: Settings, w
         RULE,
         settings,
         _(
-            "a sequence-parallel size of {size} does not go with {heads} attention and {counted} "
-            "on {gpus}, which {release} asserts; legal sizes are {map}"
+            "a sequence-parallel size of {size} does not go with {heads} attention and {kv_heads} "
+            "on {gpus}, which {release} asserts; legal sizes are {legal}"
         ).format(
             size=size,
             heads=model.heads,
-            counted=counted(model.kv_heads, _("key-value head")),
+            kv_heads=counted(model.kv_heads, "key-value head"),
             gpus=counted(engine.parallel.gpus, "GPU"),
             release=workload.release,
-            map=", ".join(map(str, legal)),
+            legal=", ".join(map(str, legal)),
         ),
         keys=[name],
         overrides=[assign(settings, name, max(other for other in legal if other <= size))],

@@ -60,12 +60,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     fitting = _OWN.get(workload.cluster.gpu.vendor)
     settable = version in _ASKED and fitting is not None
+    if version in _ASKED and settings.get(_KEY) is not None:
+        message = _("SGLang's attention backend is {backend}, {refusal}")
+    else:
+        message = _("SGLang's attention backend is {backend}, by {release}, {refusal}")
     yield report(
         RULE,
         settings,
-        _("SGLang's attention backend is {backend}{whose}, {refusal}").format(
-            backend=backend, whose=_whose(settings, workload, version), refusal=refusal
-        ),
+        message.format(backend=backend, release=workload.release, refusal=refusal),
         keys=[_KEY, f"{ROLLOUT}.name"],
         overrides=[assign(settings, _KEY, fitting)] if settable else [],
     )
@@ -97,13 +99,11 @@ def _refusal(backend: str, workload: Workload) -> str | None:
     major = gpu.architecture.removeprefix("sm_")[:-1]
     if major == "9" or (major == "8" and workload.model.latent is None):
         return None
-    of_latent = _(" under latent attention") if major == "8" else ""
-    return _(
-        "which asserts another compute capability than that of the {gpu} ({architecture}){of_latent}"
-    ).format(gpu=gpu.name, architecture=gpu.architecture, of_latent=of_latent)
-
-
-def _whose(settings: Settings, workload: Workload, version: str) -> str:
-    """Who chose it, where it was not the user."""
-    chosen = version in _ASKED and settings.get(_KEY) is not None
-    return "" if chosen else _(", by {release}").format(release=workload.release)
+    if major == "8":
+        refusal = _(
+            "which asserts another compute capability than that of the {gpu} ({architecture}) "
+            "under latent attention"
+        )
+    else:
+        refusal = _("which asserts another compute capability than that of the {gpu} ({architecture})")
+    return refusal.format(gpu=gpu.name, architecture=gpu.architecture)

@@ -64,11 +64,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        _(
-            "{tokens}={tokens_2} is below {whose}: vLLM {engine_version} under {release} refuses to start"
-        ).format(
-            tokens=_TOKENS,
-            tokens_2=tokens,
+        _("{key}={tokens} is below {whose}: vLLM {engine_version} under {release} refuses to start").format(
+            key=_TOKENS,
+            tokens=tokens,
             whose=whose,
             engine_version=rollout.engine_version,
             release=workload.release,

@@ -57,11 +57,11 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             RULE,
             settings,
             _(
-                "{length}={length_2} exceeds the {positions} positions of {model}: the rollout of "
+                "{key}={length} exceeds the {positions} positions of {model}: the rollout of "
                 "{release} refuses to start"
             ).format(
-                length=_LENGTH,
-                length_2=length,
+                key=_LENGTH,
+                length=length,
                 positions=positions,
                 model=workload.model.name,
                 release=workload.release,

@@ -52,8 +52,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            _("{switch}=True with neither {sources} nor {sources_2}: {release} asserts one").format(
-                switch=switch, sources=_SOURCES[0], sources_2=_SOURCES[1], release=workload.release
+            _("{switch}=True with neither {tools} nor {interaction}: {release} asserts one").format(
+                switch=switch, tools=_SOURCES[0], interaction=_SOURCES[1], release=workload.release
             ),
             keys=[switch, *_SOURCES],
         )
@@ -62,8 +62,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         yield report(
             RULE,
             settings,
-            _("{switch}=True with {estimator}={estimator_2}: {release} asserts grpo").format(
-                switch=switch, estimator=_ESTIMATOR, estimator_2=estimator, release=workload.release
+            _("{switch}=True with {key}={estimator}: {release} asserts grpo").format(
+                switch=switch, key=_ESTIMATOR, estimator=estimator, release=workload.release
             ),
             keys=[_ESTIMATOR, switch],
         )

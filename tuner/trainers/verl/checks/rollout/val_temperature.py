@@ -50,10 +50,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        _(
-            "{sample}=True with {temperature}={temperature_2:g}: {release} asserts a temperature above 0"
-        ).format(
-            sample=_SAMPLE, temperature=_TEMPERATURE, temperature_2=temperature, release=workload.release
+        _("{sample}=True with {key}={temperature:g}: {release} asserts a temperature above 0").format(
+            sample=_SAMPLE, key=_TEMPERATURE, temperature=temperature, release=workload.release
         ),
         keys=[_TEMPERATURE, _SAMPLE],
         overrides=[assign(settings, _SAMPLE, False)],

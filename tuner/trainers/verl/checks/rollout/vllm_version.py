@@ -47,16 +47,20 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     rollout = workload.rollout
     if rollout.engine is not RolloutEngine.VLLM or at_least(rollout.engine_version, "0.8.3"):
         return
-    core = "" if at_least(rollout.engine_version, "0.8.0") else _("runs the older core and ")
+    if at_least(rollout.engine_version, "0.8.0"):
+        message = _(
+            "vLLM {engine_version} wakes weights and KV cache together; {release} allows {newest_allowed}"
+        )
+    else:
+        message = _(
+            "vLLM {engine_version} runs the older core and wakes weights and KV cache together; "
+            "{release} allows {newest_allowed}"
+        )
     yield report(
         RULE,
         settings,
-        _(
-            "vLLM {engine_version} {core}wakes weights and KV cache together; {release} allows "
-            "{newest_allowed}"
-        ).format(
+        message.format(
             engine_version=rollout.engine_version,
-            core=core,
             release=workload.release,
             newest_allowed=newest_allowed(rollout.engine, version),
         ),

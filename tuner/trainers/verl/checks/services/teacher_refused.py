@@ -94,8 +94,8 @@ def _pool(settings: Settings, names: list[str]) -> Iterator[Problem]:
         if gpus % replicas[names[0]]:
             yield (
                 key,
-                _("replicas of {gpus} do not divide the teacher's {other_gpus}").format(
-                    gpus=counted(replicas[names[0]], "GPU"), other_gpus=counted(gpus, "GPU")
+                _("replicas of {replica_gpus} do not divide the teacher's {pool_gpus}").format(
+                    replica_gpus=counted(replicas[names[0]], "GPU"), pool_gpus=counted(gpus, "GPU")
                 ),
                 (),
             )
@@ -106,8 +106,8 @@ def _pool(settings: Settings, names: list[str]) -> Iterator[Problem]:
         key = f"{_TEACHERS}.{names[0]}.num_replicas"
         yield (
             key,
-            _("the teachers' replicas take {other_gpus} of the {gpus} in their pool").format(
-                other_gpus=counted(taken, "GPU"), gpus=gpus
+            _("the teachers' replicas take {taken} of the {gpus} in their pool").format(
+                taken=counted(taken, "GPU"), gpus=gpus
             ),
             (),
         )
@@ -135,6 +135,6 @@ def _loss(settings: Settings) -> Iterator[Problem]:
     if settings.text(policy, default="vanilla") != "vanilla":
         yield (
             policy,
-            _("{policy}={text} is not vanilla").format(policy=policy, text=settings.text(policy)),
+            _("{policy}={value} is not vanilla").format(policy=policy, value=settings.text(policy)),
             ("vanilla",),
         )
