@@ -79,10 +79,10 @@ class _Step:
         given = passes.get(Phase.UPDATE_ACTOR if phase is Phase.UPDATE_WEIGHTS else phase)
         made = self._made.get((phase, given))
         if made is None:
-            made = self._made[phase, given] = self._phase(phase, given)
+            made = self._made[phase, given] = self._make(phase, given)
         return made
 
-    def _phase(self, phase: Phase, given: StepPass | None) -> PhaseEstimate:
+    def _make(self, phase: Phase, given: StepPass | None) -> PhaseEstimate:
         if given is not None:
             return self.update_weights(given) if phase is Phase.UPDATE_WEIGHTS else self.pass_phase(given)
         if phase is Phase.REWARD:
