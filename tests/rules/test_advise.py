@@ -312,9 +312,10 @@ class TestDifferences:
             before.actor.update.batching, dynamic=True, token_budget=9999, micro_batch_sequences=8
         )
         after = before.with_actor(update=replace(before.actor.update, batching=batching))
-        settled = without_idle_sizes(before, after).actor.update.batching
+        settled = without_idle_sizes(before, changes(before, after)).actor.update.batching
         assert (settled.dynamic, settled.token_budget, settled.micro_batch_sequences) == (True, 9999, 2)
-        back = without_idle_sizes(after, before.with_actor(update=static(4))).actor.update.batching
+        changed_back = changes(after, before.with_actor(update=static(4)))
+        back = without_idle_sizes(after, changed_back).actor.update.batching
         assert (back.dynamic, back.token_budget, back.micro_batch_sequences) == (False, 9999, 4)
 
     def test_merging_changes_nothing_else(self) -> None:

@@ -1,6 +1,7 @@
 """Differences between workloads: what one changes, merging them, and where two collide."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
@@ -13,18 +14,24 @@ Changes = Mapping[tuple[str, ...], Any]
 """New values by the path of their field."""
 
 
-def changes(before: Any, after: Any) -> dict[tuple[str, ...], Any]:
+@lru_cache(maxsize=1024)  # a block that is put together comes by the same two jobs more than once
+def changes(before: Workload, after: Workload) -> Changes:
     """Fields that differ, by path, down to the leaves of nested structs."""
     differing: dict[tuple[str, ...], Any] = {}
+    _collect(before, after, (), differing)
+    return differing
+
+
+def _collect(before: Any, after: Any, path: tuple[str, ...], differing: dict[tuple[str, ...], Any]) -> None:
     for name in before.__struct_fields__:  # structs.fields() evaluates the types as well, each time
         old, new = getattr(before, name), getattr(after, name)
         if old is new or old == new:
             continue
+        below = (*path, name)
         if isinstance(old, Struct) and type(old) is type(new):
-            differing.update({(name, *path): value for path, value in changes(old, new).items()})
+            _collect(old, new, below, differing)
         else:
-            differing[(name,)] = new
-    return differing
+            differing[below] = new
 
 
 def merged(workload: Workload, difference: Changes) -> Workload:
@@ -32,11 +39,12 @@ def merged(workload: Workload, difference: Changes) -> Workload:
     return cast(Workload, _changed(workload, difference)) if difference else workload
 
 
-def without_idle_sizes(before: Workload, after: Workload) -> Workload:
-    """``after`` with the batch sizes that it does not use put back to those of ``before``.
+def without_idle_sizes(before: Workload, difference: Changes) -> Workload:
+    """A workload with some of its fields changed, all but the batch sizes that it does not use then.
 
     A dynamic pass uses its token budget, a static one its micro-batch size; the other is noise.
     """
+    after = merged(before, difference)
 
     def idle(path: tuple[str, ...]) -> bool:
         *way, field = path
@@ -47,7 +55,6 @@ def without_idle_sizes(before: Workload, after: Workload) -> Workload:
             batching = getattr(batching, name)
         return field == ("micro_batch_sequences" if batching.dynamic else "token_budget")
 
-    difference = changes(before, after)
     used = {path: value for path, value in difference.items() if not idle(path)}
     return after if len(used) == len(difference) else merged(before, used)
 
@@ -67,7 +74,7 @@ def _changed(node: Any, difference: Changes) -> Any:
 
 def with_conflicts(workload: Workload, ranked: Sequence[Recommendation]) -> tuple[Recommendation, ...]:
     """Name, at each recommendation, the rules that set one of its fields to another value."""
-    differences = [
+    differences: list[Changes] = [
         {} if recommendation.finding.proposal is None else changes(workload, recommendation.finding.proposal)
         for recommendation in ranked
     ]

@@ -74,7 +74,7 @@ def merge(
         if current is before:
             break
         findings = asked_again(current)
-    settled = realise(without_idle_sizes(case.workload, current.workload))
+    settled = realise(without_idle_sizes(case.workload, changes(case.workload, current.workload)))
     return Merged(case=current if settled is None else case.other(settled), accepted=tuple(accepted))
 
 
@@ -178,7 +178,7 @@ def _without(
     """The job without the changes of one finding; None where nothing can be read as that."""
     left = changes(original.workload, case.workload)
     rest = {path: value for path, value in left.items() if path not in part.difference}
-    workload = realise(without_idle_sizes(original.workload, merged(original.workload, rest)))
+    workload = realise(without_idle_sizes(original.workload, rest))
     if workload is None or (divides(case.workload) and not divides(workload)):
         return None
     return case.other(workload)

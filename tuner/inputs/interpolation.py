@@ -39,8 +39,8 @@ _T = TypeVar("_T")
 Known = tuple[Any, tuple[Path, ...]] | None
 """A value and the paths that it came through; None where nothing stands."""
 
-Part = tuple[tuple[Any, ...], Any]
-"""What a part was made with, and what was made."""
+Part = tuple[str, tuple[Any, ...]]
+"""The name of a part, and what it was made with."""
 
 
 class UnresolvedError(Exception):
@@ -58,7 +58,7 @@ class Resolver:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._known = Kept[Path, Known]()
-        self._parts = Kept[str, Part]()
+        self._parts = Kept[Part, Any]()
         self._open: list[Path] = []  # being resolved, outermost first
         self._way: list[Path] = []  # every path looked at since the current read began
         self._looked: set[Path] = set()  # where the tree was looked at since then, in vain or not
@@ -68,12 +68,12 @@ class Resolver:
     def after(self, tree: Tree, changed: Path) -> "Resolver":
         """A resolver of a tree that differs at one path alone, which keeps what does not rest on that path.
 
-        Where the path was a section, all is: what was read below it is not sorted out.
+        Nothing is kept where the two do not have the same sections.
         """
-        other = Resolver(tree)
-        if not (contains(self._tree, changed) and isinstance(lookup(self._tree, changed), dict)):
-            other._known = Kept(self._known, changed)
-            other._parts = Kept(self._parts, changed)
+        other, value = Resolver(tree), lookup(tree, changed)
+        if not isinstance(value, dict) and _is_leaf(self._tree, changed):
+            other._known = self._known.after(changed, value)
+            other._parts = self._parts.after(changed, value)
         return other
 
     def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
@@ -100,14 +100,14 @@ class Resolver:
             arguments: all else that the part depends on.
             make: reads and returns it.
         """
-        entry = self._parts.find(name)
-        if entry is not None and entry[0][0] == arguments:
+        entry = self._parts.find((name, arguments))
+        if entry is not None:
             self._watched |= entry[1]
-            return cast(_T, entry[0][1])
+            return cast(_T, entry[0])
         outer, self._watched = self._watched, set()
         try:
             value = make()
-            self._parts.keep(name, (arguments, value), frozenset(self._watched))
+            self._parts.keep((name, arguments), value, frozenset(self._watched))
         finally:
             self._watched |= outer
         return value
@@ -230,6 +230,12 @@ class Resolver:
         if _TEXT.fullmatch(text):
             return _NODE.sub(lambda match: str(node(match[1])), text)
         return _parse(text, node, resolver)
+
+
+def _is_leaf(tree: Tree, path: Path) -> bool:
+    """Whether a path names a value of a section, be it one that is not there yet."""
+    above: Any = lookup(tree, path[:-1]) if contains(tree, path[:-1]) else None
+    return isinstance(above, dict) and not isinstance(above.get(path[-1]), dict)
 
 
 def _absolute(key: str, home: Path) -> Path:

@@ -1,7 +1,7 @@
 """Puts the phases together: who is resident when, and the moments of each pass on top."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 
 from tuner import batching
 from tuner.language import _
@@ -28,11 +28,15 @@ from tuner.workload import Backend, Batch, Phase, Role, StepPass, Workload
 
 
 class _Step:
-    """One step of a workload; makes its phases."""
+    """One step of a job, whatever its passes are; makes its phases with the passes that it is given.
 
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-        self.residents = Residents.of(workload)
+    All that is beside a pass, and every other phase, is the same for all jobs that differ in passes only.
+    """
+
+    def __init__(self, at_rest: Workload) -> None:
+        self.workload = at_rest
+        self.residents = Residents.of(at_rest)
+        self._made: dict[tuple[Phase, StepPass | None], PhaseEstimate] = {}
 
     @property
     def cache(self) -> Term | None:
@@ -62,21 +66,30 @@ class _Step:
         return (*self.asleep, *self.services, *self.residents.process)
 
     @cached_property
-    def makers(self) -> dict[Phase, Callable[[], PhaseEstimate]]:
-        """What makes each phase that the step has, in order."""
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases that the step has, in order."""
         workload = self.workload
-        makers: dict[Phase, Callable[[], PhaseEstimate]] = {
-            Phase.ROLLOUT: partial(self.rollout_phase, Phase.ROLLOUT),
-            **({Phase.REWARD: self.reward_phase} if services_judging(workload) else {}),
-            **{step_pass.phase: partial(self.pass_phase, step_pass) for step_pass in workload.passes()},
-            Phase.UPDATE_ACTOR: lambda: self.update_actor,
-        }
-        if workload.saves:
-            makers[Phase.SAVE_CHECKPOINT] = self.save_checkpoint
-        makers[Phase.UPDATE_WEIGHTS] = self.update_weights
-        if workload.rollout.colocated:
-            makers[Phase.WAKE_UP] = partial(self.rollout_phase, Phase.WAKE_UP)
-        return makers
+        judged = (Phase.REWARD,) if services_judging(workload) else ()
+        passes = (step_pass.phase for step_pass in workload.passes())
+        saved = (Phase.SAVE_CHECKPOINT,) if workload.saves else ()
+        waking = (Phase.WAKE_UP,) if workload.rollout.colocated else ()
+        phases = (Phase.ROLLOUT, *judged, *passes, *saved, Phase.UPDATE_WEIGHTS, *waking)
+        return tuple(dict.fromkeys(phases))
+
+    def phase(self, phase: Phase, passes: Mapping[Phase, StepPass]) -> PhaseEstimate:
+        """One of these phases, in a job with these passes; the weight sync follows the actor's training."""
+        given = passes.get(Phase.UPDATE_ACTOR if phase is Phase.UPDATE_WEIGHTS else phase)
+        made = self._made.get((phase, given))
+        if made is None:
+            made = self._made[phase, given] = self._make(phase, given)
+        return made
+
+    def _make(self, phase: Phase, given: StepPass | None) -> PhaseEstimate:
+        if given is not None:
+            return self.update_weights(given) if phase is Phase.UPDATE_WEIGHTS else self.pass_phase(given)
+        if phase is Phase.REWARD:
+            return self.reward_phase()
+        return self.save_checkpoint() if phase is Phase.SAVE_CHECKPOINT else self.rollout_phase(phase)
 
     def pass_phase(self, step_pass: StepPass) -> PhaseEstimate:
         """One pass over a model, beside all that is resident then."""
@@ -122,11 +135,6 @@ class _Step:
             working = (*_weights(residents.reference), *residents.idle_actor, *self.left_by_actor())
         return (*working, *residents.idle_critic, *residents.idle_reward)
 
-    @cached_property
-    def update_actor(self) -> PhaseEstimate:
-        """The actor's training."""
-        return self.pass_phase(self.workload.actor_update)
-
     def left_by_actor(self) -> tuple[Term, ...]:
         """What the actor's log-probabilities left gathered, until its update frees it."""
         workload = self.workload
@@ -168,15 +176,16 @@ class _Step:
         scoring = Moment(name="scoring", terms=services_judging(self.workload))
         return _phase(Phase.REWARD, resident, (scoring,))
 
-    def update_weights(self) -> PhaseEstimate:
-        """The weight sync."""
+    def update_weights(self, update: StepPass) -> PhaseEstimate:
+        """The weight sync, which follows the actor's training."""
         workload, residents = self.workload, self.residents
         actor = residents.actor
         others = (*residents.idle_critic, *residents.frozen)
         moments = list(sync_moments(workload, actor))
         if workload.rollout.colocated and not workload.sync.empties_cache_first:
             kept = (*actor.forward, *others)
-            back = (freed_blocks(self.update_actor, kept), *waking_terms(workload, self.cache))
+            trained = self.phase(update.phase, {update.phase: update})
+            back = (freed_blocks(trained, kept), *waking_terms(workload, self.cache))
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *others, *self.around)
@@ -185,6 +194,9 @@ class _Step:
             return phase
         received = receive_moment(workload, self.awake)
         return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))
+
+
+_step = lru_cache(maxsize=256)(_Step)  # a proposal changes a pass, or what is beside all of them
 
 
 def _patches(batch: Batch, step_pass: StepPass) -> Constant | None:
@@ -237,20 +249,24 @@ class StepMemory:
         self._made: dict[Phase, PhaseEstimate] = {}
 
     @cached_property
-    def _steps(self) -> list[_Step]:
-        return [_Step(seen) for seen in stages.candidates(self._workload)]
+    def _steps(self) -> list[tuple[_Step, Mapping[Phase, StepPass]]]:
+        """The step as seen from each pipeline stage that can be the fullest, and its passes."""
+        return [
+            (_step(seen.at_rest), {step_pass.phase: step_pass for step_pass in seen.passes()})
+            for seen in stages.candidates(self._workload)
+        ]
 
     def phase(self, phase: Phase) -> PhaseEstimate | None:
         """The estimate of one phase, None when the step does not have it."""
         if phase not in self._made:
-            if phase not in self._steps[0].makers:
+            if phase not in self._steps[0][0].phases:
                 return None
-            self._made[phase] = _over_stages([step.makers[phase]() for step in self._steps])
+            self._made[phase] = _over_stages([step.phase(phase, passes) for step, passes in self._steps])
         return self._made[phase]
 
     def phases(self) -> Iterator[PhaseEstimate]:
         """The phases in order, one after the other."""
-        return (found for phase in self._steps[0].makers if (found := self.phase(phase)) is not None)
+        return (found for phase in self._steps[0][0].phases if (found := self.phase(phase)) is not None)
 
     @cached_property
     def all_phases(self) -> tuple[PhaseEstimate, ...]:
@@ -260,7 +276,7 @@ class StepMemory:
     @cached_property
     def host_terms(self) -> tuple[Term, ...]:
         """What the host memory of a node holds."""
-        return host_terms(self._workload)
+        return host_terms(self._workload.at_rest)
 
     @property
     def host_bytes(self) -> int:
@@ -270,7 +286,7 @@ class StepMemory:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """Why the job could not run, however much memory its GPUs had to spare."""
-        found = list(start_problems(self._workload))
+        found = list(start_problems(self._workload.at_rest))
         limit = self._workload.cluster.host_memory_bytes
         if limit is not None and self.host_bytes > limit:
             found.append(_("offloaded states and copies take more host memory than a node has"))
@@ -281,7 +297,7 @@ class StepMemory:
         """All of it."""
         cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
         doubts = (
-            start_doubt(self._workload),
+            start_doubt(self._workload.at_rest),
             save_doubt(self._workload, saving),
             padding_doubt(self._workload, self.phase),
         )

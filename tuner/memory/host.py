@@ -8,6 +8,7 @@ Source: torch ``ATen/core/CachingHostAllocator.h``; verl ``utils/fsdp_utils.py``
 (``to("cpu", non_blocking=True)``).
 """
 
+from functools import lru_cache
 from math import ceil
 
 from tuner.memory.carrier import carried_on_host
@@ -244,6 +245,7 @@ def engine_swap(workload: Workload) -> Term | None:
     return pinned(Item.ENGINE, "rollout_swap", engine_swap_bytes, numbers)
 
 
+@lru_cache(maxsize=256)  # the passes of a job put nothing on the host
 def host_terms(workload: Workload) -> tuple[Term, ...]:
     """Everything in the host memory of one node: states, copies, what carries and saves weights."""
     gpus, reference, critic = workload.cluster.gpus_per_node, workload.reference, workload.critic

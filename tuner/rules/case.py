@@ -32,7 +32,7 @@ class Figures:
     @cached_property
     def rollout(self) -> RolloutMemory:
         """Memory of the rollout engine."""
-        return memory.rollout_memory(self._workload)
+        return memory.rollout_memory(self._workload.at_rest)
 
     @cached_property
     def time(self) -> StepTime:

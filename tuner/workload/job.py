@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
-from tuner.workload.batch import Batch
+from tuner.workload.batch import Batch, Batching, Pass
 from tuner.workload.passes import StepPass, step_passes
 from tuner.workload.rollout import Rollout
 from tuner.workload.services import Service, ServiceRole
@@ -58,6 +58,11 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     def passes(self) -> tuple[StepPass, ...]:
         """The job's passes over models, in the order of a step."""
         return _passes(self)
+
+    @property
+    def at_rest(self) -> "Workload":
+        """The job with passes that say nothing: the same for all jobs that differ in passes only."""
+        return _at_rest(self)
 
     @property
     def reward(self) -> Service | None:
@@ -122,6 +127,21 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
         return replace(
             self, services=tuple(changed if service is reward else service for service in self.services)
         )
+
+
+_ANY_PASS = Pass(batching=Batching(dynamic=False, token_budget=1, micro_batch_sequences=1))
+
+
+@lru_cache(maxsize=256)
+def _at_rest(workload: Workload) -> Workload:
+    actor, reference, critic = workload.actor, workload.reference, workload.critic
+    log_prob = None if actor.log_prob is None else _ANY_PASS
+    return replace(
+        workload,
+        actor=replace(actor, update=_ANY_PASS, log_prob=log_prob),
+        reference=None if reference is None else replace(reference, log_prob=_ANY_PASS),
+        critic=None if critic is None else replace(critic, update=_ANY_PASS, values=_ANY_PASS),
+    )
 
 
 @lru_cache(maxsize=256)  # the models, the rules and the advice go through the passes of a job again and again

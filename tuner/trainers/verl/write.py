@@ -46,7 +46,7 @@ class Writer:
         self._settings = settings
         self._version = version
         self._original = _Draft(source_of(settings, version), before, version, {})
-        self._known: dict[Workload, Written] = {}
+        self._known: dict[Workload, Written | NotExpressible] = {}
 
     def written(self, after: Workload) -> Written:
         """The fewest overrides that make the release read ``after``, and what it reads from them.
@@ -57,9 +57,16 @@ class Writer:
         Raises:
             NotExpressible: the release has no key for the change, or reads something else from it.
         """
-        if after not in self._known:
-            self._known[after] = self._found(after)
-        return self._known[after]
+        known = self._known.get(after)
+        if known is None:
+            try:
+                known = self._found(after)
+            except NotExpressible as error:
+                known = error
+            self._known[after] = known
+        if isinstance(known, NotExpressible):
+            raise NotExpressible(*known.args)
+        return known
 
     def _found(self, after: Workload) -> Written:
         draft = self._original

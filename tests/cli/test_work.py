@@ -1,0 +1,72 @@
+"""How much ``tuner advise`` does for the README's example: what it counts and loads, not how long it takes.
+
+It is counted in a process of its own, where nothing is known yet.
+"""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COUNTED = """
+import contextlib, cProfile, io, json, pstats, sys
+from collections import Counter
+from pathlib import Path
+
+sys.argv[1:] = ["advise", "docs/examples/qwen2.5-7b-grpo.yaml", "--gpu", "h100-sxm"]
+from tuner.cli import main
+
+profile = cProfile.Profile()
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    profile.runcall(main)
+calls = Counter()
+for (file, _, name), (_, number, *_) in pstats.Stats(profile).stats.items():
+    path = Path(file)
+    calls[f"{path.parent.name}/{path.stem}.{name}"] += number
+print(json.dumps([calls, sorted(sys.modules)]))
+"""
+
+
+@cache
+def counted() -> tuple[dict[str, int], frozenset[str]]:
+    """Calls by folder, module and name of a function, and the modules that were loaded."""
+    run = subprocess.run(
+        [sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
+    )
+    calls, modules = json.loads(run.stdout)
+    return calls, frozenset(modules)
+
+
+# Each is some 30 % above what it takes, the first number, so that a rule may come, and below what it takes
+# without the means that is named.
+BOUNDS = {
+    "verl/read.read": 260,  # 197: two or three drafts of each of 80 proposals
+    "fields/rollout.read_rollout": 82,  # 63; 160 where only a draft's ancestors hand on what was read
+    "fields/engine.read_engine": 30,  # 22; 78 where only a draft's ancestors do
+    "memory/estimate._phase": 600,  # 457 phases; 824 where each job makes all of its own
+    "timing/estimate.step_time": 320,  # 247 jobs are compared
+    "rules/__init__._findings": 15,  # 11 jobs that rules are asked about; 17 without remembering them
+}
+
+
+@pytest.mark.parametrize("function", BOUNDS)
+def test_work_is_bounded(function: str) -> None:
+    calls, _ = counted()
+    assert 0 < calls[function] <= BOUNDS[function]
+
+
+def test_what_an_answer_does_not_need_is_not_loaded() -> None:
+    _, modules = counted()
+    libraries = {"pydantic", "omegaconf", "hydra", "rich", "jsonschema", "torch", "transformers", "pynvml"}
+    renderings = {
+        f"tuner.render.{name}" for name in ("explain", "html", "json", "picture", "rule_page", "schemas")
+    }
+    rooms = {
+        f"tuner.{name}"
+        for name in ("accuracy", "kernels", "memory.failed_allocation", "trace", "validate.run")
+    }
+    assert not (libraries | renderings | rooms) & modules
