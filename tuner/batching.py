@@ -47,7 +47,7 @@ def most_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
     """The most tokens that one GPU may compute in a micro-batch, whatever the lengths of sequences are.
 
     More than :func:`micro_batch_tokens` where a token budget counts real tokens of sequences that are
-    padded: sequences of :data:`SHORTEST_SEQUENCE` tokens fill it by the thousand.
+    padded: sequences of ``SHORTEST_SEQUENCE`` tokens fill it by the thousand.
     """
     typical = micro_batch_tokens(batch, step_pass)
     if not _pads_a_budget(step_pass):
