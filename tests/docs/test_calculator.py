@@ -19,6 +19,7 @@ from tuner.memory.fsdp import order, states
 from tuner.memory.head import fused
 
 RANDOM_ANSWERS = 1200
+PARTS = 12  # of these answers, for the marker
 STATIC = ROOT / "docs" / "_static"
 
 
@@ -84,10 +85,12 @@ def as_judged(said: dict[str, Any], moments: dict[str, set[str]]) -> list[dict[s
     ]
 
 
-def test_every_number_is_the_one_of_python_on_random_answers(engine: Any) -> None:
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_number_is_the_one_of_python_on_random_answers(engine: Any, part: int) -> None:
     """Each phase, moment and part, with its interval, the verdict, and what the engine holds."""
     differing = []
-    for answers in random_answers(1, RANDOM_ANSWERS):
+    for answers in list(random_answers(1, RANDOM_ANSWERS))[part::PARTS]:
         job = reading.read(answers)
         found, rollout = estimate(job), rollout_memory(job)
         said = asked(engine, "judged", answers)
@@ -118,6 +121,7 @@ def test_random_answers_reach_every_verdict_and_reason() -> None:
     assert reasons == set(answer.texts())
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("model", sorted(form.shapes()))
 def test_every_model_is_there(engine: Any, model: str) -> None:
     for card in form.cards():
@@ -131,6 +135,7 @@ _ACCEPTED = {"gpus": 8, "nodes": 2, "prompts": 1024, "mini_batch": 256, "respons
 _ACCEPTED |= {"prompt": 1024, "response": 4096, "budget": 16384, "tensor_parallel": "1", "strategy": "fsdp"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("answers", [form.start(), *({**one, **_ACCEPTED} for one in random_answers(2, 8))])
 def test_the_command_gives_the_same_on_the_command_line(engine: Any, answers: dict[str, Any]) -> None:
     command = asked(engine, "command", answers)
