@@ -293,7 +293,7 @@ def test_an_unknown_model_is_blamed_on_its_key(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("advise", str(ROOT)), "directory"),
-        (("advise", "data.train_batch_size=8"), "put the YAML file first"),
+        (("advise", "data.train_batch_size=8"), "no model is named"),
         (("advise", CONFIG, "--gpu", "h1000"), "h1000"),
         (("check", CONFIG, CONFIG, "--gpu", "8xh1000"), "'h1000'"),
         (
