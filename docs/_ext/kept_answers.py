@@ -10,7 +10,6 @@ import pickle
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import cache, wraps
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -21,6 +20,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import ExtensionMetadata
 
 from tuner import language
+from tuner.catalogues import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "_build" / "answers"
@@ -50,6 +50,7 @@ class _Store:
     """Where answers lie. Only a build has a folder: a test computes what it judges."""
 
     folder: Path | None = None
+    catalogue: language.Catalogue | None = None  # of the pages' language; None for English
 
 
 def kept(*, words: bool) -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
@@ -65,7 +66,7 @@ def kept(*, words: bool) -> Callable[[Callable[Arguments, Value]], Callable[Argu
 
         @wraps(function)
         def remembered(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
-            with nullcontext() if words else language.using(None):
+            with language.using(_Store.catalogue if words else None):
                 asked = f"{own} {function.__qualname__} {args!r} {kwargs!r} {language.chosen()}"
                 if asked not in values:
                     values[asked] = _from_folder(asked, lambda: function(*args, **kwargs))
@@ -91,6 +92,9 @@ def _from_folder(asked: str, compute: Callable[[], Value]) -> Value:
 
 
 def _open(app: Sphinx) -> None:
+    # The catalogues' own build collects the English texts.
+    if app.config.language != "en" and app.builder.name != "gettext":
+        _Store.catalogue = catalogue(app.config.language, source="the pages' language")
     _Store.folder = FOLDER / fingerprint()
     for stale in FOLDER.glob("*"):
         if stale != _Store.folder:

@@ -26,8 +26,8 @@ class Run(SphinxDirective):
     """One command.
 
     ``:exit:`` is the status it must end with. ``:from:`` shows the output from the first line that has this
-    text on, ``:head:`` so many lines only. ``:advised:``
-    first asks the same command for its advice and then adds all overrides that go together.
+    text on, or one of several that ``|`` parts, for each language its own; ``:head:`` so many lines only.
+    ``:advised:`` first asks the same command for its advice and then adds all overrides that go together.
     """
 
     required_arguments = 1
@@ -42,6 +42,8 @@ class Run(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The command and its output as one block that is not translated."""
         words = _WORD.findall(self.arguments[0])
+        if self.env.config.language != "en":  # the program answers in the language of the page
+            words[1:1] = ["--lang", "zh"]
         if "advised" in self.options:
             words += self._advised(words)
         lines = self._output(words, self.options.get("exit", 0)).rstrip().splitlines()
@@ -53,8 +55,8 @@ class Run(SphinxDirective):
         return [nodes.literal_block(text, text, language="text")]
 
     def _first(self, lines: list[str]) -> int:
-        wanted = self.options.get("from", "")
-        found = next((place for place, line in enumerate(lines) if wanted in line), None)
+        wanted = self.options.get("from", "").split(" | ")
+        found = next((place for place, line in enumerate(lines) if any(one in line for one in wanted)), None)
         if found is None:
             raise self.error(f"no line of the output has {wanted!r}")
         return found

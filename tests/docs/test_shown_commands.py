@@ -69,7 +69,7 @@ def test_what_a_command_names_exists(command: str) -> None:
     elif program == "pytest":
         assert [path for path in arguments if not path.startswith("-") and not list(ROOT.glob(path))] == []
     else:
-        assert program in ("pip", "git", "ruff", "mypy", "lint-imports", "sphinx-build", "sphinx-intl")
+        assert program in (".", "pip", "git", "ruff", "mypy", "lint-imports", "sphinx-build", "sphinx-intl")
 
 
 def test_a_command_that_is_made_up_is_found() -> None:

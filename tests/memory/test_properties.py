@@ -104,6 +104,8 @@ def _accumulates(workload: Workload) -> tuple[bool, ...]:
 @law
 @given(job=jobs, prompt=st.integers(0, 2_000), response=st.integers(0, 2_000))
 def test_longer_sequences_never_take_less(job: Workload, prompt: int, response: int) -> None:
+    # Sequences that are padded under a budget are fewer in a micro-batch when they are longer.
+    assume(all(step_pass.engine.packed or not step_pass.batching.dynamic for step_pass in job.passes()))
     batch = job.batch
     longer = job.with_batch(
         max_prompt_tokens=batch.max_prompt_tokens + prompt,
