@@ -54,7 +54,7 @@ def long_responses() -> Subject:
     """A job whose cache is worth more of the card, and whose limit keeps sequences waiting before that."""
     return test_search.subject(
         "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",
-        "data.max_response_length=5120",
+        "data.max_response_length=6144",
         "actor_rollout_ref.rollout.max_num_seqs=64",
         "actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
     )
@@ -338,12 +338,12 @@ def short_cache() -> Subject:
 def test_a_limit_of_the_length_is_held_against_the_cache_that_is_allocated() -> None:
     found = run().verdicts[LENGTH]
     assert found.outcome is Outcome.CONFIRMED
-    assert found.claim == "longest sequence that the engine has to hold 32,768 to 6,144 tokens"
+    assert found.claim == "longest sequence that the engine has to hold 32,768 to 7,168 tokens"
     assert found.reason == (
         "the cache that is allocated has 63.1 GiB: one sequence of 32,768 tokens takes 1.1 GiB and fits, "
-        "one sequence of 6,144 tokens takes 0.2 GiB and fits; time is not measured"
+        "one sequence of 7,168 tokens takes 0.2 GiB and fits; time is not measured"
     )
-    assert [one.details["sequence_bytes"] for one in found.measurements] == [32768 * 36864, 6144 * 36864]
+    assert [one.details["sequence_bytes"] for one in found.measurements] == [32768 * 36864, 7168 * 36864]
     assert len({one.measured for one in found.measurements}) == 1
 
 
