@@ -152,7 +152,7 @@ main()
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 def test_control_c_while_the_servers_import_says_nothing_of_them(tmp_path: Path) -> None:
     """A terminal sends it to all of them."""

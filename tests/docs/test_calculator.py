@@ -85,7 +85,7 @@ def as_judged(said: dict[str, Any], moments: dict[str, set[str]]) -> list[dict[s
     ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_number_is_the_one_of_python_on_random_answers(engine: Any, part: int) -> None:
     """Each phase, moment and part, with its interval, the verdict, and what the engine holds."""
@@ -110,6 +110,7 @@ def test_every_number_is_the_one_of_python_on_random_answers(engine: Any, part: 
     assert differing == []
 
 
+@pytest.mark.sampled(6)
 def test_random_answers_reach_every_verdict_and_reason() -> None:
     """The comparison above is one of everything that the page can say."""
     verdicts, reasons = set(), set()

@@ -11,7 +11,7 @@ from tuner.kernels import Mode, entropy, linear_cross_entropy, log_prob_and_entr
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("keep_logits", [False, True])
 def test_opcheck_of_the_head(keep_logits: bool) -> None:
     case = random_case(6, 8, 33, torch.float32)

@@ -11,7 +11,7 @@ from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(rule.name for rule, _module in checks.RULES))
 def test_a_check_says_nothing_in_english(name: str) -> None:
     example = table(name)

@@ -76,7 +76,7 @@ def test_whole_output(name: str) -> None:
     expect(name, _said(*WHOLE[name]), folder=GOLDEN)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("overrides", LAUNCHES, ids=" ".join)
 def test_no_english_sentence_is_left(overrides: tuple[str, ...]) -> None:
     named = () if "--gpu" in overrides else H100
@@ -84,7 +84,7 @@ def test_no_english_sentence_is_left(overrides: tuple[str, ...]) -> None:
     assert english(text) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("module", rules.modules(), ids=lambda module: module.RULE.name)
 def test_what_a_rule_says_has_no_english(module: ModuleType) -> None:
     """On the example of its own table, where it speaks for certain."""

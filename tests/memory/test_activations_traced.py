@@ -174,7 +174,7 @@ def test_a_backward_pass_needs_what_is_counted(architecture: str, layer: int) ->
     assert slope(architecture, layer).backward == expected
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("architecture", RECOMPUTED)
 def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None:
     layer = COUNTED[architecture][-1]
