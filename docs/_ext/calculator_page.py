@@ -4,13 +4,12 @@ Without JavaScript the page shows the answer for what the form says at first, co
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 
 from docutils import nodes
-from sphinx.addnodes import translatable
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
@@ -20,6 +19,7 @@ from calculator import answer, form, javascript
 from calculator.form import AMOUNTS, CHOICES, Amount, Choice
 from tuner.render.bars import PARTS
 from tuner.render.picture import colour
+from worded import Worded
 
 #: The memory model, which is written here; what asks it; the page.
 SCRIPTS = ("calculator-memory.js", "calculator-answers.js", "calculator.js")
@@ -105,21 +105,8 @@ def words() -> dict[str, str]:
     }
 
 
-class CalculatorForm(nodes.General, nodes.Element, translatable):  # type: ignore[misc]
+class CalculatorForm(Worded):
     """The calculator, whose texts are translated before it is written."""
-
-    def preserve_original_messages(self) -> None:
-        """Nothing is lost: the texts as they were written are an attribute of their own."""
-
-    def apply_translated_message(self, original_message: str, translated_message: str) -> None:
-        """Put a translation in the place of every text that reads so."""
-        for name, text in self["original"].items():
-            if text == original_message:
-                self["words"][name] = translated_message
-
-    def extract_original_messages(self) -> Sequence[str]:
-        """The texts as they were written."""
-        return list(dict.fromkeys(self["original"].values()))
 
 
 class Calculator(SphinxDirective):

@@ -4,38 +4,24 @@ The content is the caption, which says what one decides by the picture. The numb
 folded below it.
 """
 
-from collections.abc import Sequence
 from html import escape
 from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx.addnodes import translatable
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 from sphinx.writers.html5 import HTML5Translator
 
 from figures import Drawing, figure
+from worded import Worded
 
 _FOLDED = "The numbers"
 
 
-class DrawnPicture(nodes.General, nodes.Element, translatable):  # type: ignore[misc]
+class DrawnPicture(Worded):
     """A picture whose texts are translated before it is drawn."""
-
-    def preserve_original_messages(self) -> None:
-        """Nothing is lost: the texts as they were written are an attribute of their own."""
-
-    def apply_translated_message(self, original_message: str, translated_message: str) -> None:
-        """Put a translation in the place of every text that reads so."""
-        for name, text in self["original"].items():
-            if text == original_message:
-                self["words"][name] = translated_message
-
-    def extract_original_messages(self) -> Sequence[str]:
-        """The texts as they were written."""
-        return list(dict.fromkeys(self["original"].values()))
 
 
 class DrawnFigure(SphinxDirective):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import running_job
 from figures import Drawing
-from figures.plot import COLOURS, DASHES, MARKERS, axes, thousands
+from figures.plot import axes, draw_lines, thousands
 from token_budgets import BUDGETS, knee, sweep
 from tuner.units import GIB
 from tuner.workload import Checkpointing
@@ -27,20 +27,10 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     found = {name: sweep(job.with_actor_engine(checkpointing=way)) for name, way in _WAYS.items()}
     card, turn = job.cluster.gpu.capacity_bytes / GIB, knee(job)
     with axes(height=4.6, rows=2, name="token-budget") as ((above, below), finished):
-        for place, (name, points) in enumerate(found.items()):
-            for axis, values in (
-                (above, [point.peak_bytes / GIB for point in points]),
-                (below, [point.update_seconds for point in points]),
-            ):
-                axis.plot(
-                    BUDGETS,
-                    values,
-                    color=COLOURS[place],
-                    linestyle=DASHES[place],
-                    marker=MARKERS[place],
-                    markersize=4,
-                    label=words[name],
-                )
+        peaks = {name: [point.peak_bytes / GIB for point in points] for name, points in found.items()}
+        seconds = {name: [point.update_seconds for point in points] for name, points in found.items()}
+        draw_lines(above, BUDGETS, peaks, words)
+        draw_lines(below, BUDGETS, seconds, words)
         for axis in (above, below):
             axis.axvline(turn, color="#8c8c8c", linewidth=1, linestyle=":")
         below.text(turn * 1.06, 2, words["knee"], color="#8c8c8c", fontsize=9)
