@@ -31,6 +31,7 @@ HOLDOUTS = {
     ),
     "verl-0.9.1-fsdp-images-1xh100.json": ("images", {1: "cases"}, set(), 74),
     "verl-0.9.1-fsdp-images-1xh100-holdout.json": ("images", {1: "holdout"}, set(), 26),
+    "verl-0.9.1-fsdp-images-2xh200.json": ("images", {2: "two_gpus"}, set(), 12),
 }
 #: Settings that came later than some recordings, as these were.
 LATER = {"frozen_tower": False, "images_per_prompt": 0, "image_pixels": 0}

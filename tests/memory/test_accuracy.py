@@ -10,6 +10,7 @@ from tests.memory.measured import (
     VERL_FSDP_HOLDOUT,
     VERL_FSDP_IMAGES,
     VERL_FSDP_IMAGES_HOLDOUT,
+    VERL_FSDP_IMAGES_TWO_GPUS,
     VERL_FSDP_MORE,
     VERL_FSDP_ONE_GPU,
     VERL_FSDP_SECOND_HOLDOUT,
@@ -57,6 +58,7 @@ RECORDINGS = pytest.mark.parametrize(
         (VERL_FSDP_SECOND_HOLDOUT, 54),
         (VERL_FSDP_IMAGES, 74),
         (VERL_FSDP_IMAGES_HOLDOUT, 26),
+        (VERL_FSDP_IMAGES_TWO_GPUS, 12),
     ],
 )
 
@@ -98,8 +100,15 @@ def test_on_one_gpu_all_peaks_but_one_are_met() -> None:
     assert found.reserved.recorded - found.reserved.inside <= 2
 
 
-@pytest.mark.parametrize("path", [VERL_FSDP_IMAGES, VERL_FSDP_IMAGES_HOLDOUT])
-def test_models_that_see_are_met_and_their_towers_count(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "keeping"),
+    [  # whether the towers that keep tensors are frozen
+        (VERL_FSDP_IMAGES, {False}),
+        (VERL_FSDP_IMAGES_HOLDOUT, {False, True}),
+        (VERL_FSDP_IMAGES_TWO_GPUS, {False, True}),
+    ],
+)
+def test_models_that_see_are_met_and_their_towers_count(path: Path, keeping: set[bool]) -> None:
     compared = [compare(case) for case in read_measured(path).cases]
     errors = summarise(compared)
     assert errors.peak.median <= 0.005
@@ -108,7 +117,7 @@ def test_models_that_see_are_met_and_their_towers_count(path: Path) -> None:
     assert len(towers) >= 3
     assert None not in towers
     kept = [row for row in compared if any(term.name == "tower_kept" for term in row.terms)]
-    assert {row.case.frozen_tower for row in kept} == ({False, True} if "holdout" in path.name else {False})
+    assert {row.case.frozen_tower for row in kept} == keeping
 
 
 def test_passes_that_differ_in_images_differ_in_what_is_predicted() -> None:
