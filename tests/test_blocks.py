@@ -32,7 +32,7 @@ def errors(advice: Advice) -> set[str]:
     }
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_a_block_reads_back_as_it_was_judged(part: int) -> None:
     blocks = 0
@@ -55,7 +55,7 @@ def test_a_block_reads_back_as_it_was_judged(part: int) -> None:
     assert blocks > 0
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_what_a_block_may_hold(part: int) -> None:
     for launch in launches()[part::SLICES]:

@@ -131,7 +131,7 @@ def test_a_job_beyond_the_trace_is_refused(tmp_path: Path) -> None:
     assert "Liger's kernels replace the layers that were counted" in result.err
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ["Qwen2.5-0.5B", "Qwen3-0.6B", "gemma-2-2b", "Qwen3-30B-A3B"])
 def test_a_known_job_is_estimated_alike(name: str) -> None:
     """The whole job, in which parameters, layers, norm and logits are counted instead of derived."""
@@ -158,7 +158,7 @@ def timed(*arguments: str, cache: Path) -> tuple[Result, set[str]]:
     return result, set(IMPORTED.findall(result.err))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_torch_is_imported_for_the_first_trace_alone(tmp_path: Path, cache: Path) -> None:
     folder = str(write(tmp_path / "mine", "granite"))
     arguments = ("advise", CONFIG, "--model", folder, "--gpu", "h200", "--trace")
@@ -204,7 +204,7 @@ def test_without_the_extra_there_is_one_message(tmp_path: Path, cache: Path) -> 
     ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_own_code_is_never_run(tmp_path: Path, cache: Path) -> None:
     marker = tmp_path / "ran"
     auto_map = {"AutoConfig": "configuration_own.Own", "AutoModelForCausalLM": "modeling_own.Own"}

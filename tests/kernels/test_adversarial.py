@@ -48,7 +48,7 @@ def wrong(
     return off
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", Mode, ids=str)
 @pytest.mark.parametrize("path", [Path.PORTABLE, Path.REFERENCE], ids=str)
 @pytest.mark.parametrize("case", CASES)

@@ -17,7 +17,7 @@ PATHS = [
 LIMITS = {torch.float32: 1e-6, torch.float16: 3e-4, torch.bfloat16: 4e-3}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @pytest.mark.parametrize("sizes", [(1, 1), (7, 33), (20, 4096), (1, 20001), (3, 9001)], ids=str)
 @pytest.mark.parametrize("path", PATHS)

@@ -12,7 +12,7 @@ from tuner.kernels import PolicyLoss, linear_policy_loss, policy_ops
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True), (False, False)], ids=str)
 def test_opcheck(wanted: tuple[bool, bool]) -> None:
     case = random_policy_case(6, 8, 33, torch.float32)

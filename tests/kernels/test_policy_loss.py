@@ -64,7 +64,7 @@ def assert_exact(case: PolicyCase, results: list[Tensor], logits: Tensor) -> Non
     assert not d_hidden[exact.without_gradient].any()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("dtype", GRADIENT_LIMITS, ids=str)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

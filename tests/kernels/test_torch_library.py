@@ -11,7 +11,7 @@ from tuner.kernels import Mode, entropy, linear_cross_entropy, log_prob_and_entr
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("keep_logits", [False, True])
 def test_opcheck_of_the_head(keep_logits: bool) -> None:
     case = random_case(6, 8, 33, torch.float32)
@@ -57,7 +57,7 @@ class Model(nn.Module):
         return log_probs.sum() + 0.1 * entropy.sum()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", [*Mode, None], ids=str)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_compiled_model_is_the_same_model(mode: Mode | None, dynamic: bool) -> None:

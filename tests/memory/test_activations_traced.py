@@ -174,7 +174,7 @@ def test_a_backward_pass_needs_what_is_counted(architecture: str, layer: int) ->
     assert slope(architecture, layer).backward == expected
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("architecture", RECOMPUTED)
 def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None:
     layer = COUNTED[architecture][-1]
@@ -184,7 +184,7 @@ def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None
 
 
 # In GLM-4.5's dense layers 96 heads need more than the MLP; the sparse ones need the most of all.
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("architecture", "layer"), [case for case in CASES if case != ("glm4_moe", 0)])
 def test_adapters_leave_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture, RANK)
@@ -196,7 +196,7 @@ def test_adapters_leave_what_is_counted(architecture: str, layer: int) -> None:
         assert counted.forward - activations.layer_inside_bytes(shape, engine, layer) == least
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_what_does_not_grow_with_the_tokens_is_small(architecture: str, layer: int) -> None:
     """Float32 copies of norms' weights, a router's weight for autocast, offsets of experts."""

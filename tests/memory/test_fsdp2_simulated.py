@@ -231,7 +231,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("run", CASES, ids=lambda run: "-".join(str(value) for value in vars(run).values()))
 def test_the_peak_is_that_of_torch(run: Run) -> None:
     moment, size = predicted(run)

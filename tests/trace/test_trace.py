@@ -94,7 +94,7 @@ def test_an_unknown_type_has_the_parameters_that_transformers_builds(
     )
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("model_type", [*UNKNOWN, *KNOWN])
 def test_the_activations_of_every_type_are_counted(model_type: str, trace: Trace) -> None:
     for kind in counts(trace(model_type)).kinds:
@@ -123,7 +123,7 @@ def test_saved_bytes_are_those_of_the_layer_by_hand(trace: Trace) -> None:
     assert saved == norms + inputs + attention + mlp + ceil(constant / 4096)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_layers_that_differ_are_counted_apart(trace: Trace) -> None:
     shape = trace("cohere2")
     assert counts(shape).kind_of_layer == (0, 0, 0, 1)
@@ -173,7 +173,7 @@ def test_a_known_type_has_the_parameters_of_the_formulas(
     assert traced.kv_values_per_token == derived.kv_values_per_token
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3", "gemma2"])
 def test_a_known_type_has_the_activations_of_the_formulas(
     model_type: str, trace: Trace, tmp_path: Path

@@ -206,7 +206,7 @@ def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> Non
 COMPILER = "torch._inductor.compile_fx"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "driver", "server", "modules"),

@@ -97,7 +97,7 @@ def differences(model: ModelSettings, cases: list[PassSettings]) -> list[Differe
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_every_pass_comes_to_an_end_where_sequences_are_shared() -> None:
     """As a part runs them: whole passes with clipping and step, offload and smaller first micro-batches."""
@@ -154,7 +154,7 @@ def test_peaks_on_two_gpus_are_as_predicted() -> None:
         assert abs(compared.error) <= 0.03, (one.phase, compared.measured_peak, terms)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_the_command_runs_shared_steps_on_a_cpu(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
