@@ -1,0 +1,287 @@
+"""Why a job ran out of memory: its error beside what the model says of the job, and what makes room."""
+
+from math import ceil
+
+from msgspec import Struct
+
+from tuner.advise.allocation import (
+    Agreement,
+    Explanation,
+    Standing,
+    explain_allocation,
+    explain_without_a_job,
+    fragmented,
+    standing,
+)
+from tuner.advise.answer import Advice
+from tuner.advise.remedies import Measure, Need, Remedy, Write, remedies, room_bytes
+from tuner.dtypes import DType
+from tuner.memory import PhaseEstimate
+from tuner.memory.failed_allocation.explanation import FailedAllocation, failed_allocation
+from tuner.memory.rollout.capacity import start_problems
+from tuner.model_shape import ModelShape
+from tuner.out_of_memory.allocator import AllocatorMessage, Process
+from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.reading import OutOfMemory
+from tuner.rules.case import Case
+from tuner.rules.rollout_engine import with_fraction
+from tuner.units import GIB
+from tuner.workload import Phase, Workload
+from tuner.workload.place import Place, Work
+
+AT_START = (Kind.NO_CACHE, Kind.SHORT_CACHE, Kind.NOT_FREE, Kind.SAMPLER)
+ON_HOST = (Kind.HOST, Kind.KILLED)
+_STRANGE = 3 * GIB  # beside the allocator and not in the model: more than contexts and communicators vary by
+_FULLER = 1.1  # times what the model has in tensors
+_UNKNOWN = 0.1  # of what there is, taken to be missing where the error names no size
+_SAME = 0.006  # of a setting, by which a message may round it
+_OWN_SPREAD = (
+    8 * GIB
+)  # a process holds this much at most beside its allocator, to be taken for the one that failed
+
+
+class Card(Struct, frozen=True, kw_only=True):
+    """What was on the card when the allocation failed, by the message, and by the model; None: not said."""
+
+    total_bytes: int | None
+    free_bytes: int | None
+    tensor_bytes: int | None
+    unused_bytes: int | None  # reserved by PyTorch, in no tensor
+    beside_bytes: int | None  # outside this process's PyTorch: its context, libraries, other processes
+    modelled_tensor_bytes: int | None  # at the peak of the phase
+    modelled_beside_bytes: int | None
+    others: tuple[Process, ...] = ()  # processes that are not the one that failed
+    fragmented: bool = False  # enough was free or reserved, in pieces
+    strange_bytes: int | None = None  # beside it and not in the model
+    fuller: bool = False  # more in tensors than the model has at the peak
+    other_card: bool = False  # the card has another size than the one that was judged for
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """An error, explained as far as what was given reaches."""
+
+    error: OutOfMemory
+    place: Place
+    allocation: Explanation | None = None  # where the error names a size and there is something to compare
+    card: Card | None = None  # where the message says anything of it
+    standing: Standing | None = None  # None without a job, or for what is no phase's
+    starts: bool | None = None  # of an engine that did not: whether it does by the model
+    others_settings: tuple[tuple[str, float, float], ...] = ()  # that the error states otherwise: there, here
+    host_bytes: int | None = None  # of a node, by the model
+    host_capacity_bytes: int | None = None  # of a node, by the message or an option
+    need: Need | None = None
+    remedies: tuple[Remedy, ...] = ()
+
+
+def failed_of(error: OutOfMemory) -> FailedAllocation | None:
+    """The allocation that an error names; None where it names none."""
+    message = error.allocator
+    if message is None or message.requested is None:
+        return None
+    return failed_allocation(message.requested, message)
+
+
+def explain_failure(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+    """Hold an error against a job.
+
+    Args:
+        advice: on the job.
+        error: what was printed.
+        place: where the job was, as the trainer reads it from the stack.
+        write: writes a proposal in the trainer's keys.
+    """
+    place = _known_place(error, place)
+    if error.kind in ON_HOST:
+        return _on_host(advice, error, place, write)
+    if error.kind in AT_START:
+        return _at_start(advice, error, place, write)
+    failed = failed_of(error)
+    allocation = None if failed is None else explain_allocation(advice, failed, place)
+    match = allocation.candidates[0].match if allocation is not None and allocation.candidates else None
+    made_in = () if match is None else match.tensor.phases
+    said = standing(advice, failed, match, place.phases or made_in)
+    of_phase = None if place.before_steps else advice.estimate.phase(said.phase)
+    card = card_of(error.allocator, failed, of_phase, capacity=advice.estimate.capacity_bytes)
+    need = None if of_phase is None else _need(said, failed)
+    return Failure(
+        error=error,
+        place=place,
+        allocation=allocation,
+        card=card,
+        standing=None if place.before_steps else said,
+        need=need,
+        remedies=() if need is None else remedies(advice, need, write),
+    )
+
+
+def explain_failure_alone(
+    error: OutOfMemory, place: Place, *, model: ModelShape | None, capacity: int | None
+) -> Failure:
+    """What follows from an error without its job.
+
+    Args:
+        error: what was printed.
+        place: where the job was, as the trainer reads it from the stack.
+        model: the actor's, where it is known.
+        capacity: bytes of the card, where it is known.
+    """
+    place = _known_place(error, place)
+    failed = failed_of(error)
+    allocation = None
+    if failed is not None and model is not None:
+        allocation = explain_without_a_job(
+            failed, vocab=model.vocab, dtype=DType.BFLOAT16, tokens=None, model=model, place=place
+        )
+    card = card_of(error.allocator, failed, None, capacity=capacity)
+    return Failure(error=error, place=place, allocation=allocation, card=card)
+
+
+def _known_place(error: OutOfMemory, place: Place) -> Place:
+    """The place, where the stack says nothing and the error itself does."""
+    if error.kind in AT_START:
+        work = (
+            place.work if place.before_steps else Work.TRIAL_RUN if error.kind is Kind.SAMPLER else Work.CACHE
+        )
+        return Place(before_steps=True, phase_call=place.phase_call, work=work, work_call=place.work_call)
+    if error.kind is Kind.MAPPING and not place.phases and not place.before_steps:
+        return Place(phases=(Phase.UPDATE_WEIGHTS, Phase.WAKE_UP), work=Work.CACHE)
+    if error.kind is Kind.SERVING and not place.phases:
+        return Place(phases=(Phase.ROLLOUT,), work=Work.CACHE)
+    return place
+
+
+def _need(said: Standing, failed: FailedAllocation | None) -> Need:
+    """What the phase may take: the card; where the model finds it within, less by what was missing."""
+    if said.agreement is Agreement.AGREES:
+        return Need(measure=Measure.PEAK, limit_bytes=said.capacity_bytes, phase=said.phase)
+    missing = ceil(_UNKNOWN * said.capacity_bytes)
+    if failed is not None:
+        missing = max(1, failed.low_bytes - (failed.free_bytes or 0))
+    limit = max(1, said.peak_bytes - missing)
+    return Need(measure=Measure.PEAK, limit_bytes=limit, phase=said.phase, known=failed is not None)
+
+
+def card_of(
+    message: AllocatorMessage | None,
+    failed: FailedAllocation | None,
+    phase: PhaseEstimate | None,
+    *,
+    capacity: int | None,
+) -> Card | None:
+    """The figures of an allocator's message beside those of the model; None where it has none."""
+    if message is None or failed is None or (message.free_bytes is None and message.allocated_bytes is None):
+        return None
+    tensors, unused = message.allocated_bytes, message.unused_bytes
+    beside = None
+    if message.total_bytes is not None and message.free_bytes is not None and tensors is not None:
+        beside = max(0, message.total_bytes - message.free_bytes - tensors - (unused or 0))
+    modelled = None if phase is None else phase.allocated_bytes
+    modelled_beside = None
+    if phase is not None:
+        modelled_beside = sum(term.bytes for term in phase.peak.terms if not term.of_allocator)
+    strange = None if beside is None or modelled_beside is None else beside - modelled_beside
+    total = message.total_bytes
+    return Card(
+        total_bytes=total,
+        free_bytes=message.free_bytes,
+        tensor_bytes=tensors,
+        unused_bytes=unused,
+        beside_bytes=beside,
+        modelled_tensor_bytes=modelled,
+        modelled_beside_bytes=modelled_beside,
+        others=_others(message),
+        fragmented=fragmented(failed),
+        strange_bytes=strange if strange is not None and strange > _STRANGE else None,
+        fuller=tensors is not None
+        and modelled is not None
+        and tensors + failed.low_bytes > _FULLER * max(1, modelled),
+        other_card=total is not None and capacity is not None and abs(total - capacity) > _other(capacity),
+    )
+
+
+def _other(capacity: int) -> int:
+    """Bytes by which cards of one kind may differ: profiles have what processes can have of a new one."""
+    return ceil(0.04 * capacity)
+
+
+def _others(message: AllocatorMessage) -> tuple[Process, ...]:
+    """The processes that the message names beside the one that failed, the largest first."""
+    named = sorted(message.processes, key=lambda process: process.bytes, reverse=True)
+    if message.own_bytes is not None:
+        return tuple(named)
+    held = (message.allocated_bytes or 0) + (message.unused_bytes or 0)
+    own = [process for process in named if held <= process.bytes * 1.001 <= held + _OWN_SPREAD]
+    return tuple(process for process in named if not own or process is not own[-1])
+
+
+def _at_start(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+    case = Case.of(advice.workload, headroom=advice.headroom)
+    opens = not start_problems(case.workload)
+    need = _room(case, error, opens=opens)
+    return Failure(
+        error=error,
+        place=place,
+        starts=opens,
+        others_settings=_others_settings(case.workload, error),
+        need=need,
+        remedies=remedies(advice, need, write),
+    )
+
+
+def _room(case: Case, error: OutOfMemory, *, opens: bool) -> Need:
+    """What the engine lacked when it started, by the message, else by the model."""
+    workload = case.workload
+    if error.kind in (Kind.NO_CACHE, Kind.SHORT_CACHE):
+        if not opens:
+            return Need(measure=Measure.ROOM, limit_bytes=0)
+        needed, available = error.figure("needed_gib"), error.figure("available_gib")
+        missing = case.rollout.kv_bytes  # of which nothing was there
+        if needed is not None and available is not None:
+            missing = ceil((needed - available) * GIB)
+        return Need(measure=Measure.ROOM, limit_bytes=room_bytes(workload) + missing)
+    peak = case.peak_bytes(Phase.ROLLOUT)
+    share = free_share(error)
+    if share is None or share / 100 >= workload.rollout.memory_fraction:
+        limit = max(1, peak - ceil(_UNKNOWN * case.capacity_bytes))
+        return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT, known=False)
+    limit = case.other(with_fraction(workload, share)).peak_bytes(Phase.ROLLOUT)
+    return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT)
+
+
+def free_share(error: OutOfMemory) -> int | None:
+    """The largest memory fraction, in hundredths, that was free; None where the message does not say."""
+    free, total = error.figure("free_gib"), error.figure("total_gib")
+    return None if free is None or not total else int(100 * free / total)
+
+
+def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str, float, float], ...]:
+    """Settings that the error states otherwise than the job: their name, there and here."""
+    rollout = workload.rollout
+    here = {
+        "fraction": rollout.memory_fraction,
+        "sequence_tokens": float(rollout.max_model_tokens or workload.model.max_positions),
+        "sequences": float(min(rollout.max_sequences, rollout.step_tokens)),
+    }
+    there = {name: error.figure(name) for name in here}
+    return tuple(
+        (name, value, here[name])
+        for name, value in there.items()
+        if value is not None and abs(value - here[name]) > _SAME * here[name]
+    )
+
+
+def _on_host(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+    """Memory of a node: what the job keeps there, against what the node has."""
+    total, held = error.figure("total_gib"), advice.estimate.host_bytes
+    capacity = advice.estimate.host_capacity_bytes if total is None else ceil(total * GIB)
+    over = capacity is not None and held > capacity
+    limit = capacity if over and capacity is not None else max(1, held - ceil(_UNKNOWN * held))
+    need = Need(measure=Measure.HOST, limit_bytes=limit, known=over)
+    return Failure(
+        error=error,
+        place=place,
+        host_bytes=held,
+        host_capacity_bytes=capacity,
+        need=need,
+        remedies=remedies(advice, need, write) if held else (),
+    )
