@@ -236,11 +236,18 @@ def explain_without_a_job(
     """
     logits = logits_of_unknown_head(vocab=vocab, tokens=tokens or 0, dtype=dtype)
     weights = () if model is None else weight_tensors(model)
-    attention = (
-        () if model is None or place.work is not Work.ATTENTION else attention_of_unknown_engine(model)
-    )
+    squared = model is not None and _squared(failed, model, place)
+    attention = () if model is None or not squared else attention_of_unknown_engine(model)
     likely = _likeliest(failed, (*logits, *weights, *attention), place)
     return Explanation(failed=failed, candidates=tuple(Explained(match=match) for match in likely))
+
+
+def _squared(failed: FailedAllocation, model: ModelShape, place: Place) -> bool:
+    """Whether a square of tokens comes into question: some number of tokens has any size."""
+    if place.work is not None:
+        return place.work is Work.ATTENTION
+    fewest = failed.low_bytes // (model.vocab * DType.FLOAT32.bytes)
+    return fewest > model.max_positions  # more logits than the longest sequence has
 
 
 def _remedies(tensor: Tensor, findings: list[Finding]) -> tuple[str, ...]:

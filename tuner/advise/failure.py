@@ -14,11 +14,11 @@ from tuner.advise.allocation import (
     standing,
 )
 from tuner.advise.answer import Advice
-from tuner.advise.remedies import Measure, Need, Remedy, Write, remedies, room_bytes
+from tuner.advise.remedies import Measure, Need, Remedy, Write, opens, remedies, room_bytes
 from tuner.dtypes import DType
 from tuner.memory import PhaseEstimate
 from tuner.memory.failed_allocation.explanation import FailedAllocation, failed_allocation
-from tuner.memory.rollout.capacity import start_problems
+from tuner.memory.ledger.terms import Term
 from tuner.model_shape import ModelShape
 from tuner.out_of_memory.allocator import AllocatorMessage, Process
 from tuner.out_of_memory.kinds import Kind
@@ -68,6 +68,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     starts: bool | None = None  # of an engine that did not: whether it does by the model
     others_settings: tuple[tuple[str, float, float], ...] = ()  # that the error states otherwise: there, here
     host_bytes: int | None = None  # of a node, by the model
+    host_terms: tuple[Term, ...] = ()  # what it adds up from, the largest first
     host_capacity_bytes: int | None = None  # of a node, by the message or an option
     need: Need | None = None
     remedies: tuple[Remedy, ...] = ()
@@ -143,8 +144,9 @@ def _known_place(error: OutOfMemory, place: Place) -> Place:
             place.work if place.before_steps else Work.TRIAL_RUN if error.kind is Kind.SAMPLER else Work.CACHE
         )
         return Place(before_steps=True, phase_call=place.phase_call, work=work, work_call=place.work_call)
-    if error.kind is Kind.MAPPING and not place.phases and not place.before_steps:
-        return Place(phases=(Phase.UPDATE_WEIGHTS, Phase.WAKE_UP), work=Work.CACHE)
+    if error.kind is Kind.MAPPING and place.work is None and not place.before_steps:
+        phases = place.phases or (Phase.UPDATE_WEIGHTS, Phase.WAKE_UP)
+        return Place(phases=phases, phase_call=place.phase_call, work=Work.CACHE)
     if error.kind is Kind.SERVING and not place.phases:
         return Place(phases=(Phase.ROLLOUT,), work=Work.CACHE)
     return place
@@ -216,29 +218,35 @@ def _others(message: AllocatorMessage) -> tuple[Process, ...]:
 
 def _at_start(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
     case = Case.of(advice.workload, headroom=advice.headroom)
-    opens = not start_problems(case.workload)
-    need = _room(case, error, opens=opens)
+    opened = opens(case.workload)
+    need = _room(case, error, opened=opened)
     return Failure(
         error=error,
         place=place,
-        starts=opens,
+        starts=opened,
+        standing=standing(advice, None, None),
         others_settings=_others_settings(case.workload, error),
         need=need,
         remedies=remedies(advice, need, write),
     )
 
 
-def _room(case: Case, error: OutOfMemory, *, opens: bool) -> Need:
+def _room(case: Case, error: OutOfMemory, *, opened: bool) -> Need:
     """What the engine lacked when it started, by the message, else by the model."""
     workload = case.workload
-    if error.kind in (Kind.NO_CACHE, Kind.SHORT_CACHE):
-        if not opens:
-            return Need(measure=Measure.ROOM, limit_bytes=0)
+    if error.kind is Kind.NO_CACHE:
+        cache, least = case.rollout.kv_bytes, ceil(_UNKNOWN * case.capacity_bytes)
+        # By the model there is a cache, which was not: as much is to be found, and at least something.
+        limit = cache + max(cache, least) if opened else 0
+        return Need(measure=Measure.CACHE, limit_bytes=limit, known=not opened or cache >= least)
+    if error.kind is Kind.SHORT_CACHE:
         needed, available = error.figure("needed_gib"), error.figure("available_gib")
-        missing = case.rollout.kv_bytes  # of which nothing was there
+        known = needed is not None and available is not None
+        missing = ceil(_UNKNOWN * case.capacity_bytes)
         if needed is not None and available is not None:
             missing = ceil((needed - available) * GIB)
-        return Need(measure=Measure.ROOM, limit_bytes=room_bytes(workload) + missing)
+        limit = room_bytes(workload) + missing if opened else 0
+        return Need(measure=Measure.ROOM, limit_bytes=limit, known=not opened or known)
     peak = case.peak_bytes(Phase.ROLLOUT)
     share = free_share(error)
     if share is None or share / 100 >= workload.rollout.memory_fraction:
@@ -281,6 +289,7 @@ def _on_host(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> 
         error=error,
         place=place,
         host_bytes=held,
+        host_terms=tuple(sorted(advice.estimate.host_terms, key=lambda term: -term.bytes)),
         host_capacity_bytes=capacity,
         need=need,
         remedies=remedies(advice, need, write) if held else (),

@@ -28,8 +28,12 @@ class Measure(Enum):
     """What a remedy changes, in bytes."""
 
     PEAK = "peak"  # of a phase, on one GPU
+    CACHE = "cache"  # the rollout engine's KV cache, on one GPU
     ROOM = "room"  # what the rollout engine's KV cache holds beyond its longest sequence, on one GPU
     HOST = "host"  # memory of one node
+
+
+_OF_CACHE = (Measure.CACHE, Measure.ROOM)
 
 
 class Remedy(Struct, frozen=True, kw_only=True):
@@ -62,7 +66,7 @@ class Need(Struct, frozen=True, kw_only=True):
     """Where memory ran out, and how much may be taken there."""
 
     measure: Measure
-    limit_bytes: int  # at most, of a peak and the host; at least, of room
+    limit_bytes: int  # at most, of a peak and the host; at least, of cache and room
     phase: Phase | None = None
     known: bool = True  # how much was missing; False: a tenth of what there is, to have something to compare
 
@@ -78,12 +82,22 @@ def remedies(advice: Advice, need: Need, write: Write) -> tuple[Remedy, ...]:
     helpful += _helpful(case, need, _written(advice, _levers(case, need), write))
     if not any(remedy.enough for remedy in helpful):
         helpful += _helpful(case, need, _written(advice, _further(advice, need), write))
-    unlike = {remedy.overrides: remedy for remedy in reversed(helpful)}
+    by_rule: dict[str, Remedy] = {}
+    for remedy in helpful:
+        known = by_rule.get(remedy.rule.name)
+        if known is None or (remedy.enough and not known.enough):
+            by_rule[remedy.rule.name] = remedy
+    unlike = {remedy.overrides: remedy for remedy in reversed(by_rule.values())}
     return tuple(sorted(unlike.values(), key=_rank))
 
 
 def _rank(remedy: Remedy) -> tuple[float, ...]:
     return (remedy.yours, not remedy.enough, round(remedy.seconds_after, 2), len(remedy.overrides))
+
+
+def opens(workload: Workload) -> bool:
+    """Whether the engine is expected to start: nothing refuses it, and its share leaves a cache."""
+    return not start_problems(workload) and figures(workload).rollout.kv_bytes > 0
 
 
 def room_bytes(workload: Workload) -> int:
@@ -93,6 +107,8 @@ def room_bytes(workload: Workload) -> int:
 
 def _measured(workload: Workload, need: Need) -> int:
     made = figures(workload)
+    if need.measure is Measure.CACHE:
+        return made.rollout.kv_bytes
     if need.measure is Measure.ROOM:
         return room_bytes(workload)
     if need.measure is Measure.HOST:
@@ -102,13 +118,13 @@ def _measured(workload: Workload, need: Need) -> int:
 
 
 def _helpful(case: Case, need: Need, offers: Iterable[_Offer]) -> Iterator[Remedy]:
-    before, opens = _measured(case.workload, need), not start_problems(case.workload)
+    before, opened = _measured(case.workload, need), opens(case.workload)
     for offer in offers:
         after = _measured(offer.workload, need)
-        if need.measure is Measure.ROOM:
-            starts_only_then = not opens and not start_problems(offer.workload)
+        if need.measure in _OF_CACHE:
+            starts_only_then = not opened and opens(offer.workload)
             helps, enough = after > before or starts_only_then, after >= need.limit_bytes
-            enough = enough and not start_problems(offer.workload)
+            enough = enough and opens(offer.workload)
         else:
             helps, enough = after < before, after <= need.limit_bytes
         if helps:
@@ -141,11 +157,13 @@ def _listed(advice: Advice) -> Iterator[_Offer]:
 
 def _levers(case: Case, need: Need) -> Iterator[_Proposed]:
     """The settings that decide there, by as much as is needed."""
-    if need.measure is Measure.ROOM:
+    if need.measure in _OF_CACHE:
         yield from _more_room(case, need)
     elif need.measure is Measure.PEAK:
         yield from _fewer_tokens(case, need)
         yield from _smaller_share(case, need)
+        if need.phase in _WITH_ENGINE:
+            yield from _less_beside_engine(case.workload, need.phase)
 
 
 def _further(advice: Advice, need: Need) -> Iterator[_Proposed]:
@@ -157,8 +175,6 @@ def _further(advice: Advice, need: Need) -> Iterator[_Proposed]:
         yield from _proposed(advice, replace(workload, cluster=cluster))
     if need.measure is not Measure.PEAK or need.phase is None:
         return
-    if need.phase in _WITH_ENGINE:
-        yield from _less_beside_engine(workload, need.phase)
     if need.phase not in _AWAKE:
         size = max(1, int(need.limit_bytes / (1 - advice.headroom)))
         cluster = replace(cluster, gpu=cluster.gpu.limited_to(size))
@@ -218,7 +234,7 @@ def _smaller_share(case: Case, need: Need) -> Iterator[_Proposed]:
         lambda value: with_fraction(workload, value),
         accept=lambda other: _measured(other, need) <= need.limit_bytes,
     )
-    if fraction is not None and not start_problems(with_fraction(workload, fraction)):
+    if fraction is not None and opens(with_fraction(workload, fraction)):
         yield _of("rollout-fraction-too-large", with_fraction(workload, fraction))
 
 
@@ -248,7 +264,7 @@ def _more_room(case: Case, need: Need) -> Iterator[_Proposed]:
 
 
 def _suffices(workload: Workload, need: Need) -> bool:
-    return _measured(workload, need) >= need.limit_bytes and not start_problems(workload)
+    return _measured(workload, need) >= need.limit_bytes and opens(workload)
 
 
 def _of(name: str, workload: Workload) -> _Proposed:

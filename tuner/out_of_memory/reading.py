@@ -9,11 +9,12 @@ from tuner.out_of_memory.kinds import Kind, Said, said_in
 from tuner.out_of_memory.printed import Line, lines
 from tuner.out_of_memory.stack import Call, calls_after, calls_before
 
-_JOINED = 12  # lines over which a pasted message may be broken
+_JOINED = 40  # lines over which a pasted message may be broken
 _FURTHER = 400  # lines behind an error in which its stack is looked for
 # One of which is in every line that begins a message.
 _WORDS = (
     "memory",
+    "Memory",
     "MEMORY",
     "OutOfMemory",
     "OOM",
@@ -85,11 +86,11 @@ def _said(printed: Sequence[Line], place: int) -> Said | None:
 
 def _joined(printed: Sequence[Line], place: int) -> str:
     """A line and those that its message may go on in."""
-    parts = [printed[place].text]
+    parts = [printed[place].text.rstrip()]
     for line in printed[place + 1 : place + _JOINED]:
         if not line.text.strip() or "Traceback" in line.text or line.source != printed[place].source:
             break
-        parts.append(line.text)
+        parts.append(line.text.strip())
     return " ".join(parts)
 
 

@@ -8,6 +8,7 @@ from tuner.advise.allocation import Agreement, Standing, fits_place
 from tuner.advise.allocation import Explained as Candidate
 from tuner.advise.failure import ON_HOST, Card, Failure, failed_of
 from tuner.advise.remedies import Measure, Remedy
+from tuner.dtypes import DType
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import CAUSES, formula, named, notes
@@ -17,13 +18,13 @@ from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
 from tuner.render.numbers import change, gib, size, step_change
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, sentence
-from tuner.units import GIB
+from tuner.units import MEGA
 
 _LABEL = 9
 _OTHERS = 3  # further tensors that are named
 _REMEDIES = 4
+_HOST_TERMS = 4
 _MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is hardly it
-_LEAST_TO_TELL = 0.05 * GIB  # a smaller change is not shown
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -100,7 +101,15 @@ def _call(call: Call | None) -> str:
 
 
 def _tensors(failure: Failure) -> Iterator[tuple[str, str]]:
-    allocation = failure.allocation
+    allocation, failed = failure.allocation, failed_of(failure.error)
+    if allocation is None and failed is not None:
+        text = _("{size} are {single:,} million entries in float32, or {half:,} million in bfloat16")
+        entries = text.format(
+            size=failed.text,
+            single=round(failed.bytes / DType.FLOAT32.bytes / MEGA),
+            half=round(failed.bytes / DType.BFLOAT16.bytes / MEGA),
+        )
+        yield _("tensor"), _("{entries}; logits have tokens x vocabulary entries.").format(entries=entries)
     if allocation is None:
         return
     if not allocation.candidates:
@@ -118,7 +127,7 @@ def _tensors(failure: Failure) -> Iterator[tuple[str, str]]:
     shown = [
         candidate
         for candidate in others
-        if candidate.match.claimed or _as_likely(candidate, first)
+        if candidate.match.claimed or _as_likely(candidate, first) or _alone(candidate, failure)
         if fits_place(candidate.match.tensor, failure.place)
     ]
     for candidate in shown[:_OTHERS]:
@@ -134,6 +143,11 @@ def _as_likely(candidate: Candidate, first: Candidate) -> bool:
     if match.confidence is not likeliest.confidence:
         return False
     return not match.tokens or not likeliest.tokens or match.tokens <= _MORE_TOKENS * likeliest.tokens
+
+
+def _alone(candidate: Candidate, failure: Failure) -> bool:
+    """Whether without a job a square of tokens comes into question beside logits of more than a sequence."""
+    return failure.standing is None and candidate.match.tensor.quadratic
 
 
 def _told(candidate: Candidate, first: Candidate) -> str:
@@ -169,15 +183,24 @@ def _card(card: Card) -> str:
 
 def _model(failure: Failure) -> str:
     """How the error goes with what the model says of the job."""
+    if failure.starts is not None:
+        return _start(failure)
     if failure.standing is not None:
         return _standing(failure.standing)
-    if failure.host_bytes is not None:
-        return _host(failure)
-    if failure.starts is None:
-        return ""
+    return "" if failure.host_bytes is None else _host(failure)
+
+
+def _start(failure: Failure) -> str:
+    """An engine that did not start, and whether the job would fit if it did."""
+    text = _("The model says that the engine cannot start: the error agrees.")
     if failure.starts:
-        return _("The model says that the engine starts: something that it does not know takes memory too.")
-    return _("The model says that the engine cannot start: the error agrees.")
+        text = _("The model says that the engine starts: something that it does not know takes memory too.")
+    later = failure.standing
+    if later is None or later.agreement is not Agreement.AGREES:
+        return text
+    return _("{text} And then {phase} needs {peak} of {capacity}, so that the job does not fit.").format(
+        text=text, phase=later.phase.value, peak=gib(later.peak_bytes), capacity=gib(later.capacity_bytes)
+    )
 
 
 def _standing(said: Standing) -> str:
@@ -193,6 +216,8 @@ def _standing(said: Standing) -> str:
 def _host(failure: Failure) -> str:
     held, capacity = failure.host_bytes or 0, failure.host_capacity_bytes
     text = _("The model counts {held} of host memory on each node").format(held=gib(held))
+    largest = listed(f"{term.name} {gib(term.bytes)}" for term in failure.host_terms[:_HOST_TERMS])
+    text = f"{text} ({largest})" if largest else text
     if capacity is None:
         return full_stop(text)
     agrees = held > capacity
@@ -229,7 +254,7 @@ def _causes(failure: Failure) -> Iterator[str]:
                 "PyTorch held {held} in tensors and asked for more, where the model has {modelled} at the "
                 "peak: the job was set otherwise than this configuration, or something grows."
             ).format(held=gib(card.tensor_bytes), modelled=gib(card.modelled_tensor_bytes))
-    if failure.standing is not None:
+    if failure.standing is not None and failure.starts is None:
         left_open = [cause for cause in failure.standing.causes if cause.value not in told]
         if left_open:
             yield sentence(
@@ -305,6 +330,7 @@ def _remedies(explained: Explained, terminal: Terminal) -> Iterator[str]:
 
 
 _MEASURES = {
+    Measure.CACHE: N_("KV cache {change}"),
     Measure.ROOM: N_("cache beyond the longest sequence {change}"),
     Measure.HOST: N_("host memory of a node {change}"),
 }

@@ -56,7 +56,10 @@ MEANINGS: dict[Kind | Work, str] = {
         "less. Else the first error above this one tells why."
     ),
     Work.LOGITS: _LOGITS,
-    Work.ENTROPY: _LOGITS,
+    Work.ENTROPY: N_(
+        "It is computed in float32 for all tokens of a micro-batch at once, unless in chunks: tokens x "
+        "vocabulary x 4 bytes. Fewer tokens in this phase, a fused head, or chunks where this phase has them."
+    ),
     Work.ATTENTION: N_(
         "Attention scores grow with the square of a sequence's tokens where attention is not flash "
         "attention: switch the kind of attention, else shorten or share sequences."
