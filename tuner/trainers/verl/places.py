@@ -71,7 +71,8 @@ _PHASES: tuple[tuple[_Calls, tuple[Phase, ...]], ...] = (
         _Calls(
             functions="update_params update_weights update_weights_from_ipc update_weights_from_tensor "
             "_update_weights _fit_update_weights sync_weights sync_rollout_weights sync_hybrid_weights "
-            "receive_weights send_weights load_weights per_tensor_generator layered_summon_lora_params collect_lora_params"
+            "receive_weights send_weights load_weights per_tensor_generator layered_summon_lora_params "
+            "collect_lora_params"
         ),
         _SYNC,
     ),
