@@ -71,7 +71,7 @@ def test_without_a_job_the_error_alone_is_explained() -> None:
     said = text(STACK + line())
     assert "18.56 GiB are 4,982 million entries in float32" in said
     assert f"{ROLLOUT}.log_prob_max_token_len_per_gpu" in said
-    assert "give the job's script or configuration in front of --message, or at least --model NAME" in said
+    assert "Give the job's script or configuration in front of --message; or at least --model NAME" in said
     named = text(STACK + line(), "--model", "qwen2.5-7b")
     assert "32,768 tokens x 152,064 vocabulary entries x 4 bytes" in named
     assert "--model NAME" not in named

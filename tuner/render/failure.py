@@ -360,4 +360,4 @@ def _to_give(explained: Explained) -> str:
         wanted.append(_("or at least --model NAME, which tells the tensors of this size"))
     if not (failure.place.phases or failure.place.before_steps) and failure.error.kind not in ON_HOST:
         wanted.append(_("the traceback above the error, which tells the phase"))
-    return _("give {wanted}.").format(wanted=listed(wanted))
+    return sentence(_("give {wanted}").format(wanted=clauses(wanted)))

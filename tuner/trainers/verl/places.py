@@ -179,6 +179,7 @@ _WORK: tuple[tuple[_Calls, Work], ...] = (
     (
         _Calls(
             functions="entropy_from_logits entropy_from_logits_with_chunking vocab_parallel_entropy "
+            "compute_entropy_from_logits "
             "vocab_parallel_entropy_with_chunking vocab_parallel_sum_pi_squared cross_entropy "
             "calculate_sum_pi_squared_from_logits cross_entropy_loss vocab_parallel_cross_entropy "
             "vocab_parallel_log_softmax log_softmax _compute_distributed_log_softmax",
