@@ -9,7 +9,7 @@ from tuner.inputs.yaml_file import STANDARD_INPUT
 from tuner.language import _
 from tuner.units import MIB
 
-MAX_BYTES = 64 * MIB
+MAX_BYTES = 16 * MIB  # a log has its errors at its end
 
 
 def is_file(given: str) -> bool:

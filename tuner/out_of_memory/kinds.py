@@ -113,15 +113,16 @@ class Said(Struct, frozen=True, kw_only=True):
     figures: tuple[tuple[str, float], ...] = ()
 
 
-def said_in(text: str, *, within: int | None = None) -> Said | None:
+def said_in(text: str, *, within: int | None = None, only: Kind | None = None) -> Said | None:
     """What a text says, by the first wording that fits; None where memory is no matter.
 
     Args:
         text: one line, or several that were joined.
         within: how many characters from the start the words must begin; the whole text.
+        only: the kind that is looked for; any.
     """
     for wording in WORDINGS:
-        match = re.search(wording.pattern, text)
+        match = re.search(wording.pattern, text) if only in (None, wording.kind) else None
         if match is not None and (within is None or match.start() < within):
             given = zip(wording.figures, match.groups(), strict=True) if wording.figures else ()
             figures = tuple((name, float(number)) for name, number in given if number is not None)

@@ -1,11 +1,10 @@
 """Lines as a program printed them, without what a terminal, Ray or a quotation put before them."""
 
 import re
-from collections.abc import Iterator
 
 from msgspec import Struct
 
-LONGEST = 4000  # characters of a line that are looked at
+LONGEST = 2000  # characters of a line that are looked at
 
 # Colours, also where a page lost the escape character and kept the rest of the sequence.
 _COLOURS = re.compile(r"(?:\x1b|\u241b|\^\[)\[[0-9;?]*[ -/]*[@-~]|\[\d{1,3}(?:;\d{1,3})*m")
@@ -19,7 +18,7 @@ _STAMP = re.compile(
     r"|\[?\d{4}-\d\d-\d\d[T ,_]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?(?: TP\d+)?\]? ?(?:- )?"
     r"|> |E {3}(?= )"  # a quotation, pytest
 )
-_BOX = re.compile(r"^[\u2502|] ?(.*?) *[\u2502|]?$")  # the frame around rich's tracebacks
+_BARS = ("\u2502", "|")
 
 
 class Line(Struct, frozen=True):
@@ -29,14 +28,9 @@ class Line(Struct, frozen=True):
     source: str = ""
 
 
-def lines(text: str) -> Iterator[Line]:
-    """The lines of a text, cleaned."""
-    for raw in text.splitlines():
-        yield _cleaned(_COLOURS.sub("", raw[:LONGEST]))
-
-
-def _cleaned(text: str) -> Line:
-    source, rest = "", text.lstrip("\r")
+def cleaned(raw: str) -> Line:
+    """One line without what stands in front of it."""
+    source, rest = "", _COLOURS.sub("", raw[:LONGEST]).lstrip("\r")
     while True:
         before = rest
         said = _SOURCE.match(rest)
@@ -47,5 +41,6 @@ def _cleaned(text: str) -> Line:
             rest = rest[stamp.end() :]
         if rest == before:
             break
-    boxed = _BOX.match(rest)
-    return Line(boxed[1] if boxed else rest, source)
+    if rest[:1] in _BARS:  # the frame around rich's tracebacks
+        rest = rest[1:].rstrip().rstrip("".join(_BARS)).rstrip().removeprefix(" ")
+    return Line(rest, source)

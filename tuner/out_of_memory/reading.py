@@ -1,30 +1,45 @@
 """The error in a text that was printed when memory ran out: a line, a traceback, the end of a log."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
 
 from tuner.out_of_memory.allocator import AllocatorMessage, read_message
 from tuner.out_of_memory.kinds import Kind, Said, said_in
-from tuner.out_of_memory.printed import Line, lines
-from tuner.out_of_memory.stack import Call, calls_after, calls_before
+from tuner.out_of_memory.printed import cleaned
+from tuner.out_of_memory.stack import STACK_BEGINS, Call, calls, calls_after
 
 _JOINED = 40  # lines over which a pasted message may be broken
-_FURTHER = 400  # lines behind an error in which its stack is looked for
-# One of which is in every line that begins a message.
-_WORDS = (
-    "memory",
-    "Memory",
-    "MEMORY",
-    "OutOfMemory",
-    "OOM",
-    "oom",
+_LONGEST = 4000  # characters of such a message
+_BEFORE = 5000  # lines above an error in which its stack is looked for, those of other processes among them
+_BEHIND = 400  # lines below it
+_MOST = 300  # lines that are looked at; a log repeats its errors
+# One of which is in the line that begins a message, wherever the message is broken.
+_MARKS = (
+    "CUDA out",
+    "HIP out",
+    "NPU out",
+    "out of memory",
+    "Out of memory",
     "Tried to",
+    "OutOfMemory",
+    "OUT_OF_MEMORY",
+    "ALLOC_FAILED",
+    "cudaErrorMemoryAllocation",
+    "No available memory",
+    "Not enough memory",
+    "torch_memory_saver",
+    "seq len (",
+    "Free memory on",
+    "Memory on the node",
+    "low on memory",
+    "memory pressure",
+    "oom-kill",
+    "OOMKilled",
     "SIGKILL",
     "exit",
-    "signal",
-    "ALLOC",
-    "seq len",
+    "signal: Killed",
 )
 
 
@@ -50,23 +65,38 @@ def read_out_of_memory(text: str) -> OutOfMemory | None:
     A process that was merely killed counts where nothing else is said: Ray reports it of every process
     that goes down with the one that ran out.
     """
-    printed = list(lines(text))
-    found = [(place, said) for place in range(len(printed)) if (said := _said(printed, place)) is not None]
-    if not found:
-        return None
-    place, said = min(found, key=lambda one: (_order(one[1]), one[0]))
-    kind = said.wording.kind
-    message = read_message(_joined(printed, place)) if kind in (Kind.ALLOCATION, Kind.SAMPLER) else None
-    near = (more for at, more in found if place <= at < place + _JOINED and more.wording.kind is kind)
+    raw = text.splitlines()
+    best: tuple[int, Said] | None = None
+    for place in _marked(text, raw):
+        said = _said(raw, place)
+        if said is not None and (best is None or _order(said) < _order(best[1])):
+            best = place, said
+            if not _order(said):
+                break
+    return None if best is None else _read(raw, *best)
+
+
+def _read(raw: Sequence[str], place: int, said: Said) -> OutOfMemory:
+    """The error that begins in a line."""
+    kind, text = said.wording.kind, _joined(raw, place)
+    message = read_message(text) if kind in (Kind.ALLOCATION, Kind.SAMPLER) else None
+    further = said if said.figures else said_in(text, only=kind)
     return OutOfMemory(
         kind=kind,
-        text=printed[place].text.strip(),
+        text=cleaned(raw[place]).text.strip(),
         line=place + 1,
         engine=said.wording.engine,
-        figures=next((more.figures for more in near if more.figures), ()),
+        figures=said.figures if further is None else further.figures,
         allocator=None if message is None or message.requested is None else message,
-        calls=_calls(printed, place),
+        calls=_calls(raw, place),
     )
+
+
+def _marked(text: str, raw: Sequence[str]) -> list[int]:
+    """The lines that may begin a message, the first of them."""
+    marks = [mark for mark in _MARKS if mark in text]
+    places = (place for place, line in enumerate(raw) if any(mark in line for mark in marks))
+    return list(islice(places, _MOST)) if marks else []
 
 
 def _order(said: Said) -> int:
@@ -74,29 +104,39 @@ def _order(said: Said) -> int:
     return {Kind.UNSIZED: 1, Kind.KILLED: 2}.get(said.wording.kind, 0)
 
 
-def _said(printed: Sequence[Line], place: int) -> Said | None:
-    text = printed[place].text
-    if not any(word in text for word in _WORDS):
-        return None
+def _said(raw: Sequence[str], place: int) -> Said | None:
+    text = cleaned(raw[place]).text
     said = said_in(text)
     clear = said is not None and said.wording.kind is not Kind.UNSIZED
     # A message may be broken over lines: then the next ones hold the rest of its words.
-    return said if clear else said_in(_joined(printed, place), within=len(text))
+    return said if clear else said_in(_joined(raw, place), within=len(text))
 
 
-def _joined(printed: Sequence[Line], place: int) -> str:
+def _joined(raw: Sequence[str], place: int) -> str:
     """A line and those that its message may go on in."""
-    parts = [printed[place].text.rstrip()]
-    for line in printed[place + 1 : place + _JOINED]:
-        if not line.text.strip() or "Traceback" in line.text or line.source != printed[place].source:
+    first = cleaned(raw[place])
+    parts, length = [first.text.rstrip()], len(first.text)
+    for line in map(cleaned, raw[place + 1 : place + _JOINED]):
+        length += len(line.text)
+        if (
+            not line.text.strip()
+            or "Traceback" in line.text
+            or line.source != first.source
+            or length > _LONGEST
+        ):
             break
         parts.append(line.text.strip())
     return " ".join(parts)
 
 
-def _calls(printed: Sequence[Line], place: int) -> tuple[Call, ...]:
+def _calls(raw: Sequence[str], place: int) -> tuple[Call, ...]:
     """The stack of the error: that of its own process, before the error, or behind what a library printed."""
-    source = printed[place].source
-    before = [line.text for line in printed[:place] if line.source == source]
-    after = [line.text for line in printed[place + 1 : place + 1 + _FURTHER] if line.source == source]
-    return calls_before(before) or calls_after(after)
+    source = cleaned(raw[place]).source
+    before: list[str] = []
+    for line in map(cleaned, reversed(raw[max(0, place - _BEFORE) : place])):
+        if line.source == source:
+            before.append(line.text)
+            if STACK_BEGINS in line.text:
+                break
+    behind = map(cleaned, raw[place + 1 : place + 1 + _BEHIND])
+    return calls(before[::-1]) or calls_after([line.text for line in behind if line.source == source])

@@ -10,7 +10,7 @@ _CALL = r'\s*File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9}), in (?P<funct
 _RICH = r"\s*(?P<file>\S{1,1000}\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200})\s*$"
 # The head of a task of Ray: ray::WorkerDict.actor_rollout_update_actor() (pid=2396579, ip=10.242.3.193)
 _TASK = r"ray::(?P<function>[\w.]{1,200})\(\)"
-_START = "Traceback (most recent call last)"
+STACK_BEGINS = "Traceback (most recent call last)"
 _MOST_CALLS = 400
 
 
@@ -28,19 +28,13 @@ class Call(Struct, frozen=True, kw_only=True):
         return self.file.replace("\\", "/").rpartition("/")[2]
 
 
-def calls_before(lines: Sequence[str]) -> tuple[Call, ...]:
-    """The calls of the traceback that ends with these lines, the innermost last."""
-    first = next((place for place in range(len(lines) - 1, -1, -1) if _START in lines[place]), -1)
-    return calls(lines[first + 1 :])
-
-
 def calls_after(lines: Sequence[str]) -> tuple[Call, ...]:
     """The calls of the first traceback in these lines."""
-    first = next((place for place, line in enumerate(lines) if _START in line), None)
+    first = next((place for place, line in enumerate(lines) if STACK_BEGINS in line), None)
     if first is None:
         return ()
     rest = lines[first + 1 :]
-    end = next((place for place, line in enumerate(rest) if _START in line), len(rest))
+    end = next((place for place, line in enumerate(rest) if STACK_BEGINS in line), len(rest))
     return calls(rest[:end])
 
 

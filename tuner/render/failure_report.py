@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner import __version__
+from tuner.advise.allocation import Standing
 from tuner.advise.failure import Card
 from tuner.advise.remedies import Measure, Remedy
 from tuner.findings import Numerics
@@ -14,7 +15,7 @@ from tuner.out_of_memory.kinds import Kind
 from tuner.out_of_memory.stack import Call
 from tuner.render.failure import Explained
 from tuner.render.json import allocation_report
-from tuner.render.report import SCHEMA_VERSION, AllocationReport, Standing
+from tuner.render.report import SCHEMA_VERSION, AllocationReport
 from tuner.render.struct_models import STRUCTS
 from tuner.workload import Phase
 from tuner.workload.place import Work
