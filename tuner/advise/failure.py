@@ -34,6 +34,8 @@ ON_HOST = (Kind.HOST, Kind.KILLED)
 _STRANGE = 3 * GIB  # beside the allocator and not in the model: more than contexts and communicators vary by
 _FULLER = 1.1  # times what the model has in tensors
 _UNKNOWN = 0.1  # of what there is, taken to be missing where the error names no size
+_OF_ENGINE = (Work.TRIAL_RUN, Work.GRAPHS, Work.CACHE, Work.ENGINE_WEIGHTS)
+_OF_STATES = (Work.OPTIMIZER, Work.LOADING, Work.GATHERING, Work.GRADIENTS)
 _SAME = 0.006  # of a setting, by which a message may round it
 _OWN_SPREAD = (
     8 * GIB
@@ -65,6 +67,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     allocation: Explanation | None = None  # where the error names a size and there is something to compare
     card: Card | None = None  # where the message says anything of it
     standing: Standing | None = None  # None without a job, or for what is no phase's
+    of_another_job: bool = False  # the job has none of the phases that the stack tells
     starts: bool | None = None  # of an engine that did not: whether it does by the model
     others_settings: tuple[tuple[str, float, float], ...] = ()  # that the error states otherwise: there, here
     host_bytes: int | None = None  # of a node, by the model
@@ -96,22 +99,31 @@ def explain_failure(advice: Advice, error: OutOfMemory, place: Place, write: Wri
         return _on_host(advice, error, place, write)
     if error.kind in AT_START:
         return _at_start(advice, error, place, write)
-    failed = failed_of(error)
+    return _on_card(advice, error, place, write)
+
+
+def _on_card(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+    """Memory of a GPU, in a phase of the step or while the engine starts."""
+    failed, estimate = failed_of(error), advice.estimate
     allocation = None if failed is None else explain_allocation(advice, failed, place)
+    absent = bool(place.phases) and all(estimate.phase(phase) is None for phase in place.phases)
+    if absent or (place.before_steps and place.work not in _OF_ENGINE):
+        card = card_of(error.allocator, failed, None, capacity=estimate.capacity_bytes)
+        return Failure(error=error, place=place, allocation=allocation, card=card, of_another_job=absent)
     match = allocation.candidates[0].match if allocation is not None and allocation.candidates else None
-    made_in = () if match is None else match.tensor.phases
-    said = standing(advice, failed, match, place.phases or made_in)
-    of_phase = None if place.before_steps else advice.estimate.phase(said.phase)
-    card = card_of(error.allocator, failed, of_phase, capacity=advice.estimate.capacity_bytes)
-    need = None if of_phase is None else _need(said, failed)
+    phases = place.phases or (() if match is None else match.tensor.phases)
+    # An engine that starts takes no more than one that generates.
+    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps else phases)
+    of_phase = None if place.before_steps else estimate.phase(said.phase)
+    need = _need(said, failed, place)
     return Failure(
         error=error,
         place=place,
         allocation=allocation,
-        card=card,
-        standing=None if place.before_steps else said,
+        card=card_of(error.allocator, failed, of_phase, capacity=estimate.capacity_bytes),
+        standing=said,
         need=need,
-        remedies=() if need is None else remedies(advice, need, write),
+        remedies=remedies(advice, need, write),
     )
 
 
@@ -152,15 +164,22 @@ def _known_place(error: OutOfMemory, place: Place) -> Place:
     return place
 
 
-def _need(said: Standing, failed: FailedAllocation | None) -> Need:
+def _need(said: Standing, failed: FailedAllocation | None, place: Place) -> Need:
     """What the phase may take: the card; where the model finds it within, less by what was missing."""
-    if said.agreement is Agreement.AGREES:
-        return Need(measure=Measure.PEAK, limit_bytes=said.capacity_bytes, phase=said.phase)
-    missing = ceil(_UNKNOWN * said.capacity_bytes)
-    if failed is not None:
-        missing = max(1, failed.low_bytes - (failed.free_bytes or 0))
-    limit = max(1, said.peak_bytes - missing)
-    return Need(measure=Measure.PEAK, limit_bytes=limit, phase=said.phase, known=failed is not None)
+    limit, known = said.capacity_bytes, True
+    if said.agreement is not Agreement.AGREES:
+        missing, known = ceil(_UNKNOWN * said.capacity_bytes), failed is not None
+        if failed is not None:
+            missing = max(1, failed.low_bytes - (failed.free_bytes or 0))
+        limit = max(1, said.peak_bytes - missing)
+    return Need(
+        measure=Measure.PEAK,
+        limit_bytes=limit,
+        phase=said.phase,
+        tokens_decide=place.work not in _OF_STATES,
+        trained=not place.before_steps,
+        known=known,
+    )
 
 
 def card_of(

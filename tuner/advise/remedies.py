@@ -11,9 +11,16 @@ from tuner.advise.answer import Advice
 from tuner.findings import Finding, Numerics, Rule, Written
 from tuner.memory.rollout.capacity import built_sequence_bytes, start_problems
 from tuner.rules.case import Case, figures
-from tuner.rules.cures import optimizer_offloaded, parameters_offloaded, small_bucket, synced_by_tensor
+from tuner.rules.cures import (
+    fewer_graphs,
+    optimizer_offloaded,
+    parameters_offloaded,
+    small_bucket,
+    synced_by_tensor,
+)
 from tuner.rules.passes import site_of
 from tuner.rules.rollout_engine import HUNDREDTHS, with_fraction
+from tuner.units import GIB
 from tuner.workload import Phase, Workload
 
 Write = Callable[[Workload], Written]
@@ -33,6 +40,15 @@ class Measure(Enum):
     HOST = "host"  # memory of one node
 
 
+# Rules whose proposals are fewer tokens at a time.
+_OF_TOKENS = (
+    "token-budget-too-large",
+    "micro-batch-too-large",
+    "critic-budget-too-large",
+    "forward-budget-too-large",
+    "sequence-packing",
+)
+_LEAST = GIB // 10  # what gives less is not worth a line
 _OF_CACHE = (Measure.CACHE, Measure.ROOM)
 
 
@@ -68,6 +84,8 @@ class Need(Struct, frozen=True, kw_only=True):
     measure: Measure
     limit_bytes: int  # at most, of a peak and the host; at least, of cache and room
     phase: Phase | None = None
+    tokens_decide: bool = True  # False: what ran out goes by the model and its shards alone
+    trained: bool = True  # False: before the first step, when the optimizer has no moments yet
     known: bool = True  # how much was missing; False: a tenth of what there is, to have something to compare
 
 
@@ -119,14 +137,17 @@ def _measured(workload: Workload, need: Need) -> int:
 
 def _helpful(case: Case, need: Need, offers: Iterable[_Offer]) -> Iterator[Remedy]:
     before, opened = _measured(case.workload, need), opens(case.workload)
+    pointless = () if need.tokens_decide else _OF_TOKENS
     for offer in offers:
+        if offer.rule.name in pointless:
+            continue
         after = _measured(offer.workload, need)
         if need.measure in _OF_CACHE:
             starts_only_then = not opened and opens(offer.workload)
             helps, enough = after > before or starts_only_then, after >= need.limit_bytes
             enough = enough and opens(offer.workload)
         else:
-            helps, enough = after < before, after <= need.limit_bytes
+            helps, enough = before - after >= _LEAST, after <= need.limit_bytes
         if helps:
             yield Remedy(
                 rule=offer.rule,
@@ -160,10 +181,11 @@ def _levers(case: Case, need: Need) -> Iterator[_Proposed]:
     if need.measure in _OF_CACHE:
         yield from _more_room(case, need)
     elif need.measure is Measure.PEAK:
-        yield from _fewer_tokens(case, need)
+        if need.tokens_decide:
+            yield from _fewer_tokens(case, need)
         yield from _smaller_share(case, need)
         if need.phase in _WITH_ENGINE:
-            yield from _less_beside_engine(case.workload, need.phase)
+            yield from _less_beside_engine(case.workload, need)
 
 
 def _further(advice: Advice, need: Need) -> Iterator[_Proposed]:
@@ -238,13 +260,17 @@ def _smaller_share(case: Case, need: Need) -> Iterator[_Proposed]:
         yield _of("rollout-fraction-too-large", with_fraction(workload, fraction))
 
 
-def _less_beside_engine(workload: Workload, phase: Phase) -> Iterator[_Proposed]:
-    """Less of the trainer on the card while the engine takes its memory again."""
-    on_host = optimizer_offloaded(workload, phase)
-    yield _of("optimizer-offload", on_host)
-    yield _of("parameter-offload", parameters_offloaded(on_host, phase))
+def _less_beside_engine(workload: Workload, need: Need) -> Iterator[_Proposed]:
+    """Less of the trainer on the card while the engine takes its memory, or less of the engine's own."""
+    phase = Phase.ROLLOUT if need.phase is None else need.phase
+    stays = workload
+    if need.trained:
+        stays = optimizer_offloaded(workload, phase)
+        yield _of("optimizer-offload", stays)
+    yield _of("parameter-offload", parameters_offloaded(stays, phase))
     yield _of("sync-bucket", small_bucket(workload, phase))
     yield _of("layered-summon", synced_by_tensor(workload, phase))
+    yield _of("capture-sizes", fewer_graphs(workload, phase))
 
 
 def _more_room(case: Case, need: Need) -> Iterator[_Proposed]:

@@ -229,6 +229,8 @@ def _causes(failure: Failure) -> Iterator[str]:
     """What explains the error beside the phase's own peak, with the numbers that say so."""
     card = failure.card
     told = set()
+    if failure.of_another_job:
+        yield _("This configuration has no such phase: the error is of a job that was set otherwise.")
     for name, there, here in failure.others_settings:
         yield _(_OTHERWISE[name]).format(there=there, here=here)
     if card is not None:

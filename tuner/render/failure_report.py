@@ -98,6 +98,7 @@ class FailureReport(_Model):
     standing: Annotated[
         Standing | None, STRUCTS, Field(description="what the model says of the phase; null without a job")
     ]
+    of_another_job: Annotated[bool, Field(description="the job has none of the phases that the stack tells")]
     starts: Annotated[
         bool | None, Field(description="of a rollout engine that did not start: whether it does by the model")
     ]
@@ -135,6 +136,7 @@ def failure_report(explained: Explained) -> FailureReport:
         allocation=None if failure.allocation is None else allocation_report(failure.allocation),
         card=failure.card,
         standing=failure.standing,
+        of_another_job=failure.of_another_job,
         starts=failure.starts,
         host_bytes=failure.host_bytes,
         other_settings=tuple(
