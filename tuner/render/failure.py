@@ -4,18 +4,20 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tuner.advise.allocation import Agreement, Standing, fits_place
 from tuner.advise.allocation import Explained as Candidate
-from tuner.advise.failure import ON_HOST, Card, Failure, failed_of
-from tuner.advise.remedies import Measure, Remedy
+from tuner.advise.allocation import fits_place
+from tuner.advise.failure import ON_HOST, Failure, failed_of
+from tuner.advise.levers import Measure
+from tuner.advise.remedies import Remedy
 from tuner.dtypes import DType
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
-from tuner.render.allocation import CAUSES, formula, named, notes
+from tuner.render.allocation import formula, named, notes
 from tuner.render.answer import Answer
 from tuner.render.columns import left
+from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
-from tuner.render.numbers import change, gib, size, step_change
+from tuner.render.numbers import change, step_change
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, sentence
 from tuner.units import MEGA
@@ -23,7 +25,6 @@ from tuner.units import MEGA
 _LABEL = 9
 _OTHERS = 3  # further tensors that are named
 _REMEDIES = 4
-_HOST_TERMS = 4
 _MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is hardly it
 
 
@@ -54,10 +55,10 @@ def _rows(explained: Explained) -> Iterator[tuple[str, str]]:
         yield _("where"), where
     yield from _tensors(failure)
     if failure.card is not None:
-        yield _("card"), _card(failure.card)
-    if model := _model(failure):
+        yield _("card"), card_words(failure.card)
+    if model := model_words(failure):
         yield _("model"), model
-    yield from ((_("cause"), text) for text in _causes(failure))
+    yield from ((_("cause"), text) for text in causes(failure))
     if meaning := _meaning(failure):
         yield _("means"), meaning
     if explained.keys and failure.error.kind not in ON_HOST:
@@ -161,141 +162,6 @@ def _told(candidate: Candidate, first: Candidate) -> str:
         unit = _("sequence") if tensor.quadratic else _("micro-batch")
         return _("then the {unit} held {tokens:,} tokens").format(unit=unit, tokens=tokens)
     return _("then it was asked for by {made_by}").format(made_by=tensor.made_by)
-
-
-# -- what was on the card, and what the model says -----------------------------------------------
-
-
-def _card(card: Card) -> str:
-    parts = []
-    if card.tensor_bytes is not None:
-        parts.append(_("{tensors} in PyTorch's tensors").format(tensors=gib(card.tensor_bytes)))
-    if card.unused_bytes is not None:
-        parts.append(_("{unused} reserved by PyTorch and unused").format(unused=size(card.unused_bytes)))
-    if card.beside_bytes is not None:
-        parts.append(_("{beside} beside this process's PyTorch").format(beside=gib(card.beside_bytes)))
-    if card.free_bytes is not None:
-        parts.append(_("{free} free").format(free=size(card.free_bytes)))
-    if card.total_bytes is None:
-        return full_stop(listed(parts))
-    return _("of {total}: {parts}.").format(total=gib(card.total_bytes), parts=listed(parts))
-
-
-def _model(failure: Failure) -> str:
-    """How the error goes with what the model says of the job."""
-    if failure.starts is not None:
-        return _start(failure)
-    if failure.standing is not None:
-        return _standing(failure.standing)
-    return "" if failure.host_bytes is None else _host(failure)
-
-
-def _start(failure: Failure) -> str:
-    """An engine that did not start, and whether the job would fit if it did."""
-    text = _("The model says that the engine cannot start: the error agrees.")
-    if failure.starts:
-        text = _("The model says that the engine starts: something that it does not know takes memory too.")
-    later = failure.standing
-    if later is None or later.agreement is not Agreement.AGREES:
-        return text
-    return _("{text} And then {phase} needs {peak} of {capacity}, so that the job does not fit.").format(
-        text=text, phase=later.phase.value, peak=gib(later.peak_bytes), capacity=gib(later.capacity_bytes)
-    )
-
-
-def _standing(said: Standing) -> str:
-    peak = _("{phase} peaks at {peak} of {capacity}").format(
-        phase=said.phase.value, peak=gib(said.peak_bytes), capacity=gib(said.capacity_bytes)
-    )
-    if said.agreement is Agreement.AGREES:
-        return _("The model says that {peak}: the error agrees.").format(peak=peak)
-    fits = _("it fits") if said.agreement is Agreement.CONTRADICTS else _("another phase is over the card")
-    return _("The model says that {fits}: {peak}.").format(fits=fits, peak=peak)
-
-
-def _host(failure: Failure) -> str:
-    held, capacity = failure.host_bytes or 0, failure.host_capacity_bytes
-    text = _("The model counts {held} of host memory on each node").format(held=gib(held))
-    largest = listed(f"{term.name} {gib(term.bytes)}" for term in failure.host_terms[:_HOST_TERMS])
-    text = f"{text} ({largest})" if largest else text
-    if capacity is None:
-        return full_stop(text)
-    agrees = held > capacity
-    verdict = _("the error agrees") if agrees else _("something that it does not know takes memory too")
-    return _("{text}, of {capacity}: {verdict}.").format(text=text, capacity=gib(capacity), verdict=verdict)
-
-
-def _causes(failure: Failure) -> Iterator[str]:
-    """What explains the error beside the phase's own peak, with the numbers that say so."""
-    card = failure.card
-    told = set()
-    if failure.of_another_job:
-        yield _("This configuration has no such phase: the error is of a job that was set otherwise.")
-    for name, there, here in failure.others_settings:
-        yield _(_OTHERWISE[name]).format(there=there, here=here)
-    if card is not None:
-        if card.other_card and card.total_bytes is not None:
-            yield _("The card has {total}, another size than the one judged for: give --gpu.").format(
-                total=gib(card.total_bytes)
-            )
-        if card.fragmented and card.free_bytes is not None and card.unused_bytes is not None:
-            told.add("fragmented")
-            text = _(
-                "Fragmented memory: {free} free and {unused} reserved but unused would have been enough in "
-                "one piece. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True helps"
-            ).format(free=size(card.free_bytes), unused=size(card.unused_bytes))
-            agrees = failure.standing is not None and failure.standing.agreement is Agreement.AGREES
-            yield full_stop(_("{text}, but not by the model's peak").format(text=text) if agrees else text)
-        if card.strange_bytes is not None:
-            told.add("others")
-            yield _beside(card)
-        elif card.others and failure.standing is None:
-            yield _("Other processes on the card: {others}.").format(others=_processes(card))
-        if card.fuller and card.tensor_bytes is not None and card.modelled_tensor_bytes is not None:
-            yield _(
-                "PyTorch held {held} in tensors and asked for more, where the model has {modelled} at the "
-                "peak: the job was set otherwise than this configuration, or something grows."
-            ).format(held=gib(card.tensor_bytes), modelled=gib(card.modelled_tensor_bytes))
-    if failure.standing is not None and failure.starts is None:
-        left_open = [cause for cause in failure.standing.causes if cause.value not in told]
-        if left_open:
-            yield sentence(
-                _("it may be {causes}").format(causes=clauses(_(CAUSES[cause]) for cause in left_open))
-            )
-
-
-_OTHERWISE = {
-    "fraction": N_("The error is of a share of {there:g}, and this configuration has {here:g}."),
-    "sequence_tokens": N_(
-        "The error is of an engine for {there:,.0f} tokens, and this configuration has one for {here:,.0f}."
-    ),
-    "sequences": N_(
-        "The error is of an engine for {there:,.0f} sequences, and this configuration has one for "
-        "{here:,.0f}."
-    ),
-}
-
-
-def _beside(card: Card) -> str:
-    assert card.beside_bytes is not None
-    assert card.strange_bytes is not None
-    sizes = {"beside": gib(card.beside_bytes), "strange": gib(card.strange_bytes)}
-    if not card.others:
-        return _(
-            "{beside} lie beside this process's PyTorch, {strange} more than the model has there: buffers of "
-            "libraries, a rollout engine that keeps its memory, or a process that the message cannot see."
-        ).format(**sizes)
-    return _(
-        "Something else is on the card: {beside} lie beside this process's PyTorch, {strange} more than the "
-        "model has there ({processes})."
-    ).format(**sizes, processes=_processes(card))
-
-
-def _processes(card: Card) -> str:
-    return listed(
-        _("process {number} with {bytes}").format(number=process.number, bytes=gib(process.bytes))
-        for process in card.others[:_OTHERS]
-    )
 
 
 def _meaning(failure: Failure) -> str:

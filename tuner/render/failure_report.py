@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuner import __version__
 from tuner.advise.allocation import Standing
-from tuner.advise.failure import Card
-from tuner.advise.remedies import Measure, Remedy
+from tuner.advise.card import Card
+from tuner.advise.levers import Measure
+from tuner.advise.remedies import Remedy
 from tuner.findings import Numerics
 from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.kinds import Kind
