@@ -6,6 +6,7 @@ added. ``python -m tests.test_outcomes_explained`` prints the table with the ans
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -223,6 +224,7 @@ def arguments(case: Case) -> tuple[str, ...]:
     return (*options, *number, "/dev/null", *job.overrides)
 
 
+@cache
 def explained(case: Case, *options: str) -> str:
     """The command's answer."""
     result = run("explain-oom", "--message", "-", *options, *arguments(case), stdin=message(case))

@@ -1,6 +1,7 @@
 """``tuner explain-oom``: an error as it was printed, with and without the job behind it."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def line(**sizes: str) -> str:
     return NUMBERS.format(**(usual | {"other": ""} | sizes))
 
 
+@cache
 def explain(message: str, *arguments: str) -> Result:
     result = run("explain-oom", "--message", "-", *arguments, stdin=message)
     assert result.code == 0, result.err
