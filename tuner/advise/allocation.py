@@ -1,5 +1,6 @@
 """Which tensor a failed allocation was, and which advice makes that tensor smaller."""
 
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 from msgspec import Struct
@@ -10,19 +11,44 @@ from tuner.advise.answer import Advice
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding
+from tuner.memory.failed_allocation.engine_tensors import engine_tensors
 from tuner.memory.failed_allocation.explanation import (
     Confidence,
     FailedAllocation,
     Match,
     matches,
 )
-from tuner.memory.failed_allocation.pass_tensors import logits_of_unknown_head
+from tuner.memory.failed_allocation.pass_tensors import attention_of_unknown_engine, logits_of_unknown_head
 from tuner.memory.failed_allocation.state_tensors import weight_tensors
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.failed_allocation.tensors import tensors
+from tuner.memory.ledger.terms import Item
 from tuner.model_shape import ModelShape
 from tuner.rules.case import Case
 from tuner.workload import Phase, Workload
+from tuner.workload.place import Place, Work
+
+_STATES = (Item.OPTIMIZER, Item.UNSHARDED, Item.PARAMETERS, Item.GRADIENTS)
+# What is allocated by work that allocates little else.
+_ALLOCATED_BY = {
+    Work.LOGITS: (Item.LOGITS,),
+    Work.ENTROPY: (Item.LOGITS,),
+    Work.ATTENTION: (Item.ACTIVATIONS,),
+    Work.LAYER: (Item.ACTIVATIONS, Item.UNSHARDED),
+    Work.GATHERING: (Item.UNSHARDED, Item.PARAMETERS),
+    Work.GRADIENTS: _STATES,
+    Work.OPTIMIZER: _STATES,
+    Work.LOADING: _STATES,
+    Work.BUILDING: _STATES,
+    Work.TRIAL_RUN: (Item.ENGINE,),
+    Work.GRAPHS: (Item.ENGINE,),
+    Work.CACHE: (Item.KV_CACHE,),
+    Work.ENGINE_WEIGHTS: (Item.ENGINE,),
+    Work.SYNC: (Item.SYNC, Item.UNSHARDED, Item.ENGINE),
+}
+_OF_ENGINE = (Work.TRIAL_RUN, Work.GRAPHS, Work.CACHE, Work.ENGINE_WEIGHTS, Work.SYNC)
+_AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)
+_NOWHERE = Place()
 
 _OF_ANOTHER_JOB = (Confidence.OVERFULL, Confidence.TOO_LONG)
 
@@ -70,15 +96,20 @@ class Explanation(Struct, frozen=True, kw_only=True):
     standing: Standing | None = None  # None without a job
 
 
-def explain_allocation(advice: Advice, failed: FailedAllocation) -> Explanation:
+def explain_allocation(advice: Advice, failed: FailedAllocation, place: Place = _NOWHERE) -> Explanation:
     """Look for the size among the tensors of the job that was advised on.
 
     Where none of the advice makes the likeliest tensor smaller, because the model finds the job to fit,
     the rules are asked what they would say if the card were smaller than the phase that makes it.
+
+    Args:
+        advice: on the job.
+        failed: the allocation.
+        place: where the job was, as its stack tells: what it cannot have been comes last.
     """
     candidates = [
         Explained(match=match, advice=_remedies(match.tensor, _listed(advice)))
-        for match in matches(failed, tensors(advice.workload))
+        for match in _likeliest(failed, _tensors(advice.workload, place), place)
     ]
     if candidates and not candidates[0].advice:
         first = candidates[0].match
@@ -87,15 +118,58 @@ def explain_allocation(advice: Advice, failed: FailedAllocation) -> Explanation:
         )
     first_match = candidates[0].match if candidates else None
     return Explanation(
-        failed=failed, candidates=tuple(candidates), standing=_standing(advice, failed, first_match)
+        failed=failed,
+        candidates=tuple(candidates),
+        standing=standing(advice, failed, first_match, place.phases),
     )
 
 
-def _standing(advice: Advice, failed: FailedAllocation, match: Match | None) -> Standing:
-    """The error beside the verdict: the worst phase that makes the tensor, or of all where that is open."""
+def fits_place(tensor: Tensor, place: Place) -> bool:
+    """Whether a tensor is made where the stack of calls says that the job was."""
+    items = _ALLOCATED_BY.get(place.work) if place.work is not None else None
+    if items is not None and tensor.item not in items:
+        return False
+    if place.work is Work.ATTENTION and not tensor.quadratic and tensor.name != "queries":
+        return False
+    return not (place.phases and tensor.phases) or bool(set(place.phases) & set(tensor.phases))
+
+
+def _tensors(workload: Workload, place: Place) -> tuple[Tensor, ...]:
+    engine = place.before_steps or place.work in _OF_ENGINE or bool(set(place.phases) & set(_AWAKE))
+    return (*tensors(workload), *(engine_tensors(workload) if engine else ()))
+
+
+def _likeliest(failed: FailedAllocation, among: Iterable[Tensor], place: Place) -> list[Match]:
+    """The tensors that have the size, those first that the place allows."""
+
+    def unlikely(match: Match) -> tuple[bool, bool]:
+        upcast = match.tensor.dtype_bytes == DType.FLOAT32.bytes  # as autocast computes a softmax
+        return not fits_place(match.tensor, place), place.work is Work.ENTROPY and not upcast
+
+    return sorted([_there(match, place) for match in matches(failed, among)], key=unlikely)
+
+
+def _there(match: Match, place: Place) -> Match:
+    """A match with those phases of its tensor in which the job can have been."""
+    phases = tuple(phase for phase in match.tensor.phases if phase in place.phases)
+    return replace(match, tensor=replace(match.tensor, phases=phases)) if phases else match
+
+
+def standing(
+    advice: Advice, failed: FailedAllocation | None, match: Match | None, phases: Collection[Phase] = ()
+) -> Standing:
+    """The error beside the verdict: the worst phase that makes the tensor, or of all where that is open.
+
+    Args:
+        advice: on the job.
+        failed: the allocation, None where the error names no size.
+        match: what it was, None where no tensor has its size.
+        phases: of which one is known to have been the job's; none where nothing is known.
+    """
     estimate = advice.estimate
     capacity = estimate.capacity_bytes
-    named = () if match is None or match.confidence in _OF_ANOTHER_JOB else match.tensor.phases
+    other_job = failed is not None and (match is None or match.confidence in _OF_ANOTHER_JOB)
+    named = tuple(phases) or (() if match is None or other_job else match.tensor.phases)
     own = [phase for phase in estimate.phases if not named or phase.phase in named]
     worst = max(own or estimate.phases, key=lambda phase: phase.peak_bytes)
     if worst.peak_bytes > capacity:
@@ -104,10 +178,9 @@ def _standing(advice: Advice, failed: FailedAllocation, match: Match | None) -> 
         agreement = Agreement.ELSEWHERE
     else:
         agreement = Agreement.CONTRADICTS
-    held = (failed.free_bytes or 0) + (failed.unused_bytes or 0)
     true = {
-        Cause.OTHER_SETTINGS: match is None or match.confidence in _OF_ANOTHER_JOB,
-        Cause.FRAGMENTED: failed.unused_bytes is not None and held >= failed.low_bytes,
+        Cause.OTHER_SETTINGS: other_job,
+        Cause.FRAGMENTED: failed is not None and fragmented(failed),
         Cause.INTERVAL: worst.interval[1] > capacity,
         Cause.ASSUMED_CARD: advice.workload.cluster.gpu.evidence is Evidence.HEURISTIC,
         Cause.OTHERS: True,
@@ -120,6 +193,12 @@ def _standing(advice: Advice, failed: FailedAllocation, match: Match | None) -> 
         capacity_bytes=capacity,
         causes=causes,
     )
+
+
+def fragmented(failed: FailedAllocation) -> bool:
+    """Whether what was free and what PyTorch held back would have been enough, were it in one piece."""
+    held = (failed.free_bytes or 0) + (failed.unused_bytes or 0)
+    return failed.unused_bytes is not None and held >= failed.low_bytes
 
 
 def _listed(advice: Advice) -> list[Finding]:
@@ -137,7 +216,13 @@ def _when_short(advice: Advice, tensor: Tensor) -> list[Finding]:
 
 
 def explain_without_a_job(
-    failed: FailedAllocation, *, vocab: int, dtype: DType, tokens: int | None, model: ModelShape | None
+    failed: FailedAllocation,
+    *,
+    vocab: int,
+    dtype: DType,
+    tokens: int | None,
+    model: ModelShape | None,
+    place: Place = _NOWHERE,
 ) -> Explanation:
     """Look for the size among the logits, and the weights of a model where one is given.
 
@@ -147,11 +232,22 @@ def explain_without_a_job(
         dtype: of the logits.
         tokens: of a full micro-batch; None when it is not known.
         model: whose weights count.
+        place: where the job was, as its stack tells.
     """
     logits = logits_of_unknown_head(vocab=vocab, tokens=tokens or 0, dtype=dtype)
     weights = () if model is None else weight_tensors(model)
-    likely = matches(failed, (*logits, *weights))
+    squared = model is not None and _squared(failed, model, place)
+    attention = () if model is None or not squared else attention_of_unknown_engine(model)
+    likely = _likeliest(failed, (*logits, *weights, *attention), place)
     return Explanation(failed=failed, candidates=tuple(Explained(match=match) for match in likely))
+
+
+def _squared(failed: FailedAllocation, model: ModelShape, place: Place) -> bool:
+    """Whether a square of tokens comes into question: some number of tokens has any size."""
+    if place.work is not None:
+        return place.work is Work.ATTENTION
+    fewest = failed.low_bytes // (model.vocab * DType.FLOAT32.bytes)
+    return fewest > model.max_positions  # more logits than the longest sequence has
 
 
 def _remedies(tensor: Tensor, findings: list[Finding]) -> tuple[str, ...]:

@@ -21,6 +21,17 @@ Config = Annotated[
         ),
     ),
 ]
+MaybeConfig = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[CONFIG]",
+        help=_(
+            "The job that failed, as tuner advise takes it: a configuration in YAML, a launch script, the "
+            "command as it is typed, or - for standard input. Left out, the error alone is explained."
+        ),
+        show_default=False,
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(

@@ -47,6 +47,18 @@ def consult(
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
+    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=zero_advantage_ratio)[0]
+
+
+def consult_further(
+    source: str,
+    words: Sequence[str],
+    premises: Premises,
+    *,
+    allow: Collection[Numerics] = (),
+    zero_advantage_ratio: float | None = None,
+) -> tuple[Answer, Callable[[Workload], Written]]:
+    """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     release = TRAINER.choose_release(premises.verl_version)
     given = read_given(source, words, launch=premises.launch)
@@ -68,7 +80,7 @@ def consult(
     advice = advise(reading, headroom=premises.headroom, allow=allow)
     resting = TRAINER.resting_on_defaults(settings, workload, version=loaded.version)
     asked = TRAINER.quantities((name for name, _ in resting), version=loaded.version)
-    return Answer(
+    answer = Answer(
         given=given,
         settings=settings,
         release_reason=release.reason,
@@ -82,6 +94,7 @@ def consult(
         left_out=TRAINER.left_out(settings, workload, version=loaded.version),
         advice=advice,
     )
+    return answer, reading.write
 
 
 class _Job(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ _VERDICTS = {
     Confidence.OVERFULL: N_("perhaps {named}"),
     Confidence.TOO_LONG: N_("hardly {named}"),
 }
-_CAUSES = {
+CAUSES = {
     Cause.OTHER_SETTINGS: N_("settings of the job that failed which are not in this configuration"),
     Cause.FRAGMENTED: N_("memory in pieces (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"),
     Cause.INTERVAL: N_("a peak at the high end of its interval"),
@@ -34,12 +34,12 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
         nothing = f"{head}\n{_INDENT}" + _("No tensor of this configuration has this size.")
         return "\n".join([nothing, *_beside_the_verdict(explanation, terminal)])
     first, *others = explanation.candidates
-    lines = [terminal.prose(f"{title}: {_named(first.match)}").replace(title, head, 1)]
+    lines = [terminal.prose(f"{title}: {named(first.match)}").replace(title, head, 1)]
     lines.append(terminal.prose(f"= {formula(first.match)}", indent=_INDENT * 2, first=_INDENT))
     lines.append(
         terminal.prose(_("Made by {made_by}.").format(made_by=first.match.tensor.made_by), indent=_INDENT)
     )
-    lines += [terminal.prose(note, indent=_INDENT) for note in _notes(explanation.failed, first)]
+    lines += [terminal.prose(note, indent=_INDENT) for note in notes(explanation.failed, first)]
     also = [
         explained.match
         for explained in others
@@ -47,7 +47,7 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
     ]
     lines += [
         terminal.prose(
-            _("or {named} = {formula}").format(named=_named(match), formula=formula(match)),
+            _("or {named} = {formula}").format(named=named(match), formula=formula(match)),
             indent=_INDENT * 2,
             first=_INDENT,
         )
@@ -74,7 +74,7 @@ def _beside_the_verdict(explanation: Explanation, terminal: Terminal) -> list[st
     fits = (
         _("it fits") if standing.agreement is Agreement.CONTRADICTS else _("another phase is over the card")
     )
-    causes = clauses(_(_CAUSES[cause]) for cause in standing.causes)
+    causes = clauses(_(CAUSES[cause]) for cause in standing.causes)
     return [
         terminal.prose(_("The model says that {fits}: {peak}.").format(fits=fits, peak=peak), indent=_INDENT),
         terminal.prose(_("What could explain the error: {causes}.").format(causes=causes), indent=_INDENT),
@@ -94,7 +94,8 @@ def formula(match: Match) -> str:
     return " x ".join(factors) + shared + size
 
 
-def _named(match: Match) -> str:
+def named(match: Match) -> str:
+    """The tensor with its phases, and how sure it is: ``most likely logits (old_log_prob)``."""
     tensor = match.tensor
     what = _("{what} in float32") if tensor.name == "logits_float32" else "{what}"
     phases = _(" and ").join(phase.value for phase in tensor.phases)
@@ -103,14 +104,15 @@ def _named(match: Match) -> str:
     return (_(verdict) if verdict != _PLAIN else _PLAIN).format(named=named)
 
 
-def _notes(failed: FailedAllocation, first: Explained) -> list[str]:
+def notes(failed: FailedAllocation, first: Explained) -> list[str]:
+    """What is said of the likeliest tensor beside its formula, one sentence each."""
     match, full = first.match, first.match.tensor.tokens
-    notes = []
+    said = []
     if match.tokens is not None and match.low_tokens is not None and match.high_tokens is not None:
         spread = _("{low_tokens:,} to {high_tokens:,} tokens give this figure").format(
             low_tokens=match.low_tokens, high_tokens=match.high_tokens
         )
-        notes.append(
+        said.append(
             _("{spread}; {compared}.").format(spread=spread, compared=_compared(match))
             if full
             else full_stop(spread)
@@ -121,10 +123,10 @@ def _notes(failed: FailedAllocation, first: Explained) -> list[str]:
         )
         enough = failed.free_bytes + failed.unused_bytes >= failed.low_bytes
         together = _("enough together, but fragmented") if enough else _("not enough together")
-        notes.append(_("{held}: {together}.").format(held=held, together=together))
+        said.append(_("{held}: {together}.").format(held=held, together=together))
     if first.advice:
-        notes.append(_("Rules that make it smaller: {advice}.").format(advice=listed(first.advice)))
-    return notes
+        said.append(_("Rules that make it smaller: {advice}.").format(advice=listed(first.advice)))
+    return said
 
 
 def _compared(match: Match) -> str:

@@ -68,7 +68,7 @@ def report(answer: Answer) -> Report:
         findings=tuple(_finding(item) for item in advice.recommendations),
         combination=_combination(advice),
         symbols=_symbols(advice),
-        failed_allocation=None if answer.allocation is None else _allocation(answer.allocation),
+        failed_allocation=None if answer.allocation is None else allocation_report(answer.allocation),
         release_range=None if advice.releases is None else _releases(advice.releases),
     )
 
@@ -134,7 +134,7 @@ def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanatio
         published_rule_bytes=published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab),
         model=model.name if model is not None else None,
         tokens=token_rows(sizes, model) if model is not None else (),
-        failed_allocation=None if allocation is None else _allocation(allocation),
+        failed_allocation=None if allocation is None else allocation_report(allocation),
     ).model_dump_json(indent=2)
 
 
@@ -282,7 +282,8 @@ def _finding(item: Recommendation) -> FindingReport:
     )
 
 
-def _allocation(explanation: Explanation) -> AllocationReport:
+def allocation_report(explanation: Explanation) -> AllocationReport:
+    """A failed allocation and what it can have been."""
     failed = explanation.failed
     return AllocationReport(
         text=failed.text,

@@ -11,6 +11,11 @@ def gib(count_bytes: int, *, decimals: int = 1) -> str:
     return f"{count_bytes / GIB:.{decimals}f} GiB"
 
 
+def size(count_bytes: int) -> str:
+    """Bytes as GiB, or as MiB where a GiB would show little of them: ``"33.4 MiB"``."""
+    return gib(count_bytes) if count_bytes >= 0.1 * GIB else f"{count_bytes / MIB:.1f} MiB"
+
+
 def exact(number: float) -> str:
     """A number as it is, thousands apart: ``"151,936"``, ``"0.85"``."""
     return f"{number:,}"

@@ -19,7 +19,9 @@ from tuner.inputs.settings import Origin, Settings
 from tuner.inputs.yaml_file import Document
 from tuner.language import N_
 from tuner.model_shape import ModelShape
+from tuner.out_of_memory.stack import Call
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
+from tuner.workload.place import Place
 
 
 class ReleaseChoice(Struct, frozen=True, kw_only=True):
@@ -232,3 +234,9 @@ class Trainer(Protocol):
 
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
+
+    def place_of(self, calls: Sequence[Call]) -> Place:
+        """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""
+
+    def deciding_keys(self, place: Place, version: str, workload: Workload | None = ...) -> tuple[str, ...]:
+        """The keys that decide how much memory a job, which may be known, takes at a place."""

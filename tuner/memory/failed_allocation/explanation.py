@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.language import _
-from tuner.memory.failed_allocation.message import read_message, read_size
 from tuner.memory.failed_allocation.tensor import Tensor
+from tuner.out_of_memory.allocator import AllocatorMessage, Size, read_message, read_size
 from tuner.units import MIB
 
 # c10/cuda/CUDACachingAllocator.cpp: kSmallSize, kSmallBuffer, kLargeBuffer, kRoundLarge
@@ -77,6 +77,11 @@ def parse_failed_allocation(text: str) -> FailedAllocation:
     if size is None:
         hint = _("give a size such as '18.54 GiB', or the line with 'Tried to allocate 18.54 GiB'")
         raise InputError(_("there is no failed allocation in {text!r}").format(text=text), hint=hint)
+    return failed_allocation(size, message)
+
+
+def failed_allocation(size: Size, message: AllocatorMessage) -> FailedAllocation:
+    """A request of this size, with what the message around it says of the card."""
     low, high = requested_bytes(ceil(size.bytes - size.half_step), floor(size.bytes + size.half_step))
     return FailedAllocation(
         text=size.text,

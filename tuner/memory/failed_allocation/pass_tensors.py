@@ -197,15 +197,25 @@ def attention_score_tensors(
 ) -> tuple[Tensor, ...]:
     """Attention weights written out, which flash attention never does."""
     sequences = 1 if engine.packed or one_pass.batching.dynamic else one_pass.batching.micro_batch_sequences
-    factors = ((sequences, _("sequences")), (ceil(model.heads / engine.parallel.sequence_split), _("heads")))
-    own = Tensor(
+    heads = ceil(model.heads / engine.parallel.sequence_split)
+    own = _scores(sequences, heads, dtype_bytes=engine.compute_dtype.bytes, tokens=batch.sequence_tokens)
+    return (own, replace(own, name="attention_scores_float32", dtype_bytes=_FLOAT32))
+
+
+def attention_of_unknown_engine(model: ModelShape) -> tuple[Tensor, ...]:
+    """Attention weights of one sequence up to the model's longest, in both dtypes."""
+    own = _scores(1, model.heads, dtype_bytes=DType.BFLOAT16.bytes, tokens=model.max_positions)
+    return (own, replace(own, name="attention_scores_float32", dtype_bytes=_FLOAT32))
+
+
+def _scores(sequences: int, heads: int, *, dtype_bytes: int, tokens: int) -> Tensor:
+    return Tensor(
         name="attention_scores",
         kinds=(_("attention scores of every pair of tokens"),),
         made_by=_("attention that is not flash attention (eager, or SDPA's plain kernel)"),
         item=Item.ACTIVATIONS,
-        factors=factors,
-        dtype_bytes=engine.compute_dtype.bytes,
-        tokens=batch.sequence_tokens,
+        factors=((sequences, _("sequences")), (heads, _("heads"))),
+        dtype_bytes=dtype_bytes,
+        tokens=tokens,
         quadratic=True,
     )
-    return (own, replace(own, name="attention_scores_float32", dtype_bytes=_FLOAT32))

@@ -5,7 +5,9 @@ from pathlib import Path
 from tuner.trainers.verl import checks
 from tuner.trainers.verl.checks import run as check
 from tuner.trainers.verl.coverage.left_out import key_classes, left_out
+from tuner.trainers.verl.deciding import deciding_keys
 from tuner.trainers.verl.load import parse
+from tuner.trainers.verl.places import place_of
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
     cluster_size,
@@ -30,6 +32,7 @@ __all__ = [
     "cluster_size",
     "critic_model_key",
     "critic_model_path",
+    "deciding_keys",
     "examples",
     "key_classes",
     "left_out",
@@ -38,6 +41,7 @@ __all__ = [
     "name",
     "override_writer",
     "parse",
+    "place_of",
     "quantities",
     "read",
     "resting_on_defaults",

@@ -1,6 +1,6 @@
 """The figures of an allocator's message, by the names that a measurement has for them."""
 
-from tuner.memory.failed_allocation.message import read_message
+from tuner.out_of_memory.allocator import read_message
 
 
 def told_by_allocator(text: str) -> dict[str, int]:

@@ -1,0 +1,231 @@
+"""Why a job ran out of memory, in words: where, for which tensor, beside what, and what makes room."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from tuner.advise.allocation import Explained as Candidate
+from tuner.advise.allocation import fits_place
+from tuner.advise.failure import ON_HOST, Failure, failed_of
+from tuner.advise.levers import Measure
+from tuner.advise.remedies import Remedy
+from tuner.dtypes import DType
+from tuner.language import N_, _
+from tuner.out_of_memory.stack import Call
+from tuner.render.allocation import formula, named, notes
+from tuner.render.answer import Answer
+from tuner.render.columns import left
+from tuner.render.failure_figures import card_words, causes, model_words
+from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
+from tuner.render.numbers import change, step_change
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, sentence
+from tuner.units import MEGA
+
+_LABEL = 9
+_OTHERS = 3  # further tensors that are named
+_REMEDIES = 4
+_MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is hardly it
+
+
+class Explained(Struct, frozen=True, kw_only=True):
+    """An error that was explained, and what the explanation rests on."""
+
+    failure: Failure
+    keys: tuple[str, ...]  # of the trainer, that decide what the place takes
+    answer: Answer | None = None  # on the job; None without one
+    model: str | None = None  # that was named in place of a job
+
+
+def failure_text(explained: Explained, terminal: Terminal) -> str:
+    """The whole explanation."""
+    failure = explained.failure
+    lines = [terminal.style(terminal.prose(said_of_kind(failure)), "bold")]
+    for name, text in _rows(explained):
+        indent = " " * (_LABEL + 2)
+        lines.append(terminal.prose(plain(text), indent=indent, first=f"  {left(name, _LABEL)}"))
+    if failure.remedies:
+        lines += ["", *_remedies(explained, terminal)]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(explained: Explained) -> Iterator[tuple[str, str]]:
+    failure = explained.failure
+    if where := _where(failure):
+        yield _("where"), where
+    yield from _tensors(failure)
+    if failure.card is not None:
+        yield _("card"), card_words(failure.card)
+    if model := model_words(failure):
+        yield _("model"), model
+    yield from ((_("cause"), text) for text in causes(failure))
+    if meaning := _meaning(failure):
+        yield _("means"), meaning
+    if explained.keys and failure.error.kind not in ON_HOST:
+        yield _("set by"), full_stop(listed(_settings(explained)))
+    if missing := _to_give(explained):
+        yield _("to know"), missing
+
+
+def _settings(explained: Explained) -> Iterator[str]:
+    """The keys that decide, with what they are set to."""
+    for key in explained.keys:
+        value = None if explained.answer is None else explained.answer.settings.get(key)
+        yield key if value is None else f"{key}={value}"
+
+
+def _where(failure: Failure) -> str:
+    place = failure.place
+    if not (place.phases or place.before_steps or place.work):
+        if failure.error.kind in ON_HOST:
+            return ""
+        return _("The error has no stack of calls that tells the phase.")
+    phases = _(" or ").join(phase.value for phase in place.phases)
+    when = _("before the first step") if place.before_steps else phases
+    words = []
+    if when:
+        words.append(when + _call(place.phase_call))
+    if place.work is not None:
+        words.append(_(WORK[place.work]) + _call(place.work_call))
+    return full_stop(clauses(words))
+
+
+def _call(call: Call | None) -> str:
+    """The call that says so, in brackets."""
+    if call is None:
+        return ""
+    at = f", {call.name}:{call.line}" if call.file and call.line is not None else ""
+    return f" ({call.function}{at})"
+
+
+# -- the tensor -----------------------------------------------------------------------------------
+
+
+def _tensors(failure: Failure) -> Iterator[tuple[str, str]]:
+    allocation, failed = failure.allocation, failed_of(failure.error)
+    if allocation is None and failed is not None:
+        text = _("{size} are {single:,} million entries in float32, or {half:,} million in bfloat16")
+        entries = text.format(
+            size=failed.text,
+            single=round(failed.bytes / DType.FLOAT32.bytes / MEGA),
+            half=round(failed.bytes / DType.BFLOAT16.bytes / MEGA),
+        )
+        yield _("tensor"), _("{entries}; logits have tokens x vocabulary entries.").format(entries=entries)
+    if allocation is None:
+        return
+    if not allocation.candidates:
+        yield _("tensor"), _("No tensor of this configuration has this size.")
+        return
+    first, *others = allocation.candidates
+    words = [f"{named(first.match)} = {formula(first.match)}"]
+    words.append(_("made by {made_by}").format(made_by=first.match.tensor.made_by))
+    text = full_stop(clauses(words))
+    spread = notes(allocation.failed, Candidate(match=first.match))
+    tokens = spread[:1] if first.match.tokens is not None else []
+    if not fits_place(first.match.tensor, failure.place):
+        tokens.append(_("The stack shows other work, so this is by its size alone."))
+    yield _("tensor"), " ".join([text, *tokens])
+    shown = [
+        candidate
+        for candidate in others
+        if candidate.match.claimed or _as_likely(candidate, first) or _alone(candidate, failure)
+        if fits_place(candidate.match.tensor, failure.place)
+    ]
+    for candidate in shown[:_OTHERS]:
+        yield (
+            _("or"),
+            full_stop(f"{named(candidate.match)} = {formula(candidate.match)}; {_told(candidate, first)}"),
+        )
+
+
+def _as_likely(candidate: Candidate, first: Candidate) -> bool:
+    """Whether a tensor says as little as the likeliest one, and needs a number of tokens like it."""
+    match, likeliest = candidate.match, first.match
+    if match.confidence is not likeliest.confidence:
+        return False
+    return not match.tokens or not likeliest.tokens or match.tokens <= _MORE_TOKENS * likeliest.tokens
+
+
+def _alone(candidate: Candidate, failure: Failure) -> bool:
+    """Whether without a job a square of tokens comes into question beside logits of more than a sequence."""
+    return failure.standing is None and candidate.match.tensor.quadratic
+
+
+def _told(candidate: Candidate, first: Candidate) -> str:
+    """The fact by which a tensor is told from the likeliest one."""
+    tensor, likeliest = candidate.match.tensor, first.match.tensor
+    phases = [phase.value for phase in tensor.phases if phase not in likeliest.phases]
+    if phases and not set(tensor.phases) & set(likeliest.phases):
+        return _("then the stack passes {phases}").format(phases=_(" or ").join(phases))
+    tokens = candidate.match.tokens
+    if tokens is not None and tokens != first.match.tokens:
+        unit = _("sequence") if tensor.quadratic else _("micro-batch")
+        return _("then the {unit} held {tokens:,} tokens").format(unit=unit, tokens=tokens)
+    return _("then it was asked for by {made_by}").format(made_by=tensor.made_by)
+
+
+def _meaning(failure: Failure) -> str:
+    """What decides, and in which direction it must go."""
+    meaning = MEANINGS.get(failure.error.kind)
+    if meaning is None:
+        work = work_of(failure)
+        meaning = None if work is None else MEANINGS.get(work)
+    return _(meaning) if meaning is not None else ""
+
+
+# -- what makes room ------------------------------------------------------------------------------
+
+
+def _remedies(explained: Explained, terminal: Terminal) -> Iterator[str]:
+    failure = explained.failure
+    title = terminal.style(_("What makes room, priced by the model"), "bold")
+    need = failure.need
+    if need is not None and not need.known:
+        title += "\n" + terminal.prose(
+            _("How much was missing is not known; what follows frees a tenth."), indent="  "
+        )
+    yield title
+    for remedy in failure.remedies[:_REMEDIES]:
+        yield terminal.prose(f"{remedy.rule.name}: {_price(remedy)}", indent="    ", first="  ").replace(
+            "->", terminal.arrow
+        )
+        yield from (f"      {terminal.style(pasteable(text), 'bold')}" for text in remedy.overrides)
+    more = [remedy.rule.name for remedy in failure.remedies[_REMEDIES:]]
+    if more:
+        yield terminal.prose(_("Also: {names}.").format(names=listed(dict.fromkeys(more))), indent="  ")
+    if need is not None and need.known and not any(remedy.enough for remedy in failure.remedies):
+        yield terminal.prose(_("None of them is enough alone; tuner advise puts them together."), indent="  ")
+
+
+_MEASURES = {
+    Measure.CACHE: N_("KV cache {change}"),
+    Measure.ROOM: N_("cache beyond the longest sequence {change}"),
+    Measure.HOST: N_("host memory of a node {change}"),
+}
+
+
+def _price(remedy: Remedy) -> str:
+    changed = change(remedy.before_bytes, remedy.after_bytes)
+    if remedy.phase is not None:
+        words = [f"{remedy.phase.value} {changed}"]
+    else:
+        words = [_(_MEASURES[remedy.measure]).format(change=changed)]
+    if remedy.enough:
+        words.append(_("enough"))
+    words.append(step_change(remedy.seconds_before, remedy.seconds_after))
+    if remedy.yours:
+        words.append(_("numerics: {numerics}").format(numerics=numerics(remedy.numerics)))
+    return full_stop(clauses(words))
+
+
+def _to_give(explained: Explained) -> str:
+    """What is missing for a full explanation."""
+    failure = explained.failure
+    if explained.answer is not None:
+        return ""
+    wanted = [_("the job's script or configuration in front of --message")]
+    if explained.model is None and failed_of(failure.error) is not None:
+        wanted.append(_("or at least --model NAME, which tells the tensors of this size"))
+    if not (failure.place.phases or failure.place.before_steps) and failure.error.kind not in ON_HOST:
+        wanted.append(_("the traceback above the error, which tells the phase"))
+    return sentence(_("give {wanted}").format(wanted=clauses(wanted)))

@@ -1,0 +1,181 @@
+"""The JSON of an explained out-of-memory error."""
+
+from typing import Annotated, Literal
+
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuner import __version__
+from tuner.advise.allocation import Standing
+from tuner.advise.card import Card
+from tuner.advise.levers import Measure
+from tuner.advise.remedies import Remedy
+from tuner.findings import Numerics
+from tuner.inputs.secrets import without_secrets
+from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.stack import Call
+from tuner.render.failure import Explained
+from tuner.render.json import allocation_report
+from tuner.render.report import SCHEMA_VERSION, AllocationReport
+from tuner.render.struct_models import STRUCTS
+from tuner.workload import Phase
+from tuner.workload.place import Work
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ErrorLine(_Model):
+    """What was printed."""
+
+    kind: Kind
+    text: Annotated[str, Field(description="the line, without what a launcher put in front of it")]
+    line: Annotated[int, Field(description="its number in the text that was given, from 1")]
+    engine: Annotated[str, Field(description="the rollout engine whose words they are; empty for others")]
+    figures: Annotated[dict[str, float], Field(description="numbers of the message, as it has them")]
+
+
+class PlaceReport(_Model):
+    """Where the job was, as the stack of calls tells."""
+
+    phases: Annotated[tuple[Phase, ...], Field(description="one of which it was; none where no call says")]
+    before_steps: Annotated[bool, Field(description="the job was still starting")]
+    phase_call: Annotated[Call | None, STRUCTS]
+    work: Work | None
+    work_call: Annotated[Call | None, STRUCTS]
+
+
+class NeedReport(_Model):
+    """Where memory was missing, and how much may be taken there."""
+
+    measure: Measure
+    phase: Phase | None
+    limit_bytes: Annotated[int, Field(description="at most, of a peak and the host; at least, of room")]
+    known: Annotated[bool, Field(description="false: a tenth of what there is, to have something to compare")]
+
+
+class RemedyReport(_Model):
+    """One change of settings and what it does where memory was missing."""
+
+    code: str
+    name: str
+    overrides: tuple[str, ...]
+    measure: Measure
+    phase: Phase | None
+    before_bytes: int
+    after_bytes: int
+    enough: Annotated[bool, Field(description="by the model, this change alone")]
+    seconds_before: float
+    seconds_after: float
+    numerics: Numerics
+    yours: Annotated[bool, Field(description="changes the training: for the user to decide")]
+
+
+class OtherSetting(_Model):
+    """A setting that the error states otherwise than the configuration."""
+
+    name: str
+    in_error: float
+    in_configuration: float
+
+
+class FailureReport(_Model):
+    """Everything that ``tuner explain-oom`` found out about one error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner explain-oom report")
+
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    tuner_version: str
+    source: Annotated[str | None, Field(description="the configuration; null where none was given")]
+    model: str | None
+    error: ErrorLine
+    place: PlaceReport
+    allocation: Annotated[
+        AllocationReport | None,
+        Field(description="the tensors of the failed size; null where the error names none"),
+    ]
+    card: Annotated[Card | None, STRUCTS, Field(description="what was on the card, by the message")]
+    standing: Annotated[
+        Standing | None, STRUCTS, Field(description="what the model says of the phase; null without a job")
+    ]
+    of_another_job: Annotated[bool, Field(description="the job has none of the phases that the stack tells")]
+    starts: Annotated[
+        bool | None, Field(description="of a rollout engine that did not start: whether it does by the model")
+    ]
+    host_bytes: Annotated[int | None, Field(description="host memory of a node, by the model")]
+    other_settings: tuple[OtherSetting, ...]
+    deciding_keys: Annotated[dict[str, object], Field(description="what decides there, with its value")]
+    need: NeedReport | None
+    remedies: tuple[RemedyReport, ...]
+
+
+def failure_report(explained: Explained) -> FailureReport:
+    """The whole explanation."""
+    failure, answer = explained.failure, explained.answer
+    error, place, need = failure.error, failure.place, failure.need
+    settings = None if answer is None else answer.settings
+    workload = None if answer is None else answer.advice.workload
+    return FailureReport(
+        tuner_version=__version__,
+        source=None if answer is None else answer.given.source,
+        model=explained.model if workload is None else workload.model.name,
+        error=ErrorLine(
+            kind=error.kind,
+            text=without_secrets(error.text),
+            line=error.line,
+            engine=error.engine,
+            figures=dict(error.figures),
+        ),
+        place=PlaceReport(
+            phases=place.phases,
+            before_steps=place.before_steps,
+            phase_call=_shown(place.phase_call),
+            work=place.work,
+            work_call=_shown(place.work_call),
+        ),
+        allocation=None if failure.allocation is None else allocation_report(failure.allocation),
+        card=failure.card,
+        standing=failure.standing,
+        of_another_job=failure.of_another_job,
+        starts=failure.starts,
+        host_bytes=failure.host_bytes,
+        other_settings=tuple(
+            OtherSetting(name=name, in_error=there, in_configuration=here)
+            for name, there, here in failure.others_settings
+        ),
+        deciding_keys={key: None if settings is None else settings.get(key) for key in explained.keys},
+        need=None
+        if need is None
+        else NeedReport(
+            measure=need.measure, phase=need.phase, limit_bytes=need.limit_bytes, known=need.known
+        ),
+        remedies=tuple(map(_remedy, failure.remedies)),
+    )
+
+
+def _shown(call: Call | None) -> Call | None:
+    """A call without what is secret in its line of the program."""
+    return None if call is None else replace(call, code=without_secrets(call.code))
+
+
+def _remedy(remedy: Remedy) -> RemedyReport:
+    return RemedyReport(
+        code=remedy.rule.code,
+        name=remedy.rule.name,
+        overrides=remedy.overrides,
+        measure=remedy.measure,
+        phase=remedy.phase,
+        before_bytes=remedy.before_bytes,
+        after_bytes=remedy.after_bytes,
+        enough=remedy.enough,
+        seconds_before=remedy.seconds_before,
+        seconds_after=remedy.seconds_after,
+        numerics=remedy.numerics,
+        yours=remedy.yours,
+    )
+
+
+def failure_json(explained: Explained) -> str:
+    """The explanation as JSON."""
+    return failure_report(explained).model_dump_json(indent=2)
