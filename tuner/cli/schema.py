@@ -18,12 +18,12 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     output: Annotated[
-        Literal["report", "check", "estimate", "accuracy", "validation", "measured"],
+        Literal["report", "check", "config", "estimate", "accuracy", "validation", "measured"],
         typer.Argument(
             metavar="OUTPUT",
             help=_(
-                "The output of advise, check, estimate-memory, accuracy or validate; measured: accuracy's "
-                "input."
+                "The output of advise, check, config, estimate-memory, accuracy or validate; measured: "
+                "accuracy's input."
             ),
         ),
     ],

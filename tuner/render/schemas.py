@@ -7,11 +7,13 @@ from pydantic import BaseModel
 from tuner.accuracy import MeasuredFile
 from tuner.render.accuracy_report import AccuracyReport
 from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
+from tuner.render.settings_report import SettingsReport
 from tuner.validate.report.schema import ValidationFile
 
 OUTPUTS: dict[str, type[BaseModel]] = {
     "report": Report,
     "check": CheckReport,
+    "config": SettingsReport,
     "estimate": HeadReport,
     "accuracy": AccuracyReport,
     "validation": ValidationFile,

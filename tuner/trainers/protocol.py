@@ -38,11 +38,20 @@ class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Base(Struct, frozen=True, kw_only=True):
+    """Which of a release's configurations the user's settings are laid on, and how to ask for it again."""
+
+    name: str
+    words: tuple[str, ...] = ()  # in front of overrides; none for the one that is taken by itself
+    keys: tuple[str, ...] = ()  # a file that holds only what differs is laid on the same one by these
+
+
 class Loaded(Struct, frozen=True, kw_only=True):
     """A user's configuration on the defaults of the release that it rests on."""
 
     settings: Settings
     version: str
+    base: Base
 
 
 class Affects(Enum):
