@@ -18,11 +18,11 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     output: Annotated[
-        Literal["report", "check", "config", "estimate", "accuracy", "validation", "measured"],
+        Literal["report", "check", "config", "diff", "estimate", "accuracy", "validation", "measured"],
         typer.Argument(
             metavar="OUTPUT",
             help=_(
-                "The output of advise, check, config, estimate-memory, accuracy or validate; measured: "
+                "The output of advise, check, config, diff, estimate-memory, accuracy or validate; measured: "
                 "accuracy's input."
             ),
         ),

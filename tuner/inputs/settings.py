@@ -147,6 +147,11 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         tree: Tree = self._read(())
         return tree
 
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """Every key that was looked at so far, in vain or not."""
+        return frozenset(map(dotted, self._resolver.looked_at))
+
     def way(self, key: str) -> tuple[Path, ...]:
         """The paths that the value of a key comes through, its own first."""
         return self._resolver.way(split_key(key))

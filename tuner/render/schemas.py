@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from tuner.accuracy import MeasuredFile
 from tuner.render.accuracy_report import AccuracyReport
+from tuner.render.comparison_report import ComparisonReport
 from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
 from tuner.render.settings_report import SettingsReport
 from tuner.validate.report.schema import ValidationFile
@@ -14,6 +15,7 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "report": Report,
     "check": CheckReport,
     "config": SettingsReport,
+    "diff": ComparisonReport,
     "estimate": HeadReport,
     "accuracy": AccuracyReport,
     "validation": ValidationFile,

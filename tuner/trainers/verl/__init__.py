@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from tuner.trainers.verl import checks
+from tuner.trainers.verl.changed_keys import changed_keys, key_state
 from tuner.trainers.verl.checks import run as check
 from tuner.trainers.verl.coverage.left_out import key_classes, left_out
+from tuner.trainers.verl.deciding_keys import deciding_keys
 from tuner.trainers.verl.load import parse
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
@@ -24,14 +26,17 @@ from tuner.trainers.verl.write import override_writer
 __all__ = [
     "behaviours",
     "bundled_releases",
+    "changed_keys",
     "check",
     "choose_release",
     "choose_rollout_engine",
     "cluster_size",
     "critic_model_key",
     "critic_model_path",
+    "deciding_keys",
     "examples",
     "key_classes",
+    "key_state",
     "left_out",
     "model_key",
     "model_path",

@@ -1,0 +1,299 @@
+"""Two configurations side by side, as a person reads them: in short, or all of it."""
+
+from collections.abc import Iterator, Sequence
+
+from tuner.advise import Verdict
+from tuner.advise.comparison import Difference, Effect, FieldChange
+from tuner.inputs.secrets import hidden_value
+from tuner.inputs.spelled import spelled
+from tuner.inputs.tree import split_key
+from tuner.language import N_, _, ngettext
+from tuner.render.comparison import Comparison, KeyEntry, Side
+from tuner.render.comparison_table import SHOWN_BYTES, phase_table, same_seconds
+from tuner.render.field_words import field_words, value_words
+from tuner.render.numbers import gib, percent
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import (
+    SEVERITY_COLOURS,
+    clauses,
+    full_stop,
+    listed,
+    pasteable,
+    place,
+    sentence,
+    titled,
+)
+from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Change, KeyState
+from tuner.units import GIB
+
+_NAMED = 3  # phases of one effect
+# Fields by which the training itself is another one: told whatever they cost.
+_OF_TRAINING = frozenset({"loss_averages_micro_batches"})
+_VERDICTS = {
+    Verdict.WILL_NOT_START: N_("WILL NOT START"),
+    Verdict.FITS: N_("FITS"),
+    Verdict.FITS_ALONE: N_("FITS if nothing else uses the GPU"),
+    Verdict.DEPENDS_ON_RELEASE: N_("MAY NOT FIT"),
+    Verdict.FITS_WHILE_SHORT: N_("FITS while short"),
+    Verdict.DOES_NOT_FIT: N_("DOES NOT FIT"),
+}
+_CHANGES = {
+    Change.VALUE: N_("set"),
+    Change.DEFAULT: N_("another default"),
+    Change.RENAMED: N_("renamed"),
+    Change.NEW: N_("new"),
+    Change.VANISHED: N_("gone"),
+    Change.UNREAD: N_("no longer read"),
+    Change.READ: N_("read from now on"),
+    Change.MEANING: N_("read otherwise"),
+}
+
+
+def comparison_text(comparison: Comparison, terminal: Terminal, *, full: bool) -> str:
+    """What changes, and what that does to the job.
+
+    Args:
+        comparison: to be told.
+        terminal: where.
+        full: all keys and behaviours, not those alone that change memory or seconds.
+    """
+    sections = [
+        "\n".join(_head(comparison, terminal)),
+        "\n".join(phase_table(comparison, terminal)),
+        "\n".join(_keys(comparison, terminal, full=full)),
+        "\n".join(_behaviours(comparison, terminal, full=full)),
+        "\n".join(_findings(comparison, terminal)),
+        "" if full else _rest(comparison, terminal),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _head(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    for name, side in ((_("before"), comparison.before), (_("after"), comparison.after)):
+        yield terminal.prose(plain(titled(name, _side(side))), indent="  ", first="")
+        yield from _verdict(side, terminal)
+    yield from _engines(comparison, terminal)
+
+
+def _engines(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    """That both run another version of the rollout engine, which nobody asked for."""
+    before, after = comparison.before.rollout_engine, comparison.after.rollout_engine
+    if None not in (before, after) and before != after and not comparison.engines_named:
+        text = _(
+            "Each release is taken with the newest engine that it allows: {before}, {after}. "
+            "--engine-version names one for both, or two."
+        ).format(before=before, after=after)
+        yield terminal.prose(plain(text), indent="  ", first="")
+
+
+def _side(side: Side) -> str:
+    words = [f"{TRAINER.name} {side.loaded.version}"]
+    words += [side.rollout_engine] if side.rollout_engine is not None else []
+    return listed([_(side.given.source), *words, side.model, side.gpus])
+
+
+def _verdict(side: Side, terminal: Terminal) -> Iterator[str]:
+    job = side.job
+    estimate = job.case.estimate
+    word = _(_VERDICTS[job.verdict])
+    peak = _("{phase} peaks at {peak} of {capacity}").format(
+        phase=estimate.worst.phase.value,
+        peak=gib(estimate.worst.peak_bytes),
+        capacity=gib(estimate.capacity_bytes),
+    )
+    words = [titled(word, peak), *estimate.problems]
+    if job.refusals:
+        codes = listed(dict.fromkeys(refusal.finding.rule.code for refusal in job.refusals))
+        lifted = _("refused ({codes}); with that lifted {peak}").format(codes=codes, peak=peak)
+        words = [titled(word, lifted), *estimate.problems]
+    yield terminal.prose(full_stop(plain(clauses(words))), indent="    ", first="  ")
+    for refusal in job.refusals:
+        finding = refusal.finding
+        text = titled(f"{finding.rule.code} {finding.rule.name}", sentence(plain(finding.message)))
+        yield terminal.prose(text, indent="      ", first="    ")
+        yield from (f"      {pasteable(override)}" for override in refusal.overrides)
+
+
+def _keys(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
+    entries = [entry for entry in comparison.keys if full or _is_told(entry)]
+    if not entries:
+        return
+    yield terminal.style(_("Keys"), "bold")
+    for entry in entries:
+        yield from _key(entry, terminal, full=full)
+
+
+def _is_told(entry: KeyEntry) -> bool:
+    """Whether the short answer has more than the name of a key."""
+    return any(_shows(difference.effect) for difference in entry.differences) or (
+        entry.change.by_user and entry.change.change is not Change.VALUE
+    )
+
+
+def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
+    change = entry.change
+    if change.change is Change.RENAMED:
+        line = f"{change.before.key} {terminal.arrow} {change.after.key}"
+    else:
+        line = change.after.key
+    yield terminal.prose(plain(line), indent="      ", first="  ")
+    words = [_(_CHANGES[change.change]), _values(entry, terminal)]
+    if change.reason:
+        words.append(_(change.reason).rstrip("."))
+    if full:
+        words += [
+            _difference(difference, terminal)
+            for difference in entry.differences
+            if change.change is Change.MEANING or not _shows(difference.effect)
+        ]
+    elif change.change is Change.MEANING:
+        words += [_difference(difference, terminal) for difference in entry.differences]
+    yield terminal.prose(plain(clauses(word for word in words if word)), indent="    ")
+    for difference in entry.differences:
+        if _shows(difference.effect):
+            yield terminal.prose(_effect(difference.effect), indent="      ", first="    ")
+        if difference.overrides and (full or _shows(difference.effect)):
+            yield terminal.prose(_("as before:"), indent="      ", first="    ")
+            yield from (f"      {pasteable(override)}" for override in difference.overrides)
+
+
+def _values(entry: KeyEntry, terminal: Terminal) -> str:
+    before, after = entry.change.before, entry.change.after
+    if before.origin is None and after.origin is None:
+        return ""
+    first, second = _state(before), _state(after)
+    return first if first == second else f"{first} {terminal.arrow} {second}"
+
+
+def _state(state: KeyState) -> str:
+    if state.origin is None:
+        return _("no such key")
+    value = spelled(hidden_value(split_key(state.key)[-1], state.value))
+    if not state.by_user:
+        return _("{value} by default").format(value=value)
+    location = state.origin.location
+    return value if location is None else f"{value} ({place(location)})"
+
+
+def _difference(difference: Difference, terminal: Terminal) -> str:
+    """What the fields say of the job, alike ones of several models at once."""
+    alike: dict[tuple[str, str], list[FieldChange]] = {}
+    for field in difference.fields:
+        values = f"{_value(field, field.before)} {terminal.arrow} {_value(field, field.after)}"
+        alike.setdefault((field.path[-1], values), []).append(field)
+    return clauses(
+        titled(field_words(*(field.path for field in fields)), values)
+        for (_name, values), fields in alike.items()
+    )
+
+
+def _value(field: FieldChange, value: object) -> str:
+    return value_words(field.path, value)
+
+
+def _shows(effect: Effect | None) -> bool:
+    """Whether an effect is large enough to be written."""
+    if effect is None:
+        return False
+    large = any(abs(phase.change_bytes) >= SHOWN_BYTES for phase in effect.phases)
+    large = large or abs(effect.host_change_bytes) >= SHOWN_BYTES
+    return large or not same_seconds(effect.without_seconds, effect.with_seconds)
+
+
+def _effect(effect: Effect | None) -> str:
+    """``"rollout +6.5 GiB, wake_up +6.5 GiB, step -4%"``."""
+    if effect is None:
+        return ""
+    ranked = sorted(effect.phases, key=lambda phase: -abs(phase.change_bytes))
+    large = [phase for phase in ranked if abs(phase.change_bytes) >= SHOWN_BYTES]
+    words = [f"{phase.phase.value} {phase.change_bytes / GIB:+.1f} GiB" for phase in large[:_NAMED]]
+    if len(large) > _NAMED:
+        words.append(_("{count} more").format(count=len(large) - _NAMED))
+    if abs(effect.host_change_bytes) >= SHOWN_BYTES:
+        words.append(_("host {change} GiB").format(change=f"{effect.host_change_bytes / GIB:+.1f}"))
+    if not same_seconds(effect.without_seconds, effect.with_seconds):
+        share = effect.with_seconds / effect.without_seconds - 1
+        words.append(_("step {share}").format(share=f"{'+' if share > 0 else '-'}{percent(abs(share))}"))
+    return listed(words)
+
+
+def _behaviours(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
+    told = [one for one in comparison.behaviours if full or _is_behaviour_told(one)]
+    if not told:
+        return
+    yield terminal.style(_("Without a key that shows it"), "bold")
+    for behaviour in told:
+        text = plain(_difference(behaviour, terminal))
+        yield terminal.prose(text, indent="    ", first="  ")
+        if _changes_training(behaviour):
+            yield f"    {_('the training itself is another one')}"
+        if _shows(behaviour.effect):
+            yield terminal.prose(_effect(behaviour.effect), indent="      ", first="    ")
+
+
+def _is_behaviour_told(behaviour: Difference) -> bool:
+    return _shows(behaviour.effect) or _changes_training(behaviour)
+
+
+def _changes_training(behaviour: Difference) -> bool:
+    return any(field.path[-1] in _OF_TRAINING for field in behaviour.fields)
+
+
+def _findings(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    refused = {refusal.finding.rule.code for refusal in comparison.after.job.refusals}
+    spoken = [finding for finding in comparison.spoken if finding.rule.code not in refused]
+    if spoken:
+        yield terminal.style(_("Said of the second alone"), "bold")
+    for finding in spoken:
+        severity = terminal.style(_(finding.severity.value), SEVERITY_COLOURS[finding.severity])
+        text = titled(f"{severity} {finding.rule.code} {finding.rule.name}", plain(finding.message))
+        yield terminal.prose(text, indent="    ", first="  ")
+
+
+def _rest(comparison: Comparison, terminal: Terminal) -> str:
+    """The keys that are named alone, and how many of what is not even named."""
+    lines = []
+    named = [
+        f"{entry.change.after.key} {_short(entry, terminal)}"
+        for entry in comparison.keys
+        if not _is_told(entry) and entry.change.change in _NAMED_CHANGES
+    ]
+    if named:
+        text = titled(_("Changed as well, without effect on memory or seconds here"), listed(named))
+        lines.append(terminal.prose(full_stop(plain(text)), indent="  ", first=""))
+    unnamed = sum(
+        not _is_told(entry) and entry.change.change not in _NAMED_CHANGES for entry in comparison.keys
+    )
+    silent = sum(not _is_behaviour_told(one) for one in comparison.behaviours)
+    if not lines and not unnamed and not silent and not any(comparison.keys):
+        return _("Nothing differs that touches the job.") if not comparison.behaviours else ""
+    if unnamed or silent:
+        lines.append(
+            terminal.prose(
+                _("{keys} and {behaviours} change neither: --full.").format(
+                    keys=ngettext("{count} further key", "{count} further keys", unnamed).format(
+                        count=unnamed
+                    ),
+                    behaviours=ngettext("{count} behaviour", "{count} behaviours", silent).format(
+                        count=silent
+                    ),
+                ),
+                indent="  ",
+                first="",
+            )
+        )
+    return "\n".join(lines)
+
+
+_NAMED_CHANGES = (Change.VALUE, Change.DEFAULT, Change.RENAMED, Change.READ, Change.MEANING, Change.UNREAD)
+
+
+def _short(entry: KeyEntry, terminal: Terminal) -> str:
+    values = [
+        _("none") if state.origin is None else spelled(hidden_value(split_key(state.key)[-1], state.value))
+        for state in (entry.change.before, entry.change.after)
+    ]
+    same: Sequence[str] = values[:1] if values[0] == values[1] else values
+    words = f" {terminal.arrow} ".join(same)
+    return f"{words} ({_(_CHANGES[entry.change.change])})"
