@@ -155,9 +155,9 @@ def test_real_launches_are_read_back_from_every_output(number: int, tmp_path: Pa
 @pytest.mark.parametrize("version", ["0.7.1", "0.9.1"])
 def test_odd_settings_are_read_back_from_every_output(words: list[str], version: str, tmp_path: Path) -> None:
     original = loaded(version, "/dev/null", *words)
-    for outcome in again(version, words, tmp_path):
-        assert alike(outcome, original)
-    assert deleted(again(version, words, tmp_path)[0].settings) == deleted(original.settings)
+    from_overrides, *from_files = again(version, words, tmp_path)
+    assert all(alike(outcome, original) for outcome in (from_overrides, *from_files))
+    assert deleted(from_overrides.settings) == deleted(original.settings)
 
 
 def test_a_recipe_is_named_again(tmp_path: Path) -> None:

@@ -131,18 +131,65 @@ def field_changes(before: Workload, after: Workload) -> tuple[FieldChange, ...]:
 
 
 def differences(before: JudgedJob, after: JudgedJob) -> tuple[Difference, ...]:
-    """What differs between two jobs, by the keys of the second one's release that decide it."""
+    """What differs between two jobs, by the keys of the second one's release that decide it.
+
+    A field that follows from another difference is part of that one.
+    """
     groups: dict[tuple[str, ...], list[FieldChange]] = {}
     for change in field_changes(before.case.workload, after.case.workload):
         overrides = _written(after, [change])[0]
         alike = ("", change.path[-1], repr(change.before), repr(change.after))  # of several models
         groups.setdefault(overrides or alike, []).append(change)
-    return tuple(_difference(after, group) for group in groups.values())
+    undone = [_Undone.of(after, group) for group in groups.values()]
+    return tuple(
+        Difference(
+            fields=tuple(change for part in (one, *_following(one, undone)) for change in part.changes),
+            overrides=one.overrides,
+            effect=_effect(after.case, one.workload),
+        )
+        for one in undone
+        if _leader(one, undone) is None
+    )
 
 
-def _difference(after: JudgedJob, group: Sequence[FieldChange]) -> Difference:
-    overrides, workload = _written(after, group)
-    return Difference(fields=tuple(group), overrides=overrides, effect=_effect(after.case, workload))
+class _Undone(Struct, frozen=True, kw_only=True):
+    """Some fields with the first job's values, and what the second release reads with them."""
+
+    changes: tuple[FieldChange, ...]
+    overrides: tuple[str, ...]
+    workload: Workload
+
+    @classmethod
+    def of(cls, after: JudgedJob, group: Sequence[FieldChange]) -> "_Undone":
+        overrides, workload = _written(after, group)
+        return cls(changes=tuple(group), overrides=overrides, workload=workload)
+
+    def undoes(self, other: "_Undone") -> bool:
+        """Whether the other difference goes with this one."""
+        return bool(self.overrides) and all(_is_before(self.workload, change) for change in other.changes)
+
+
+def _leader(one: _Undone, undone: Sequence[_Undone]) -> _Undone | None:
+    """The difference that another one follows from; None where it stands by itself."""
+    return next(
+        (other for other in undone if other is not one and other.undoes(one) and not one.undoes(other)), None
+    )
+
+
+def _following(leader: _Undone, undone: Sequence[_Undone]) -> Iterator[_Undone]:
+    """The differences that end up with this one, be it by way of others."""
+    for one in undone:
+        above = _leader(one, undone)
+        if above is not None and above is leader:
+            yield one
+            yield from _following(one, undone)
+
+
+def _is_before(workload: Workload, change: FieldChange) -> bool:
+    try:
+        return bool(_value(workload, change.path) == change.before)
+    except AttributeError:  # the job has no such part then
+        return False
 
 
 def _written(after: JudgedJob, group: Iterable[FieldChange]) -> tuple[tuple[str, ...], Workload]:

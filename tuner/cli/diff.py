@@ -16,6 +16,7 @@ from tuner.language import _
 if TYPE_CHECKING:
     from tuner.cli.pipeline import Question
     from tuner.inputs.given import Given
+    from tuner.inputs.several import Input
     from tuner.render.comparison import Comparison, Side
 
 EXAMPLES = options.examples(
@@ -85,23 +86,23 @@ def _compared(words: Sequence[str], premises: Premises) -> "Comparison":
     card = choose_card(premises)
     of_sides = _premises(premises)
     releases = [TRAINER.choose_release(one.verl_version) for one in of_sides]
-    given = _given(words, premises, releases_differ=releases[0] != releases[1])
+    inputs = _inputs(words, premises, releases_differ=releases[0].version != releases[1].version)
+    given = _given(inputs, premises)
     questions = [
         read_job(one, of_side, card=card, release=release)
         for one, of_side, release in zip(given, of_sides, releases, strict=True)
     ]
     keys = TRAINER.changed_keys(questions[0].loaded, questions[1].loaded)  # before checks look at more
-    before, after = (_side(question, premises) for question in questions)
+    before, after = (_side(question, one, premises) for question, one in zip(questions, inputs, strict=True))
     return compared(before, after, keys=keys, engines_named=premises.engine_version is not None)
 
 
-def _given(words: Sequence[str], premises: Premises, *, releases_differ: bool) -> "list[Given]":
+def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) -> "tuple[Input, Input]":
     """The two configurations, or one twice.
 
     Raises:
         InputError: there are more, or nothing to compare one with.
     """
-    from tuner.inputs.given import read_given
     from tuner.inputs.several import separated
     from tuner.inputs.yaml_file import STANDARD_INPUT
 
@@ -119,8 +120,18 @@ def _given(words: Sequence[str], premises: Premises, *, releases_differ: bool) -
         )
     if [one.config for one in inputs] == [STANDARD_INPUT] * _SIDES:
         raise InputError(_("standard input can be read once"), hint=_("give a file for one of both"))
-    given = [read_given(one.config, one.words, launch=premises.launch) for one in inputs]
-    return given if len(given) == _SIDES else given * _SIDES
+    return inputs[0], inputs[-1]
+
+
+def _given(inputs: "tuple[Input, Input]", premises: Premises) -> "list[Given]":
+    """What they hold; one that stands for both is read once."""
+    from tuner.inputs.given import read_given
+
+    first, second = inputs
+    given = read_given(first.config, first.words, launch=premises.launch)
+    if second is first:
+        return [given, given]
+    return [given, read_given(second.config, second.words, launch=premises.launch)]
 
 
 def _premises(premises: Premises) -> tuple[Premises, Premises]:
@@ -146,9 +157,10 @@ def _pair(option: str, value: str | None) -> tuple[str | None, str | None]:
     return parts[0], parts[-1]
 
 
-def _side(question: "Question", premises: Premises) -> "Side":
+def _side(question: "Question", named: "Input", premises: Premises) -> "Side":
     from tuner.advise.comparison import judge
     from tuner.counted import counted
+    from tuner.inputs.secrets import hidden_override
     from tuner.render.comparison import Side
     from tuner.trainers.chosen import TRAINER
 
@@ -157,6 +169,7 @@ def _side(question: "Question", premises: Premises) -> "Side":
     cluster = workload.cluster
     return Side(
         given=question.given,
+        words=() if named.pasted else tuple(map(hidden_override, named.words)),
         loaded=loaded,
         release_reason=question.release.reason,
         rollout_engine=None if engine is None else f"{engine.name} {engine.version}",
@@ -164,6 +177,7 @@ def _side(question: "Question", premises: Premises) -> "Side":
         gpus=_("{gpus} x {gpu} on {nodes}").format(
             gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
         ),
+        gpu_assumed=question.card.assumed,
         job=judge(question.reading, headroom=premises.headroom),
         left_out=TRAINER.left_out(loaded.settings, workload, version=loaded.version),
     )

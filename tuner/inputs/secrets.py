@@ -39,6 +39,13 @@ def hidden_value(key: str, value: Any) -> Any:
     return HIDDEN if is_secret(key, value) or _is_secret_key(key, value) else without_secrets(value)
 
 
+def hidden_override(text: str) -> str:
+    """An override, or another word of a command line, without its secret."""
+    key, equals, value = text.partition("=")
+    name = key.lstrip("+~").rpartition(".")[2]
+    return f"{key}{equals}{hidden_value(name, value)}" if equals else without_secrets(text)
+
+
 def _is_secret_key(key: str, value: str) -> bool:
     return _KEY.fullmatch(key) is not None and len(value) >= _SHORTEST and "${" not in value
 

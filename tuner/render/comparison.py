@@ -22,11 +22,13 @@ class Side(Struct, frozen=True, kw_only=True):
     """One of two configurations."""
 
     given: Given
+    words: tuple[str, ...]  # that the user gave behind it
     loaded: Loaded
     release_reason: str
     rollout_engine: str | None
     model: str
     gpus: str
+    gpu_assumed: bool
     job: JudgedJob
     left_out: tuple[LeftOut, ...]
 

@@ -29,6 +29,7 @@ class SideReport(_Model):
     """One of both configurations, and what the model says of it."""
 
     source: str
+    words: Annotated[tuple[str, ...], Field(description="overrides, arguments and variables behind it")]
     trainer: str
     release: str
     release_reason: str
@@ -187,6 +188,7 @@ def _side(side: Side) -> SideReport:
     estimate = job.case.estimate
     return SideReport(
         source=side.given.source,
+        words=side.words,
         trainer=TRAINER.name,
         release=side.loaded.version,
         release_reason=side.release_reason,

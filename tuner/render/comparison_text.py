@@ -11,6 +11,8 @@ from tuner.language import N_, _, ngettext
 from tuner.render.comparison import Comparison, KeyEntry, Side
 from tuner.render.comparison_table import SHOWN_BYTES, phase_table, same_seconds
 from tuner.render.field_words import field_words, value_words
+from tuner.render.given import lost, open_values
+from tuner.render.left_out import named
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import (
@@ -73,7 +75,10 @@ def _head(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     for name, side in ((_("before"), comparison.before), (_("after"), comparison.after)):
         yield terminal.prose(plain(titled(name, _side(side))), indent="  ", first="")
         yield from _verdict(side, terminal)
+        if side.left_out:
+            yield terminal.prose(titled(_("left out"), named(side.left_out)), indent="    ", first="  ")
     yield from _engines(comparison, terminal)
+    yield from _premises(comparison, terminal)
 
 
 def _engines(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
@@ -87,10 +92,25 @@ def _engines(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
         yield terminal.prose(plain(text), indent="  ", first="")
 
 
+def _premises(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    """The card that was assumed, and what scripts lose and leave open, each thing once."""
+    before, after = comparison.before, comparison.after
+    texts = []
+    if after.gpu_assumed:
+        text = _("no GPU was named and none was found; {gpus} are taken. Give --gpu NAME.")
+        texts.append(titled(_("ASSUMED"), text.format(gpus=after.gpus)))
+    for given in (before.given, after.given):
+        said = (_("LOST"), lost(given)), (_("open"), open_values(given))
+        texts += [titled(name, plain(text)) for name, text in said if text]
+    for text in dict.fromkeys(texts):
+        yield terminal.prose(text, indent="  ", first="")
+
+
 def _side(side: Side) -> str:
     words = [f"{TRAINER.name} {side.loaded.version}"]
     words += [side.rollout_engine] if side.rollout_engine is not None else []
-    return listed([_(side.given.source), *words, side.model, side.gpus])
+    source = " ".join([_(side.given.source), *map(pasteable, side.words)])
+    return listed([source, *words, side.model, side.gpus])
 
 
 def _verdict(side: Side, terminal: Terminal) -> Iterator[str]:

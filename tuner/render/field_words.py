@@ -30,6 +30,7 @@ _WORDS = {
     "chunked_prefill": N_("prompts are computed in chunks"),
     "clones_logits": N_("the cross entropy works on a copy of the logits"),
     "cluster": N_("GPUs"),
+    "compiled": N_("the entropy is computed by compiled kernels"),
     "controller": N_("processes that hold a step's batch"),
     "counts_graphs": N_("CUDA graphs are estimated beforehand and taken from the KV cache"),
     "critic": N_("critic"),

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from tuner.inputs.resolved import ABSENT, Resolved, overrides
-from tuner.inputs.secrets import HIDDEN, hidden_value
+from tuner.inputs.secrets import HIDDEN, hidden_override
 from tuner.inputs.spelled import spelled
-from tuner.inputs.tree import split_key
 from tuner.language import _
 from tuner.render.given import lost, remarks
 from tuner.render.settings_view import SettingsView
@@ -64,13 +63,8 @@ def settings_text(view: SettingsView, terminal: Terminal, *, every: bool) -> str
 
 def settings_overrides(view: SettingsView) -> str:
     """The overrides that give the same settings behind the trainer's program, as lines of one command."""
-    said = (*view.loaded.base.words, *map(_without_secret, overrides(view.loaded.settings)))
+    said = (*view.loaded.base.words, *map(hidden_override, overrides(view.loaded.settings)))
     return " \\\n".join(pasteable(override) for override in said)
-
-
-def _without_secret(override: str) -> str:
-    key, equals, value = override.partition("=")
-    return f"{key}{equals}{hidden_value(split_key(key)[-1], value)}" if equals else override
 
 
 def _summary(view: SettingsView) -> str:

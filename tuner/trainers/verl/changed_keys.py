@@ -5,6 +5,7 @@ the releases that read them, and the class of each key.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from msgspec import Struct
 
@@ -42,10 +43,15 @@ class _Side(Struct, frozen=True, kw_only=True):
         leaf = self.leaves.get(name)
         return leaf is not None and leaf.default is not ABSENT
 
-    def state(self, name: str) -> KeyState:
-        """The key as it is here."""
+    def touched_by(self, name: str) -> bool:
+        """Whether the job is read by a key, or the user set it."""
         leaf = self.leaves.get(name)
-        row = self.row(name)
+        return name in self.looked_at or (leaf is not None and leaf.by_user)
+
+    def state(self, name: str, *, classed: bool = True) -> KeyState:
+        """The key as it is here; its class takes a while, and is left out of what touches no job."""
+        leaf = self.leaves.get(name)
+        row = self.row(name) if classed else None
         return KeyState(
             key=name,
             value=None if leaf is None else leaf.value,
@@ -56,8 +62,12 @@ class _Side(Struct, frozen=True, kw_only=True):
 
     def row(self, name: str) -> Class | None:
         """The class of a key that the release has."""
-        rows = classes(name, self.version) if self.knows(name) else ()
-        return rows[0] if rows else None
+        return _row(name, self.version) if self.knows(name) else None
+
+
+@cache
+def _row(name: str, version: str) -> Class | None:
+    return next(iter(classes(name, version)), None)
 
 
 def changed_keys(before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
@@ -83,12 +93,11 @@ def _moved(before: _Side, after: _Side) -> Iterator[tuple[str, str]]:
 
 def _renamed(moved: Mapping[str, str], before: _Side, after: _Side) -> Iterator[KeyChange]:
     for old, new in moved.items():
-        first, second = before.state(old), after.state(new)
-        set_by_user = before.leaves[old].by_user
-        if set_by_user or not same(first.value, second.value):
-            touches = set_by_user or old in before.looked_at or new in after.looked_at
-            change = Change.RENAMED if set_by_user or new in after.leaves else Change.VANISHED
-            yield KeyChange(change=change, before=first, after=second, touches=touches)
+        first, second = before.leaves[old], after.leaves.get(new)
+        if first.by_user or second is None or not same(first.value, second.value):
+            there = first.by_user or second is not None
+            change = Change.RENAMED if there else Change.VANISHED
+            yield _key_change(change, before, old, after, new)
 
 
 def _others(moved: Mapping[str, str], before: _Side, after: _Side) -> Iterator[KeyChange]:
@@ -96,15 +105,19 @@ def _others(moved: Mapping[str, str], before: _Side, after: _Side) -> Iterator[K
     for name in dict.fromkeys([*before.leaves, *after.leaves]):
         change = None if name in handled or name.endswith("_target_") else _change(name, before, after)
         if change is not None:
-            first, second = before.state(name), after.state(name)
-            looked = name in before.looked_at or name in after.looked_at
-            yield KeyChange(
-                change=change,
-                before=first,
-                after=second,
-                touches=looked or first.by_user or second.by_user,
-                reason=_reason(after.row(name) or before.row(name)),
-            )
+            yield _key_change(change, before, name, after, name)
+
+
+def _key_change(change: Change, before: _Side, old: str, after: _Side, new: str) -> KeyChange:
+    touches = before.touched_by(old) or after.touched_by(new)
+    row = (after.row(new) or before.row(old)) if touches else None
+    return KeyChange(
+        change=change,
+        before=before.state(old, classed=touches),
+        after=after.state(new, classed=touches),
+        touches=touches,
+        reason="" if row is None or isinstance(row, Read) else row.reason,
+    )
 
 
 def _change(name: str, before: _Side, after: _Side) -> Change | None:
@@ -118,12 +131,12 @@ def _change(name: str, before: _Side, after: _Side) -> Change | None:
             return Change.VALUE
         follow_alike = one is not None and other is not None and one.follows and one.follows == other.follows
         return None if follow_alike else Change.DEFAULT
-    first, second = before.row(name), after.row(name)
-    if _kind(first) is Kind.MODELLED and _kind(second) is Kind.NO_EFFECT:
+    if before.release == after.release or not (before.touched_by(name) or after.touched_by(name)):
+        return None
+    first, second = _kind(before.row(name)), _kind(after.row(name))
+    if first is Kind.MODELLED and second is Kind.NO_EFFECT:
         return Change.UNREAD if by_user else None
-    if _kind(first) is Kind.NO_EFFECT and _kind(second) is Kind.MODELLED:
-        return Change.READ
-    return None
+    return Change.READ if first is Kind.NO_EFFECT and second is Kind.MODELLED else None
 
 
 def _kind(row: Class | None) -> Kind | None:
@@ -132,7 +145,3 @@ def _kind(row: Class | None) -> Kind | None:
     if isinstance(row, Read):
         return Kind.MODELLED
     return Kind.NO_EFFECT if isinstance(row, Group) else Kind.NOT_MODELLED
-
-
-def _reason(row: Class | None) -> str:
-    return "" if row is None or isinstance(row, Read) else row.reason
