@@ -123,7 +123,7 @@ def again(version: str, words: list[str], folder: Path) -> list[Loaded]:
     return read_back
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("number", range(0, len(LAUNCHES), 3))
 def test_real_launches_are_read_back_from_every_output(number: int, tmp_path: Path) -> None:
     launch, tag = LAUNCHES[number]
@@ -152,8 +152,8 @@ def test_real_launches_are_read_back_from_every_output(number: int, tmp_path: Pa
         ["reward_model=null", "trainer.logger=[]"],
     ],
 )
-@pytest.mark.parametrize("version", ["0.7.1", "0.9.1"])
-def test_odd_settings_are_read_back_from_every_output(words: list[str], version: str, tmp_path: Path) -> None:
+def test_odd_settings_are_read_back_from_every_output(words: list[str], tmp_path: Path) -> None:
+    version = "0.9.1"
     original = loaded(version, "/dev/null", *words)
     from_overrides, *from_files = again(version, words, tmp_path)
     assert all(alike(outcome, original) for outcome in (from_overrides, *from_files))

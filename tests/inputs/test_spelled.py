@@ -49,14 +49,14 @@ def test_spelling(value: object, text: str) -> None:
     assert same(read(text), value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_VALUES)
 def test_hydra_reads_what_was_written(value: object) -> None:
     if "${" not in str(value):  # what is no interpolation that is whole is none of a configuration
         assert same(read(spelled(value)), value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_VALUES)
 def test_yaml_reads_what_was_written(value: object) -> None:
     document = parse_yaml(f"key: {on_one_line(value)}  # a comment\n", source="x.yaml")

@@ -23,25 +23,29 @@ def phase_table(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     between = len(terminal.arrow) + 2
     widths = sum(_AMOUNT_WIDTHS) + between, sum(_SECOND_WIDTHS) + between
     titles = right(_("GiB per GPU"), widths[0]) + right(_("seconds"), widths[1])
-    yield terminal.style(f"  {left(_('phase'), _NAME_WIDTH)}{titles}", "dim")
+    yield terminal.style(_named(_("phase"), titles), "dim")
     for phase in comparison.phases:
         peaks = [None if one is None else one.peak_bytes for one in (phase.before, phase.after)]
         cells = _amounts(peaks[0], peaks[1], terminal)
         if phase.before_seconds is not None or phase.after_seconds is not None:
             cells += _times(phase.before_seconds, phase.after_seconds, terminal)
-        line = f"  {phase.phase.value:<{_NAME_WIDTH}}{cells}"
+        line = _named(phase.phase.value, cells)
         if phase.after_bytes > capacity:
             line = terminal.style(line, "bold", "red") + _(" over {card}").format(card=gib(capacity))
         yield line
     host = _amounts(before.estimate.host_bytes, after.estimate.host_bytes, terminal)
-    yield f"  {left(_('host, per node'), _NAME_WIDTH)}{host}"
+    yield _named(_("host, per node"), host)
     step = _times(before.time.seconds, after.time.seconds, terminal)
-    yield f"  {left(_('step'), _NAME_WIDTH)}{'':{widths[0]}}{step}"
+    yield _named(_("step"), " " * widths[0] + step)
 
 
 def same_seconds(before: float, after: float) -> bool:
     """Whether two modelled times are written as one."""
     return before == after or (before > 0 and abs(after / before - 1) < _SHOWN_SHARE)
+
+
+def _named(name: str, cells: str) -> str:
+    return f"  {left(name, _NAME_WIDTH)}{cells}"
 
 
 def _amounts(before: int | None, after: int | None, terminal: Terminal) -> str:

@@ -3,17 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.advise import Verdict
-from tuner.advise.comparison import Difference, Effect, FieldChange
-from tuner.inputs.secrets import hidden_value
-from tuner.inputs.spelled import spelled
-from tuner.inputs.tree import split_key
+from tuner.advise.comparison import Difference
 from tuner.language import N_, _, ngettext
 from tuner.render.comparison import Comparison, KeyEntry, Side
-from tuner.render.comparison_table import SHOWN_BYTES, phase_table, same_seconds
-from tuner.render.field_words import field_words, value_words
+from tuner.render.comparison_table import phase_table
+from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
 from tuner.render.given import lost, open_values
 from tuner.render.left_out import named
-from tuner.render.numbers import gib, percent
+from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import (
     SEVERITY_COLOURS,
@@ -21,15 +18,12 @@ from tuner.render.words import (
     full_stop,
     listed,
     pasteable,
-    place,
     sentence,
     titled,
 )
 from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import Change, KeyState
-from tuner.units import GIB
+from tuner.trainers.protocol import Change
 
-_NAMED = 3  # phases of one effect
 # Fields by which the training itself is another one: told whatever they cost.
 _OF_TRAINING = frozenset({"loss_averages_micro_batches"})
 _VERDICTS = {
@@ -146,7 +140,7 @@ def _keys(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator
 
 def _is_told(entry: KeyEntry) -> bool:
     """Whether the short answer has more than the name of a key."""
-    return any(_shows(difference.effect) for difference in entry.differences) or (
+    return any(shows(difference.effect) for difference in entry.differences) or (
         entry.change.by_user and entry.change.change is not Change.VALUE
     )
 
@@ -163,17 +157,17 @@ def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
         words.append(_(change.reason).rstrip("."))
     if full:
         words += [
-            _difference(difference, terminal)
+            difference_words(difference, terminal)
             for difference in entry.differences
-            if change.change is Change.MEANING or not _shows(difference.effect)
+            if change.change is Change.MEANING or not shows(difference.effect)
         ]
     elif change.change is Change.MEANING:
-        words += [_difference(difference, terminal) for difference in entry.differences]
+        words += [difference_words(difference, terminal) for difference in entry.differences]
     yield terminal.prose(plain(clauses(word for word in words if word)), indent="    ")
     for difference in entry.differences:
-        if _shows(difference.effect):
-            yield terminal.prose(_effect(difference.effect), indent="      ", first="    ")
-        if difference.overrides and (full or _shows(difference.effect)):
+        if shows(difference.effect):
+            yield terminal.prose(effect_words(difference.effect), indent="      ", first="    ")
+        if difference.overrides and (full or shows(difference.effect)):
             yield terminal.prose(_("as before:"), indent="      ", first="    ")
             yield from (f"      {pasteable(override)}" for override in difference.overrides)
 
@@ -182,60 +176,8 @@ def _values(entry: KeyEntry, terminal: Terminal) -> str:
     before, after = entry.change.before, entry.change.after
     if before.origin is None and after.origin is None:
         return ""
-    first, second = _state(before), _state(after)
+    first, second = state_words(before), state_words(after)
     return first if first == second else f"{first} {terminal.arrow} {second}"
-
-
-def _state(state: KeyState) -> str:
-    if state.origin is None:
-        return _("no such key")
-    value = spelled(hidden_value(split_key(state.key)[-1], state.value))
-    if not state.by_user:
-        return _("{value} by default").format(value=value)
-    location = state.origin.location
-    return value if location is None else f"{value} ({place(location)})"
-
-
-def _difference(difference: Difference, terminal: Terminal) -> str:
-    """What the fields say of the job, alike ones of several models at once."""
-    alike: dict[tuple[str, str], list[FieldChange]] = {}
-    for field in difference.fields:
-        values = f"{_value(field, field.before)} {terminal.arrow} {_value(field, field.after)}"
-        alike.setdefault((field.path[-1], values), []).append(field)
-    return clauses(
-        titled(field_words(*(field.path for field in fields)), values)
-        for (_name, values), fields in alike.items()
-    )
-
-
-def _value(field: FieldChange, value: object) -> str:
-    return value_words(field.path, value)
-
-
-def _shows(effect: Effect | None) -> bool:
-    """Whether an effect is large enough to be written."""
-    if effect is None:
-        return False
-    large = any(abs(phase.change_bytes) >= SHOWN_BYTES for phase in effect.phases)
-    large = large or abs(effect.host_change_bytes) >= SHOWN_BYTES
-    return large or not same_seconds(effect.without_seconds, effect.with_seconds)
-
-
-def _effect(effect: Effect | None) -> str:
-    """``"rollout +6.5 GiB, wake_up +6.5 GiB, step -4%"``."""
-    if effect is None:
-        return ""
-    ranked = sorted(effect.phases, key=lambda phase: -abs(phase.change_bytes))
-    large = [phase for phase in ranked if abs(phase.change_bytes) >= SHOWN_BYTES]
-    words = [f"{phase.phase.value} {phase.change_bytes / GIB:+.1f} GiB" for phase in large[:_NAMED]]
-    if len(large) > _NAMED:
-        words.append(_("{count} more").format(count=len(large) - _NAMED))
-    if abs(effect.host_change_bytes) >= SHOWN_BYTES:
-        words.append(_("host {change} GiB").format(change=f"{effect.host_change_bytes / GIB:+.1f}"))
-    if not same_seconds(effect.without_seconds, effect.with_seconds):
-        share = effect.with_seconds / effect.without_seconds - 1
-        words.append(_("step {share}").format(share=f"{'+' if share > 0 else '-'}{percent(abs(share))}"))
-    return listed(words)
 
 
 def _behaviours(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
@@ -244,16 +186,16 @@ def _behaviours(comparison: Comparison, terminal: Terminal, *, full: bool) -> It
         return
     yield terminal.style(_("Without a key that shows it"), "bold")
     for behaviour in told:
-        text = plain(_difference(behaviour, terminal))
+        text = plain(difference_words(behaviour, terminal))
         yield terminal.prose(text, indent="    ", first="  ")
         if _changes_training(behaviour):
-            yield f"    {_('the training itself is another one')}"
-        if _shows(behaviour.effect):
-            yield terminal.prose(_effect(behaviour.effect), indent="      ", first="    ")
+            yield "    " + _("the training itself is another one")
+        if shows(behaviour.effect):
+            yield terminal.prose(effect_words(behaviour.effect), indent="      ", first="    ")
 
 
 def _is_behaviour_told(behaviour: Difference) -> bool:
-    return _shows(behaviour.effect) or _changes_training(behaviour)
+    return shows(behaviour.effect) or _changes_training(behaviour)
 
 
 def _changes_training(behaviour: Difference) -> bool:
@@ -311,7 +253,7 @@ _NAMED_CHANGES = (Change.VALUE, Change.DEFAULT, Change.RENAMED, Change.READ, Cha
 
 def _short(entry: KeyEntry, terminal: Terminal) -> str:
     values = [
-        _("none") if state.origin is None else spelled(hidden_value(split_key(state.key)[-1], state.value))
+        _("none") if state.origin is None else value_of(state)
         for state in (entry.change.before, entry.change.after)
     ]
     same: Sequence[str] = values[:1] if values[0] == values[1] else values

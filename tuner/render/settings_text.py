@@ -51,7 +51,7 @@ def settings_text(view: SettingsView, terminal: Terminal, *, every: bool) -> str
     for leaf in view.shown(every=every):
         lines += _setting(leaf, view, terminal, every=every)
     for key in view.deleted:
-        lines += [f"~{plain(key)}", f"    {_('deleted by an override')}"]
+        lines += [f"~{plain(key)}", "    " + _("deleted by an override")]
     if view.unknown:
         lines.append("")
         lines += [terminal.prose(plain(line), indent="    ", first="") for line in not_known(view)]
