@@ -211,3 +211,22 @@ def test_bad_input_ends_in_one_message(words: tuple[str, ...], message: str) -> 
     assert (result.code, result.out) == (2, "")
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+ODD = """\
+'a.b': 1
+'x y': {'c.d': [1, '1', "it's"]}
+w: "a\\nb"
+z: [{a: 1}, null, 'x,y']
+trainer: {default_local_dir: '${oc.env:HOME}/x', nnodes: '${q}'}
+"""
+
+
+def test_keys_and_values_that_hydra_cannot_name_are_read_back_from_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(ODD)
+    original = loaded("0.9.1", str(file))
+    for every in ((), ("--all",)):
+        (tmp_path / "again.yaml").write_text(config(str(file), *every, "-f", "yaml", *RELEASE).out)
+        assert alike(loaded("0.9.1", str(tmp_path / "again.yaml")), original)
+    assert "oc.env" in config(str(file), *RELEASE).out  # nothing of the environment is looked up

@@ -323,6 +323,18 @@ def test_worse_fails_where_that_is_asked_for() -> None:
     assert diff(*better).code == 0
 
 
+def test_workers_of_the_next_generation_are_read_by_their_release() -> None:
+    content = on("0.7.1", "0.9.1", *GRPO, "trainer.use_legacy_worker_impl=disable")
+    assert content["before"]["release"] == "0.7.1"
+    assert f"{ROLLOUT}.max_num_seqs" in keys(content)
+
+
+def test_a_release_that_cannot_read_it_is_named() -> None:
+    words = ("/dev/null", *GRPO, f"{ROLLOUT}.n=many", "--verl-version", "0.7.1,0.9.1")
+    error = diff(*words, code=2).err
+    assert "on verl 0.7.1: expected a whole number >= 1, got 'many'" in error
+
+
 def test_no_secret_is_told() -> None:
     secrets = ("+trainer.hf_token=hf_secretsecretsecret", "+trainer.wandb_api_key=0123456789abc")
     for output in ("text", "json"):

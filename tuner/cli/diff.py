@@ -10,14 +10,16 @@ from msgspec.structs import replace
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.premises import Premises, with_premises
-from tuner.errors import InputError
+from tuner.errors import InputError, TunerError
 from tuner.language import _
 
 if TYPE_CHECKING:
+    from tuner.cli.hardware import Card
     from tuner.cli.pipeline import Question
     from tuner.inputs.given import Given
     from tuner.inputs.several import Input
     from tuner.render.comparison import Comparison, Side
+    from tuner.trainers.protocol import ReleaseChoice
 
 EXAMPLES = options.examples(
     "tuner diff run.sh RESPONSES=8 --verl-version 0.7.1,0.9.1 --gpu 8xh100-sxm",
@@ -79,7 +81,6 @@ def diff(
 
 def _compared(words: Sequence[str], premises: Premises) -> "Comparison":
     from tuner.cli.hardware import choose_card
-    from tuner.cli.pipeline import read_job
     from tuner.render.comparison import compared
     from tuner.trainers.chosen import TRAINER
 
@@ -89,12 +90,26 @@ def _compared(words: Sequence[str], premises: Premises) -> "Comparison":
     inputs = _inputs(words, premises, releases_differ=releases[0].version != releases[1].version)
     given = _given(inputs, premises)
     questions = [
-        read_job(one, of_side, card=card, release=release)
+        _read(one, of_side, card, release)
         for one, of_side, release in zip(given, of_sides, releases, strict=True)
     ]
     keys = TRAINER.changed_keys(questions[0].loaded, questions[1].loaded)  # before checks look at more
     before, after = (_side(question, one, premises) for question, one in zip(questions, inputs, strict=True))
     return compared(before, after, keys=keys, engines_named=premises.engine_version is not None)
+
+
+def _read(given: "Given", premises: Premises, card: "Card", release: "ReleaseChoice") -> "Question":
+    """One side; an error names the release, since the other one may read it."""
+    from tuner.cli.pipeline import read_job
+    from tuner.trainers.chosen import TRAINER
+
+    try:
+        return read_job(given, premises, card=card, release=release)
+    except TunerError as error:
+        message = _("on {trainer} {version}: {message}").format(
+            trainer=TRAINER.name, version=release.version, message=error.message
+        )
+        raise type(error)(message, location=error.location, key=error.key, hint=error.hint) from None
 
 
 def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) -> "tuple[Input, Input]":

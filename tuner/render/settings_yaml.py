@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tuner.inputs.resolved import to_say
-from tuner.inputs.tree import Path, dotted, merged, nested, split_key
+from tuner.inputs.tree import Path, dotted, split_key
 from tuner.inputs.yaml_written import on_one_line
 from tuner.language import _
 from tuner.render.settings_text import not_known, title
@@ -28,14 +28,22 @@ def settings_yaml(view: SettingsView, *, every: bool) -> str:
     comments: dict[Path, str] = {}
     for leaf in view.known:
         if every or leaf.key in said:
-            tree = merged(tree, nested(leaf.path, leaf.value))
+            _place(tree, leaf.path, leaf.value)
             if leaf.by_user and leaf.origin.location is not None:
                 comments[leaf.path] = place(leaf.origin.location)
     for key in view.deleted:
-        tree = merged(tree, nested(split_key(key), None))
+        _place(tree, split_key(key), None)
         comments[split_key(key)] = _("deleted by an override")
     head = [title(view), *not_known(view)]
     return "\n".join([*(f"# {plain(line)}" for line in head), *_lines(tree, comments, ())])
+
+
+def _place(tree: dict[str, Any], path: Path, value: Any) -> None:
+    """Put a value where it belongs; the sections above it are made."""
+    *above, name = path
+    for key in above:
+        tree = tree.setdefault(key, {})
+    tree[name] = value
 
 
 def _lines(node: Mapping[str, Any], comments: Mapping[Path, str], path: Path) -> Iterator[str]:

@@ -62,12 +62,12 @@ class _Side(Struct, frozen=True, kw_only=True):
 
     def row(self, name: str) -> Class | None:
         """The class of a key that the release has."""
-        return _row(name, self.version) if self.knows(name) else None
+        return _row(name, self.release) if self.knows(name) else None
 
 
 @cache
-def _row(name: str, version: str) -> Class | None:
-    return next(iter(classes(name, version)), None)
+def _row(name: str, release: str) -> Class | None:
+    return next(iter(classes(name, release)), None)
 
 
 def changed_keys(before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
