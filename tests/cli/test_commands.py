@@ -241,12 +241,6 @@ def test_check_goes_on_after_a_file_that_cannot_be_used(tmp_path: Path) -> None:
     assert "2 files checked, 1 unreadable: " in result.err
 
 
-def test_check_takes_no_overrides() -> None:
-    result = run("check", CONFIG, "trainer.nnodes=2", *GIVEN)
-    assert result.code == 2
-    assert "trainer.nnodes=2: an override" in result.err and "tuner advise" in result.err
-
-
 def test_a_job_that_does_not_fit_is_a_line_of_check() -> None:
     result = run("check", CONFIG, "--gpu", "l4", "--gpus-per-node", "2")
     assert result.code == 1

@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from tuner import __version__
-from tuner.cli import accuracy, advise, check, estimate_memory, explain_oom, rule, schema, validate
+from tuner.cli import (
+    accuracy,
+    advise,
+    check,
+    config,
+    diff,
+    estimate_memory,
+    explain_oom,
+    rule,
+    schema,
+    validate,
+)
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
 from tuner.errors import TunerError
 from tuner.language import _
@@ -32,7 +43,8 @@ def application(asked: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     program.callback()(_root)
-    for module in (advise, check, explain_oom, validate, estimate_memory, accuracy, rule, schema):
+    commands = (advise, check, explain_oom, config, diff, validate, estimate_memory, accuracy, rule, schema)
+    for module in commands:
         module.register(program)
     named = [command for command in program.registered_commands if command.name == asked]
     program.registered_commands = named or program.registered_commands

@@ -1,7 +1,6 @@
 """``tuner check``: the same engine as ``advise``, one line per finding, for continuous integration."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,7 +11,10 @@ from tuner.cli.premises import Premises, with_premises
 from tuner.language import _, ngettext
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tuner.cli.hardware import Card
+    from tuner.inputs.several import Input
     from tuner.render.concise import Line
     from tuner.render.report import CheckedGpu
 
@@ -20,16 +22,20 @@ EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
     "tuner check config.yaml --gpu a100-80g --fail-on error",
     "tuner check config.yaml --gpu h200 --output-format json",
+    "tuner check run.sh RESPONSES=8 --gpu 8xh100-sxm",
+    "tuner check a.yaml b.yaml actor_rollout_ref.rollout.n=8 --gpu h100-sxm",
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="check", help=options.summary(check), epilog=EXAMPLES)(with_premises(check))
+    app.command(name="check", help=options.summary(check), epilog=EXAMPLES, context_settings=options.PASTED)(
+        with_premises(check)
+    )
 
 
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help=_("verl configurations in YAML."))],
+    files: options.Inputs,
     *,
     premises: Premises,
     output_format: Annotated[
@@ -49,14 +55,17 @@ def check(
     """
     from tuner.cli.hardware import choose_card
     from tuner.findings import Severity
+    from tuner.inputs.several import separated
     from tuner.render.concise import concise
     from tuner.render.terminal import Terminal, plain, write
 
+    options.refuse_misspelled(files, with_premises(check))
     card = choose_card(premises)
     listed: list[Line] = []
     unreadable: list[str] = []
-    for file in files:
-        outcome = _outcome(file, premises)
+    inputs = separated(files)
+    for given in inputs:
+        outcome = _outcome(given, premises)
         if isinstance(outcome, str):
             unreadable.append(outcome)
             write(sys.stderr, _("error: {outcome}").format(outcome=plain(outcome)))
@@ -69,27 +78,24 @@ def check(
     elif listed:
         terminal = Terminal.of(sys.stdout, color)
         write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
-    write(sys.stderr, _count(listed, card, files=len(files), unreadable=len(unreadable)))
+    write(sys.stderr, _count(listed, card, inputs=inputs, unreadable=len(unreadable)))
     if unreadable:
         raise typer.Exit(BAD_INPUT)
     if any(line.at_least(Severity(fail_on)) for line in listed):
         raise typer.Exit(FINDINGS)
 
 
-def _outcome(file: str, premises: Premises) -> "list[Line] | str":
-    """The findings of one file, or the message why it cannot be used; the other files are still checked."""
+def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
+    """The findings of one input, or the message why it cannot be used; the others are still checked."""
     from tuner.cli.pipeline import consult
     from tuner.errors import TunerError
     from tuner.render.concise import lines
 
-    if "=" in file and not Path(file).exists():
-        return _(
-            "{file}: an override, where files are checked as they are; tuner advise takes overrides"
-        ).format(file=file)
     try:
-        return list(lines(consult(file, (), premises)))
+        return list(lines(consult(given.config, given.words, premises)))
     except TunerError as error:
-        return str(error) if file in str(error) else f"{file}: {error}"
+        named = given.pasted or given.config in str(error)
+        return str(error) if named else f"{given.config}: {error}"
 
 
 def _card_report(card: "Card") -> "CheckedGpu":
@@ -100,12 +106,15 @@ def _card_report(card: "Card") -> "CheckedGpu":
     )
 
 
-def _count(lines: "list[Line]", card: "Card", *, files: int, unreadable: int) -> str:
+def _count(lines: "list[Line]", card: "Card", *, inputs: "Sequence[Input]", unreadable: int) -> str:
     from tuner.findings import Severity
 
     counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
     text = _(", ").join(f"{count} {_(severity.value)}" for severity, count in counts.items() if count)
+    files = len(inputs)
     checked = ngettext("{files} file checked", "{files} files checked", files).format(files=files)
+    if inputs[0].pasted:
+        checked = _("the command is checked")
     if unreadable:
         checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)
     return _("{checked}: {findings}; {judged_for}").format(

@@ -42,6 +42,17 @@ Overrides = Annotated[
         ),
     ),
 ]
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT...",
+        help=_(
+            "Configurations as advise takes them: files in YAML, launch scripts, -, or one command as it is "
+            "typed. A word with = that names no file is an override or a variable; it belongs to the files "
+            "right before it, as do other words behind a script."
+        ),
+    ),
+]
 WhichLaunch = Annotated[
     int | None,
     typer.Option(

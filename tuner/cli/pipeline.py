@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from tuner.advise import ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
-from tuner.cli.hardware import choose_card, choose_cluster
+from tuner.cli.hardware import Card, choose_card, choose_cluster
 from tuner.cli.lengths import expect_possible, lengths_of
 from tuner.cli.premises import Premises
 from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import read_given
+from tuner.inputs.given import Given, read_given
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.memory.limits import values_that_fit
@@ -25,6 +25,59 @@ from tuner.render.answer import Answer
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """One configuration on one release, read as a job, with the reasons for what it was read with."""
+
+    given: Given
+    configuration: Configuration
+    release: ReleaseChoice
+    loaded: Loaded
+    rollout_engine: RolloutEngineChoice | None
+    card: Card
+    model_reason: str
+    gpus_reason: str
+    reading: "_Reading"
+
+
+def read_job(
+    given: Given,
+    premises: Premises,
+    *,
+    card: Card,
+    release: ReleaseChoice,
+    zero_advantage_ratio: float | None = None,
+) -> Question:
+    """Lay what was given on the defaults of a release, and read the job that it makes of it.
+
+    Raises:
+        TunerError: something in the configuration or the options cannot be used.
+    """
+    configuration = TRAINER.parse(given.document, given.arguments)
+    loaded = configuration.on(release.version)
+    model, model_reason = _model(loaded.settings, premises)
+    cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
+    job = _Job(premises=premises, model=model, cluster=cluster, zero_advantage_ratio=zero_advantage_ratio)
+    rollout_engine = job.rollout_engine(loaded)
+    reading = _Reading(job, release, configuration, loaded)
+    expect_modelled(reading.workload)
+    expect_possible(reading.workload.batch)
+    if premises.trace:
+        from tuner.trace.limits import expect_counted
+
+        expect_counted(reading.workload)
+    return Question(
+        given=given,
+        configuration=configuration,
+        release=release,
+        loaded=loaded,
+        rollout_engine=rollout_engine,
+        card=card,
+        model_reason=model_reason,
+        gpus_reason=gpus_reason,
+        reading=reading,
+    )
 
 
 def consult(
@@ -62,39 +115,26 @@ def consult_further(
     card = choose_card(premises)
     release = TRAINER.choose_release(premises.verl_version)
     given = read_given(source, words, launch=premises.launch)
-    configuration = TRAINER.parse(given.document, given.arguments)
-    loaded = configuration.on(release.version)
-    settings = loaded.settings
-    model, model_reason = _model(settings, premises)
-    cluster, gpus_reason = choose_cluster(settings, premises, card)
-    job = _Job(premises=premises, model=model, cluster=cluster, zero_advantage_ratio=zero_advantage_ratio)
-    rollout_engine = job.rollout_engine(loaded)
-    reading = _Reading(job, release, configuration, loaded)
-    workload = reading.workload
-    expect_modelled(workload)
-    expect_possible(workload.batch)
-    if premises.trace:
-        from tuner.trace.limits import expect_counted
-
-        expect_counted(workload)
-    advice = advise(reading, headroom=premises.headroom, allow=allow)
-    resting = TRAINER.resting_on_defaults(settings, workload, version=loaded.version)
-    asked = TRAINER.quantities((name for name, _ in resting), version=loaded.version)
+    job = read_job(given, premises, card=card, release=release, zero_advantage_ratio=zero_advantage_ratio)
+    settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
+    advice = advise(job.reading, headroom=premises.headroom, allow=allow)
+    resting = TRAINER.resting_on_defaults(settings, workload, version=version)
+    asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
         given=given,
         settings=settings,
-        release_reason=release.reason,
-        rollout_engine=rollout_engine,
-        model_reason=model_reason,
-        gpu_reason=card.reason,
-        gpu_assumed=card.assumed,
-        gpus_reason=gpus_reason,
+        release_reason=job.release.reason,
+        rollout_engine=job.rollout_engine,
+        model_reason=job.model_reason,
+        gpu_reason=job.card.reason,
+        gpu_assumed=job.card.assumed,
+        gpus_reason=job.gpus_reason,
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
-        left_out=TRAINER.left_out(settings, workload, version=loaded.version),
+        left_out=TRAINER.left_out(settings, workload, version=version),
         advice=advice,
     )
-    return answer, reading.write
+    return answer, job.reading.write
 
 
 class _Job(Struct, frozen=True, kw_only=True):

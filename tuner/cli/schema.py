@@ -18,12 +18,22 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     output: Annotated[
-        Literal["report", "check", "explanation", "estimate", "accuracy", "validation", "measured"],
+        Literal[
+            "report",
+            "check",
+            "explanation",
+            "config",
+            "diff",
+            "estimate",
+            "accuracy",
+            "validation",
+            "measured",
+        ],
         typer.Argument(
             metavar="OUTPUT",
             help=_(
-                "The output of advise, check, explain-oom (explanation), estimate-memory, accuracy or "
-                "validate; measured: accuracy's input."
+                "The output of advise, check, explain-oom (explanation), config, diff, estimate-memory, "
+                "accuracy or validate; measured: accuracy's input."
             ),
         ),
     ],

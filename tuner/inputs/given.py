@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
 
-_YAML_NAMES = (".yaml", ".yml", ".json")
-_SHELL_NAMES = (".sh", ".bash", ".slurm", ".sbatch", ".pbs")
+YAML_NAMES = (".yaml", ".yml", ".json")
+SHELL_NAMES = (".sh", ".bash", ".slurm", ".sbatch", ".pbs")
 _MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
@@ -46,6 +46,14 @@ class Remark(Struct, frozen=True, kw_only=True):
     location: Location
 
 
+class LostOverride(Struct, frozen=True, kw_only=True):
+    """An override that a script has and that never reaches the trainer."""
+
+    text: str
+    location: Location
+    command: Location  # the line that the shell takes for a command of its own; one may begin several
+
+
 class Given(Struct, frozen=True, kw_only=True):
     """A configuration as it was given, ready for a trainer to read."""
 
@@ -54,7 +62,7 @@ class Given(Struct, frozen=True, kw_only=True):
     arguments: tuple[Argument, ...] = ()
     unsettled: tuple[Unsettled, ...] = ()
     remarks: tuple[Remark, ...] = ()
-    lost: tuple[Argument, ...] = ()  # overrides that the script has and that never reach the trainer
+    lost: tuple[LostOverride, ...] = ()
 
 
 def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
@@ -69,7 +77,7 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
         InputError: it cannot be read, or is none of these forms.
     """
     file = Path(config)
-    if config != STANDARD_INPUT and not file.exists() and _is_command(config):
+    if config != STANDARD_INPUT and not file.exists() and is_command(config):
         return _pasted([config, *words])
     text = read_text(file)
     if not _is_shell(config, text):
@@ -82,15 +90,15 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
     return _launched(file, script, words, launch)
 
 
-def _is_command(word: str) -> bool:
+def is_command(word: str) -> bool:
     """Whether a first word begins a pasted command and names no file."""
     return "=" in word or word.startswith(("+", "~")) or ("/" not in word and "." not in word)
 
 
 def _is_shell(name: str, text: str) -> bool:
-    if name.endswith(_YAML_NAMES):
+    if name.endswith(YAML_NAMES):
         return False
-    if name.endswith(_SHELL_NAMES) or text.startswith("#!"):
+    if name.endswith(SHELL_NAMES) or text.startswith("#!"):
         return True
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith(("#", "%"))), "")
@@ -144,7 +152,10 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
-        lost=tuple(Argument(text=without_secrets(lost.text), location=lost.location) for lost in script.lost),
+        lost=tuple(
+            LostOverride(text=without_secrets(lost.text), location=lost.location, command=lost.command)
+            for lost in script.lost
+        ),
     )
     return _with_config(given, file.parent)
 

@@ -76,6 +76,11 @@ class Resolver:
             other._parts = self._parts.after(changed, value)
         return other
 
+    @property
+    def looked_at(self) -> frozenset[Path]:
+        """Every path that was looked at so far, in vain or not."""
+        return frozenset(self._watched)
+
     def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
         """The resolved value at ``path`` and the paths that it came through, its own first.
 

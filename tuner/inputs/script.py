@@ -24,6 +24,7 @@ class Lost(Struct, frozen=True, kw_only=True):
 
     text: str
     location: Location
+    command: Location  # where the shell takes what it finds for a command
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -78,7 +79,10 @@ def _lost(command: Command) -> list[Lost]:
     if not is_override(first) or "=" not in first:
         return []
     overrides = [word for word in command.words if is_override(str(word.text))]
-    return [Lost(text=str(word.text), location=word.location) for word in overrides]
+    return [
+        Lost(text=str(word.text), location=word.location, command=command.words[0].location)
+        for word in overrides
+    ]
 
 
 def _beside(script: Path, name: str) -> tuple[str, bytes] | None:

@@ -1,10 +1,16 @@
 """Keeps secrets of a user's script out of everything that is printed."""
 
 import re
+from typing import Any
 
 HIDDEN = "hidden"
 
 _NAME = r"\w*(?:(?:API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)"
+# Keys of a configuration are in small letters, where a token is also what a model reads, such as pad_token.
+_KEY = re.compile(
+    r"(?i)(?:\w*_)?(?:(?:api|access|secret|auth|private)_?key"
+    r"|(?:hf|hub|auth|access|api|bearer|secret|wandb|swanlab)_?token|secret|password|passwd|credentials?)"
+)
 _SHORTEST = 8  # characters; MAX_TOKEN=16384 is no secret
 _IS_NAME = re.compile(_NAME)
 _ASSIGNED = re.compile(rf"\b({_NAME})=(\"[^\"]*\"|'[^']*'|\S+)")
@@ -20,6 +26,28 @@ def is_secret(variable: str, value: str) -> bool:
     """Whether a variable of a shell holds a secret, by its name: ``WANDB_API_KEY``, ``HF_TOKEN``."""
     bare = value.strip("'\"")
     return _IS_NAME.fullmatch(variable) is not None and len(bare) >= _SHORTEST and not bare.isdigit()
+
+
+def hidden_value(key: str, value: Any) -> Any:
+    """A value of a configuration with a word in place of whatever is a secret, by its key or its form."""
+    if isinstance(value, dict):
+        return {name: hidden_value(str(name), child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [hidden_value(key, child) for child in value]
+    if not isinstance(value, str):
+        return value
+    return HIDDEN if is_secret(key, value) or _is_secret_key(key, value) else without_secrets(value)
+
+
+def hidden_override(text: str) -> str:
+    """An override, or another word of a command line, without its secret."""
+    key, equals, value = text.partition("=")
+    name = key.lstrip("+~").rpartition(".")[2]
+    return f"{key}{equals}{hidden_value(name, value)}" if equals else without_secrets(text)
+
+
+def _is_secret_key(key: str, value: str) -> bool:
+    return _KEY.fullmatch(key) is not None and len(value) >= _SHORTEST and "${" not in value
 
 
 def without_secrets(text: str) -> str:

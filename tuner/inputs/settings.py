@@ -135,6 +135,27 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         path = split_key(key)
         return lookup(self.defaults, path) if contains(self.defaults, path) else None
 
+    @cached_property
+    def released(self) -> "Settings":
+        """The release's own settings, without what the user set."""
+        return Settings(
+            tree=self.defaults, defaults=self.defaults, origins={}, default_origin=self.default_origin
+        )
+
+    def resolved(self) -> Tree:
+        """The whole tree, each interpolation replaced by its value where it has one."""
+        tree: Tree = self._read(())
+        return tree
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """Every key that was looked at so far, in vain or not."""
+        return frozenset(map(dotted, self._resolver.looked_at))
+
+    def way(self, key: str) -> tuple[Path, ...]:
+        """The paths that the value of a key comes through, its own first."""
+        return self._resolver.way(split_key(key))
+
     def section(self, prefix: str) -> Mapping[str, Any]:
         """The resolved leaves below ``prefix``, by dotted key relative to it; empty where there are none."""
         try:

@@ -20,7 +20,7 @@ MAX_VALUES = 100_000  # after aliases are expanded
 _STANDARD_TAG = "tag:yaml.org,2002:"
 _MERGE = _STANDARD_TAG + "merge"
 # OmegaConf's own pattern: unlike YAML 1.1 it takes an exponent without a point or a sign for a float.
-_FLOAT = re.compile(
+FLOAT = re.compile(
     r"""^(?:
      [-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?
     |[-+]?[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+)
@@ -30,6 +30,7 @@ _FLOAT = re.compile(
     |\.(?:nan|NaN|NAN))$""",
     re.X,
 )
+FLOAT_BEGINS = "-+0123456789."
 _REPLACED = (_STANDARD_TAG + "float", _STANDARD_TAG + "timestamp")
 
 
@@ -44,7 +45,7 @@ def loader() -> Any:
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-    Loader.add_implicit_resolver(_STANDARD_TAG + "float", _FLOAT, list("-+0123456789."))
+    Loader.add_implicit_resolver(_STANDARD_TAG + "float", FLOAT, list(FLOAT_BEGINS))
     return Loader
 
 

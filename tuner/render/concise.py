@@ -5,7 +5,7 @@ from msgspec import Struct
 from tuner.errors import Location
 from tuner.findings import Finding, Severity
 from tuner.language import _
-from tuner.render import does_not_fit, not_modelled
+from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.answer import Answer
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, pasteable
@@ -36,7 +36,11 @@ def lines(answer: Answer) -> tuple[Line, ...]:
         for item in answer.advice.recommendations
     ]
     missing = does_not_fit.check(answer.advice)
-    others = [*([missing] if missing is not None else []), *not_modelled.check(answer)]
+    others = [
+        *([missing] if missing is not None else []),
+        *not_modelled.check(answer),
+        *lost_override.check(answer.given),
+    ]
     listed += [Line(location=_location(answer, other, ()), finding=other, overrides=()) for other in others]
     return tuple(sorted(listed, key=_rank))
 

@@ -6,8 +6,7 @@ from tuner import __version__
 from tuner.advise import Advice, Recommendation, ReleaseRange
 from tuner.advise.allocation import Explanation
 from tuner.errors import Location
-from tuner.inputs.given import Remark
-from tuner.inputs.overrides import Argument
+from tuner.inputs.given import LostOverride, Remark
 from tuner.memory import Estimate
 from tuner.memory.derivations import symbols
 from tuner.memory.head.logits import published_rule_bytes
@@ -177,7 +176,7 @@ def _premises(answer: Answer) -> Premises:
     )
 
 
-def _remarks(remarks: Sequence[Argument] | Sequence[Remark]) -> tuple[ScriptRemark, ...]:
+def _remarks(remarks: Sequence[LostOverride] | Sequence[Remark]) -> tuple[ScriptRemark, ...]:
     return tuple(ScriptRemark(text=remark.text, location=_place(remark.location)) for remark in remarks)
 
 

@@ -6,14 +6,18 @@ from pydantic import BaseModel
 
 from tuner.accuracy import MeasuredFile
 from tuner.render.accuracy_report import AccuracyReport
+from tuner.render.comparison_report import ComparisonReport
 from tuner.render.failure_report import FailureReport
 from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
+from tuner.render.settings_report import SettingsReport
 from tuner.validate.report.schema import ValidationFile
 
 OUTPUTS: dict[str, type[BaseModel]] = {
     "report": Report,
     "check": CheckReport,
     "explanation": FailureReport,
+    "config": SettingsReport,
+    "diff": ComparisonReport,
     "estimate": HeadReport,
     "accuracy": AccuracyReport,
     "validation": ValidationFile,

@@ -40,11 +40,20 @@ class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Base(Struct, frozen=True, kw_only=True):
+    """Which of a release's configurations the user's settings are laid on, and how to ask for it again."""
+
+    name: str
+    words: tuple[str, ...] = ()  # in front of overrides; none for the one that is taken by itself
+    keys: tuple[str, ...] = ()  # a file that holds only what differs is laid on the same one by these
+
+
 class Loaded(Struct, frozen=True, kw_only=True):
     """A user's configuration on the defaults of the release that it rests on."""
 
     settings: Settings
     version: str
+    base: Base
 
 
 class Affects(Enum):
@@ -82,6 +91,52 @@ class KeyClass(Struct, frozen=True, kw_only=True):
     reason: str = ""  # why there is no effect, or what is not counted
     affects: Affects | None = None  # what is missing from the answer where it is not counted
     keys: tuple[str, ...]
+
+
+class Change(Enum):
+    """What became of a key between two configurations, or two releases."""
+
+    VALUE = "value"  # the user set it, to another value or in one of both only
+    DEFAULT = "default"  # nobody set it, and the releases have different values
+    RENAMED = "renamed"  # the later release reads another key for the same
+    NEW = "new"  # the earlier release has no such key
+    VANISHED = "vanished"  # the later release has no such key
+    UNREAD = "unread"  # the later release has it and no longer reads it
+    READ = "read"  # the earlier release had it and did not read it
+    MEANING = "meaning"  # both read the same value, and make different things of it
+
+
+class KeyState(Struct, frozen=True, kw_only=True):
+    """A key in one of two configurations."""
+
+    key: str
+    value: object  # None where there is none
+    origin: Origin | None  # None where there is no such key
+    by_user: bool
+    kind: Kind | None  # what the estimate makes of it; None where the release has no such key
+
+
+class KeyChange(Struct, frozen=True, kw_only=True):
+    """A key that differs between two configurations."""
+
+    change: Change
+    before: KeyState
+    after: KeyState
+    touches: bool  # one of both jobs is read by it, or the user set it
+    reason: str = ""  # why a key has no effect, or what is not counted
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the user set it in either."""
+        return self.before.by_user or self.after.by_user
+
+    @property
+    def kind(self) -> Kind | None:
+        """The more telling of what the estimate makes of it."""
+        kinds = {self.before.kind, self.after.kind}
+        return next(
+            (kind for kind in (Kind.MODELLED, Kind.NOT_MODELLED, Kind.NO_EFFECT) if kind in kinds), None
+        )
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
@@ -231,6 +286,20 @@ class Trainer(Protocol):
 
     def quantities(self, keys: Iterable[str], *, version: str) -> dict[str, Quantity]:
         """The quantity behind each of these keys, where the memory model can vary it."""
+
+    def changed_keys(self, before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
+        """The keys that differ between two configurations which have been read, the modelled ones first.
+
+        Those that touch neither job are among them, marked as such.
+        """
+
+    def keys_of_fields(
+        self, settings: Settings, workload: Workload, *, version: str
+    ) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+        """The keys that decide each field of the workload which was read from the settings, by its path."""
+
+    def key_state(self, loaded: Loaded, key: str) -> KeyState:
+        """A key as one configuration has it."""
 
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""

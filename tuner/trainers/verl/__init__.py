@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from tuner.trainers.verl import checks
+from tuner.trainers.verl.changed_keys import changed_keys, key_state
 from tuner.trainers.verl.checks import run as check
 from tuner.trainers.verl.coverage.left_out import key_classes, left_out
 from tuner.trainers.verl.deciding import deciding_keys
+from tuner.trainers.verl.keys_of_fields import keys_of_fields
 from tuner.trainers.verl.load import parse
 from tuner.trainers.verl.places import place_of
 from tuner.trainers.verl.read import (
@@ -26,6 +28,7 @@ from tuner.trainers.verl.write import override_writer
 __all__ = [
     "behaviours",
     "bundled_releases",
+    "changed_keys",
     "check",
     "choose_release",
     "choose_rollout_engine",
@@ -35,6 +38,8 @@ __all__ = [
     "deciding_keys",
     "examples",
     "key_classes",
+    "key_state",
+    "keys_of_fields",
     "left_out",
     "model_key",
     "model_path",

@@ -8,17 +8,20 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.inputs.overrides import Argument, Arguments, Kind, Override, on_command_line, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
-from tuner.inputs.tree import Path, leaves, merged, split_key
+from tuner.inputs.tree import Path, contains, dotted, leaves, merged, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.language import _
-from tuner.trainers.protocol import Loaded
+from tuner.trainers.protocol import Base, Loaded
 from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import refuse_other_entry_points
 from tuner.trainers.verl.layers import Layers
-from tuner.trainers.verl.recipes import named, recognise
+from tuner.trainers.verl.recipes import Recipe, named, recognise
 from tuner.trainers.verl.schema import Schema, releases_with
+
+_STRATEGY = "actor_rollout_ref.actor.strategy"
+_ENGINE = "model_engine"
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True):
@@ -54,7 +57,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             InputError: a section is given a plain value.
             UnsupportedError: the configuration is for another engine of verl.
         """
-        defaults = self._defaults(version)
+        defaults, recipe = self._defaults(version)
         layers = Layers(dict(defaults.tree), Schema(defaults))
         for document in self.composition.documents:
             layers.add_document(document)
@@ -69,20 +72,20 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             ),
             unknown=tuple(layers.unknown()),
         )
-        return Loaded(settings=settings, version=version)
+        return Loaded(settings=settings, version=version, base=_base(defaults, recipe))
 
-    def _defaults(self, version: str) -> Defaults:
-        """Those of the trainer, and of the recipe that the keys or ``--config-name`` tell."""
+    def _defaults(self, version: str) -> tuple[Defaults, Recipe | None]:
+        """Those of the trainer, with those of the recipe that the keys or ``--config-name`` tell."""
         trainer = read_defaults(version, self.trainer_config(version))
         if trainer.config != CONFIGS[0]:  # recipes rest on the other one
-            return trainer
+            return trainer, None
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
         recipe = named(config_name, version) or recognise(
             self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with
         )
         if recipe is None:
-            return trainer
-        return replace(trainer, tree=merged(dict(trainer.tree), recipe.tree))
+            return trainer, None
+        return replace(trainer, tree=merged(dict(trainer.tree), recipe.tree)), recipe
 
     def _unmarked(self) -> list[Path]:
         """The user's keys without those that a '+' marks as new."""
@@ -90,6 +93,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
         changed = [split_key(item.key) for item in overrides if item.kind is Kind.CHANGE]
         documents = self.composition.documents
         return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
+
+
+def _base(defaults: Defaults, recipe: Recipe | None) -> Base:
+    """How these defaults are asked for again."""
+    if recipe is not None:
+        keys = tuple(dotted(path) for path, _ in leaves(recipe.tree))
+        return Base(name=recipe.configs[0], words=(f"--config-name={recipe.configs[0]}",), keys=keys)
+    if defaults.config == CONFIGS[0]:
+        return Base(name=defaults.config, keys=(_STRATEGY,))
+    grouped = contains(defaults.tree, (_ENGINE,))  # since 0.7 the engine is a config group
+    words = (f"{_ENGINE}={defaults.tree[_ENGINE]}",) if grouped else (f"--config-name={defaults.config}",)
+    return Base(name=defaults.config, words=words, keys=(_STRATEGY,))
 
 
 def parse(document: Document | None, given: Sequence[Argument]) -> UserConfiguration:

@@ -1,0 +1,198 @@
+"""``tuner diff``: two configurations, or one on two releases, and what the difference does to the job."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from msgspec.structs import replace
+
+from tuner.cli import options
+from tuner.cli.exit_codes import FINDINGS
+from tuner.cli.premises import Premises, with_premises
+from tuner.errors import InputError, TunerError
+from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.cli.hardware import Card
+    from tuner.cli.pipeline import Question
+    from tuner.inputs.given import Given
+    from tuner.inputs.several import Input
+    from tuner.render.comparison import Comparison, Side
+    from tuner.trainers.protocol import ReleaseChoice
+
+EXAMPLES = options.examples(
+    "tuner diff run.sh RESPONSES=8 --verl-version 0.7.1,0.9.1 --gpu 8xh100-sxm",
+    "tuner diff before.yaml after.yaml --gpu h200",
+    "tuner diff a.yaml a.yaml actor_rollout_ref.rollout.n=16 --full",
+    "tuner diff run.sh --verl-version 0.5.0,0.7.1 --fail-on worse --output-format json",
+)
+_SIDES = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="diff", help=options.summary(diff), epilog=EXAMPLES, context_settings=options.PASTED)(
+        with_premises(diff)
+    )
+
+
+def diff(
+    inputs: options.Inputs,
+    *,
+    premises: Premises,
+    output_format: options.TextOrJson = "text",
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help=_("All keys and behaviours that differ, not what changes memory or seconds alone.")
+        ),
+    ] = False,
+    fail_on: Annotated[
+        Literal["worse", "never"],
+        typer.Option(
+            "--fail-on",
+            help=_("Exit code 1 where the second one no longer starts or fits as the first one does."),
+        ),
+    ] = "never",
+    color: options.Colour = "auto",
+    verbose: options.Verbose = False,
+) -> None:
+    """Compare two configurations, or one on two releases.
+
+    Names the keys and behaviours that differ, and what each does to the memory and seconds of the job.
+    Two releases, or two versions of the rollout engine, are given with a comma: --verl-version 0.7.1,0.9.1.
+    """
+    from tuner.render.terminal import Terminal, write
+
+    options.refuse_misspelled(inputs, with_premises(diff))
+    comparison = _compared(inputs, premises)
+    if output_format == "json":
+        from tuner.render.comparison_report import comparison_json
+
+        write(sys.stdout, comparison_json(comparison))
+    else:
+        from tuner.render.comparison_text import comparison_text
+
+        write(sys.stdout, comparison_text(comparison, Terminal.of(sys.stdout, color), full=full))
+    if fail_on == "worse" and comparison.is_worse:
+        raise typer.Exit(FINDINGS)
+
+
+def _compared(words: Sequence[str], premises: Premises) -> "Comparison":
+    from tuner.cli.hardware import choose_card
+    from tuner.render.comparison import compared
+    from tuner.trainers.chosen import TRAINER
+
+    card = choose_card(premises)
+    of_sides = _premises(premises)
+    releases = [TRAINER.choose_release(one.verl_version) for one in of_sides]
+    inputs = _inputs(words, premises, releases_differ=releases[0].version != releases[1].version)
+    given = _given(inputs, premises)
+    questions = [
+        _read(one, of_side, card, release)
+        for one, of_side, release in zip(given, of_sides, releases, strict=True)
+    ]
+    keys = TRAINER.changed_keys(questions[0].loaded, questions[1].loaded)  # before checks look at more
+    before, after = (_side(question, one, premises) for question, one in zip(questions, inputs, strict=True))
+    return compared(before, after, keys=keys, engines_named=premises.engine_version is not None)
+
+
+def _read(given: "Given", premises: Premises, card: "Card", release: "ReleaseChoice") -> "Question":
+    """One side; an error names the release, since the other one may read it."""
+    from tuner.cli.pipeline import read_job
+    from tuner.trainers.chosen import TRAINER
+
+    try:
+        return read_job(given, premises, card=card, release=release)
+    except TunerError as error:
+        message = _("on {trainer} {version}: {message}").format(
+            trainer=TRAINER.name, version=release.version, message=error.message
+        )
+        raise type(error)(message, location=error.location, key=error.key, hint=error.hint) from None
+
+
+def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) -> "tuple[Input, Input]":
+    """The two configurations, or one twice.
+
+    Raises:
+        InputError: there are more, or nothing to compare one with.
+    """
+    from tuner.inputs.several import separated
+    from tuner.inputs.yaml_file import STANDARD_INPUT
+
+    inputs = separated(words)
+    if len(inputs) > _SIDES:
+        raise InputError(
+            _("two configurations are compared, not {count}: {names}").format(
+                count=len(inputs), names=", ".join(one.config for one in inputs)
+            )
+        )
+    if len(inputs) == 1 and not releases_differ and "," not in (premises.engine_version or ""):
+        raise InputError(
+            _("there is nothing to compare {config} with").format(config=inputs[0].config),
+            hint=_("give a second configuration, or two releases: --verl-version OLDER,NEWER"),
+        )
+    if [one.config for one in inputs] == [STANDARD_INPUT] * _SIDES:
+        raise InputError(_("standard input can be read once"), hint=_("give a file for one of both"))
+    return inputs[0], inputs[-1]
+
+
+def _given(inputs: "tuple[Input, Input]", premises: Premises) -> "list[Given]":
+    """What they hold; one that stands for both is read once."""
+    from tuner.inputs.given import read_given
+
+    first, second = inputs
+    given = read_given(first.config, first.words, launch=premises.launch)
+    if second is first:
+        return [given, given]
+    return [given, read_given(second.config, second.words, launch=premises.launch)]
+
+
+def _premises(premises: Premises) -> tuple[Premises, Premises]:
+    """What the options say of each side."""
+    releases = _pair("--verl-version", premises.verl_version)
+    engines = _pair("--engine-version", premises.engine_version)
+    first, second = (
+        replace(premises, verl_version=release, engine_version=engine)
+        for release, engine in zip(releases, engines, strict=True)
+    )
+    return first, second
+
+
+def _pair(option: str, value: str | None) -> tuple[str | None, str | None]:
+    """The values of an option that may have two, parted by a comma."""
+    parts = [None] if value is None else [part.strip() for part in value.split(",")]
+    if len(parts) > _SIDES or "" in parts:
+        raise InputError(
+            _("{option} {value}: expected one version, or two with a comma").format(
+                option=option, value=value
+            )
+        )
+    return parts[0], parts[-1]
+
+
+def _side(question: "Question", named: "Input", premises: Premises) -> "Side":
+    from tuner.advise.comparison import judge
+    from tuner.counted import counted
+    from tuner.inputs.secrets import hidden_override
+    from tuner.render.comparison import Side
+    from tuner.trainers.chosen import TRAINER
+
+    engine, loaded = question.rollout_engine, question.loaded
+    workload = question.reading.workload
+    cluster = workload.cluster
+    return Side(
+        given=question.given,
+        words=() if named.pasted else tuple(map(hidden_override, named.words)),
+        loaded=loaded,
+        release_reason=question.release.reason,
+        rollout_engine=None if engine is None else f"{engine.name} {engine.version}",
+        model=workload.model.name,
+        gpus=_("{gpus} x {gpu} on {nodes}").format(
+            gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
+        ),
+        gpu_assumed=question.card.assumed,
+        job=judge(question.reading, headroom=premises.headroom),
+        left_out=TRAINER.left_out(loaded.settings, workload, version=loaded.version),
+    )

@@ -1,0 +1,66 @@
+"""Tells several configurations on one command line apart, each with the words that belong to it.
+
+A word that names a file, or ``-``, is a configuration. A word with ``=`` that names no file is an override
+or a variable, and so is one that begins with ``+`` or ``~``. What stands behind a configuration belongs to it
+and to those right before it: in ``a.yaml b.yaml x.y=1 c.yaml x.y=2`` the first override is of ``a.yaml`` and
+``b.yaml``, the second of ``c.yaml``. Where the line begins with a command or an override, all of it is one
+configuration.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.inputs.given import SHELL_NAMES, YAML_NAMES, is_command
+from tuner.inputs.yaml_file import STANDARD_INPUT
+
+_SETTING = ("+", "~")  # how an override begins that adds or deletes a key
+
+
+class Input(Struct, frozen=True, kw_only=True):
+    """One configuration as it was named, and the words that belong to it."""
+
+    config: str  # a file, "-", or the first word of a pasted command
+    words: tuple[str, ...] = ()
+    pasted: bool = False  # a command, not a file
+
+
+def separated(words: Sequence[str]) -> tuple[Input, ...]:
+    """The configurations that the words of a command line name, in their order."""
+    if words and _is_pasted(words):
+        return (Input(config=words[0], words=tuple(words[1:]), pasted=True),)
+    return tuple(_separated(words))
+
+
+def _separated(words: Sequence[str]) -> Iterator[Input]:
+    names: list[str] = []
+    behind: list[str] = []
+    for word in words:
+        if names and _belongs(word, names[-1]):
+            behind.append(word)
+            continue
+        if behind:
+            yield from (Input(config=name, words=tuple(behind)) for name in names)
+            names, behind = [], []
+        names.append(word)
+    yield from (Input(config=name, words=tuple(behind)) for name in names)
+
+
+def _is_pasted(words: Sequence[str]) -> bool:
+    first = words[0]
+    is_file = first == STANDARD_INPUT or Path(first).exists()
+    return not is_file and is_command(first) and any(map(_is_setting, words))
+
+
+def _belongs(word: str, name: str) -> bool:
+    """Whether a word is said of the configuration before it, instead of naming one."""
+    if _is_setting(word) or (word.startswith("-") and word != STANDARD_INPUT):
+        return True
+    takes_arguments = name == STANDARD_INPUT or name.endswith(SHELL_NAMES)
+    names_file = word == STANDARD_INPUT or word.endswith(SHELL_NAMES + YAML_NAMES) or Path(word).exists()
+    return takes_arguments and not names_file
+
+
+def _is_setting(word: str) -> bool:
+    return ("=" in word or word.startswith(_SETTING)) and not Path(word).exists()

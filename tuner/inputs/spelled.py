@@ -1,0 +1,64 @@
+"""Writes values as Hydra's grammar reads them, for overrides that give back what they were made from."""
+
+import re
+from typing import Any
+
+from tuner.errors import InputError, Location
+from tuner.inputs.overrides import Argument, parse_overrides
+from tuner.inputs.tree import Path
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_AT_END = re.compile(r"(\\+)$")
+_BEFORE_QUOTE = re.compile(r"(\\*)'")
+_BARE = re.compile(
+    r"[\w/.$%*@?|+-]+(?::[\w/.$%*@?|+-]+)*", re.ASCII
+)  # what Hydra takes without quotation marks
+
+
+def has_name(path: Path) -> bool:
+    """Whether an override can name a key: Hydra has no way to write one with a dot or a blank in it."""
+    return all(_NAME.fullmatch(part) for part in path)
+
+
+def spelled(value: Any) -> str:
+    """A value as an override has it, which Hydra reads as the same value."""
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        pairs = ",".join(f"{spelled(key)}:{spelled(child)}" for key, child in value.items())
+        return f"{{{pairs}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(spelled, value))}]"
+    return _text(value) if isinstance(value, str) else str(value)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal and of one type: 1, 1.0 and True are read otherwise."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other) or (one != one and other != other)  # the last: what is no number
+
+
+def _text(text: str) -> str:
+    """Text as it is where Hydra reads it so, in quotation marks elsewhere."""
+    if (_BARE.fullmatch(text) or _is_interpolation(text)) and same(_read(text), text):
+        return text
+    escaped = _AT_END.sub(r"\1\1", _BEFORE_QUOTE.sub(r"\1\1\\'", text))
+    return f"'{escaped}'"
+
+
+def _is_interpolation(text: str) -> bool:
+    return text.startswith("${") and text.endswith("}") and text.count("${") == 1
+
+
+def _read(text: str) -> Any:
+    """What Hydra reads behind the ``=``; None where it reads nothing."""
+    try:
+        (override,) = parse_overrides([Argument(text=f"key={text}", location=Location(source=""))]).overrides
+    except InputError:
+        return None
+    return override.value

@@ -1,0 +1,199 @@
+"""Two configurations side by side, put together from what the model and the trainer say of each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.advise import Verdict
+from tuner.advise.comparison import Difference, JudgedJob, differences
+from tuner.findings import Finding, Severity
+from tuner.inputs.given import Given
+from tuner.memory import PhaseEstimate
+from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Change, KeyChange, Kind, LeftOut, Loaded
+from tuner.workload import Phase
+
+_SEVERE = (Severity.ERROR, Severity.WARNING)
+_KINDS = (Kind.MODELLED, Kind.NOT_MODELLED, None, Kind.NO_EFFECT)
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    """One of two configurations."""
+
+    given: Given
+    words: tuple[str, ...]  # that the user gave behind it
+    loaded: Loaded
+    release_reason: str
+    rollout_engine: str | None
+    model: str
+    gpus: str
+    gpu_assumed: bool
+    job: JudgedJob
+    left_out: tuple[LeftOut, ...]
+
+
+class PhaseChange(Struct, frozen=True, kw_only=True):
+    """One phase before and after; None where the step does not have it."""
+
+    phase: Phase
+    before: PhaseEstimate | None
+    after: PhaseEstimate | None
+    before_seconds: float | None
+    after_seconds: float | None
+
+    @property
+    def before_bytes(self) -> int:
+        """The peak before, 0 without the phase."""
+        return 0 if self.before is None else self.before.peak_bytes
+
+    @property
+    def after_bytes(self) -> int:
+        """The peak after, 0 without the phase."""
+        return 0 if self.after is None else self.after.peak_bytes
+
+
+class KeyEntry(Struct, frozen=True, kw_only=True):
+    """A key that differs, with what that does to the second job."""
+
+    change: KeyChange
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def tells(self) -> bool:
+        """Whether it changes memory or seconds."""
+        return any(not difference.effect.is_none for difference in self.differences if difference.effect)
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """Everything that ``tuner diff`` found out."""
+
+    before: Side
+    after: Side
+    keys: tuple[KeyEntry, ...]  # those that touch one of both jobs, the most telling first
+    passed_over: int  # further keys that differ and touch neither job
+    behaviours: tuple[Difference, ...]  # what differs without a key that shows it
+    engines_named: bool  # the user said which versions of the rollout engine run
+    spoken: tuple[Finding, ...]  # errors and warnings of the second configuration alone
+    silent: tuple[Finding, ...]  # those of the first alone
+
+    @property
+    def phases(self) -> tuple[PhaseChange, ...]:
+        """Every phase that one of both steps has."""
+        return tuple(self._phases())
+
+    def _phases(self) -> Iterator[PhaseChange]:
+        first, second = self.before.job.case, self.after.job.case
+        for phase in Phase:
+            before, after = first.estimate.phase(phase), second.estimate.phase(phase)
+            if before is not None or after is not None:
+                times = first.time.phase(phase), second.time.phase(phase)
+                yield PhaseChange(
+                    phase=phase,
+                    before=before,
+                    after=after,
+                    before_seconds=None if times[0] is None else times[0].seconds,
+                    after_seconds=None if times[1] is None else times[1].seconds,
+                )
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the second job no longer starts or fits where the first one does."""
+        return _badness(self.after.job) > _badness(self.before.job)
+
+
+def _badness(job: JudgedJob) -> tuple[bool, int]:
+    return bool(job.refusals), list(Verdict).index(job.memory_verdict)
+
+
+def compared(
+    before: Side, after: Side, *, keys: Sequence[KeyChange], engines_named: bool = False
+) -> Comparison:
+    """Lay two configurations side by side.
+
+    Args:
+        before: the first one.
+        after: the second one.
+        keys: those that differ.
+        engines_named: whether the user said which versions of the rollout engine run.
+    """
+    touching = [KeyEntry(change=key) for key in keys if key.touches]
+    by_key = {entry.change.after.key: entry for entry in touching}
+    behaviours = []
+    deciding = TRAINER.keys_of_fields(
+        after.loaded.settings, after.job.case.workload, version=after.loaded.version
+    )
+    repaired = {_key(override) for job in (before.job, after.job) for override in _repairs(job)}
+    for difference in differences(before.job, after.job):
+        names = _deciding(difference, deciding)
+        name = next((name for name in names if name in by_key), None)
+        if name is None and repaired.intersection(names):
+            continue  # the refusal and what lifts it are told
+        if name is None and difference.overrides:
+            name = names[0]
+            by_key[name] = KeyEntry(change=_read_otherwise(name, before, after))
+        if name is None:
+            behaviours.append(difference)
+        else:
+            entry = by_key[name]
+            by_key[name] = replace(entry, differences=(*entry.differences, difference))
+    return Comparison(
+        before=before,
+        after=after,
+        keys=tuple(sorted(by_key.values(), key=_rank)),
+        passed_over=sum(not key.touches for key in keys),
+        behaviours=tuple(sorted(behaviours, key=_size)),
+        engines_named=engines_named,
+        spoken=tuple(_alone(after.job, before.job)),
+        silent=tuple(_alone(before.job, after.job)),
+    )
+
+
+def _deciding(difference: Difference, deciding: Mapping[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+    """The keys that decide a difference, those first by which it can be undone."""
+    undone = map(_key, difference.overrides)
+    return [*undone, *(name for field in difference.fields for name in deciding.get(field.path, ()))]
+
+
+def _key(override: str) -> str:
+    return override.lstrip("+~").partition("=")[0]
+
+
+def _repairs(job: JudgedJob) -> Iterator[str]:
+    """What was set to lift what the release refuses."""
+    for refusal in job.refusals:
+        yield from refusal.overrides
+
+
+def _read_otherwise(name: str, before: Side, after: Side) -> KeyChange:
+    """A key that is the same in both and of which the releases make different things."""
+    first, second = TRAINER.key_state(before.loaded, name), TRAINER.key_state(after.loaded, name)
+    return KeyChange(change=Change.MEANING, before=first, after=second, touches=True)
+
+
+def _rank(entry: KeyEntry) -> tuple[object, ...]:
+    kind = entry.change.kind
+    return (
+        not entry.tells,
+        min(map(_size, entry.differences), default=0),
+        not entry.change.by_user,
+        _KINDS.index(kind),
+        entry.change.after.key,
+    )
+
+
+def _size(difference: Difference) -> float:
+    """The most bytes that a difference changes, as a negative number, so that the largest come first."""
+    effect = difference.effect
+    if effect is None:
+        return 0
+    most = max((abs(phase.change_bytes) for phase in effect.phases), default=0)
+    return -most - abs(effect.host_change_bytes) - abs(effect.with_seconds - effect.without_seconds)
+
+
+def _alone(job: JudgedJob, other: JudgedJob) -> Iterator[Finding]:
+    """What the checks say of one configuration alone."""
+    known = {(finding.rule.code, finding.keys) for finding in other.findings}
+    for finding in job.findings:
+        if finding.severity in _SEVERE and (finding.rule.code, finding.keys) not in known:
+            yield finding

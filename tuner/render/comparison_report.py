@@ -1,0 +1,299 @@
+"""The machine-readable comparison: pydantic models, published as a JSON Schema."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuner import __version__
+from tuner.advise import Verdict
+from tuner.advise.comparison import Difference, Effect
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Severity
+from tuner.inputs.secrets import hidden_value
+from tuner.inputs.settings import Layer
+from tuner.inputs.tree import split_key
+from tuner.memory import Item, PhaseEstimate
+from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
+from tuner.render.field_words import field_words, value_words
+from tuner.render.report import SCHEMA_VERSION, Bytes, Interval, Place
+from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Change, KeyState, Kind
+from tuner.workload import Phase
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SideReport(_Model):
+    """One of both configurations, and what the model says of it."""
+
+    source: str
+    words: Annotated[tuple[str, ...], Field(description="overrides, arguments and variables behind it")]
+    trainer: str
+    release: str
+    release_reason: str
+    engine: Annotated[str | None, Field(description="the rollout engine with its version")]
+    model: str
+    gpus: str
+    verdict: Verdict
+    memory_verdict: Annotated[Verdict, Field(description="of memory alone, for the job that starts")]
+    refusals: Annotated[tuple[str, ...], Field(description="codes of the checks that end the launch")]
+    worst_phase: Phase
+    worst_bytes: Bytes
+    interval_bytes: Interval
+    capacity_bytes: Bytes
+    host_bytes: Annotated[int, Field(description="bytes of host memory per node")]
+    seconds: Annotated[float, Field(description="of one step, modelled")]
+    left_out: Annotated[tuple[str, ...], Field(description="parts of the job that are not counted")]
+
+
+class PartChange(_Model):
+    """One part of a phase's peak."""
+
+    item: Item
+    before_bytes: Bytes
+    after_bytes: Bytes
+    change_bytes: Bytes
+
+
+class PhaseReport(_Model):
+    """One phase before and after; the parts add up to the peaks."""
+
+    phase: Phase
+    before_bytes: Annotated[int | None, Field(description="bytes at the peak; null without the phase")]
+    after_bytes: Annotated[int | None, Field(description="bytes at the peak; null without the phase")]
+    change_bytes: Bytes
+    parts: tuple[PartChange, ...]
+    before_seconds: float | None
+    after_seconds: float | None
+    change_seconds: float
+
+
+class PhaseEffectReport(_Model):
+    """A phase of the second job without a difference, and with it."""
+
+    phase: Phase
+    without_bytes: Bytes
+    with_bytes: Bytes
+
+
+class EffectReport(_Model):
+    """What one difference does to the second job."""
+
+    phases: Annotated[tuple[PhaseEffectReport, ...], Field(description="those whose peak changes")]
+    without_host_bytes: Bytes
+    with_host_bytes: Bytes
+    without_seconds: float
+    with_seconds: float
+
+
+class FieldReport(_Model):
+    """A field of the workload that differs, as the report of advise has it."""
+
+    path: str
+    words: str
+    before: str
+    after: str
+
+
+class DifferenceReport(_Model):
+    """Fields that differ for one reason, and what that does to the second job."""
+
+    fields: tuple[FieldReport, ...]
+    overrides: Annotated[
+        tuple[str, ...], Field(description="give the second job the first one's values; empty: no key does")
+    ]
+    effect: Annotated[
+        EffectReport | None, Field(description="null where the two values make no job together")
+    ]
+
+
+class KeyStateReport(_Model):
+    """A key in one of both configurations."""
+
+    key: str
+    known: Annotated[bool, Field(description="the configuration has the key")]
+    value: Any
+    by_user: bool
+    layer: Layer | None
+    location: Place | None
+    kind: Annotated[Kind | None, Field(description="what the estimate makes of it")]
+
+
+class KeyReport(_Model):
+    """A key that differs and touches one of both jobs."""
+
+    change: Change
+    before: KeyStateReport
+    after: KeyStateReport
+    reason: Annotated[str, Field(description="why it has no effect, or what is not counted")]
+    differences: tuple[DifferenceReport, ...]
+
+
+class SpokenReport(_Model):
+    """An error or a warning of one configuration alone."""
+
+    code: str
+    name: str
+    severity: Severity
+    evidence: Evidence
+    message: str
+    keys: tuple[str, ...]
+
+
+class ComparisonReport(_Model):
+    """Everything that ``tuner diff`` found out about two configurations."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner diff report")
+
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    tuner_version: str
+    before: SideReport
+    after: SideReport
+    worse: Annotated[bool, Field(description="the second no longer starts or fits as the first one does")]
+    phases: tuple[PhaseReport, ...]
+    change_seconds: Annotated[float, Field(description="of one step, modelled")]
+    change_host_bytes: Bytes
+    keys: Annotated[tuple[KeyReport, ...], Field(description="the most telling first")]
+    passed_over: Annotated[int, Field(description="further keys that differ and touch neither job")]
+    behaviours: Annotated[
+        tuple[DifferenceReport, ...], Field(description="what differs without a key that shows it")
+    ]
+    findings_before: Annotated[tuple[SpokenReport, ...], Field(description="of the first alone")]
+    findings_after: Annotated[tuple[SpokenReport, ...], Field(description="of the second alone")]
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """The comparison as JSON."""
+    before, after = comparison.before, comparison.after
+    return ComparisonReport(
+        tuner_version=__version__,
+        before=_side(before),
+        after=_side(after),
+        worse=comparison.is_worse,
+        phases=tuple(map(_phase, comparison.phases)),
+        change_seconds=after.job.case.time.seconds - before.job.case.time.seconds,
+        change_host_bytes=after.job.case.estimate.host_bytes - before.job.case.estimate.host_bytes,
+        keys=tuple(map(_key, comparison.keys)),
+        passed_over=comparison.passed_over,
+        behaviours=tuple(map(_difference, comparison.behaviours)),
+        findings_before=tuple(map(_finding, comparison.silent)),
+        findings_after=tuple(map(_finding, comparison.spoken)),
+    ).model_dump_json(indent=2)
+
+
+def _side(side: Side) -> SideReport:
+    job = side.job
+    estimate = job.case.estimate
+    return SideReport(
+        source=side.given.source,
+        words=side.words,
+        trainer=TRAINER.name,
+        release=side.loaded.version,
+        release_reason=side.release_reason,
+        engine=side.rollout_engine,
+        model=side.model,
+        gpus=side.gpus,
+        verdict=job.verdict,
+        memory_verdict=job.memory_verdict,
+        refusals=tuple(dict.fromkeys(refusal.finding.rule.code for refusal in job.refusals)),
+        worst_phase=estimate.worst.phase,
+        worst_bytes=estimate.worst.peak_bytes,
+        interval_bytes=estimate.worst.interval,
+        capacity_bytes=estimate.capacity_bytes,
+        host_bytes=estimate.host_bytes,
+        seconds=job.case.time.seconds,
+        left_out=tuple(part.name for part in side.left_out),
+    )
+
+
+def _phase(phase: PhaseChange) -> PhaseReport:
+    before, after = phase.before, phase.after
+    return PhaseReport(
+        phase=phase.phase,
+        before_bytes=None if before is None else before.peak_bytes,
+        after_bytes=None if after is None else after.peak_bytes,
+        change_bytes=phase.after_bytes - phase.before_bytes,
+        parts=tuple(
+            PartChange(item=item, before_bytes=one, after_bytes=other, change_bytes=other - one)
+            for item in Item
+            for one, other in [(_part(before, item), _part(after, item))]
+            if one or other
+        ),
+        before_seconds=phase.before_seconds,
+        after_seconds=phase.after_seconds,
+        change_seconds=(phase.after_seconds or 0.0) - (phase.before_seconds or 0.0),
+    )
+
+
+def _part(estimate: PhaseEstimate | None, item: Item) -> int:
+    return 0 if estimate is None else estimate.bytes_of(item)
+
+
+def _key(entry: KeyEntry) -> KeyReport:
+    return KeyReport(
+        change=entry.change.change,
+        before=_state(entry.change.before),
+        after=_state(entry.change.after),
+        reason=entry.change.reason,
+        differences=tuple(map(_difference, entry.differences)),
+    )
+
+
+def _state(state: KeyState) -> KeyStateReport:
+    origin = state.origin
+    location = None if origin is None else origin.location
+    return KeyStateReport(
+        key=state.key,
+        known=origin is not None,
+        value=hidden_value(split_key(state.key)[-1], state.value),
+        by_user=state.by_user,
+        layer=None if origin is None else origin.layer,
+        location=None
+        if location is None
+        else Place(source=location.source, line=location.line, column=location.column),
+        kind=state.kind,
+    )
+
+
+def _difference(difference: Difference) -> DifferenceReport:
+    return DifferenceReport(
+        fields=tuple(
+            FieldReport(
+                path=".".join(field.path),
+                words=field_words(field.path),
+                before=value_words(field.path, field.before),
+                after=value_words(field.path, field.after),
+            )
+            for field in difference.fields
+        ),
+        overrides=difference.overrides,
+        effect=None if difference.effect is None else _effect(difference.effect),
+    )
+
+
+def _effect(effect: Effect) -> EffectReport:
+    return EffectReport(
+        phases=tuple(
+            PhaseEffectReport(
+                phase=phase.phase, without_bytes=phase.without_bytes, with_bytes=phase.with_bytes
+            )
+            for phase in effect.phases
+        ),
+        without_host_bytes=effect.without_host_bytes,
+        with_host_bytes=effect.with_host_bytes,
+        without_seconds=effect.without_seconds,
+        with_seconds=effect.with_seconds,
+    )
+
+
+def _finding(finding: Finding) -> SpokenReport:
+    return SpokenReport(
+        code=finding.rule.code,
+        name=finding.rule.name,
+        severity=finding.severity,
+        evidence=finding.evidence,
+        message=finding.message,
+        keys=finding.keys,
+    )

@@ -1,0 +1,68 @@
+"""The table of phases of two jobs: GiB and seconds, before and after."""
+
+from collections.abc import Iterator
+
+from tuner.language import _
+from tuner.render.columns import left, right
+from tuner.render.comparison import Comparison
+from tuner.render.numbers import gib
+from tuner.render.terminal import Terminal
+from tuner.units import GIB
+
+SHOWN_BYTES = 0.05 * GIB  # a smaller change is written as none
+_SHOWN_SHARE = 0.005  # of seconds, the same
+_NAME_WIDTH = len("save_checkpoint")
+_AMOUNT_WIDTHS = (9, 7, 8)  # of what stands before and after, and of the change
+_SECOND_WIDTHS = (9, 7, 6)
+
+
+def phase_table(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    """A line for each phase, and one for the host and for the step; phases over the card are marked."""
+    before, after = comparison.before.job.case, comparison.after.job.case
+    capacity = after.estimate.capacity_bytes
+    between = len(terminal.arrow) + 2
+    widths = sum(_AMOUNT_WIDTHS) + between, sum(_SECOND_WIDTHS) + between
+    titles = right(_("GiB per GPU"), widths[0]) + right(_("seconds"), widths[1])
+    yield terminal.style(_named(_("phase"), titles), "dim")
+    for phase in comparison.phases:
+        peaks = [None if one is None else one.peak_bytes for one in (phase.before, phase.after)]
+        cells = _amounts(peaks[0], peaks[1], terminal)
+        if phase.before_seconds is not None or phase.after_seconds is not None:
+            cells += _times(phase.before_seconds, phase.after_seconds, terminal)
+        line = _named(phase.phase.value, cells)
+        if phase.after_bytes > capacity:
+            line = terminal.style(line, "bold", "red") + _(" over {card}").format(card=gib(capacity))
+        yield line
+    host = _amounts(before.estimate.host_bytes, after.estimate.host_bytes, terminal)
+    yield _named(_("host, per node"), host)
+    step = _times(before.time.seconds, after.time.seconds, terminal)
+    yield _named(_("step"), " " * widths[0] + step)
+
+
+def same_seconds(before: float, after: float) -> bool:
+    """Whether two modelled times are written as one."""
+    return before == after or (before > 0 and abs(after / before - 1) < _SHOWN_SHARE)
+
+
+def _named(name: str, cells: str) -> str:
+    return f"  {left(name, _NAME_WIDTH)}{cells}"
+
+
+def _amounts(before: int | None, after: int | None, terminal: Terminal) -> str:
+    change = (after or 0) - (before or 0)
+    signed = f"{change / GIB:+.1f}" if abs(change) >= SHOWN_BYTES else "="
+    one, other = ("-" if amount is None else f"{amount / GIB:.1f}" for amount in (before, after))
+    return _cells((one, other, signed), _AMOUNT_WIDTHS, terminal)
+
+
+def _times(before: float | None, after: float | None, terminal: Terminal) -> str:
+    one, other = ("-" if seconds is None else f"{seconds:.1f}" for seconds in (before, after))
+    share = ""
+    if before and after:
+        share = "=" if same_seconds(before, after) else f"{after / before - 1:+.0%}"
+    return _cells((one, other, share), _SECOND_WIDTHS, terminal)
+
+
+def _cells(texts: tuple[str, str, str], widths: tuple[int, int, int], terminal: Terminal) -> str:
+    before, after, change = map(right, texts, widths)
+    return f"{before} {terminal.arrow} {after}{change}"

@@ -1,0 +1,261 @@
+"""Two configurations side by side, as a person reads them: in short, or all of it."""
+
+from collections.abc import Iterator, Sequence
+
+from tuner.advise import Verdict
+from tuner.advise.comparison import Difference
+from tuner.language import N_, _, ngettext
+from tuner.render.comparison import Comparison, KeyEntry, Side
+from tuner.render.comparison_table import phase_table
+from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
+from tuner.render.given import lost, open_values
+from tuner.render.left_out import named
+from tuner.render.numbers import gib
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import (
+    SEVERITY_COLOURS,
+    clauses,
+    full_stop,
+    listed,
+    pasteable,
+    sentence,
+    titled,
+)
+from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Change
+
+# Fields by which the training itself is another one: told whatever they cost.
+_OF_TRAINING = frozenset({"loss_averages_micro_batches"})
+_VERDICTS = {
+    Verdict.WILL_NOT_START: N_("WILL NOT START"),
+    Verdict.FITS: N_("FITS"),
+    Verdict.FITS_ALONE: N_("FITS if nothing else uses the GPU"),
+    Verdict.DEPENDS_ON_RELEASE: N_("MAY NOT FIT"),
+    Verdict.FITS_WHILE_SHORT: N_("FITS while short"),
+    Verdict.DOES_NOT_FIT: N_("DOES NOT FIT"),
+}
+_CHANGES = {
+    Change.VALUE: N_("set"),
+    Change.DEFAULT: N_("another default"),
+    Change.RENAMED: N_("renamed"),
+    Change.NEW: N_("new"),
+    Change.VANISHED: N_("gone"),
+    Change.UNREAD: N_("no longer read"),
+    Change.READ: N_("read from now on"),
+    Change.MEANING: N_("read otherwise"),
+}
+
+
+def comparison_text(comparison: Comparison, terminal: Terminal, *, full: bool) -> str:
+    """What changes, and what that does to the job.
+
+    Args:
+        comparison: to be told.
+        terminal: where.
+        full: all keys and behaviours, not those alone that change memory or seconds.
+    """
+    sections = [
+        "\n".join(_head(comparison, terminal)),
+        "\n".join(phase_table(comparison, terminal)),
+        "\n".join(_keys(comparison, terminal, full=full)),
+        "\n".join(_behaviours(comparison, terminal, full=full)),
+        "\n".join(_findings(comparison, terminal)),
+        "" if full else _rest(comparison, terminal),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _head(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    for name, side in ((_("before"), comparison.before), (_("after"), comparison.after)):
+        yield terminal.prose(plain(titled(name, _side(side))), indent="  ", first="")
+        yield from _verdict(side, terminal)
+        if side.left_out:
+            yield terminal.prose(titled(_("left out"), named(side.left_out)), indent="    ", first="  ")
+    yield from _engines(comparison, terminal)
+    yield from _premises(comparison, terminal)
+
+
+def _engines(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    """That both run another version of the rollout engine, which nobody asked for."""
+    before, after = comparison.before.rollout_engine, comparison.after.rollout_engine
+    if None not in (before, after) and before != after and not comparison.engines_named:
+        text = _(
+            "Each release is taken with the newest engine that it allows: {before}, {after}. "
+            "--engine-version names one for both, or two."
+        ).format(before=before, after=after)
+        yield terminal.prose(plain(text), indent="  ", first="")
+
+
+def _premises(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    """The card that was assumed, and what scripts lose and leave open, each thing once."""
+    before, after = comparison.before, comparison.after
+    texts = []
+    if after.gpu_assumed:
+        text = _("no GPU was named and none was found; {gpus} are taken. Give --gpu NAME.")
+        texts.append(titled(_("ASSUMED"), text.format(gpus=after.gpus)))
+    for given in (before.given, after.given):
+        said = (_("LOST"), lost(given)), (_("open"), open_values(given))
+        texts += [titled(name, plain(text)) for name, text in said if text]
+    for text in dict.fromkeys(texts):
+        yield terminal.prose(text, indent="  ", first="")
+
+
+def _side(side: Side) -> str:
+    words = [f"{TRAINER.name} {side.loaded.version}"]
+    words += [side.rollout_engine] if side.rollout_engine is not None else []
+    source = " ".join([_(side.given.source), *map(pasteable, side.words)])
+    return listed([source, *words, side.model, side.gpus])
+
+
+def _verdict(side: Side, terminal: Terminal) -> Iterator[str]:
+    job = side.job
+    estimate = job.case.estimate
+    word = _(_VERDICTS[job.verdict])
+    peak = _("{phase} peaks at {peak} of {capacity}").format(
+        phase=estimate.worst.phase.value,
+        peak=gib(estimate.worst.peak_bytes),
+        capacity=gib(estimate.capacity_bytes),
+    )
+    words = [titled(word, peak), *estimate.problems]
+    if job.refusals:
+        codes = listed(dict.fromkeys(refusal.finding.rule.code for refusal in job.refusals))
+        lifted = _("refused ({codes}); with that lifted {peak}").format(codes=codes, peak=peak)
+        words = [titled(word, lifted), *estimate.problems]
+    yield terminal.prose(full_stop(plain(clauses(words))), indent="    ", first="  ")
+    for refusal in job.refusals:
+        finding = refusal.finding
+        text = titled(f"{finding.rule.code} {finding.rule.name}", sentence(plain(finding.message)))
+        yield terminal.prose(text, indent="      ", first="    ")
+        yield from (f"      {pasteable(override)}" for override in refusal.overrides)
+
+
+def _keys(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
+    entries = [entry for entry in comparison.keys if full or _is_told(entry)]
+    if not entries:
+        return
+    yield terminal.style(_("Keys"), "bold")
+    for entry in entries:
+        yield from _key(entry, terminal, full=full)
+
+
+def _is_told(entry: KeyEntry) -> bool:
+    """Whether the short answer has more than the name of a key."""
+    return any(shows(difference.effect) for difference in entry.differences) or (
+        entry.change.by_user and entry.change.change is not Change.VALUE
+    )
+
+
+def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
+    change = entry.change
+    if change.change is Change.RENAMED:
+        line = f"{change.before.key} {terminal.arrow} {change.after.key}"
+    else:
+        line = change.after.key
+    yield terminal.prose(plain(line), indent="      ", first="  ")
+    words = [_(_CHANGES[change.change]), _values(entry, terminal)]
+    if change.reason:
+        words.append(_(change.reason).rstrip("."))
+    if full:
+        words += [
+            difference_words(difference, terminal)
+            for difference in entry.differences
+            if change.change is Change.MEANING or not shows(difference.effect)
+        ]
+    elif change.change is Change.MEANING:
+        words += [difference_words(difference, terminal) for difference in entry.differences]
+    yield terminal.prose(plain(clauses(word for word in words if word)), indent="    ")
+    for difference in entry.differences:
+        if shows(difference.effect):
+            yield terminal.prose(effect_words(difference.effect), indent="      ", first="    ")
+        if difference.overrides and (full or shows(difference.effect)):
+            yield terminal.prose(_("as before:"), indent="      ", first="    ")
+            yield from (f"      {pasteable(override)}" for override in difference.overrides)
+
+
+def _values(entry: KeyEntry, terminal: Terminal) -> str:
+    before, after = entry.change.before, entry.change.after
+    if before.origin is None and after.origin is None:
+        return ""
+    first, second = state_words(before), state_words(after)
+    return first if first == second else f"{first} {terminal.arrow} {second}"
+
+
+def _behaviours(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
+    told = [one for one in comparison.behaviours if full or _is_behaviour_told(one)]
+    if not told:
+        return
+    yield terminal.style(_("Without a key that shows it"), "bold")
+    for behaviour in told:
+        text = plain(difference_words(behaviour, terminal))
+        yield terminal.prose(text, indent="    ", first="  ")
+        if _changes_training(behaviour):
+            yield "    " + _("the training itself is another one")
+        if shows(behaviour.effect):
+            yield terminal.prose(effect_words(behaviour.effect), indent="      ", first="    ")
+
+
+def _is_behaviour_told(behaviour: Difference) -> bool:
+    return shows(behaviour.effect) or _changes_training(behaviour)
+
+
+def _changes_training(behaviour: Difference) -> bool:
+    return any(field.path[-1] in _OF_TRAINING for field in behaviour.fields)
+
+
+def _findings(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    refused = {refusal.finding.rule.code for refusal in comparison.after.job.refusals}
+    spoken = [finding for finding in comparison.spoken if finding.rule.code not in refused]
+    if spoken:
+        yield terminal.style(_("Said of the second alone"), "bold")
+    for finding in spoken:
+        severity = terminal.style(_(finding.severity.value), SEVERITY_COLOURS[finding.severity])
+        text = titled(f"{severity} {finding.rule.code} {finding.rule.name}", plain(finding.message))
+        yield terminal.prose(text, indent="    ", first="  ")
+
+
+def _rest(comparison: Comparison, terminal: Terminal) -> str:
+    """The keys that are named alone, and how many of what is not even named."""
+    lines = []
+    named = [
+        f"{entry.change.after.key} {_short(entry, terminal)}"
+        for entry in comparison.keys
+        if not _is_told(entry) and entry.change.change in _NAMED_CHANGES
+    ]
+    if named:
+        text = titled(_("Changed as well, without effect on memory or seconds here"), listed(named))
+        lines.append(terminal.prose(full_stop(plain(text)), indent="  ", first=""))
+    unnamed = sum(
+        not _is_told(entry) and entry.change.change not in _NAMED_CHANGES for entry in comparison.keys
+    )
+    silent = sum(not _is_behaviour_told(one) for one in comparison.behaviours)
+    if not lines and not unnamed and not silent and not any(comparison.keys):
+        return _("Nothing differs that touches the job.") if not comparison.behaviours else ""
+    if unnamed or silent:
+        lines.append(
+            terminal.prose(
+                _("{keys} and {behaviours} change neither: --full.").format(
+                    keys=ngettext("{count} further key", "{count} further keys", unnamed).format(
+                        count=unnamed
+                    ),
+                    behaviours=ngettext("{count} behaviour", "{count} behaviours", silent).format(
+                        count=silent
+                    ),
+                ),
+                indent="  ",
+                first="",
+            )
+        )
+    return "\n".join(lines)
+
+
+_NAMED_CHANGES = (Change.VALUE, Change.DEFAULT, Change.RENAMED, Change.READ, Change.MEANING, Change.UNREAD)
+
+
+def _short(entry: KeyEntry, terminal: Terminal) -> str:
+    values = [
+        _("none") if state.origin is None else value_of(state)
+        for state in (entry.change.before, entry.change.after)
+    ]
+    same: Sequence[str] = values[:1] if values[0] == values[1] else values
+    words = f" {terminal.arrow} ".join(same)
+    return f"{words} ({_(_CHANGES[entry.change.change])})"

@@ -1,0 +1,74 @@
+"""What differs between two jobs and what that does, in words."""
+
+from tuner.advise.comparison import Difference, Effect, FieldChange
+from tuner.inputs.secrets import hidden_value
+from tuner.inputs.spelled import spelled
+from tuner.inputs.tree import split_key
+from tuner.language import _
+from tuner.render.comparison_table import SHOWN_BYTES, same_seconds
+from tuner.render.field_words import field_words, value_words
+from tuner.render.numbers import percent
+from tuner.render.terminal import Terminal
+from tuner.render.words import clauses, listed, place, titled
+from tuner.trainers.protocol import KeyState
+from tuner.units import GIB
+
+_NAMED = 3  # phases of one effect
+
+
+def value_of(state: KeyState) -> str:
+    """The value of a key as an override has it, without a secret."""
+    return spelled(hidden_value(split_key(state.key)[-1], state.value))
+
+
+def state_words(state: KeyState) -> str:
+    """The value of a key and whose it is."""
+    if state.origin is None:
+        return _("no such key")
+    value = value_of(state)
+    if not state.by_user:
+        return _("{value} by default").format(value=value)
+    location = state.origin.location
+    return value if location is None else f"{value} ({place(location)})"
+
+
+def difference_words(difference: Difference, terminal: Terminal) -> str:
+    """What the fields say of the job, alike ones of several models at once."""
+    alike: dict[tuple[str, str], list[FieldChange]] = {}
+    for field in difference.fields:
+        values = f"{_value(field, field.before)} {terminal.arrow} {_value(field, field.after)}"
+        alike.setdefault((field.path[-1], values), []).append(field)
+    return clauses(
+        titled(field_words(*(field.path for field in fields)), values)
+        for (_name, values), fields in alike.items()
+    )
+
+
+def _value(field: FieldChange, value: object) -> str:
+    return value_words(field.path, value)
+
+
+def shows(effect: Effect | None) -> bool:
+    """Whether an effect is large enough to be written."""
+    if effect is None:
+        return False
+    large = any(abs(phase.change_bytes) >= SHOWN_BYTES for phase in effect.phases)
+    large = large or abs(effect.host_change_bytes) >= SHOWN_BYTES
+    return large or not same_seconds(effect.without_seconds, effect.with_seconds)
+
+
+def effect_words(effect: Effect | None) -> str:
+    """``"rollout +6.5 GiB, wake_up +6.5 GiB, step -4%"``."""
+    if effect is None:
+        return ""
+    ranked = sorted(effect.phases, key=lambda phase: -abs(phase.change_bytes))
+    large = [phase for phase in ranked if abs(phase.change_bytes) >= SHOWN_BYTES]
+    words = [f"{phase.phase.value} {phase.change_bytes / GIB:+.1f} GiB" for phase in large[:_NAMED]]
+    if len(large) > _NAMED:
+        words.append(_("{count} more").format(count=len(large) - _NAMED))
+    if abs(effect.host_change_bytes) >= SHOWN_BYTES:
+        words.append(_("host {change} GiB").format(change=f"{effect.host_change_bytes / GIB:+.1f}"))
+    if not same_seconds(effect.without_seconds, effect.with_seconds):
+        share = effect.with_seconds / effect.without_seconds - 1
+        words.append(_("step {share}").format(share=f"{'+' if share > 0 else '-'}{percent(abs(share))}"))
+    return listed(words)

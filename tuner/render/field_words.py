@@ -1,0 +1,138 @@
+"""What a field of a workload says of a job, for differences that no key of a configuration shows."""
+
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+
+from tuner.language import N_, _
+from tuner.memory.rollout.share import FRACTION_MEANS
+from tuner.render.numbers import exact, quantity
+from tuner.render.words import listed, titled
+from tuner.units import MIB
+from tuner.workload import FractionOf, Scaling
+
+_ROLES = {"actor": N_("actor"), "reference": N_("reference"), "critic": N_("critic")}
+_SCALINGS = {
+    Scaling.NONE: N_("without memory of its own"),
+    Scaling.IN_PLACE: N_("in place"),
+    Scaling.COPY: N_("into a copy"),
+}
+_WORDS = {
+    "agent_workers": N_("processes that hold conversations with the rollout engine"),
+    "backend": N_("how the model is divided"),
+    "bucket_bytes": N_("bucket of the weight sync"),
+    "buckets": N_("buckets of the weight sync on a GPU of the trainer"),
+    "capture_sizes": N_("batch sizes of CUDA graphs"),
+    "carrier": N_("what carries weights to engines on other GPUs"),
+    "checks_free": N_("the rollout engine stops where less than its share of the card is free at its start"),
+    "chunk_tokens": N_("tokens of a chunk of the entropy"),
+    "chunked_prefill": N_("prompts are computed in chunks"),
+    "clones_logits": N_("the cross entropy works on a copy of the logits"),
+    "cluster": N_("GPUs"),
+    "compiled": N_("the entropy is computed by compiled kernels"),
+    "controller": N_("processes that hold a step's batch"),
+    "counts_graphs": N_("CUDA graphs are estimated beforehand and taken from the KV cache"),
+    "critic": N_("critic"),
+    "cuda_graphs": N_("the rollout engine captures CUDA graphs"),
+    "deferred_gradient_sync": N_("gradients are kept whole until the last micro-batch"),
+    "dynamic": N_("micro-batches are cut by a token budget"),
+    "empties_cache_first": N_("freed memory is given back before the engine's weights return"),
+    "engine_buckets": N_("copies of a bucket that the rollout engine makes on the card"),
+    "entropy": N_("the entropy is computed as well"),
+    "expert_tensor": N_("tensor parallelism of the experts"),
+    "fraction_of": N_("the rollout engine's memory fraction is"),
+    "frees_cache": N_("the KV cache is given back while weights travel to engines on other GPUs"),
+    "frees_root": N_("the root unit is freed after a pass without gradients"),
+    "frees_stage_outputs": N_("a pipeline stage frees what it has sent on"),
+    "frees_windows": N_("layers with a sliding window give back the blocks that left it"),
+    "fused_weight_gradients": N_("gradients of weights are added to their buffer as they are computed"),
+    "gathers_optimizer": N_("the optimizer is gathered for a checkpoint"),
+    "gathers_tensors": N_("weights are gathered tensor by tensor for a checkpoint"),
+    "gathers_whole_model": N_("the whole model is gathered at once for the weight sync"),
+    "gpus": N_("GPUs that generate"),
+    "hard_limit": N_("no micro-batch exceeds the token budget"),
+    "host_bytes": N_("host memory"),
+    "image_cache_bytes": N_("host memory for processed images, at most"),
+    "joins_chunks": N_("a tensor larger than a bucket is put together where it arrives"),
+    "keeps_inputs": N_("embedded tokens are held until the optimizer steps"),
+    "keeps_loaded": N_("offloaded weights stay on the card after the weight sync"),
+    "keeps_root": N_("the root unit stays gathered until the backward pass"),
+    "least_unchunked_tokens": N_("tokens of a step that takes prompts whole, at least"),
+    "loads_on_host": N_("new weights are put together on the host"),
+    "log_prob": N_("log-probabilities are computed again"),
+    "lora": N_("adapters"),
+    "loss_averages_micro_batches": N_("the loss is averaged over the tokens of each micro-batch by itself"),
+    "main_weight_bytes": N_("bytes of a main weight beside its parameter"),
+    "main_weights_offloaded": N_("main weights go to the host with the optimizer"),
+    "max_sequences": N_("sequences that the rollout engine admits at once"),
+    "max_model_tokens": N_("tokens of the longest sequence that the rollout engine is built for"),
+    "may_not_gather": N_("the optimizer may be saved without being gathered"),
+    "merged_for_rollout": N_("adapters are merged into the weights for the rollout"),
+    "micro_batch_sequences": N_("sequences of a micro-batch"),
+    "model": N_("model"),
+    "offloads_first": N_("offloaded weights leave the card before the weight sync"),
+    "overlaps_scheduling": N_("the rollout engine prepares a step while the GPU computes the one before"),
+    "own_process": N_("the rollout engine runs in a process of its own"),
+    "packed": N_("sequences are packed"),
+    "padding": N_("sequences that are not packed are padded to"),
+    "prefetch_effective": N_("prefetching the next layer takes effect"),
+    "quantizes_in_one_kernel": N_("weights are made 8-bit by one kernel"),
+    "reference": N_("reference"),
+    "resumes_first": N_("the engine's weights are mapped before the trainer gathers its own"),
+    "returns_log_probs": N_("the rollout engine returns the log-probabilities of what it sampled"),
+    "sampler_bytes": N_("bytes per logit that the engine's sampler takes while it is sized"),
+    "saving": N_("checkpoints"),
+    "scaling": N_("logits are divided by the temperature"),
+    "sent_dtype": N_("weights are cast before they travel, to"),
+    "separate": N_("the reference is a model of its own"),
+    "separate_embedding_units": N_("the output head is a unit of its own"),
+    "services": N_("models that judge responses"),
+    "sleep_level": N_("sleep level of the rollout engine, where 1 keeps its weights on the host"),
+    "sleeps_with_cache": N_("the KV cache stays on the card while the rollout engine sleeps"),
+    "sleeps_with_weights": N_("weights stay on the card while the rollout engine sleeps"),
+    "smallest_bucket_bytes": N_("smallest bucket that the release does not refuse"),
+    "staged_wake_up": N_("the KV cache comes back after the new weights, not before"),
+    "stages_weights": N_("offloaded weights come back as a whole for the weight sync"),
+    "stored_dtype": N_("weights are stored in"),
+    "tensor_parallel": N_("tensor parallelism of the rollout engine"),
+    "tensor": N_("tensor parallelism"),
+    "token_budget": N_("tokens of a micro-batch"),
+    "tunes_at_start": N_("the rollout engine times kernels on a copy of the embedding while it compiles"),
+}
+
+
+def has_words(path: tuple[str, ...]) -> bool:
+    """Whether a field is described in words."""
+    return path[-1] in _WORDS
+
+
+def field_words(path: tuple[str, ...], *others: tuple[str, ...]) -> str:
+    """What a field says, with the models that it is said of; its path where there are no words.
+
+    Args:
+        path: of the field.
+        others: of the same field of other models.
+    """
+    words = _(_WORDS[path[-1]]) if has_words(path) else ".".join(path)
+    roles = dict.fromkeys(_(_ROLES[one[0]]) for one in (path, *others) if one[0] in _ROLES and len(one) > 1)
+    return titled(listed(roles), words) if roles else words
+
+
+def value_words(path: tuple[str, ...], value: Any) -> str:
+    """A field's value as a reader has it."""
+    if value is None:
+        return _("the model's own") if path[-1] == "max_model_tokens" else _("none")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, FractionOf):
+        return _(FRACTION_MEANS[value])
+    if isinstance(value, Scaling):
+        return _(_SCALINGS[value])
+    if isinstance(value, Enum):
+        return str(value.value).replace("_", " ")
+    if isinstance(value, int):
+        return quantity(value, "bytes") if path[-1].endswith("_bytes") and value >= MIB else exact(value)
+    if isinstance(value, Struct):
+        return str(getattr(value, "name", _("yes")))
+    return str(len(value)) if isinstance(value, tuple) else str(value)

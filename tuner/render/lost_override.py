@@ -1,0 +1,75 @@
+"""Overrides of a launch script that never reach the trainer
+
+What it checks
+--------------
+
+Whether the command that starts the trainer ends before all of its overrides.
+It does so at a line without a backslash at its end, and at a comment between lines that go on.
+The shell takes what stands below for a command of its own, which it does not find.
+Each place where that happens is one finding, at the first override that is lost.
+
+Why it matters
+--------------
+
+The trainer starts all the same, with its defaults in place of the settings that are lost.
+The message of the shell comes when the training has ended, if anybody sees it.
+Memory and seconds are those of the job that starts, without what is lost.
+
+When it does not apply
+----------------------
+
+Overrides in an array may have comments between them.
+A comment behind the last line of the command loses nothing.
+A configuration in YAML and overrides that are typed cannot lose any.
+
+Sources
+-------
+
+POSIX.1-2017, Shell Command Language, 2.2.1 (escape character) and 2.3 (token recognition): a backslash before a newline continues the line, and a comment ends at the newline whatever stands before it.
+"""  # noqa: D415, E501 - the first line is the page's title, and a sentence of a page has one line
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.given import Given, LostOverride
+from tuner.language import N_, ngettext
+from tuner.render.words import listed
+
+RULE = Rule(
+    code="CFG180",
+    name="lost-override",
+    summary=N_("overrides of a launch script never reach the trainer"),
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+)
+_NAMED = 5  # overrides in one message
+
+
+def check(given: Given) -> Iterator[Finding]:
+    """One finding for each place at which the launch ends too early."""
+    for _place, group in groupby(given.lost, key=lambda lost: lost.command):
+        lost = list(group)
+        yield Finding(
+            rule=RULE,
+            message=_message(lost),
+            severity=RULE.severity,
+            evidence=Evidence.EXACT,
+            keys=tuple(override.text.lstrip("+~").partition("=")[0] for override in lost),
+            location=lost[0].location,
+        )
+
+
+def _message(lost: list[LostOverride]) -> str:
+    names = [override.text for override in lost[:_NAMED]]
+    rest = len(lost) - len(names)
+    if rest:
+        names.append(ngettext("{count} more", "{count} more", rest).format(count=rest))
+    return ngettext(
+        "this override never reaches the trainer, since the command ends on the line before it: {overrides}",
+        "these overrides never reach the trainer, since the command ends on the line before them: "
+        "{overrides}",
+        len(lost),
+    ).format(overrides=listed(names))

@@ -1,0 +1,106 @@
+"""The machine-readable settings: pydantic models, published as a JSON Schema."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuner import __version__
+from tuner.errors import Location
+from tuner.inputs.resolved import ABSENT, Resolved
+from tuner.inputs.settings import Layer
+from tuner.render.report import SCHEMA_VERSION, OpenValue, Place, ScriptRemark
+from tuner.render.settings_view import SettingsView
+from tuner.trainers.chosen import TRAINER
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ResolvedSetting(_Model):
+    """One key with its value and where that comes from."""
+
+    key: str
+    value: Annotated[Any, Field(description="resolved; what is a secret is the word hidden")]
+    differs: Annotated[bool, Field(description="from what the release has there by itself")]
+    known_to_release: bool
+    default: Annotated[
+        Any, Field(description="the release's own value, resolved; null where it has no such key")
+    ]
+    layer: Layer
+    location: Place | None
+    follows: Annotated[
+        tuple[str, ...], Field(description="the keys that the release takes the value from by itself")
+    ]
+
+
+class SettingsReport(_Model):
+    """What ``tuner config`` says of one configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner config report")
+
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    tuner_version: str
+    source: str
+    trainer: str
+    release: str
+    release_reason: str
+    base: Annotated[str, Field(description="the release's configuration that the settings are laid on")]
+    settings: Annotated[
+        tuple[ResolvedSetting, ...], Field(description="those that differ, or all where --all asks for them")
+    ]
+    deleted: Annotated[
+        tuple[str, ...], Field(description="keys of the release that the settings no longer have")
+    ]
+    unknown: Annotated[
+        tuple[OpenValue, ...],
+        Field(
+            description="keys whose values only a run of the script would tell, with those that follow them"
+        ),
+    ]
+    lost_overrides: Annotated[
+        tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
+    ]
+    script_remarks: tuple[ScriptRemark, ...]
+
+
+def settings_json(view: SettingsView, *, every: bool) -> str:
+    """The settings as JSON."""
+    return SettingsReport(
+        tuner_version=__version__,
+        source=view.given.source,
+        trainer=TRAINER.name,
+        release=view.loaded.version,
+        release_reason=view.release.reason,
+        base=view.loaded.base.name,
+        settings=tuple(_setting(leaf) for leaf in view.shown(every=every)),
+        deleted=view.deleted,
+        unknown=tuple(
+            OpenValue(key=key, text=argument.text, variable=argument.name, location=_place(argument.location))
+            for key, argument in view.unknown
+        ),
+        lost_overrides=tuple(
+            ScriptRemark(text=lost.text, location=_place(lost.location)) for lost in view.given.lost
+        ),
+        script_remarks=tuple(
+            ScriptRemark(text=remark.text, location=_place(remark.location)) for remark in view.given.remarks
+        ),
+    ).model_dump_json(indent=2)
+
+
+def _setting(leaf: Resolved) -> ResolvedSetting:
+    location = leaf.origin.location
+    return ResolvedSetting(
+        key=leaf.key,
+        value=leaf.value,
+        differs=leaf.differs,
+        known_to_release=leaf.default is not ABSENT,
+        default=None if leaf.default is ABSENT else leaf.default,
+        layer=leaf.origin.layer,
+        location=None if location is None else _place(location),
+        follows=leaf.follows,
+    )
+
+
+def _place(location: Location) -> Place:
+    return Place(source=location.source, line=location.line, column=location.column)

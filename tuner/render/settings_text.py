@@ -1,0 +1,96 @@
+"""Settings as a person reads them, and as overrides to paste."""
+
+from collections.abc import Iterator
+
+from tuner.inputs.resolved import ABSENT, Resolved, overrides
+from tuner.inputs.secrets import HIDDEN, hidden_override
+from tuner.inputs.spelled import spelled
+from tuner.language import _
+from tuner.render.given import lost, remarks
+from tuner.render.settings_view import SettingsView
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import clauses, listed, pasteable, place, titled
+from tuner.trainers.chosen import TRAINER
+
+
+def title(view: SettingsView) -> str:
+    """What the settings are of, and what they rest on."""
+    return _("{source} on {trainer} {version}, {base}").format(
+        source=_(view.given.source),
+        trainer=TRAINER.name,
+        version=view.loaded.version,
+        base=view.loaded.base.name,
+    )
+
+
+def not_known(view: SettingsView) -> Iterator[str]:
+    """What only a run of the script would tell: each with its reason, and with the keys that follow it."""
+    for argument, keys in view.open_arguments():
+        about = argument.key or _("further arguments")
+        words = [
+            _("{key} is not known: the script has {text} ({place})").format(
+                key=about, text=argument.text, place=place(argument.location)
+            )
+        ]
+        if argument.name:
+            words.append(_("give {name}=VALUE").format(name=argument.name))
+        if keys:
+            words.append(_("these follow it: {keys}").format(keys=listed(keys)))
+        yield clauses(words)
+
+
+def settings_text(view: SettingsView, terminal: Terminal, *, every: bool) -> str:
+    """The settings, one by one, with where each comes from.
+
+    Args:
+        view: the settings.
+        terminal: where.
+        every: all of them, not those alone that differ from the release's own.
+    """
+    lines = [terminal.prose(plain(_summary(view)), indent="  ", first=""), ""]
+    for leaf in view.shown(every=every):
+        lines += _setting(leaf, view, terminal, every=every)
+    for key in view.deleted:
+        lines += [f"~{plain(key)}", "    " + _("deleted by an override")]
+    if view.unknown:
+        lines.append("")
+        lines += [terminal.prose(plain(line), indent="    ", first="") for line in not_known(view)]
+    for name, text in ((_("LOST"), lost(view.given)), (_("script"), remarks(view.given))):
+        if text:
+            lines += ["", terminal.prose(plain(titled(name, text)), indent="  ", first="")]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def settings_overrides(view: SettingsView) -> str:
+    """The overrides that give the same settings behind the trainer's program, as lines of one command."""
+    said = (*view.loaded.base.words, *map(hidden_override, overrides(view.loaded.settings)))
+    return " \\\n".join(pasteable(override) for override in said)
+
+
+def _summary(view: SettingsView) -> str:
+    counted = _("{differing} of {number} settings are not the release's own").format(
+        differing=len(view.differing), number=view.number
+    )
+    return clauses([_("{title} ({reason})").format(title=title(view), reason=view.release.reason), counted])
+
+
+def _setting(leaf: Resolved, view: SettingsView, terminal: Terminal, *, every: bool) -> Iterator[str]:
+    line = plain(f"{leaf.key}={spelled(leaf.value)}")
+    yield terminal.style(line, "bold") if every and leaf.differs else line
+    words = list(_where_from(leaf, view))
+    if words:
+        yield terminal.prose(plain(clauses(words)), indent="    ")
+
+
+def _where_from(leaf: Resolved, view: SettingsView) -> Iterator[str]:
+    """Nothing for what is the release's own."""
+    if leaf.by_user and leaf.origin.location is not None:
+        yield place(leaf.origin.location)
+    if leaf.follows and leaf.differs:
+        yield _("follows {keys}").format(keys=listed(leaf.follows))
+    if leaf.default is ABSENT:
+        yield _("the release has no such key")
+    elif leaf.differs:
+        yield _("by default {value}").format(value=spelled(leaf.default))
+    if leaf.value == HIDDEN:
+        yield _("a secret, which is not shown")

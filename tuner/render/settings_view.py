@@ -1,0 +1,81 @@
+"""The settings of one configuration as ``tuner config`` shows them: each with where it comes from."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.inputs.given import Given, Unsettled
+from tuner.inputs.resolved import ABSENT, Resolved, deleted, resolved
+from tuner.inputs.secrets import hidden_value
+from tuner.inputs.tree import dotted
+from tuner.trainers.protocol import Loaded, ReleaseChoice
+
+
+class SettingsView(Struct, frozen=True, kw_only=True):
+    """A configuration with all values known that can be known, and no secret among them."""
+
+    given: Given
+    release: ReleaseChoice
+    loaded: Loaded
+    known: tuple[Resolved, ...]  # every leaf, without those that are not known
+    unknown: tuple[tuple[str, Unsettled], ...]  # keys, with the argument of the script that leaves them open
+    deleted: tuple[str, ...]
+
+    @property
+    def differing(self) -> tuple[Resolved, ...]:
+        """The settings whose value is another than the release's own."""
+        return tuple(leaf for leaf in self.known if leaf.differs)
+
+    @property
+    def number(self) -> int:
+        """How many settings there are."""
+        return len(self.known) + sum(bool(key) for key, _argument in self.unknown)
+
+    def open_arguments(self) -> Iterator[tuple[Unsettled, tuple[str, ...]]]:
+        """The arguments of the script that leave settings open, each with the keys that follow its own."""
+        for argument in dict.fromkeys(argument for _key, argument in self.unknown):
+            keys = (key for key, of_key in self.unknown if of_key == argument and key != argument.key)
+            yield argument, tuple(keys)
+
+    def shown(self, *, every: bool) -> tuple[Resolved, ...]:
+        """All settings that are known, or those that differ."""
+        return self.known if every else self.differing
+
+
+def settings_view(given: Given, release: ReleaseChoice, loaded: Loaded) -> SettingsView:
+    """What a configuration says on a release."""
+    leaves = resolved(loaded.settings)
+    unknown = _unknown(given.unsettled, leaves)
+    open_keys = {key for key, _argument in unknown}
+    return SettingsView(
+        given=given,
+        release=release,
+        loaded=loaded,
+        known=tuple(_without_secrets(leaf) for leaf in leaves if leaf.key not in open_keys),
+        unknown=unknown,
+        deleted=tuple(map(dotted, deleted(loaded.settings))),
+    )
+
+
+def _unknown(unsettled: Sequence[Unsettled], leaves: Sequence[Resolved]) -> tuple[tuple[str, Unsettled], ...]:
+    """The keys that the script leaves open, then those that follow them by themselves.
+
+    A key that a later argument settles is none of them.
+    """
+    set_later = {leaf.key for leaf in leaves if leaf.by_user}
+    first = [(argument.key, argument) for argument in unsettled if argument.key not in set_later]
+    by_key = dict(first)
+    following = [
+        (leaf.key, by_key[source])
+        for leaf in leaves
+        for source in leaf.follows
+        if source in by_key and not leaf.by_user and leaf.key not in by_key
+    ]
+    return (*first, *dict(following).items())
+
+
+def _without_secrets(leaf: Resolved) -> Resolved:
+    name = leaf.path[-1]
+    default = leaf.default if leaf.default is ABSENT else hidden_value(name, leaf.default)
+    return replace(leaf, value=hidden_value(name, leaf.value), default=default)

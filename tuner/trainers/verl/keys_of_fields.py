@@ -1,0 +1,41 @@
+"""Which keys decide a field of a workload, as the tables of fields have it."""
+
+from collections.abc import Iterator, Mapping
+
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.fields.field import Plain
+from tuner.trainers.verl.parts import Part, parts
+from tuner.trainers.verl.source import Source, source_of
+from tuner.workload import Workload
+
+Path = tuple[str, ...]
+
+
+def keys_of_fields(settings: Settings, workload: Workload, *, version: str) -> Mapping[Path, tuple[str, ...]]:
+    """The keys that decide each field of a workload, by its path; fields that no key decides are not there.
+
+    Args:
+        settings: the loaded settings.
+        workload: what was read from them.
+        version: the release that they were read for.
+    """
+    source = source_of(settings, version)
+    return {path: keys for part in parts(source, workload) for path, keys in _of_part(part, source, workload)}
+
+
+def _of_part(part: Part, source: Source, workload: Workload) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    value = part.of(workload)
+    if value is None:
+        return
+    of_part = source if part.context is None else part.context.source  # whose section it is
+    for field in part.fields:
+        try:
+            if isinstance(field, Plain):
+                meanings = [field.key_meaning(part.context)]
+            else:
+                meanings = [meaning for meaning, _value in field.assignments(part.context, value)]
+        except ValueError:  # nothing would give the field this value
+            continue
+        keys = tuple(key for key in map(of_part.key, dict.fromkeys(meanings)) if key is not None)
+        if keys:
+            yield (*part.path, *field.path.split(".")), keys
