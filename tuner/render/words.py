@@ -51,6 +51,11 @@ def titled(title: str, text: str) -> str:
     return _("{title}: {text}").format(title=title, text=text)
 
 
+def noted(text: str, note: str) -> str:
+    """A text with a note in brackets: ``"update_actor (as configured)"``."""
+    return _("{text} ({note})").format(text=text, note=note)
+
+
 def place(location: Location) -> str:
     """Where the user wrote something: a file with line and column, or the number of an override."""
     if location.source == COMMAND_LINE and location.line is not None:
