@@ -25,7 +25,7 @@ _STYLE = """
 :root { color-scheme: light dark; font-family: system-ui, sans-serif; }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.45; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-pre { overflow-x: auto; white-space: pre-wrap; font-size: .85rem; line-height: 1.35; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem; line-height: 1.35; }
 .verdict { font-size: 1rem; border-left: .3rem solid; padding-left: .8rem; }
 .pictures { display: flex; flex-wrap: wrap; gap: 2rem; }
 .pictures figure { flex: 1 1 24rem; margin: 0; max-width: 30rem; }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tuner.errors import Location
 from tuner.findings import Numerics, Severity
 from tuner.inputs.overrides import COMMAND_LINE
-from tuner.language import N_, _
+from tuner.language import ENGLISH, N_, _, chosen
 from tuner.render.terminal import plain
 
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
@@ -68,7 +68,8 @@ def sentence(text: str) -> str:
     first, *rest = text.split(maxsplit=1) or [""]
     word = first.rstrip(",;:")
     versioned = bool(rest) and _VERSION.match(rest[0]) is not None
-    start = first.capitalize() if word.isalpha() and word.islower() and not versioned else first
+    capital = chosen() == ENGLISH and word.isalpha() and word.islower() and not versioned
+    start = first.capitalize() if capital else first
     end = "" if text.endswith(_ENDS) else _(".")
     return start + text[len(first) :] + end
 
