@@ -26,11 +26,11 @@ LANGUAGES = (
     Language(code="zh_CN", folder="zh-cn", tag="zh-Hans", label="简体中文"),
 )
 
-_SPACED_PERCENT = re.compile(r"(?<=\d) %")
+_FIGURES = ((re.compile(r"(?<=\d) %"), "%"), (re.compile(r"(?<=\d) tokens\b"), " 个 token"))
 
 
-class ChinesePercent(SphinxPostTransform):
-    """Takes the space before a percent sign away in Chinese; computed figures have it as English has."""
+class ChineseFigures(SphinxPostTransform):
+    """Writes percentages and numbers of tokens as Chinese does; they are computed as in English."""
 
     default_priority = 900
 
@@ -40,8 +40,15 @@ class ChinesePercent(SphinxPostTransform):
             return
         for text in list(self.document.findall(nodes.Text)):
             code = isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.raw))
-            if not code and _SPACED_PERCENT.search(text):
-                text.parent.replace(text, nodes.Text(_SPACED_PERCENT.sub("%", text)))
+            said = _chinese(text.astext())
+            if not code and said != text.astext():
+                text.parent.replace(text, nodes.Text(said))
+
+
+def _chinese(text: str) -> str:
+    for pattern, written in _FIGURES:
+        text = pattern.sub(written, text)
+    return text
 
 
 def _add_links(
@@ -73,8 +80,8 @@ def _write_root(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Connect the links, the root page and the percent signs."""
-    app.add_post_transform(ChinesePercent)
+    """Connect the links, the root page and the figures."""
+    app.add_post_transform(ChineseFigures)
     app.connect("html-page-context", _add_links)
     app.connect("build-finished", _write_root)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
