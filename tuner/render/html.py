@@ -92,7 +92,6 @@ def _attached(json: str) -> str:
     """The JSON report as a file to save: packed, since it is ten times the page, and without a script."""
     # No time stamp: the same answer gives the same page.
     packed = b64encode(compress(json.encode(), mtime=0)).decode()
-    return (
-        f'<p class="data"><a download="tuner-report.json.gz" href="data:application/gzip;base64,{packed}">'
-        f"{_('This report as JSON')}</a></p>"
-    )
+    title = _("This report as JSON")
+    link = f'download="tuner-report.json.gz" href="data:application/gzip;base64,{packed}"'
+    return f'<p class="data"><a {link}>{title}</a></p>'
