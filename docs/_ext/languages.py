@@ -26,7 +26,7 @@ LANGUAGES = (
     Language(code="zh_CN", folder="zh-cn", tag="zh-Hans", label="简体中文"),
 )
 
-_FIGURES = ((re.compile(r"(?<=\d) %"), "%"), (re.compile(r"(?<=\d) tokens\b"), " 个 token"))
+_FIGURES = ((re.compile(r"(?<=\d)[ \u00a0]%"), "%"), (re.compile(r"(?<=\d)[ \u00a0]tokens\b"), " 个 token"))
 
 
 class ChineseFigures(SphinxPostTransform):
