@@ -8,8 +8,8 @@ The override is the actor's size.
 Why it matters
 --------------
 Actor, reference and critic share a process, and Megatron's groups are made once for it.
-Up to 0.7.1 they are the actor's, and the sizes of the others are not read: a warning, since nothing changes.
-From 0.8.0 on the critic is built first, else the reference, and a later engine returns where groups are there: its sizes hold for the actor as well.
+With the legacy workers, up to 0.7.1, they are the actor's, and the sizes of the others are not read: a warning, since nothing changes.
+With the new ones of 0.7.1 and from 0.8.0 on the critic is built first, else the reference, and a later engine returns where groups are there: its sizes hold for the actor as well.
 Memory and time are judged by the sizes that hold.
 The critic's sizes do not follow the actor's: left out, they are 1.
 
@@ -31,6 +31,7 @@ from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Backend, Workload
 
 RULE = Rule(
@@ -42,7 +43,7 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
 )
 
-_ACTOR_LAST = Releases(since="0.8.0")
+_ACTOR_LAST = Releases(since=ENGINE_PREVIEW)
 _BY_THE_SIZES_OF = {
     "actor": N_("{keys} differs from the actor's: {release} lays out every model by the actor's sizes"),
     "critic": N_("{keys} differs from the actor's: {release} lays out every model by the critic's sizes"),
