@@ -4,6 +4,7 @@ import sys
 from typing import Annotated
 
 import typer
+from typer._click.exceptions import ClickException  # no public name in every release that is allowed
 
 from tuner import __version__
 from tuner.cli import (
@@ -19,6 +20,7 @@ from tuner.cli import (
     validate,
 )
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
+from tuner.cli.library_words import Command, Commands, complain
 from tuner.errors import TunerError
 from tuner.language import _
 from tuner.render.terminal import plain
@@ -33,6 +35,7 @@ def application(asked: str | None = None) -> typer.Typer:
     """
     program = typer.Typer(
         name="tuner",
+        cls=Commands,
         help=_(
             "Advice for reinforcement-learning post-training: does it fit, where is it tight, what to change."
         ),
@@ -48,6 +51,8 @@ def application(asked: str | None = None) -> typer.Typer:
         module.register(program)
     named = [command for command in program.registered_commands if command.name == asked]
     program.registered_commands = named or program.registered_commands
+    for command in program.registered_commands:
+        command.cls = Command
     return program
 
 
@@ -58,9 +63,14 @@ def run() -> int:
         The exit code; what went wrong has been said.
     """
     try:
-        application(sys.argv[1] if len(sys.argv) > 1 else None)()
+        program = application(sys.argv[1] if len(sys.argv) > 1 else None)
+        code = program(standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except ClickException as error:
+        complain(error)
+        return error.exit_code
     except TunerError as error:
         _complain(_("error: {error}").format(error=plain(error)))
         return BAD_INPUT
@@ -76,7 +86,6 @@ def run() -> int:
             ).format(name=type(error).__name__, error=plain(error))
         )
         return INTERNAL_ERROR
-    return 0
 
 
 def _version(wanted: bool) -> None:
