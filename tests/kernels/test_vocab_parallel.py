@@ -59,10 +59,14 @@ Outcomes = list[dict[str, Any]]  # of each rank, by the name of a run
 
 
 def start(folder: FilePath, world: int, runs: dict[str, Run], environment: dict[str, str]) -> None:
+    """Start the ranks from a server that imports torch once for all of them."""
+    torch.multiprocessing.set_forkserver_preload([ranks.__name__])
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        torch.multiprocessing.spawn(ranks.work, (world, str(folder), runs), nprocs=world)
+        torch.multiprocessing.start_processes(
+            ranks.work, (world, str(folder), runs), nprocs=world, start_method="forkserver"
+        )
 
 
 def _runs_here(run: Run) -> bool:
@@ -163,6 +167,7 @@ def test_ranks_find_what_the_whole_vocabulary_has(name: str, outcomes: dict[int,
     assert together["entropy"].min() >= 0
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _parameters())
 def test_bits_are_the_same_on_all_ranks_and_twice(name: str, outcomes: dict[int, Outcomes]) -> None:
