@@ -8,6 +8,7 @@ them. The same number is hypothesis' seed.
 
 import hashlib
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -31,11 +32,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _keep_bytecode_elsewhere(config)
     if config.pluginmanager.hasplugin("hypothesispytest"):  # not where only the kernels are tested
         from hypothesis import settings
 
         settings.register_profile("tests", deadline=None)  # processes share cores
         settings.load_profile("tests")
+
+
+def _keep_bytecode_elsewhere(config: pytest.Config) -> None:
+    """Where none may lie beside the sources, it lies with what pytest keeps: tests start a hundred processes.
+
+    Without bytecode each of them compiles all that it imports, which for ``tuner advise`` takes longer than what
+    it does, and with transformers ten seconds.
+    """
+    cache = getattr(config, "cache", None)  # a plugin's, which can be switched off
+    if sys.dont_write_bytecode and cache is not None:
+        sys.pycache_prefix = str(cache.mkdir("bytecode"))
+        sys.dont_write_bytecode = False
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
