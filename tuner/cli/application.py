@@ -1,29 +1,24 @@
 """The program: its commands, and the exit code and message of every outcome."""
 
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
 from typer._click.exceptions import ClickException  # no public name in every release that is allowed
 
 from tuner import __version__
-from tuner.cli import (
-    accuracy,
-    advise,
-    check,
-    config,
-    diff,
-    estimate_memory,
-    explain_oom,
-    rule,
-    schema,
-    validate,
-)
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
 from tuner.cli.library_words import Command, Commands, complain
 from tuner.errors import TunerError
 from tuner.language import _
 from tuner.render.terminal import plain
+
+#: Modules beside this one, in the order of the help; a command has its module's name, with hyphens.
+COMMANDS = (
+    *("advise", "check", "explain_oom", "config", "diff"),
+    *("validate", "estimate_memory", "accuracy", "rule", "schema"),
+)
 
 
 def application(asked: str | None = None) -> typer.Typer:
@@ -31,7 +26,7 @@ def application(asked: str | None = None) -> typer.Typer:
 
     Args:
         asked: the first word of the command line. Where it names a command, the others are left out: to
-            build one takes a millisecond.
+            import and build one takes a millisecond.
     """
     program = typer.Typer(
         name="tuner",
@@ -46,11 +41,9 @@ def application(asked: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     program.callback()(_root)
-    commands = (advise, check, explain_oom, config, diff, validate, estimate_memory, accuracy, rule, schema)
-    for module in commands:
-        module.register(program)
-    named = [command for command in program.registered_commands if command.name == asked]
-    program.registered_commands = named or program.registered_commands
+    named = [module for module in COMMANDS if module.replace("_", "-") == asked]
+    for module in named or COMMANDS:
+        import_module(f"tuner.cli.{module}").register(program)
     for command in program.registered_commands:
         command.cls = Command
     return program
