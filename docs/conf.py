@@ -35,6 +35,7 @@ extensions = [
     "mathml",
     "measured_changes",
     "older_guides",
+    "operator_tables",
     "profile_tables",
     "report_reference",
     "rollout_prices",

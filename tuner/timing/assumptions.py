@@ -22,8 +22,8 @@ PRODUCT_SHARE = 0.70
 LARGE_PRODUCT_SHARE = 0.70
 
 #: Share of the dense peak that an inference engine's attention kernel reaches; a layer's is in tables.
-#: Between 0.35 (FlashAttention-2 on an H100) and 0.75 (FlashAttention-3, forward, long sequences); Shah et al.
-#: 2024.
+#: Between 0.35 (FlashAttention-2 on an H100) and 0.75 (FlashAttention-3, forward, long sequences): Shah et
+#: al. 2024.
 ATTENTION_SHARE = 0.55
 
 #: Share of the bf16 peak for products of float32 operands: TF32 runs at half the rate on the

@@ -1,8 +1,8 @@
 """Measured shares of a card's peak that operators reach, by their shapes.
 
 A table belongs to one card, ``profiles/operators/<card>.json``, written by ``python -m measure.operators``.
-A card without a table takes the shares of :data:`REFERENCE`: how fast it is stands in its data sheet, how near
-an operator comes to that is taken from the card that was measured.
+A card without a table takes the shares of :data:`REFERENCE`: how fast it is stands in its data sheet, and how
+near an operator comes to that is taken from the card that was measured.
 """
 
 from bisect import bisect_right
