@@ -36,6 +36,7 @@ extensions = [
     "measured_changes",
     "navigation",
     "older_guides",
+    "operator_tables",
     "profile_tables",
     "report_reference",
     "rollout_prices",

@@ -9,8 +9,7 @@ from tuner.timing import fsdp, megatron
 from tuner.timing.assumptions import COLLECTIVE_S, FUSED_ADAMW_ACCESSES, LINK_SHARE, MEMORY_SHARE
 from tuner.timing.decode import RolloutInput, weight_read_bytes
 from tuner.timing.job import Job
-from tuner.timing.layer import product_flop_per_s
-from tuner.timing.rates import copy_bytes_per_s
+from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Checkpointing, Lora, Workload

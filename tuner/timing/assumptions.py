@@ -8,7 +8,8 @@ The model that rests on them compares two configurations; it is no clock.
 
 # -- rates of a GPU ---------------------------------------------------------------------------
 
-#: Share of the dense peak that products of a model's shapes reach. Between 0.60 (layers of small
+#: Share of the dense peak that the output head's and an engine's products reach, and to which the tables of a
+#: layer's products are related. Between 0.60 (layers of small
 #: models) and 0.80 (788 of 989 TFLOP/s at 8192 x 8192 x 8192 in a short burst, which the card's limit
 #: of power does not hold back yet, measured); 682 TFLOP/s, a share of 0.69, were measured for an
 #: output projection of 152,064 columns.
@@ -20,8 +21,9 @@ PRODUCT_SHARE = 0.70
 #: where a profile has it, all shares of the peak are taken of it over this one.
 LARGE_PRODUCT_SHARE = 0.70
 
-#: Share of the dense peak that the attention kernel reaches. Between 0.35 (FlashAttention-2 on
-#: an H100) and 0.75 (FlashAttention-3, forward, long sequences); Shah et al. 2024.
+#: Share of the dense peak that an inference engine's attention kernel reaches; a layer's is in tables.
+#: Between 0.35 (FlashAttention-2 on an H100) and 0.75 (FlashAttention-3, forward, long sequences): Shah et
+#: al. 2024.
 ATTENTION_SHARE = 0.55
 
 #: Share of the bf16 peak for products of float32 operands: TF32 runs at half the rate on the
@@ -75,6 +77,9 @@ ELEMENTWISE_BACKWARD = 2.0
 #: its copies, 2 activation, 2 residual additions.
 LAYER_KERNELS = 40
 
+#: Kernels of one eager RMSNorm, as the queries and the keys of some models have one each.
+NORM_KERNELS = 8
+
 #: Kernels of one decoder layer with fused norms, rotary embedding and activation.
 FUSED_LAYER_KERNELS = 16
 
@@ -82,6 +87,15 @@ FUSED_LAYER_KERNELS = 16
 #: 40e-6 (recomputing one layer of Qwen2.5-1.5B at 2,048 tokens took 1.8 ms, measured, where its
 #: arithmetic takes a tenth of that).
 HOST_LAUNCH_S = 20e-6
+
+#: Seconds that the hooks of FSDP or FSDP2 add on the host to one layer in one direction. Between 0.6e-3 and
+#: 1.9e-3: layers of 64 tokens beside the same without it, two hosts, three models (``profiles/operators``).
+FSDP_HOOKS_S = 1.0e-3
+
+#: Seconds on the host that recomputing a layer adds to its backward pass: its forward pass again, with what
+#: checkpointing does for each saved tensor. Between 1.8e-3 and 5.7e-3: forward and backward of layers of 64
+#: tokens, less twice the forward pass (``profiles/operators``).
+HOST_RECOMPUTATION_S = 3.5e-3
 
 #: Seconds of one micro-batch outside the layers: cutting out its sequences, loss, metrics that wait
 #: for the GPU. Between 5e-3 and 50e-3: a log-prob pass of one micro-batch of 4,096 tokens through
@@ -143,13 +157,16 @@ EXPOSED_OFFLOADS = 1
 
 # -- optimizer --------------------------------------------------------------------------------
 
-#: Reads and writes per trained value of PyTorch's foreach AdamW with gradient clipping: norm and
-#: scaling of the gradient (3), weight decay (2), both moments (3 + 6), denominator (6), update (3).
-FOREACH_ADAMW_ACCESSES = 23
+#: Reads and writes per trained value of PyTorch's foreach AdamW with gradient clipping, at the rate of a
+#: copy. 23 are counted: norm and scaling of the gradient (3), weight decay (2), both moments (3 + 6),
+#: denominator (6), update (3). Measured: 26.1 on an H100, 27.2 on an H200 (``profiles/operators``), since not
+#: all of its kernels reach that rate.
+FOREACH_ADAMW_ACCESSES = 27
 
-#: Reads and writes per trained value of a fused AdamW: 4 in, 3 out; norm and scaling of the
-#: gradient (3); the copy into the compute weights (1).
-FUSED_ADAMW_ACCESSES = 11
+#: Reads and writes per trained value of a fused AdamW, at the rate of a copy: 4 in, 3 out; norm and scaling
+#: of the gradient (3); the copy into the compute weights (1). Measured with clipping and without the copy:
+#: 11.6 on an H100, 12.3 on an H200 (``profiles/operators``).
+FUSED_ADAMW_ACCESSES = 12
 
 # -- output head: bytes moved per logit, beside the products -----------------------------------
 # Measured: seconds beyond the products at PRODUCT_SHARE, times MEMORY_SHARE of the bandwidth, over

@@ -94,19 +94,18 @@ def layer_compute(job: Job) -> LayerCompute:
     split = engine.parallel.tensor
     layer = job.layer
     dtype = engine.compute_dtype
-    adapters = 0.0 if engine.lora is None else engine.lora.parameters / job.model.layers
     read = per_layer.weight_read_seconds(_weights_held(job), gpu, dtype)
-    base = per_layer.product_seconds(layer.active_parameters / split, micro.tokens, gpu, dtype)
-    extra = per_layer.product_seconds(adapters / split, micro.tokens, gpu, dtype)
+    base = _product_seconds(job, backward=False)
+    extra = _adapter_seconds(job)
     attention = per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu) / split
     elementwise = per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused) / split
     forward = max(base, read) + extra + attention + elementwise
     if not job.trains:
         return LayerCompute(forward=forward, backward=0.0)
     backward = (
-        (1 if engine.lora is not None else 2) * max(base, read)
+        (1 if engine.lora is not None else 2) * max(_product_seconds(job, backward=True), read)
         + 2 * extra
-        + assume.ATTENTION_BACKWARD * attention
+        + per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu, backward=True) / split
         + assume.ELEMENTWISE_BACKWARD * elementwise
     )
     recomputed = {
@@ -115,6 +114,34 @@ def layer_compute(job: Job) -> LayerCompute:
         Checkpointing.FULL: forward,
     }[engine.checkpointing]
     return LayerCompute(forward=forward, backward=backward + recomputed)
+
+
+def _product_seconds(job: Job, *, backward: bool) -> float:
+    """The layer's own products, once: forward, or for one of the gradients."""
+    parallel = job.engine.parallel
+    return per_layer.layer_product_seconds(
+        job.layer,
+        job.micro.tokens,
+        job.cluster.gpu,
+        job.engine.compute_dtype,
+        split=parallel.tensor,
+        expert_ranks=parallel.expert,
+        backward=backward,
+    )
+
+
+def _adapter_seconds(job: Job) -> float:
+    """The adapters' products, once; their narrow side is taken to be as wide as the layer's."""
+    if job.engine.lora is None:
+        return 0.0
+    parameters = job.engine.lora.parameters / job.model.layers / job.engine.parallel.tensor
+    return per_layer.product_seconds(
+        parameters,
+        job.micro.tokens,
+        job.cluster.gpu,
+        job.engine.compute_dtype,
+        width=job.layer.width,
+    )
 
 
 def _weights_held(job: Job) -> float:
@@ -143,8 +170,12 @@ def kernels_seconds(job: Job, *, backward: bool) -> float:
     """Seconds in which the host launches one layer's kernels.
 
     The backward pass launches about twice the kernels from C++, at half the cost each: as long as
-    the forward pass, and once more for a layer that is recomputed.
+    the forward pass. A layer that is recomputed costs what was measured for that, in which its
+    forward pass is once more. FSDP's hooks come on top in each direction.
     """
-    once = per_layer.layer_kernels(fused=job.fused) * assume.HOST_LAUNCH_S
-    recomputes = backward and job.engine.checkpointing is Checkpointing.FULL
-    return once * (2 if recomputes else 1)
+    once = per_layer.layer_kernels(job.layer, fused=job.fused) * assume.HOST_LAUNCH_S
+    hooks = 0.0 if job.engine.backend is Backend.MEGATRON else assume.FSDP_HOOKS_S
+    if backward and job.engine.checkpointing is Checkpointing.FULL:
+        recomputing = assume.HOST_RECOMPUTATION_S if job.engine.backend is not Backend.MEGATRON else once
+        return once + recomputing + 2 * hooks
+    return once + hooks

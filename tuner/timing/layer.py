@@ -6,21 +6,27 @@ from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
-from tuner.model_shape import ModelShape
+from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.timing import assumptions as assume
-from tuner.timing.rates import attention_flop_per_s, copy_bytes_per_s, product_flop_per_s
+from tuner.timing.rates import copy_bytes_per_s, layer_attention_flop_per_s, layer_product_flop_per_s
 
 
 class Layer(Struct, frozen=True, kw_only=True):
     """The average decoder layer of a model; counts per token where not said otherwise."""
 
     hidden: int
+    width: int  # the narrower side of its MLP's weights
+    head_dim: int  # of queries and keys
     norms: int
     parameters: float  # all of them, every expert included
     active_parameters: float  # those that one token is multiplied with
     routed_parameters: float  # routed experts, all of them
+    routed_active: float  # of those, what one token is multiplied with
+    expert_width: int  # the narrower side of an expert's weights
+    expert_share: float  # of the tokens, those that reach one expert
     attention_width: float  # values per visible key: heads x (width of keys + width of values)
     query_key_values: int  # values that rotary embedding turns
+    normed_query_keys: int  # of those, values that are normalised before
     gated_values: float  # intermediate values of the MLP, over all experts of a token
     routed_copies: float  # copies of a token that travel to experts
     window: int | None  # keys that a windowed layer sees at most
@@ -34,15 +40,22 @@ def average_layer(model: ModelShape) -> Layer:
     value_dim = model.head_dim if model.latent is None else model.latent.v_head_dim
     sparse = model.sparse_layers / model.layers
     moe = model.moe
+    query_key_values = (model.heads + model.kv_heads) * model.head_dim
     routed = 0 if moe is None else moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
     return Layer(
         hidden=model.hidden,
+        width=min(model.hidden, model.intermediate),
+        head_dim=model.head_dim,
         norms=model.norms_per_layer,
         parameters=model.decoder_parameters / model.layers,
         active_parameters=active / model.layers,
         routed_parameters=sparse * model.expert_parameters,
+        routed_active=0.0 if moe is None else sparse * moe.experts_per_token * model.one_expert_parameters,
+        expert_width=model.hidden if moe is None else min(model.hidden, moe.expert_intermediate),
+        expert_share=1.0 if moe is None else moe.experts_per_token / moe.experts,
         attention_width=model.cached_layers / model.layers * model.heads * (model.head_dim + value_dim),
-        query_key_values=(model.heads + model.kv_heads) * model.head_dim,
+        query_key_values=query_key_values,
+        normed_query_keys=0 if model.qk_norm is QueryKeyNorm.NONE else query_key_values,
         gated_values=(1 - sparse) * model.intermediate + sparse * routed,
         routed_copies=0.0 if moe is None else sparse * moe.experts_per_token,
         window=model.sliding_window,
@@ -71,13 +84,55 @@ def cached_keys(layer: Layer, context_tokens: float) -> float:
     return layer.windowed_share * windowed + (1 - layer.windowed_share) * context_tokens
 
 
-def product_seconds(parameters: float, tokens: float, gpu: Gpu, dtype: DType) -> float:
+def product_seconds(
+    parameters: float, tokens: float, gpu: Gpu, dtype: DType, *, width: float, backward: bool = False
+) -> float:
     """Products of ``tokens`` with weights: ``2 P T`` FLOP over their rate.
 
     Reading the weights is not counted here: with few tokens it takes longer than the arithmetic,
     which :func:`weight_read_seconds` gives.
     """
-    return 2 * parameters * tokens / product_flop_per_s(gpu, dtype)
+    rate = layer_product_flop_per_s(gpu, dtype, width=width, rows=tokens, backward=backward)
+    return 2 * parameters * tokens / rate
+
+
+def layer_product_seconds(
+    layer: Layer,
+    tokens: float,
+    gpu: Gpu,
+    dtype: DType,
+    *,
+    split: int,
+    expert_ranks: int = 1,
+    backward: bool = False,
+) -> float:
+    """One set of products of a layer: those of every token, and those of its experts.
+
+    An expert multiplies the tokens that are routed to it, one after the other or in one grouped kernel:
+    its rate is that of so few rows either way.
+
+    Args:
+        layer: which one.
+        tokens: on this GPU.
+        gpu: rates.
+        dtype: of the operands.
+        split: ranks of tensor parallelism that share the weights.
+        expert_ranks: ranks of expert parallelism, whose tokens meet in an expert.
+        backward: of the gradients with respect to inputs, or to weights.
+    """
+    shared = product_seconds(
+        (layer.active_parameters - layer.routed_active) / split,
+        tokens,
+        gpu,
+        dtype,
+        width=layer.width,
+        backward=backward,
+    )
+    if not layer.routed_active:
+        return shared
+    rows = tokens * expert_ranks * layer.expert_share
+    rate = layer_product_flop_per_s(gpu, dtype, width=layer.expert_width, rows=rows, backward=backward)
+    return shared + 2 * layer.routed_active / split * tokens / rate
 
 
 def weight_read_seconds(parameters: float, gpu: Gpu, dtype: DType) -> float:
@@ -85,13 +140,18 @@ def weight_read_seconds(parameters: float, gpu: Gpu, dtype: DType) -> float:
     return parameters * dtype.bytes / copy_bytes_per_s(gpu)
 
 
-def attention_seconds(layer: Layer, tokens: float, sequence_tokens: float, gpu: Gpu) -> float:
-    """Softmax attention forward: ``2 T k h (d_qk + d_v)`` FLOP with k visible keys.
+def attention_seconds(
+    layer: Layer, tokens: float, sequence_tokens: float, gpu: Gpu, *, backward: bool = False
+) -> float:
+    """Softmax attention: ``2 T k h (d_qk + d_v)`` FLOP forward with k visible keys, 2.5 times that backward.
 
     As many FLOP on one GPU under sequence parallelism, where it has fewer heads of longer sequences.
     """
     flop = 2 * tokens * visible_keys(layer, sequence_tokens) * layer.attention_width
-    return flop / attention_flop_per_s(gpu)
+    flop *= assume.ATTENTION_BACKWARD if backward else 1
+    return flop / layer_attention_flop_per_s(
+        gpu, head_dim=layer.head_dim, tokens=sequence_tokens, backward=backward
+    )
 
 
 def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
@@ -101,6 +161,7 @@ def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
     gate = assume.FUSED_GATE_BYTES if fused else assume.GATE_BYTES
     return (
         layer.hidden * (layer.norms * norm + assume.RESIDUAL_BYTES)
+        + layer.normed_query_keys * norm
         + layer.query_key_values * rotary
         + layer.gated_values * gate
         + layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
@@ -113,9 +174,11 @@ def elementwise_seconds(layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, 
     return bytes_moved / copy_bytes_per_s(gpu)
 
 
-def layer_kernels(*, fused: bool) -> int:
+def layer_kernels(layer: Layer, *, fused: bool) -> int:
     """Kernels that the host launches for one layer's forward pass."""
-    return assume.FUSED_LAYER_KERNELS if fused else assume.LAYER_KERNELS
+    kernels = assume.FUSED_LAYER_KERNELS if fused else assume.LAYER_KERNELS
+    norm = 1 if fused else assume.NORM_KERNELS
+    return kernels + (2 * norm if layer.normed_query_keys else 0)
 
 
 def checkpoint_values(layer: Layer, *, whole_layer: bool) -> float:

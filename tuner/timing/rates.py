@@ -1,15 +1,34 @@
 """Rates that work reaches: shares of a data sheet's peaks, or of what was measured on the card.
 
+Products and attention of a layer take their share from tables by shape, see :mod:`tuner.timing.operators`.
+
 The share of a measured rate is that of the peak over the share of the operation that was measured.
 """
 
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
+from tuner.timing.operators import attention_share, product_share
+
+
+def layer_product_flop_per_s(
+    gpu: Gpu, dtype: DType, *, width: float, rows: float, backward: bool = False
+) -> float:
+    """Rate of the products of a layer.
+
+    Args:
+        gpu: data sheet, and what was measured on the card.
+        dtype: of the operands.
+        width: the narrower side of its weights.
+        rows: tokens that are multiplied at a time.
+        backward: of the two products that give the gradients, not of the one that gives the output.
+    """
+    share = product_share(gpu.name, width=width, rows=rows, backward=backward)
+    return product_flop_per_s(gpu, dtype) * share / assume.PRODUCT_SHARE
 
 
 def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
-    """Rate that dense products of operands of this dtype reach.
+    """Rate that large dense products of operands of this dtype reach.
 
     Of 8-bit operands the data sheet's, where it has one: what was measured is the rate of 16 bits.
     """
@@ -21,8 +40,14 @@ def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
     return gpu.measured.dense_bf16_flop_per_s * width * assume.PRODUCT_SHARE / assume.LARGE_PRODUCT_SHARE
 
 
+def layer_attention_flop_per_s(gpu: Gpu, *, head_dim: float, tokens: float, backward: bool = False) -> float:
+    """Rate of the attention kernel of a layer, on sequences of so many tokens."""
+    share = attention_share(gpu.name, head_dim=head_dim, tokens=tokens, backward=backward)
+    return attention_flop_per_s(gpu) * share / assume.ATTENTION_SHARE
+
+
 def attention_flop_per_s(gpu: Gpu) -> float:
-    """Rate that the attention kernel reaches."""
+    """Rate that an inference engine's attention kernel reaches."""
     if gpu.measured is None or gpu.measured.dense_bf16_flop_per_s is None:
         return gpu.dense_bf16_flop_per_s * assume.ATTENTION_SHARE
     return gpu.measured.dense_bf16_flop_per_s * assume.ATTENTION_SHARE / assume.LARGE_PRODUCT_SHARE

@@ -5,7 +5,7 @@ from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
 from tuner.timing.job import Job
 from tuner.timing.layer import Layer
-from tuner.timing.rates import attention_flop_per_s
+from tuner.timing.rates import layer_attention_flop_per_s
 from tuner.vision_tower import VisionTower
 from tuner.workload import Checkpointing
 
@@ -25,16 +25,17 @@ def tower_seconds(job: Job) -> float:
     patches = sequences * tokens * tower.patches_per_token
     products = merged_seconds(job, tower, patches)
     dtype, gpu = job.engine.compute_dtype, job.cluster.gpu
-    products += tower.blocks * per_layer.product_seconds(tower.block_parameters, patches, gpu, dtype)
-    attention = tower_attention_seconds(
-        job, tower, patches, patches_of_image(tower, tokens, images.per_prompt)
+    products += tower.blocks * per_layer.product_seconds(
+        tower.block_parameters, patches, gpu, dtype, width=tower.width
     )
+    keys = patches_of_image(tower, tokens, images.per_prompt)
+    attention = tower_attention_seconds(job, tower, patches, keys)
     block = _as_layer(tower)
     elementwise = tower.blocks * per_layer.elementwise_seconds(block, patches, gpu, dtype, fused=False)
     forward = products + attention + elementwise
     if not job.trains or job.engine.frozen_tower:
         return forward
-    backward = 2 * products + assume.ATTENTION_BACKWARD * attention
+    backward = 2 * products + tower_attention_seconds(job, tower, patches, keys, backward=True)
     backward += assume.ELEMENTWISE_BACKWARD * elementwise
     return forward + backward + (forward if job.engine.checkpointing is Checkpointing.FULL else 0.0)
 
@@ -44,11 +45,18 @@ def patches_of_image(tower: VisionTower, tokens: int, images: int) -> float:
     return tokens * tower.patches_per_token / images
 
 
-def tower_attention_seconds(job: Job, tower: VisionTower, patches: float, keys: float) -> float:
-    """Attention of every patch to those of its image or its window, ``4 P k w`` FLOP in each block."""
-    windowed = tower.windowed_blocks * min(keys, tower.window_patches)
-    seen = (tower.blocks - tower.windowed_blocks) * keys + windowed
-    return 4 * patches * seen * tower.width / attention_flop_per_s(job.cluster.gpu)
+def tower_attention_seconds(
+    job: Job, tower: VisionTower, patches: float, keys: float, *, backward: bool = False
+) -> float:
+    """Attention of every patch to those of its image or window: ``4 P k w`` FLOP in each block forward."""
+    windowed = min(keys, tower.window_patches) if tower.windowed_blocks else keys
+    seconds = 0.0
+    for blocks, seen in ((tower.windowed_blocks, windowed), (tower.blocks - tower.windowed_blocks, keys)):
+        flop = 4 * blocks * patches * seen * tower.width * (assume.ATTENTION_BACKWARD if backward else 1)
+        seconds += flop / layer_attention_flop_per_s(
+            job.cluster.gpu, head_dim=tower.head_dim, tokens=seen, backward=backward
+        )
+    return seconds
 
 
 def merged_seconds(job: Job, tower: VisionTower, patches: float) -> float:
@@ -56,19 +64,26 @@ def merged_seconds(job: Job, tower: VisionTower, patches: float) -> float:
     wide = tower.width * tower.patches_per_token
     parameters = tower.mergers * wide * (wide + job.model.hidden)
     tokens = patches / tower.patches_per_token
-    return per_layer.product_seconds(parameters, tokens, job.cluster.gpu, job.engine.compute_dtype)
+    gpu, dtype = job.cluster.gpu, job.engine.compute_dtype
+    return per_layer.product_seconds(parameters, tokens, gpu, dtype, width=min(wide, job.model.hidden))
 
 
 def _as_layer(tower: VisionTower) -> Layer:
     """A block in the terms of a decoder layer, for its element-wise kernels."""
     return Layer(
         hidden=tower.width,
+        width=tower.width,
+        head_dim=tower.head_dim,
         norms=2,
         parameters=tower.block_parameters,
         active_parameters=tower.block_parameters,
         routed_parameters=0,
+        routed_active=0,
+        expert_width=tower.width,
+        expert_share=1,
         attention_width=2 * tower.width,
         query_key_values=2 * tower.width,
+        normed_query_keys=0,
         gated_values=tower.inner,
         routed_copies=0,
         window=None,

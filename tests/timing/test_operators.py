@@ -1,0 +1,78 @@
+"""Shares of the peak by shape: what the tables hold, what lies between, and cards without one."""
+
+from itertools import pairwise
+from math import sqrt
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.dtypes import DType
+from tuner.gpus import find_gpu, gpu_names
+from tuner.timing.operators import REFERENCE, Operators, Shares, operators_of
+from tuner.timing.rates import layer_attention_flop_per_s, layer_product_flop_per_s
+
+TABLES = sorted(file.stem for file in (Path(__file__).parents[2] / "profiles" / "operators").glob("*.json"))
+SMALL = Shares(
+    sizes=(64, 256), tokens=(10, 1000), forward=((0.1, 0.4), (0.2, 0.4)), backward=((0.2, 0.3),) * 2
+)
+
+
+@pytest.mark.parametrize("gpu", TABLES)
+def test_a_table_belongs_to_a_card_and_holds_shares(gpu: str) -> None:
+    assert gpu in gpu_names()
+    table = operators_of(gpu)
+    assert table.gpu == gpu
+    for shares in (table.products, table.attention):
+        for axis in (shares.sizes, shares.tokens):
+            assert len(axis) > 1 and all(low < high for low, high in pairwise(axis))
+        for rows in (shares.forward, shares.backward):
+            assert [len(row) for row in rows] == [len(shares.tokens)] * len(shares.sizes)
+            assert all(0.02 < share < 1 for row in rows for share in row)
+
+
+@pytest.mark.parametrize("gpu", TABLES)
+def test_what_was_measured_comes_back(gpu: str) -> None:
+    table: Operators = operators_of(gpu)
+    for shares in (table.products, table.attention):
+        for size, row in zip(shares.sizes, shares.backward, strict=True):
+            for tokens, share in zip(shares.tokens, row, strict=True):
+                assert shares.at(size, tokens, backward=True) == pytest.approx(share)
+
+
+def test_what_lies_between_is_between_in_logarithms() -> None:
+    assert SMALL.at(64, 100, backward=False) == pytest.approx(sqrt(0.1 * 0.4))
+    assert SMALL.at(128, 10, backward=False) == pytest.approx(sqrt(0.1 * 0.2))
+
+
+def test_the_edges_hold() -> None:
+    assert SMALL.at(1, 1, backward=False) == pytest.approx(0.1)
+    assert SMALL.at(9999, 99999, backward=True) == pytest.approx(0.3)
+
+
+@given(
+    st.sampled_from(TABLES),
+    st.floats(1, 1e5),
+    st.floats(1, 1e6),
+    st.booleans(),
+)
+def test_no_share_is_outside_its_table(gpu: str, size: float, tokens: float, backward: bool) -> None:
+    shares = operators_of(gpu).products
+    measured = [share for row in (shares.backward if backward else shares.forward) for share in row]
+    assert min(measured) * 0.999 <= shares.at(size, tokens, backward=backward) <= max(measured) * 1.001
+
+
+@pytest.mark.parametrize("gpu", ["a100-sxm-80g", "h20-sxm", "mi300x"])
+def test_a_card_without_a_table_has_the_shares_of_the_reference(gpu: str) -> None:
+    card, reference = find_gpu(gpu), find_gpu(REFERENCE)
+    ratio = card.dense_bf16_flop_per_s / reference.dense_bf16_flop_per_s
+    for rate in (
+        lambda one: layer_product_flop_per_s(one, DType.BFLOAT16, width=2048, rows=4096),
+        lambda one: layer_attention_flop_per_s(one, head_dim=128, tokens=2048),
+    ):
+        assert rate(card) == pytest.approx(ratio * rate(reference))
+
+
+def test_a_profile_of_a_name_that_is_a_path_reads_no_file() -> None:
+    assert operators_of("../gpus/h200-sxm") == operators_of(REFERENCE)
