@@ -1,12 +1,14 @@
 """Models: bundled profiles by name, Hugging Face ``config.json`` by path."""
 
-from tuner.models.library import FoundConfig, find_config, find_model, model_names
+from tuner.models.library import FoundConfig, config_file, find_config, find_model, model_names, named_within
 from tuner.models.shape import shape_from_config
 
 __all__ = [
     "FoundConfig",
+    "config_file",
     "find_config",
     "find_model",
     "model_names",
+    "named_within",
     "shape_from_config",
 ]
