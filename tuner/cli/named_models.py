@@ -10,6 +10,7 @@ from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
+from tuner.inputs.tree import contains, dotted, lookup
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models import config_file, named_within
@@ -96,8 +97,8 @@ class Models(Struct, frozen=True):
     def _texts(self) -> Iterator[tuple[str, str]]:
         """What the user wrote that may name a model, with the key or the file that has it."""
         for path in self.settings.origins:
-            key = ".".join(path)
-            value = self.settings.get(key)
+            key = dotted(path)
+            value = lookup(self.settings.tree, path) if contains(self.settings.tree, path) else None
             if isinstance(value, str) and key not in (TRAINER.model_key, TRAINER.critic_model_key):
                 yield value, key
         yield Path(self.given.source).stem, Path(self.given.source).name

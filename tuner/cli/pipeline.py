@@ -16,7 +16,7 @@ from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Given, read_given
+from tuner.inputs.given import Given, read_given, with_missing_config
 from tuner.inputs.settings import Settings
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
@@ -56,6 +56,8 @@ def read_job(
     """
     configuration = TRAINER.parse(given.document, given.arguments)
     loaded = configuration.on(release.version)
+    if loaded.base.missing is not None:
+        given = with_missing_config(given, loaded.base.missing)
     models = Models(given, loaded.settings, premises)
     model, model_reason = models.actor()
     cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
@@ -128,7 +130,7 @@ def consult_further(
     resting = TRAINER.resting_on_defaults(settings, workload, version=version)
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
-        given=given,
+        given=job.given,
         settings=settings,
         release_reason=job.release.reason,
         rollout_engine=job.rollout_engine,

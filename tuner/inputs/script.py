@@ -14,7 +14,7 @@ from tuner.inputs.shell.source import MOST_BYTES, parse
 from tuner.inputs.shell.values import Unknown, text
 from tuner.language import _
 
-_OVERRIDE = re.compile(r"(?:\+{0,2}|~)[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$)")
+_OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
 
