@@ -15,6 +15,7 @@ from tuner.cli import (
     diff,
     estimate_memory,
     explain_oom,
+    model,
     rule,
     schema,
     validate,
@@ -46,7 +47,19 @@ def application(asked: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     program.callback()(_root)
-    commands = (advise, check, explain_oom, config, diff, validate, estimate_memory, accuracy, rule, schema)
+    commands = (
+        advise,
+        check,
+        explain_oom,
+        config,
+        diff,
+        validate,
+        estimate_memory,
+        accuracy,
+        rule,
+        model,
+        schema,
+    )
     for module in commands:
         module.register(program)
     named = [command for command in program.registered_commands if command.name == asked]

@@ -79,6 +79,16 @@ def model_names() -> tuple[str, ...]:
     return tuple(sorted(names, key=str.lower))
 
 
+def bundled() -> tuple[ModelShape, ...]:
+    """All bundled models, sorted by name without regard to case."""
+    models = (
+        shape_from_config(config, name=name, source=profile.source)
+        for profile in _profiles()
+        for name, config in profile.configs.items()
+    )
+    return tuple(sorted(models, key=lambda model: model.name.lower()))
+
+
 def config_file(folder: Path) -> Path | None:
     """The ``config.json`` of a checkpoint, also where a trainer has put it below; None without one."""
     files = (folder / place / "config.json" for place in _WITHIN)
