@@ -14,10 +14,13 @@ from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse
 from tuner.inputs.shell.values import Text, Unknown, text
 from tuner.language import _
+from tuner.units import KIB
 
 _OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ASKED_FOR = (1, 2, 3, 4, 6, 9)  # arguments that a script may end without
+_ARGUMENT = re.compile(rb"\$\{?[#1-9]")
+_LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
 _FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
 
 
@@ -53,13 +56,15 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
     variables = [match for word in arguments if (match := _VARIABLE.fullmatch(word))]
     given = tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
     source = parse(str(path), content)
-    script = _followed(path, source, given, variables)
-    if not script.launches and not given:  # it may ask for arguments: then what they are is open
+    script = without = _followed(path, source, given, variables)
+    if not script.launches and not given and _asks_for_arguments(content):  # what they are is open
         for count in _ASKED_FOR:
-            with_open = _followed(path, source, _open_arguments(path, count), variables)
-            if with_open.launches:
-                return with_open
-    return script
+            asked_for = _open_arguments(path, count)
+            script = _followed(path, source, asked_for, variables)
+            if script.launches:
+                started = (_without_open_arguments(launch, asked_for) for launch in script.launches)
+                return replace(script, launches=tuple(started))
+    return without
 
 
 def _followed(
@@ -74,11 +79,15 @@ def _followed(
         raise InputError(_("the script is nested too deeply"), location=Location(source=str(path))) from None
     started = [launch for launch in launches(interpreter.commands) if _gets_overrides(launch)]
     return Script(
-        launches=tuple(_without_open_arguments(launch, arguments) for launch in started),
+        launches=tuple(started),
         assumed=tuple(dict.fromkeys(interpreter.assumed)),
         not_read=tuple(dict.fromkeys(interpreter.not_read)),
         lost=tuple(lost for command in interpreter.commands for lost in _lost(command)),
     )
+
+
+def _asks_for_arguments(content: bytes) -> bool:
+    return len(content) <= _LARGEST_TRIED and _ARGUMENT.search(content) is not None
 
 
 def _open_arguments(path: Path, count: int) -> tuple[Text, ...]:
@@ -89,9 +98,10 @@ def _open_arguments(path: Path, count: int) -> tuple[Text, ...]:
 
 
 def _without_open_arguments(launch: Launch, open_arguments: tuple[Text, ...]) -> Launch:
-    """The launch without the arguments that it passes on whole: ``"$@"`` may be empty."""
-    passed_on = tuple(field for field in launch.arguments if field.text not in open_arguments)
-    return launch if open_arguments == () else replace(launch, arguments=passed_on)
+    """The launch without the open arguments that it passes on whole: ``"$@"`` may be empty."""
+    return replace(
+        launch, arguments=tuple(field for field in launch.arguments if field.text not in open_arguments)
+    )
 
 
 def is_override(word: str) -> bool:
