@@ -42,6 +42,10 @@ PUBLISHED = {
     "Qwen3-32B": 32_762_123_264,
     "Qwen3-30B-A3B-Base": 30_532_122_624,
     "Qwen3-235B-A22B": 235_093_634_560,
+    "Qwen3.5-0.8B": 852_985_920,
+    "Qwen3.5-2B": 2_213_241_664,
+    "Qwen3.5-4B": 4_539_265_536,
+    "Qwen3.5-9B": 9_409_813_744,
     "Qwen3-VL-8B-Instruct": 8_767_123_696,
     "Qwen3-VL-30B-A3B-Instruct": 31_070_754_032,
     "DeepSeek-R1-Distill-Qwen-1.5B": 1_777_088_000,
@@ -160,7 +164,7 @@ def test_variants_differ_where_their_configuration_does() -> None:
     assert list(lengths.values()) == [32768, 131072, 4096, 1_010_000]
 
 
-@pytest.mark.parametrize("name", ["Qwen2.5-7B-Instrct", "Qwen/Qwen2.5-7B-Instruct-tuned-by-me"])
+@pytest.mark.parametrize("name", ["Qwen2.5-7-Instrct", "Qwen/Qwen2.5-7-Instruct"])
 def test_unknown_name_says_what_to_give_and_what_is_near(name: str) -> None:
     with pytest.raises(InputError) as caught:
         find_model(name)

@@ -113,6 +113,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     logit_copies: LogitCopies = LogitCopies()
     traced: TracedModel | None = None  # counted parameters and activations, in place of the formulas
     source: str = ""
+    contained_in: str = ""  # a longer name that this model was told by; how long its sequences may be is open
 
     # -- kinds of layers ----------------------------------------------------------------
 

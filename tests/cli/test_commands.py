@@ -51,6 +51,7 @@ TIGHTER = "actor_rollout_ref.rollout.gpu_memory_utilization=0.2"
         (("rule", "does-not-fit", "--output-format", "json"), 0),
         (("rule", "no-such-rule"), 2),
         (("rule",), 2),
+        (("model", "--all"), 0),
         (("schema", "report"), 0),
         (("schema", "nonsense"), 2),
     ],

@@ -223,3 +223,37 @@ def test_real_launches_say_the_same_as_scripts(number: int, tmp_path: Path) -> N
         assert ours["memory"] == theirs["memory"]
         codes = [[finding["code"] for finding in answer["findings"]] for answer in (ours, theirs)]
         assert sorted(codes[0]) == sorted(codes[1])
+
+
+def test_a_configuration_that_is_not_there_is_named_and_does_not_refuse(tmp_path: Path) -> None:
+    """Nor does a path to it that nobody knows take the next option for its value."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        'ray job submit --working-dir "$DIR" -- python3 -m verl.trainer.main_ppo --config-path $CONFIG '
+        f"--config-name mine.yaml {' '.join(OVERRIDES)} mine.key=1\n"
+        "python3 -m verl.model_merger merge --backend fsdp --local_dir out/$NAME/global_step_1.2/actor\n"
+    )
+    result = run("advise", str(script), "--gpu", "h100-sxm")
+    assert result.code == 0, result.err
+    assert "open: --config-name is mine.yaml, which was not found here" in result.out
+    assert "unknown-key" not in result.out
+    (tmp_path / "mine.yaml").write_text("defaults: [ppo_trainer, _self_]\ncritic: {strategy: megatron}\n")
+    found = run("advise", str(script), "--gpu", "h100-sxm")
+    assert "unknown-key" in found.out  # now that its file is there
+    assert "not found here" not in found.out
+
+
+def test_arguments_that_a_script_asks_for_are_open(tmp_path: Path) -> None:
+    """It is followed as with as many as it asks for; what it passes on with "$@" is nothing."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        'if [ "$#" -lt 2 ]; then echo "run.sh NODES N"; exit 1; fi\n'
+        "nodes=$1; n=$2; shift 2\npython3 -m verl.trainer.main_ppo "
+        f"{' '.join(word for word in OVERRIDES if 'nnodes' not in word and '.n=' not in word)} "
+        "trainer.nnodes=$nodes actor_rollout_ref.rollout.n=$n $@\n"
+    )
+    open_values = answer(str(script))["premises"]["open_values"]  # type: ignore[index]
+    assert {value["key"] for value in open_values} == {"trainer.nnodes", "actor_rollout_ref.rollout.n"}
+    assert not any(value["variable"] for value in open_values)
+    settled = answer(str(script), "2", "8")["premises"]
+    assert not settled["open_values"]  # type: ignore[index]

@@ -7,8 +7,11 @@ import pytest
 
 from tests.loading import configuration, load
 from tuner.errors import InputError, UnsupportedError
+from tuner.inputs.overrides import on_command_line
 from tuner.inputs.settings import UnknownKey
+from tuner.inputs.tree import contains
 from tuner.trainers.protocol import Loaded
+from tuner.trainers.verl.load import parse
 from tuner.trainers.verl.releases import BUNDLED
 
 
@@ -196,9 +199,31 @@ def test_unsupported(tmp_path: Path, text: str, overrides: list[str], message: s
     assert message in str(caught.value)
 
 
-def test_unknown_config_name() -> None:
-    with pytest.raises(InputError, match="--config-name mine is not a configuration"):
-        load(None, ["--config-name=mine"], version="0.9.1")
+def test_a_configuration_of_the_users_own_that_is_not_given_is_named() -> None:
+    loaded = parse(None, on_command_line(["--config-name=mine", "mine.key=1"])).on("0.9.1")
+    assert loaded.base.missing == "mine"
+    assert loaded.base.name == "ppo_trainer"
+    assert not loaded.settings.unknown  # its file may have the key
+    megatron = parse(None, on_command_line(["--config-name=my_megatron_trainer"])).on("0.9.1")
+    assert megatron.base.name == "ppo_megatron_trainer"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("gsm8k_multiturn_grpo", "actor_rollout_ref.rollout.name", "sglang"),
+        ("gsm8k_multiturn_megatron_grpo.yaml", "data.train_batch_size", 256),
+        ("geo3k_multiturn_grpo", "data.max_response_length", 2048),
+        ("search_multiturn_grpo", "actor_rollout_ref.rollout.multi_turn.max_assistant_turns", 2),
+        ("dapo_megatron_trainer", "algorithm.filter_groups.enable", False),
+    ],
+)
+def test_verls_example_configurations_are_known_by_name(name: str, key: str, value: object) -> None:
+    loaded = parse(None, on_command_line([f"--config-name={name}"])).on("0.5.0")
+    assert loaded.base.missing is None
+    assert loaded.settings.get(key) == value
+    assert not loaded.settings.is_set(key)
+    assert contains(loaded.settings.tree, ("actor_rollout_ref", "actor", "megatron")) is ("megatron" in name)
 
 
 UNKNOWN = [

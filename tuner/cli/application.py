@@ -17,7 +17,7 @@ from tuner.render.terminal import plain
 #: Modules beside this one, in the order of the help; a command has its module's name, with hyphens.
 COMMANDS = (
     *("advise", "check", "explain_oom", "config", "diff"),
-    *("validate", "estimate_memory", "accuracy", "rule", "schema"),
+    *("validate", "estimate_memory", "accuracy", "rule", "model", "schema"),
 )
 
 

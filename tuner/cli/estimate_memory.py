@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import options
+from tuner.cli.completion import bundled_models
 from tuner.language import _
 
 TOKENS = "16k"
@@ -63,6 +64,7 @@ def estimate_memory(
             metavar="NAME|DIR|FILE",
             help=_("Bundled model name, model folder or config.json; adds its activations and KV cache."),
             show_default=False,
+            autocompletion=bundled_models,
         ),
     ] = None,
     trace: options.Trace = False,

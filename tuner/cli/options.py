@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from tuner.cli.completion import bundled_models, cards
 from tuner.errors import InputError
 from tuner.language import ENGLISH, _, chosen, documented
 from tuner.validate.parts import Part
@@ -125,6 +126,7 @@ Model = Annotated[
             "Bundled model name, model folder or config.json, in place of the configuration's model path."
         ),
         show_default=False,
+        autocompletion=bundled_models,
     ),
 ]
 CriticModel = Annotated[
@@ -134,6 +136,7 @@ CriticModel = Annotated[
         metavar="NAME|DIR|FILE",
         help=_("The same for the critic."),
         show_default=False,
+        autocompletion=bundled_models,
     ),
 ]
 RewardModel = Annotated[
@@ -143,6 +146,7 @@ RewardModel = Annotated[
         metavar="NAME|DIR|FILE",
         help=_("The same for the reward model."),
         show_default=False,
+        autocompletion=bundled_models,
     ),
 ]
 Trace = Annotated[
@@ -166,6 +170,7 @@ Gpu = Annotated[
             "80 GB."
         ),
         show_default=False,
+        autocompletion=cards,
     ),
 ]
 GpusPerNode = Annotated[

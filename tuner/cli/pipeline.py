@@ -10,14 +10,14 @@ from tuner.advise import ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
 from tuner.cli.hardware import Card, choose_card, choose_cluster
 from tuner.cli.lengths import expect_possible, lengths_of
+from tuner.cli.named_models import Models
 from tuner.cli.premises import Premises
 from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Given, read_given
+from tuner.inputs.given import Given, read_given, with_missing_config
 from tuner.inputs.settings import Settings
-from tuner.language import _
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
@@ -56,9 +56,18 @@ def read_job(
     """
     configuration = TRAINER.parse(given.document, given.arguments)
     loaded = configuration.on(release.version)
-    model, model_reason = _model(loaded.settings, premises)
+    if loaded.base.missing is not None:
+        given = with_missing_config(given, loaded.base.missing)
+    models = Models(given, loaded.settings, premises)
+    model, model_reason = models.actor()
     cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
-    job = _Job(premises=premises, model=model, cluster=cluster, zero_advantage_ratio=zero_advantage_ratio)
+    job = _Job(
+        premises=premises,
+        given=given,
+        model=model,
+        cluster=cluster,
+        zero_advantage_ratio=zero_advantage_ratio,
+    )
     rollout_engine = job.rollout_engine(loaded)
     reading = _Reading(job, release, configuration, loaded)
     expect_modelled(reading.workload)
@@ -121,7 +130,7 @@ def consult_further(
     resting = TRAINER.resting_on_defaults(settings, workload, version=version)
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
-        given=given,
+        given=job.given,
         settings=settings,
         release_reason=job.release.reason,
         rollout_engine=job.rollout_engine,
@@ -141,6 +150,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     """What stays the same whatever release reads the settings."""
 
     premises: Premises
+    given: Given
     model: ModelShape
     cluster: Cluster
     zero_advantage_ratio: float | None
@@ -160,7 +170,7 @@ class _Job(Struct, frozen=True, kw_only=True):
             loaded.settings,
             version=loaded.version,
             model=self.model,
-            critic_model=_critic_model(loaded.settings, self.premises),
+            critic_model=Models(self.given, loaded.settings, self.premises).critic(),
             cluster=self.cluster,
             rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
             lengths=lengths_of(self.premises),
@@ -244,28 +254,6 @@ def model_config(settings: Settings, premises: Premises) -> dict[str, Any]:
     return dict(find_config(path).values)
 
 
-def _model(settings: Settings, premises: Premises) -> tuple[ModelShape, str]:
-    if premises.model is not None:
-        shape = model_shape(premises.model, trace=premises.trace)
-        return shape, f"--model; {shape.source}"
-    path = TRAINER.model_path(settings)
-    if path is None:
-        raise InputError(
-            _("no model is named"), key=TRAINER.model_key, hint=_("set this key or give --model NAME")
-        )
-    shape = _named(path, settings, TRAINER.model_key, trace=premises.trace)
-    return shape, shape.source
-
-
-def _critic_model(settings: Settings, premises: Premises) -> ModelShape | None:
-    if premises.critic_model is not None:
-        return model_shape(premises.critic_model, trace=premises.trace)
-    path = TRAINER.critic_model_path(settings)
-    if path is None:
-        return None
-    return _named(path, settings, TRAINER.critic_model_key, trace=premises.trace)
-
-
 def _service_models(loaded: Loaded, premises: Premises) -> dict[str, ModelShape]:
     """The models of a reward model and of teachers that are known, by their paths; others are left out."""
     models = {}
@@ -277,14 +265,3 @@ def _service_models(loaded: Loaded, premises: Premises) -> dict[str, ModelShape]
             if named is not None:
                 raise
     return models
-
-
-def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShape:
-    """The model of a key; an error says where the key was set."""
-    try:
-        return model_shape(path, trace=trace)
-    except InputError as error:
-        origin = settings.origin(key)
-        message = f"{error.location}: {error.message}" if error.location is not None else error.message
-        place = origin.location if origin is not None else None
-        raise InputError(message, location=place, key=key, hint=error.hint) from None

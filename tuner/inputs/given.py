@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
-from tuner.inputs.overrides import Argument, on_command_line, option_value
+from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.yaml_file import STANDARD_INPUT, Document, parse_yaml, read_text, read_yaml
 from tuner.language import _
@@ -139,8 +140,10 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
     launch = _chosen(file, script, number)
     arguments: list[Argument] = []
     unsettled: list[Unsettled] = []
+    before = ""
     for field in launch.arguments:
-        open_value = _unsettled(field)
+        open_value = None if before in CONFIG_OPTIONS else _unsettled(field)
+        before = str(field.text)
         if open_value is not None:
             unsettled.append(open_value)
         else:
@@ -193,6 +196,20 @@ def _is_override(word: str) -> bool:
     from tuner.inputs.script import is_override
 
     return is_override(word)
+
+
+def with_missing_config(given: Given, name: str) -> Given:
+    """The same with a configuration among what is open: the launch names it, and no file has it."""
+    option = option_value(given.arguments, "config_name")
+    missing = Unsettled(
+        key="--config-name",
+        text=_("{name}, which was not found here; the trainer's own configuration is taken").format(
+            name=name
+        ),
+        name="",
+        location=Location(source=given.source) if option is None else option.location,
+    )
+    return replace(given, unsettled=(missing, *given.unsettled))
 
 
 def _unsettled(field: "Field") -> Unsettled | None:
@@ -252,16 +269,6 @@ def _with_config(given: Given, folder: Path) -> Given:
     for start in (Path.cwd(), folder, *list(folder.absolute().parents)[:_FOLDERS_UP]):
         file = start / relative / file_name
         if file.is_file():
-            document = read_yaml(file)
-            return Given(
-                source=given.source,
-                document=document,
-                arguments=given.arguments,
-                unsettled=given.unsettled,
-                remarks=(
-                    *given.remarks,
-                    Remark(text=_("laid on {file}").format(file=file), location=name.location),
-                ),
-                lost=given.lost,
-            )
+            remark = Remark(text=_("laid on {file}").format(file=file), location=name.location)
+            return replace(given, document=read_yaml(file), remarks=(*given.remarks, remark))
     return given

@@ -16,6 +16,7 @@ COMMAND_LINE = N_("command line")
 
 _CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
+CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
 
@@ -97,7 +98,7 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
     following = iter(arguments)
     for argument in following:
         option, equals, value = argument.text.partition("=")
-        if option in _CONFIG_NAME + _CONFIG_PATH:
+        if option in CONFIG_OPTIONS:
             if not equals:
                 behind = next(following, None)
                 value = behind.text if behind is not None else ""

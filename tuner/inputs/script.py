@@ -5,17 +5,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.inputs.shell.interpreter import Assumed, Command, Interpreter
 from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
-from tuner.inputs.shell.source import MOST_BYTES, parse
-from tuner.inputs.shell.values import Unknown, text
+from tuner.inputs.shell.source import MOST_BYTES, Source, parse
+from tuner.inputs.shell.values import Text, Unknown, text
 from tuner.language import _
+from tuner.units import KIB
 
-_OVERRIDE = re.compile(r"(?:\+{0,2}|~)[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$)")
+_OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_ASKED_FOR = (1, 2, 3, 4, 6, 9)  # arguments that a script may end without
+_ARGUMENT = re.compile(rb"\$\{?[#1-9]")
+_LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
 _FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
 
 
@@ -43,25 +48,59 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
         path: of the script; files that it sources are looked for beside it and in the folders above.
         content: of the script.
         arguments: ``NAME=value`` settles a variable of the script's environment, the others are its own.
+            Where none is given and the script starts nothing without, they are open.
 
     Raises:
         InputError: it cannot be followed to its end.
     """
     variables = [match for word in arguments if (match := _VARIABLE.fullmatch(word))]
-    scope = Scope(
-        script=str(path), arguments=tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
-    )
+    given = tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
+    source = parse(str(path), content)
+    script = without = _followed(path, source, given, variables)
+    if not script.launches and not given and _asks_for_arguments(content):  # what they are is open
+        for count in _ASKED_FOR:
+            asked_for = _open_arguments(path, count)
+            script = _followed(path, source, asked_for, variables)
+            if script.launches:
+                started = (_without_open_arguments(launch, asked_for) for launch in script.launches)
+                return replace(script, launches=tuple(started))
+    return without
+
+
+def _followed(
+    path: Path, source: Source, arguments: tuple[Text, ...], variables: Sequence[re.Match[str]]
+) -> Script:
+    scope = Scope(script=str(path), arguments=arguments)
     scope.variables.update((match[1], text(match[2])) for match in variables)
     interpreter = Interpreter(scope, lambda name: _beside(path, name))
     try:
-        interpreter.follow(parse(str(path), content))
+        interpreter.follow(source)
     except RecursionError:
         raise InputError(_("the script is nested too deeply"), location=Location(source=str(path))) from None
+    started = [launch for launch in launches(interpreter.commands) if _gets_overrides(launch)]
     return Script(
-        launches=tuple(launch for launch in launches(interpreter.commands) if _gets_overrides(launch)),
+        launches=tuple(started),
         assumed=tuple(dict.fromkeys(interpreter.assumed)),
         not_read=tuple(dict.fromkeys(interpreter.not_read)),
         lost=tuple(lost for command in interpreter.commands for lost in _lost(command)),
+    )
+
+
+def _asks_for_arguments(content: bytes) -> bool:
+    return len(content) <= _LARGEST_TRIED and _ARGUMENT.search(content) is not None
+
+
+def _open_arguments(path: Path, count: int) -> tuple[Text, ...]:
+    """So many arguments of the script that nobody knows."""
+    place = Location(source=str(path))
+    numbers = range(1, count + 1)
+    return tuple(Text((Unknown(name="", text=f"${number}", location=place),)) for number in numbers)
+
+
+def _without_open_arguments(launch: Launch, open_arguments: tuple[Text, ...]) -> Launch:
+    """The launch without the open arguments that it passes on whole: ``"$@"`` may be empty."""
+    return replace(
+        launch, arguments=tuple(field for field in launch.arguments if field.text not in open_arguments)
     )
 
 

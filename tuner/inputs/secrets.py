@@ -16,7 +16,8 @@ _IS_NAME = re.compile(_NAME)
 _ASSIGNED = re.compile(rf"\b({_NAME})=(\"[^\"]*\"|'[^']*'|\S+)")
 # Hugging Face, OpenAI and Anthropic, GitHub, AWS, Weights & Biases, Slack, JSON web tokens.
 _VALUES = re.compile(
-    r"hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"
+    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{16,})"
+    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"
     r"|AKIA[A-Z0-9]{12,}|(?<![A-Za-z0-9])[0-9a-f]{40}(?![A-Za-z0-9])|xox[abps]-[\w-]{10,}"
     r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
 )

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner import resources
 from tuner.errors import InputError, Location
@@ -13,6 +15,15 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.shape import shape_from_config
 
+if TYPE_CHECKING:
+    from tuner.models.profile import ModelProfile
+
+_WITHIN = (
+    ".",
+    "huggingface",
+    "actor",
+    "actor/huggingface",
+)  # where a trainer's checkpoint has the configuration
 _CACHE_PREFIX = "models--"  # Hugging Face cache: models--<organisation>--<name>/snapshots/<hash>
 
 
@@ -22,6 +33,7 @@ class FoundConfig(Struct, frozen=True, kw_only=True):
     values: Mapping[str, Any]
     name: str
     source: str
+    contained_in: str = ""  # the part of a path that contains the name; empty where it is the name
 
 
 def find_model(path: str, *, base: Path | None = None) -> ModelShape:
@@ -32,7 +44,8 @@ def find_model(path: str, *, base: Path | None = None) -> ModelShape:
         UnsupportedError: the model is of a type that is not modelled.
     """
     config = find_config(path, base=base)
-    return shape_from_config(config.values, name=config.name, source=config.source)
+    shape = shape_from_config(config.values, name=config.name, source=config.source)
+    return replace(shape, contained_in=config.contained_in) if config.contained_in else shape
 
 
 def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
@@ -41,7 +54,8 @@ def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
     Args:
         path: a folder with a ``config.json``, such a file, or a name or path whose last part
             names a bundled profile, whether it exists here or not (``Qwen/Qwen2.5-7B-Instruct``,
-            ``/data/models/Qwen2.5-7B-Instruct/``).
+            ``/data/models/Qwen2.5-7B-Instruct/``); or a path of which a part contains the name of one
+            bundled model, see :func:`~tuner.models.contained.find_contained`.
         base: the folder that relative paths start from; None: the current one.
 
     Raises:
@@ -61,10 +75,24 @@ def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
 
 def model_names() -> tuple[str, ...]:
     """Names of all bundled profiles, sorted without regard to case."""
-    from tuner.models.profile import read_profile
-
-    names = (name for file in _files() for name in read_profile(file).configs)
+    names = (name for profile in _profiles() for name in profile.configs)
     return tuple(sorted(names, key=str.lower))
+
+
+def bundled() -> tuple[ModelShape, ...]:
+    """All bundled models, sorted by name without regard to case."""
+    models = (
+        shape_from_config(config, name=name, source=profile.source)
+        for profile in _profiles()
+        for name, config in profile.configs.items()
+    )
+    return tuple(sorted(models, key=lambda model: model.name.lower()))
+
+
+def config_file(folder: Path) -> Path | None:
+    """The ``config.json`` of a checkpoint, also where a trainer has put it below; None without one."""
+    files = (folder / place / "config.json" for place in _WITHIN)
+    return next((file for file in files if _exists(file, Path.is_file)), None)
 
 
 def _expanded(path: str) -> Path:
@@ -86,8 +114,8 @@ def _how_to_name_one() -> str:
 
 
 def _read_folder(folder: Path) -> FoundConfig:
-    file = folder / "config.json"
-    if file.is_file():
+    file = config_file(folder)
+    if file is not None:
         return _read_config_json(file)
     raise InputError(
         _("the folder holds no config.json"),
@@ -139,7 +167,7 @@ def _cached_name(path: Path) -> str | None:
 def _bundled(path: str) -> FoundConfig:
     last_part = path.replace(os.sep, "/").rstrip("/").rpartition("/")[2]
     name = _cached_name(Path(path)) or last_part
-    config = _find_in_profiles(name)
+    config = _find_in_profiles(name) or _contained(path)
     if config is not None:
         return config
     from difflib import get_close_matches
@@ -167,6 +195,35 @@ def _find_in_profiles(name: str) -> FoundConfig | None:
             if listed is not None:
                 return FoundConfig(values=profile.configs[listed], name=listed, source=profile.source)
     return None
+
+
+def named_within(text: str) -> str | None:
+    """The one bundled model whose name stands in a text, such as a run's; None where none or several do."""
+    config = _contained(text)
+    return None if config is None else config.name
+
+
+def _contained(path: str) -> FoundConfig | None:
+    """The bundled model whose name a part of the path contains, where one alone fits."""
+    from tuner.models.contained import find_contained
+
+    profiles = _profiles()
+    configs = {name: config for profile in profiles for name, config in profile.configs.items()}
+    contained = find_contained(path, configs)
+    if contained is None:
+        return None
+    source = next(profile.source for profile in profiles if contained.name in profile.configs)
+    return FoundConfig(
+        values=configs[contained.name], name=contained.name, source=source, contained_in=contained.part
+    )
+
+
+@cache
+def _profiles() -> "tuple[ModelProfile, ...]":
+    """All of them; a search for what is near goes through them more than once."""
+    from tuner.models.profile import read_profile
+
+    return tuple(read_profile(file) for file in _files())
 
 
 def _files() -> Iterator[Path]:

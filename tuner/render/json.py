@@ -148,6 +148,7 @@ def _premises(answer: Answer) -> Premises:
         engine=None if rollout_engine is None else f"{rollout_engine.name} {rollout_engine.version}",
         engine_reason=None if rollout_engine is None else rollout_engine.reason,
         model_reason=answer.model_reason,
+        model_named_in=workload.model.contained_in or None,
         parameters=workload.model.parameters,
         active_parameters=workload.model.active_parameters,
         critic_parameters=critic.model.parameters if critic is not None else None,

@@ -100,6 +100,10 @@ class Premises(_Model):
     ] = None
     engine_reason: str | None = None
     model_reason: str
+    model_named_in: Annotated[
+        str | None,
+        Field(description="a longer name that contains the model's; null where the model is named itself"),
+    ] = None
     parameters: int
     active_parameters: int
     critic_parameters: int | None

@@ -19,6 +19,7 @@ from tuner.render.fitting import unset
 from tuner.render.given import lost, open_values, remarks
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
+from tuner.render.named_in_paths import named_in_paths
 from tuner.render.numbers import gib, parameters, percent, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
@@ -117,6 +118,10 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
         )
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
+    lines += [
+        terminal.prose(plain(titled(_("model"), text)), indent="    ", first="  ")
+        for text in named_in_paths(workload)
+    ]
     if answer.resting:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
     for name, text in _of_script(answer):

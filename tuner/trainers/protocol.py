@@ -46,6 +46,7 @@ class Base(Struct, frozen=True, kw_only=True):
     name: str
     words: tuple[str, ...] = ()  # in front of overrides; none for the one that is taken by itself
     keys: tuple[str, ...] = ()  # a file that holds only what differs is laid on the same one by these
+    missing: str | None = None  # the user's own that a launch names in its place, and that was not to be had
 
 
 class Loaded(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
 from tuner.trainers.verl.entry_points import refuse_config
+from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.recipes import named as recipe_named
 
 _FSDP, _MEGATRON = CONFIGS
@@ -34,7 +35,7 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
 
     Raises:
         UnsupportedError: the engine is not modelled, or the configuration belongs to another entry point.
-        InputError: ``--config-name`` names an unknown configuration.
+        InputError: the name of an engine is not a text.
     """
     for engine, key, location in _engines(composition, arguments):
         if engine is None or engine == MISSING or is_interpolation(engine):
@@ -48,7 +49,7 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
                 message, location=location, key=key, hint=_("FSDP (fsdp, fsdp2) and Megatron (megatron) are")
             )
         return _CONFIG_OF_ENGINE[engine]
-    named = _named_config(arguments.config_name) or composition.config
+    named = _named_config(arguments.config_name, composition) or composition.config
     if named is not None:
         return named
     fsdp = read_defaults(version, _FSDP).tree
@@ -74,8 +75,8 @@ def _engines(composition: Composition, arguments: Arguments) -> Iterator[tuple[A
                 yield lookup(document.tree, path), dotted(path), document.location(*path)
 
 
-def _named_config(name: str | None) -> str | None:
-    """The configuration that ``--config-name`` means."""
+def _named_config(name: str | None, composition: Composition) -> str | None:
+    """The configuration that ``--config-name`` means; None where the user's own file or keys say more."""
     if name is None:
         return None
     stem = name.removesuffix(".yaml")
@@ -84,10 +85,22 @@ def _named_config(name: str | None) -> str | None:
     recipe = recipe_named(stem)
     if recipe is not None:
         return _MEGATRON if stem == recipe.megatron_config else _FSDP
-    location = Location(source=COMMAND_LINE)
-    refuse_config(stem, location)
-    message = _("--config-name {name} is not a configuration of verl's PPO trainer").format(name=name)
-    raise InputError(message, location=location, hint=_("give that file itself as the configuration"))
+    refuse_config(stem, Location(source=COMMAND_LINE))
+    if not composition.empty:
+        return None
+    example = example_config(stem)
+    if example is not None:
+        return example.base
+    return _MEGATRON if "megatron" in stem else None
+
+
+def missing_config(name: str | None, composition: Composition) -> str | None:
+    """A configuration that ``--config-name`` names, that is not verl's, and whose file was not given."""
+    if name is None or not composition.empty:
+        return None
+    stem = name.removesuffix(".yaml")
+    known = stem in CONFIGS or example_config(stem) is not None or recipe_named(stem) is not None
+    return None if known else name
 
 
 def _is_megatron(path: Path) -> bool:

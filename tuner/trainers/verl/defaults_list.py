@@ -29,6 +29,11 @@ class Composition(Struct, frozen=True, kw_only=True):
     engine: str | None = None  # choice of the config group model_engine
     engine_location: Location | None = None
 
+    @property
+    def empty(self) -> bool:
+        """Whether no file says anything."""
+        return not any(document.tree for document in self.documents)
+
 
 def follow(document: Document) -> Composition:
     """Take a configuration and read whatever its ``defaults`` list names beside it.

@@ -8,14 +8,15 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.inputs.overrides import Argument, Arguments, Kind, Override, on_command_line, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
-from tuner.inputs.tree import Path, contains, dotted, leaves, merged, split_key
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.language import _
 from tuner.trainers.protocol import Base, Loaded
-from tuner.trainers.verl.backend import choose_config
+from tuner.trainers.verl.backend import choose_config, missing_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import refuse_other_entry_points
+from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise
@@ -58,7 +59,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             InputError: a section is given a plain value.
             UnsupportedError: the configuration is for another engine of verl.
         """
-        defaults, recipe = self._defaults(version)
+        defaults, base = self._defaults(version)
+        missing = missing_config(self.arguments.config_name, self.composition)
         layers = Layers(dict(defaults.tree), Schema(defaults))
         for document in self.composition.documents:
             layers.add_document(document)
@@ -71,20 +73,28 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
             default_origin=Origin(
                 layer=Layer.DEFAULT, text=_("default of verl {version}").format(version=version)
             ),
-            unknown=tuple(layers.unknown()),
+            unknown=() if missing else tuple(layers.unknown()),  # which its file may have
         )
-        return Loaded(settings=settings, version=version, base=_base(defaults, recipe))
+        return Loaded(settings=settings, version=version, base=replace(base, missing=missing))
 
-    def _defaults(self, version: str) -> tuple[Defaults, Recipe | None]:
-        """Those of the trainer, with those of the recipe that the keys or ``--config-name`` tell."""
+    def _defaults(self, version: str) -> tuple[Defaults, Base]:
+        """Those of the trainer, the example or the recipe that is told, and how to ask for them again."""
         trainer = read_defaults(version, self.trainer_config(version))
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
-        recipe = named(config_name, version) or recognise(
+        example = example_config(config_name) if self.composition.empty else None
+        if example is not None and example.base == trainer.config:
+            return _laid(trainer, config_name, example.tree)
+        recipe = self._recipe(trainer, config_name, version)
+        name = None if recipe is None else recipe.config(trainer.config)
+        if recipe is None or name is None:
+            return trainer, _base(trainer)
+        return _laid(trainer, name, recipe.tree)
+
+    def _recipe(self, trainer: Defaults, config_name: str, version: str) -> Recipe | None:
+        """The recipe that the keys or ``--config-name`` tell."""
+        return named(config_name, version) or recognise(
             self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with
         )
-        if recipe is None or recipe.config(trainer.config) is None:
-            return trainer, None
-        return replace(trainer, tree=merged(dict(trainer.tree), recipe.tree)), recipe
 
     def _unmarked(self) -> list[Path]:
         """The user's keys without those that a '+' marks as new."""
@@ -94,12 +104,15 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
         return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
 
 
-def _base(defaults: Defaults, recipe: Recipe | None) -> Base:
+def _laid(trainer: Defaults, name: str, tree: Tree) -> tuple[Defaults, Base]:
+    """The defaults of a configuration that lays keys of its own on the trainer's."""
+    keys = tuple(dotted(path) for path, _ in leaves(tree))
+    base = Base(name=name, words=(f"--config-name={name}",), keys=keys)
+    return replace(trainer, tree=merged(dict(trainer.tree), tree)), base
+
+
+def _base(defaults: Defaults) -> Base:
     """How these defaults are asked for again."""
-    if recipe is not None:
-        name = recipe.config(defaults.config) or recipe.configs[0]
-        keys = tuple(dotted(path) for path, _ in leaves(recipe.tree))
-        return Base(name=name, words=(f"--config-name={name}",), keys=keys)
     if defaults.config == CONFIGS[0]:
         return Base(name=defaults.config, keys=(_STRATEGY,))
     grouped = contains(defaults.tree, (_ENGINE,))  # since 0.7 the engine is a config group

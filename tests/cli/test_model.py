@@ -1,0 +1,72 @@
+"""The page of a model, the list of all of them, and what a shell offers."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.runner import ROOT, run
+from tuner.gpus import gpu_names
+from tuner.models import find_model, model_names
+
+
+def test_a_model_is_shown_with_its_sizes() -> None:
+    text = run("model", "qwen3-30b-a3b-sft/global_step_5").out
+    assert text.startswith("Qwen3-30B-A3B\n")
+    for words in ("qwen3-30b-a3b-sft", "30.5B, 3.0B of them", "48, 2048 wide", "151,936", "96 KiB"):
+        assert words in text
+    page = json.loads(run("model", "Qwen3.5-4B", "-f", "json").out)
+    shape = find_model("Qwen3.5-4B")
+    assert page["parameters"] == shape.parameters == 4_539_265_536
+    assert page["kv_cache_bytes_per_token"] == 8 * 2 * 4 * 256 * 2  # every fourth of 32 layers has a cache
+    assert page["parameters_beside_decoder"] == 333_514_240
+    assert page["tied_embeddings"] is True
+    assert page["named_in"] is None
+
+
+def test_all_of_them_are_listed() -> None:
+    lines = run("model", "--all").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(model_names())
+    pages = json.loads(run("model", "--all", "--output-format", "json").out)
+    assert [page["name"] for page in pages] == list(model_names())
+    by_name = {page["name"]: page["parameters"] for page in pages}
+    for name in ("Kimi-K2-Instruct", "gpt2", "Qwen2.5-VL-7B-Instruct"):
+        assert by_name[name] == find_model(name).parameters
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("model",), "either a model's name or --all"),
+        (("model", "Qwen3-8B", "--all"), "either a model's name or --all"),
+        (("model", "no-such-model"), "no bundled profile is named"),
+    ],
+)
+def test_bad_input_is_one_message(arguments: tuple[str, ...], words: str) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("tuner advise --model qwen3-4", {"qwen3-4B", "qwen3-4B-Base"}),
+        ("tuner model Qwen3.5-0", {"Qwen3.5-0.8B", "Qwen3.5-0.8B-Base"}),
+        ("tuner estimate-memory --model gpt2", {"gpt2"}),
+        ("tuner check --gpu 8xh100-s", {"8xh100-sxm"}),
+        ("tuner advise --gpu ", set(gpu_names())),
+    ],
+)
+def test_a_shell_offers_models_and_cards(words: str, offered: set[str]) -> None:
+    typed = words.split(" ")
+    asked = {"_TUNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1)}
+    code = "import sys; sys.argv = ['tuner']; from tuner.cli import main; main()"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **asked}
+    )
+    assert offered <= set(answer.stdout.split())
+    assert all(name.lower().startswith(typed[-1].lower()) for name in answer.stdout.split())

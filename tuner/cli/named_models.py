@@ -1,0 +1,129 @@
+"""Finds the models that a configuration names, and says what is near where it names none that is known."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.cli.find_model import model_shape
+from tuner.cli.premises import Premises
+from tuner.errors import InputError
+from tuner.inputs.given import Given
+from tuner.inputs.settings import Settings
+from tuner.inputs.tree import contains, dotted, lookup
+from tuner.language import _
+from tuner.model_shape import ModelShape
+from tuner.models import config_file, named_within
+from tuner.trainers.chosen import TRAINER
+
+_FOLDERS_UP = 8  # above a script, in which the folder of a model that it names is looked for
+_MOST_OFFERED = 3
+
+
+class Models(Struct, frozen=True):
+    """The models of one job: those that options name, else those of its keys."""
+
+    given: Given
+    settings: Settings
+    premises: Premises
+
+    def actor(self) -> tuple[ModelShape, str]:
+        """The policy's model, and why it was taken.
+
+        Raises:
+            InputError: none is named, or none is known by the name.
+        """
+        if self.premises.model is not None:
+            shape = model_shape(self.premises.model, trace=self.premises.trace)
+            return shape, f"--model; {_reason(shape)}"
+        path = TRAINER.model_path(self.settings)
+        if path is None:
+            raise self._not_named()
+        shape = self._named(path, TRAINER.model_key)
+        return shape, _reason(shape)
+
+    def critic(self) -> ModelShape | None:
+        """The critic's model; None where nothing names one.
+
+        Raises:
+            InputError: none is known by the name.
+        """
+        if self.premises.critic_model is not None:
+            return model_shape(self.premises.critic_model, trace=self.premises.trace)
+        path = TRAINER.critic_model_path(self.settings)
+        return None if path is None else self._named(path, TRAINER.critic_model_key)
+
+    def _not_named(self) -> InputError:
+        """The error of a launch without a model; a variable that the script does not set is named."""
+        key = TRAINER.model_key
+        left_open = next((value for value in self.given.unsettled if value.key == key), None)
+        if left_open is None:
+            return InputError(
+                _("no model is named"), key=key, hint=self._offer() or _("set this key or give --model NAME")
+            )
+        hint = (
+            _("give {name}=PATH behind the script, or --model NAME").format(name=left_open.name)
+            if left_open.name
+            else _("give --model NAME")
+        )
+        message = _("the model is {text}, which only a run would tell").format(text=left_open.text)
+        offer = self._offer()
+        hint = _("{offer}; {hint}").format(offer=offer, hint=hint) if offer else hint
+        return InputError(message, location=left_open.location, key=key, hint=hint)
+
+    def _named(self, path: str, key: str) -> ModelShape:
+        """The model of a key; an error says where the key was set, and which other setting names a model."""
+        try:
+            return model_shape(_beside(self.given.source, path), trace=self.premises.trace)
+        except InputError as error:
+            origin = self.settings.origin(key)
+            message = f"{error.location}: {error.message}" if error.location is not None else error.message
+            place = origin.location if origin is not None else None
+            hint = self._offer() or error.hint
+            raise InputError(message, location=place, key=key, hint=hint) from None
+
+    def _offer(self) -> str:
+        """The models that other settings speak of, each with the option that takes it; empty for none."""
+        offered: dict[str, str] = {}
+        for text, where in self._texts():
+            name = named_within(text)
+            if name is not None:
+                offered.setdefault(name, where)
+        return _("; ").join(
+            _("{where} speaks of one: --model {name}").format(where=where, name=name)
+            for name, where in list(offered.items())[:_MOST_OFFERED]
+        )
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """What the user wrote that may name a model, with the key or the file that has it."""
+        for path in self.settings.origins:
+            key = dotted(path)
+            value = lookup(self.settings.tree, path) if contains(self.settings.tree, path) else None
+            if isinstance(value, str) and key not in (TRAINER.model_key, TRAINER.critic_model_key):
+                yield value, key
+        yield Path(self.given.source).stem, Path(self.given.source).name
+
+
+def _reason(shape: ModelShape) -> str:
+    if not shape.contained_in:
+        return shape.source
+    return _("its name stands in {part}; {source}").format(part=shape.contained_in, source=shape.source)
+
+
+def _beside(source: str, path: str) -> str:
+    """The path, from the folder of the script or one above it where the model lies there and not here."""
+    script = Path(source).absolute()
+    named = Path(path)
+    if not path.strip() or named.is_absolute() or path.startswith("~") or _is_there(named):
+        return path
+    for folder in list(script.parents)[: _FOLDERS_UP + 1]:
+        if config_file(folder / named) is not None:
+            return str(folder / named)
+    return path
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no permission, or too long for a name
+        return False
