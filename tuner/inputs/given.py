@@ -79,15 +79,47 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
     file = Path(config)
     if config != STANDARD_INPUT and not file.exists() and is_command(config):
         return _pasted([config, *words])
+    remarks: tuple[Remark, ...] = ()
+    if config != STANDARD_INPUT and file.is_dir():
+        file, remarks = _in_folder(file)
+        config = str(file)
     text = read_text(file)
     if not _is_shell(config, text):
-        return Given(
-            source=config, document=parse_yaml(text, source=config), arguments=tuple(on_command_line(words))
-        )
+        return _of_yaml(config, text, words, remarks)
     from tuner.inputs.script import read_script
 
     script = read_script(file, text.encode(), words)
     return _launched(file, script, words, launch)
+
+
+def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
+    """The configuration of the run that a folder holds."""
+    from tuner.inputs.run_folder import configuration_in
+
+    file = configuration_in(folder)
+    return file, (_taken(file, folder),)
+
+
+def _taken(file: Path, given: Path) -> Remark:
+    return Remark(
+        text=_("the run's settings are those of {file}").format(file=file),
+        location=Location(source=str(given)),
+    )
+
+
+def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...]) -> Given:
+    """YAML: a trainer's configuration, or what a run has left of it."""
+    from tuner.inputs.run_folder import beside, typed_overrides, unwrapped
+
+    typed = tuple(on_command_line(words))
+    listed = typed_overrides(text, source=config)
+    if listed is not None:
+        return Given(source=config, arguments=(*listed, *typed), remarks=remarks)
+    document = parse_yaml(text, source=config)
+    file = beside(document)
+    if file is not None:
+        remarks, document = (*remarks, _taken(file, Path(config))), read_yaml(file)
+    return Given(source=config, document=unwrapped(document), arguments=typed, remarks=remarks)
 
 
 def is_command(word: str) -> bool:
