@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.inputs.overrides import Argument, on_command_line, option_value
@@ -63,6 +64,8 @@ class Given(Struct, frozen=True, kw_only=True):
     unsettled: tuple[Unsettled, ...] = ()
     remarks: tuple[Remark, ...] = ()
     lost: tuple[LostOverride, ...] = ()
+    program: str = ""  # the module or file that a command or script starts; empty where none is seen
+    folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
 
 
 def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
@@ -114,12 +117,22 @@ def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark
     typed = tuple(on_command_line(words))
     listed = typed_overrides(text, source=config)
     if listed is not None:
-        return Given(source=config, arguments=(*listed, *typed), remarks=remarks)
+        return Given(source=config, arguments=(*listed, *typed), remarks=remarks, folder=_folder(config))
     document = parse_yaml(text, source=config)
     file = beside(document)
     if file is not None:
         remarks, document = (*remarks, _taken(file, Path(config))), read_yaml(file)
-    return Given(source=config, document=unwrapped(document), arguments=typed, remarks=remarks)
+    return Given(
+        source=config,
+        document=unwrapped(document),
+        arguments=typed,
+        remarks=remarks,
+        folder=_folder(document.source),
+    )
+
+
+def _folder(source: str) -> str:
+    return "" if source == STANDARD_INPUT else str(Path(source).absolute().parent)
 
 
 def is_command(word: str) -> bool:
@@ -163,7 +176,13 @@ def _pasted(words: Sequence[str]) -> Given:
                 _("{word!r} is neither a file nor a command that starts a trainer").format(word=words[0]),
                 hint=_("give a YAML file, a launch script, overrides, or the command as it is typed"),
             )
-    return _with_config(Given(source="command line", arguments=tuple(arguments)), Path.cwd())
+    given = Given(
+        source="command line",
+        arguments=tuple(arguments),
+        program=started[0].program if started else "",
+        folder=str(Path.cwd()),
+    )
+    return _with_config(given, Path.cwd())
 
 
 def _launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:
@@ -188,6 +207,8 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
             LostOverride(text=without_secrets(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
         ),
+        program=launch.program,
+        folder=_folder(str(file)),
     )
     return _with_config(given, file.parent)
 
@@ -285,15 +306,6 @@ def _with_config(given: Given, folder: Path) -> Given:
         file = start / relative / file_name
         if file.is_file():
             document = read_yaml(file)
-            return Given(
-                source=given.source,
-                document=document,
-                arguments=given.arguments,
-                unsettled=given.unsettled,
-                remarks=(
-                    *given.remarks,
-                    Remark(text=_("laid on {file}").format(file=file), location=name.location),
-                ),
-                lost=given.lost,
-            )
+            remark = Remark(text=_("laid on {file}").format(file=file), location=name.location)
+            return replace(given, document=document, remarks=(*given.remarks, remark))
     return given
