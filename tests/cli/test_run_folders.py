@@ -135,4 +135,4 @@ def test_files_without_a_configuration(tmp_path: Path, name: str, content: str, 
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
     result = run("advise", str(tmp_path), "--gpu", "h100-sxm")
     assert result.code == 2
-    assert "holds no run" in result.err
+    assert "is a directory that holds no run" in result.err

@@ -42,14 +42,14 @@ def configuration_in(folder: Path) -> Path:
         return runs[0]
     if not runs:
         raise InputError(
-            _("the folder holds no run: no .hydra and no files of wandb"),
+            _("is a directory that holds no run: no .hydra and no files of wandb"),
             location=place,
             hint=_("give the YAML file or the launch script in it"),
         )
     listed = ", ".join(str(run) for run in runs[:_LISTED])
     more = "" if len(runs) <= _LISTED else ", ..."
     raise InputError(
-        _("the folder holds {count} runs").format(count=len(runs)),
+        _("is a directory that holds {count} runs").format(count=len(runs)),
         location=place,
         hint=_("give one of them: {runs}").format(runs=listed + more),
     )

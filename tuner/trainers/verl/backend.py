@@ -82,7 +82,7 @@ def _named_config(name: str | None) -> str | None:
     if stem in CONFIGS:
         return stem
     if recipe_named(stem) is not None:
-        return _FSDP
+        return _MEGATRON if "megatron" in stem else _FSDP
     location = Location(source=COMMAND_LINE)
     refuse_config(stem, location)
     message = _("--config-name {name} is not a configuration of verl's PPO trainer").format(name=name)

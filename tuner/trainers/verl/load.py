@@ -42,7 +42,8 @@ from tuner.trainers.verl.forks.translate import (
 from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.named_files import beside_launch, with_config_file
 from tuner.trainers.verl.private_defaults import PrivateDefaults, private_defaults
-from tuner.trainers.verl.recipes import Recipe, named, recognise
+from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, installed_release
 from tuner.trainers.verl.schema import Schema, releases_with
 
@@ -56,6 +57,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     composition: Composition
     arguments: Arguments
     keys: dict[Path, Location]
+    program: str = ""  # the module or file that the launch starts; empty where nobody says
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
 
@@ -114,13 +116,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if private is not None:
             trainer = replace(trainer, tree=private.tree)
         elif self.fork is not None:
-            trainer = replace(trainer, tree=merged(dict(trainer.tree), self.fork.tree))
-        if trainer.config != CONFIGS[0]:  # recipes rest on the other one
-            return trainer, None
+            trainer = replace(trainer, tree=merged(dict(trainer.tree), self.fork.laid_on))
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
-        recipe = named(config_name, version) or recognise(
-            self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with
-        )
+        recipe = named(config_name, version) or started_as(self.program, version)
+        if recipe is None and trainer.config == CONFIGS[0] and self.fork is None:
+            recipe = recognise(self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with)
         if recipe is None:
             return trainer, None
         return replace(trainer, tree=merged(dict(trainer.tree), recipe.tree)), recipe
@@ -134,7 +134,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             reason = _("{fork} runs a copy of verl that is like it").format(fork=self.fork.name)
             return ReleaseChoice(version=version, reason=reason, certain=True)
         if likeness is None:
-            return None
+            recipe = started_as(self.program)
+            if recipe is None or not recipe.release:
+                return None
+            reason = _("the release that {program} is written for").format(program=self.program)
+            return ReleaseChoice(version=recipe.release, reason=reason)
         reason = _("the release that {file} is most like: {differences}").format(
             file=self._likened(), differences=likeness.differences()
         )
@@ -261,7 +265,7 @@ def parse(
     if fork is None:
         refuse_other_entry_points(keys)
     return UserConfiguration(
-        composition=composition, arguments=arguments, keys=keys, folder=folder, fork=fork
+        composition=composition, arguments=arguments, keys=keys, program=program, folder=folder, fork=fork
     )
 
 

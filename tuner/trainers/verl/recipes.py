@@ -9,21 +9,10 @@ Source: verl v0.4.1, v0.5.0, v0.6.1 and v0.7.0, ``recipe/<name>/config/<name>_tr
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from tuner.inputs.tree import Path, Tree, contains, leaves
+from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipe_repository import RECIPES_OF_REPOSITORY
 from tuner.versions import at_least
-
-
-class Recipe(Struct, frozen=True, kw_only=True):
-    """A trainer on verl's workers, with its configuration."""
-
-    modules: tuple[str, ...]  # behind ``python -m``
-    configs: tuple[str, ...]  # names of its configurations
-    since: str  # the first release with it
-    tree: Tree  # what its configuration lays on that of the PPO trainer
-    until: str = "0.8.0"  # the first release whose sections are others
-
 
 _OVERLONG = {"enable": False, "len": 0, "penalty_factor": 0.0, "log": False}
 _FILTERED: dict[str, Any] = {
@@ -139,7 +128,7 @@ SPPO = Recipe(
     since="0.4.1",
     tree=_preferring({"sppo_eta": 1.0}, {"sppo_eta": 1.0}),
 )
-RECIPES = (DAPO, DAPO_OF_071, PRIME, SPIN, SPPO)
+RECIPES = (DAPO, DAPO_OF_071, PRIME, SPIN, SPPO, *RECIPES_OF_REPOSITORY)
 
 
 def recognise(
@@ -164,6 +153,13 @@ def named(config: str, version: str | None = None) -> Recipe | None:
     """The recipe with a configuration of this name, of a release or of any."""
     recipes = RECIPES if version is None else _there(version)
     return next((recipe for recipe in recipes if config in recipe.configs), None)
+
+
+def started_as(program: str, version: str | None = None) -> Recipe | None:
+    """The recipe that a program belongs to, of a release or of any."""
+    recipes = RECIPES if version is None else _there(version)
+    name = program.removesuffix(".py").replace("/", ".").lstrip(".")
+    return next((recipe for recipe in recipes if name.endswith(recipe.modules)), None) if name else None
 
 
 def without_estimator(version: str) -> tuple[Recipe, ...]:

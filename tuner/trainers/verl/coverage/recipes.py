@@ -5,7 +5,8 @@ from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
-from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, Recipe, started_by
+from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, started_by
 from tuner.trainers.verl.releases import PREVIEWS
 
 

@@ -294,9 +294,7 @@ FORK = Fork(
     config_argument="config",
     unchecked=("micro-batch-missing", "global-micro-batch"),
     notes=(
-        N_(
-            "no entropy is computed in its passes, so that old_log_prob and ref_log_prob are smaller than shown"
-        ),
+        N_("no entropy is computed in its passes: old_log_prob and ref_log_prob are smaller than shown"),
         N_("a token budget is as many full sequences as a micro-batch has: no advice can change it by a key"),
     ),
 )

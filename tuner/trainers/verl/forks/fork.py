@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import Path as Keys
-from tuner.inputs.tree import Tree
+from tuner.inputs.tree import Tree, merged, nested
 
 NO_KEYS: Mapping[str, str] = {}
 NO_GROUPS: Mapping[str, str] = {}
@@ -32,6 +32,7 @@ class Fork(Struct, frozen=True, kw_only=True):
     refines: str = ""  # the name of another project that it is a copy of, told from it by keys alone
     tells: tuple[str, ...] = ()  # keys or sections that verl lacks, which tell it where no program does
     tree: Tree = {}  # what its configuration lays on that of the release, its own keys among it
+    own: Mapping[str, str] = NO_KEYS  # further keys of its own, which decide nothing here: names by section
     keys: Mapping[str, str] = NO_KEYS  # its keys or sections that verl spells otherwise
     shared: tuple[str, ...] = ()  # keys or sections it has in common with verl, where most have another name
     groups: Mapping[str, str] = NO_GROUPS  # config groups of its own: the choice that trains with verl
@@ -39,6 +40,15 @@ class Fork(Struct, frozen=True, kw_only=True):
     config_argument: str | None = None  # names a file on its command line, which has no grammar of Hydra
     unchecked: tuple[str, ...] = ()  # names of verl's checks that do not hold of it
     notes: tuple[str, ...] = ()  # in what the estimate is not the project's
+
+    @property
+    def laid_on(self) -> Tree:
+        """What it lays on a release's configuration, with every key that it has of its own."""
+        tree: Tree = {}
+        for section, names in self.own.items():
+            for name in names.split():
+                tree = merged(tree, nested((*section.split("."), name), None))
+        return merged(tree, self.tree)  # type: ignore[no-any-return]
 
     @property
     def renames(self) -> bool:

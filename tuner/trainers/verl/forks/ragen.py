@@ -126,14 +126,21 @@ FORK = Fork(
             "test_freq": 10,
             "generations_to_log_to_wandb": {"train": 128, "val": 20},
         },
-        "agent_proxy": {},
         "es_manager": {
             "format_penalty": -0.1,
-            "train": {"env_groups": 8, "group_size": 16, "env_configs": {}},
-            "val": {"env_groups": 256, "group_size": 1, "env_configs": {}},
+            "train": {"env_groups": 8, "group_size": 16},
+            "val": {"env_groups": 256, "group_size": 1},
         },
-        "ctx_manager": {},
         "custom_envs": {},
+    },
+    own={
+        "agent_proxy": (
+            "max_context_window max_turn action_sep max_actions_per_turn use_turn_scores enable_think"
+        ),
+        "agent_proxy.reward_normalization": "grouping method",
+        "es_manager.train.env_configs": "tags n_groups",
+        "es_manager.val.env_configs": "tags n_groups",
+        "ctx_manager.generation.gen_config": "response_length temperature top_p top_k kwargs",
     },
     computed=computed,
     unchecked=("model-length-below-sequence",),

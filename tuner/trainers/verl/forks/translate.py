@@ -93,7 +93,7 @@ def known_keys(fork: Fork, tree: Tree) -> Tree:
     """The keys that a project has, in verl's spelling, of a tree that holds all of verl's."""
     if not fork.renames:
         return tree
-    known: Tree = dict(fork.tree)
+    known: Tree = fork.laid_on
     for key in (*fork.keys.values(), *fork.shared):
         path = split_key(key)
         known = merged(known, nested(path, lookup(tree, path) if contains(tree, path) else None))
