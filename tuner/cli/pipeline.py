@@ -268,7 +268,9 @@ def _model(settings: Settings, premises: Premises) -> tuple[ModelShape, str]:
     path = TRAINER.model_path(settings)
     if path is None:
         raise InputError(
-            _("no model is named"), key=TRAINER.model_key, hint=_("set this key or give --model NAME")
+            _("no model is named"),
+            key=settings.spelled(TRAINER.model_key) or TRAINER.model_key,
+            hint=_("set this key or give --model NAME"),
         )
     shape = _named(path, settings, TRAINER.model_key, trace=premises.trace)
     return shape, shape.source
@@ -304,4 +306,5 @@ def _named(path: str, settings: Settings, key: str, *, trace: bool) -> ModelShap
         origin = settings.origin(key)
         message = f"{error.location}: {error.message}" if error.location is not None else error.message
         place = origin.location if origin is not None else None
-        raise InputError(message, location=place, key=key, hint=error.hint) from None
+        name = settings.spelled(key) or key
+        raise InputError(message, location=place, key=name, hint=error.hint) from None

@@ -89,14 +89,23 @@ def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
     return tuple(overrides)
 
 
+def laid_on(fork: Fork, tree: Tree) -> Tree:
+    """A release's configuration with what the project lays on it, and with every key that it has."""
+    tree = merged(tree, fork.laid_on)
+    for key in fork.keys.values():
+        if not contains(tree, split_key(key)):
+            tree = merged(tree, nested(split_key(key), None))
+    return tree
+
+
 def known_keys(fork: Fork, tree: Tree) -> Tree:
-    """The keys that a project has, in verl's spelling, of a tree that holds all of verl's."""
+    """Those of the keys in such a tree that the project has, in verl's spelling."""
     if not fork.renames:
         return tree
     known: Tree = fork.laid_on
     for key in (*fork.keys.values(), *fork.shared):
         path = split_key(key)
-        known = merged(known, nested(path, lookup(tree, path) if contains(tree, path) else None))
+        known = merged(known, nested(path, lookup(tree, path)))
     return known
 
 

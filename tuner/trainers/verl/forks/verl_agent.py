@@ -23,6 +23,7 @@ FORK = Fork(
     ),
     release="0.4.0",
     tells=(
+        "algorithm.hgpo",
         "env",
         "algorithm.gigpo",
         "actor_rollout_ref.actor.use_invalid_action_penalty",
@@ -77,6 +78,7 @@ FORK = Fork(
             "webshop": {"use_small": True, "human_goals": False},
         },
     },
+    own={"algorithm.hgpo": "weight_type mode length_weight_alpha base_group"},
     computed=computed,
     unchecked=("mini-exceeds-train", "value-unknown", "batch-indivisible"),
     notes=(
