@@ -36,6 +36,7 @@ extensions = [
     "measured_changes",
     "older_guides",
     "profile_tables",
+    "project_table",
     "report_reference",
     "rollout_prices",
     "rule_examples",

@@ -28,6 +28,7 @@ _MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
 _LISTED = 10  # launches in one message
+_PATH_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd", "--config-name", "-cn")
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 
 
@@ -191,7 +192,8 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
     arguments: list[Argument] = []
     unsettled: list[Unsettled] = []
     for field in launch.arguments:
-        open_value = _unsettled(field)
+        of_option = bool(arguments) and arguments[-1].text in _PATH_OPTIONS
+        open_value = None if of_option else _unsettled(field)
         if open_value is not None:
             unsettled.append(open_value)
         else:

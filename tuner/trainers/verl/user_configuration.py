@@ -89,9 +89,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             tree=layers.tree,
             defaults=dict(defaults.tree),
             origins=layers.origins,
-            default_origin=Origin(
-                layer=Layer.DEFAULT, text=default_origin(self.fork, self.private_on(version), version)
-            ),
+            default_origin=Origin(layer=Layer.DEFAULT, text=origin),
             unknown=tuple(map(self._of_fork, layers.unknown())),
         )
         if self.fork is not None:
