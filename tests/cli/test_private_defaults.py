@@ -80,6 +80,12 @@ def test_a_copy_above_a_script_is_what_it_rests_on(repository: Path) -> None:
     assert "unknown-key" not in [finding["name"] for finding in content["findings"]]
 
 
+def test_the_short_answer_names_the_copy(repository: Path) -> None:
+    result = run("advise", str(repository / "examples" / "grpo" / "run.sh"), "--gpu", "h100-sxm")
+    shown = "".join(result.out.split())
+    assert f"laidon:{repository}/verl/trainer/config/ppo_trainer.yaml" in shown
+
+
 def test_a_release_that_is_asked_for_has_its_own_defaults(repository: Path) -> None:
     content = answer(str(repository / "examples" / "grpo" / "run.sh"), "--verl-version", "0.7.1")
     assert content["workload"]["batch"]["prompts"] == 1024

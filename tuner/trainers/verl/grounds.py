@@ -2,6 +2,7 @@
 
 from tuner.errors import Location
 from tuner.inputs.given import Remark
+from tuner.inputs.settings import Layer, Origin
 from tuner.language import _
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.fingerprint import Likeness
@@ -63,10 +64,11 @@ def remarks(
     return tuple(Remark(text=text, location=Location(source=source)) for text in texts)
 
 
-def default_origin(fork: Fork | None, private: PrivateDefaults | None, version: str) -> str:
-    """What a value is called that the user did not set."""
+def default_origin(fork: Fork | None, private: PrivateDefaults | None, version: str) -> Origin:
+    """Where a value comes from that the user did not set; it has a place in the user's own copy alone."""
     if private is not None:
-        return _("default of {file}").format(file=private.file)
+        text = _("default of {file}").format(file=private.file)
+        return Origin(layer=Layer.DEFAULT, text=text, location=Location(source=str(private.file)))
     if fork is not None:
-        return _("default of {fork}").format(fork=fork.name)
-    return _("default of verl {version}").format(version=version)
+        return Origin(layer=Layer.DEFAULT, text=_("default of {fork}").format(fork=fork.name))
+    return Origin(layer=Layer.DEFAULT, text=_("default of verl {version}").format(version=version))

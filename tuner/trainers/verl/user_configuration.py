@@ -15,7 +15,7 @@ from tuner.inputs.overrides import (
     Kind,
     on_command_line,
 )
-from tuner.inputs.settings import Layer, Origin, Program, Settings, UnknownKey
+from tuner.inputs.settings import Program, Settings, UnknownKey
 from tuner.inputs.tree import Path, contains, dotted, leaves, merged, split_key
 from tuner.trainers.protocol import Base, Loaded, ReleaseChoice
 from tuner.trainers.verl.arguments import parsed, user_locations
@@ -89,7 +89,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             tree=layers.tree,
             defaults=dict(defaults.tree),
             origins=layers.origins,
-            default_origin=Origin(layer=Layer.DEFAULT, text=origin),
+            default_origin=origin,
             unknown=tuple(map(self._of_fork, layers.unknown())),
         )
         if self.fork is not None:
