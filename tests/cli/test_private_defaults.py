@@ -112,6 +112,16 @@ def test_a_copy_that_cannot_be_composed_is_not_used(repository: Path) -> None:
     assert content["premises"]["release"] == BUNDLED[-1]
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["actor_rollout_ref: {}\ndata: {}\n", "- a\n", "a: [1\n", "", "defaults: [3, null, {x: [y]}]\n"],
+)
+def test_a_file_that_is_no_copy_is_not_used(content: str, repository: Path) -> None:
+    (repository / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(content)
+    script = str(repository / "examples" / "grpo" / "run.sh")
+    assert answer(script)["premises"]["release"] == BUNDLED[-1]
+
+
 def test_a_file_of_ones_own_that_a_launch_names_is_found(repository: Path) -> None:
     (repository / "examples" / "config").mkdir()
     (repository / "examples" / "config" / "mine.yaml").write_text(

@@ -11,6 +11,7 @@ from tuner.trainers.verl.defaults import read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
+_MOST = 0.5  # share that a copy of them has, which may be much older
 _NAMED = 3  # keys in one message
 _FEWEST = 120  # settings of a composed configuration; verl 0.3 has 170
 
@@ -44,8 +45,17 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def is_complete(self) -> bool:
         """Whether the configuration is a composed one, not a few settings to be laid on defaults."""
+        return self._share_of_keys >= _COMPLETE
+
+    @property
+    def shares_most(self) -> bool:
+        """Whether the configuration has most of the release's keys."""
+        return self._share_of_keys >= _MOST
+
+    @property
+    def _share_of_keys(self) -> float:
         total = sum(1 for _leaf in leaves(self.released))
-        return len(self.lacking) <= (1 - _COMPLETE) * total
+        return 1 - len(self.lacking) / total
 
     def differences(self) -> str:
         """What differs, in a few words with the first keys of each kind."""

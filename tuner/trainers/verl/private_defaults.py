@@ -5,7 +5,7 @@ Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that 
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -26,6 +26,7 @@ _PLACES = (  # below a folder above what is given
 )
 _FOLDERS_UP = 8
 _MOST_FILES = 200
+_KEPT = 8  # copies that are not read again for every change that is tried
 _ENGINE_GROUP = "model_engine"
 _ENGINE = re.compile(r"\$\{model_engine\}")
 
@@ -43,7 +44,6 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
         return self.likeness.version
 
 
-@cache
 def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
@@ -54,14 +54,21 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:
         config: one of :data:`~tuner.trainers.verl.defaults.CONFIGS`.
     """
     for file in _candidates(folder.absolute(), config):
-        try:
-            tree = composed(file)
-        except TunerError:
-            continue
-        likeness = likest(tree, config)
-        if "actor_rollout_ref" in tree and "data" in tree:
-            return PrivateDefaults(file=file, tree=tree, likeness=likeness)
+        private = _read(file, config, file.stat().st_mtime_ns)
+        if private is not None:
+            return private
     return None
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(file: FilePath, config: str, _written_at: int) -> PrivateDefaults | None:
+    """A copy; None of a file that cannot be composed, or has too little of what verl's has."""
+    try:
+        tree = composed(file)
+    except TunerError:
+        return None
+    likeness = likest(tree, config)
+    return PrivateDefaults(file=file, tree=tree, likeness=likeness) if likeness.shares_most else None
 
 
 def composed(file: FilePath) -> Tree:
