@@ -21,7 +21,7 @@ class Projects(SphinxDirective):
 
 def _row(fork: Fork) -> list[str]:
     told = [*fork.programs, *(f"{tell}" for tell in fork.tells)]
-    return [fork.name, ", ".join(f"``{name}``" for name in told), fork.release, fork.source]
+    return [fork.name, ", ".join(f"``{name}``" for name in told), fork.release, fork.source.replace("*", r"\*")]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
