@@ -20,8 +20,9 @@ class Projects(SphinxDirective):
 
 
 def _row(fork: Fork) -> list[str]:
-    told = [*fork.programs, *(f"{tell}" for tell in fork.tells)]
-    return [fork.name, ", ".join(f"``{name}``" for name in told), fork.release, fork.source.replace("*", r"\*")]
+    told = ", ".join(f"``{name}``" for name in (*fork.programs, *fork.tells))
+    source = fork.source.replace("*", r"\*")
+    return [fork.name, told, fork.release, source]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
