@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.advise import ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
@@ -41,6 +42,21 @@ class Question(Struct, frozen=True, kw_only=True):
     reading: "_Reading"
 
 
+def configuration_of(given: Given) -> Configuration:
+    """What was given, as the trainer takes it.
+
+    Raises:
+        TunerError: it is malformed, or for another program.
+    """
+    return TRAINER.parse(given.document, given.arguments, program=given.program, folder=given.folder)
+
+
+def release_of(given: Given, requested: str | None) -> ReleaseChoice:
+    """The release to lay on: the requested one, or what the configuration and the machine tell."""
+    own = None if requested is not None else configuration_of(given).release
+    return TRAINER.choose_release(requested, own)
+
+
 def read_job(
     given: Given,
     premises: Premises,
@@ -54,7 +70,8 @@ def read_job(
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    configuration = TRAINER.parse(given.document, given.arguments)
+    configuration = configuration_of(given)
+    given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
     loaded = configuration.on(release.version)
     if loaded.base.missing is not None:
         given = with_missing_config(given, loaded.base.missing)
@@ -122,8 +139,8 @@ def consult_further(
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
-    release = TRAINER.choose_release(premises.verl_version)
     given = read_given(source, words, launch=premises.launch)
+    release = release_of(given, premises.verl_version)
     job = read_job(given, premises, card=card, release=release, zero_advantage_ratio=zero_advantage_ratio)
     settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
     advice = advise(job.reading, headroom=premises.headroom, allow=allow)

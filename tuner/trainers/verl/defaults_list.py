@@ -80,7 +80,7 @@ def _follow(
     has_self = False
     for number, entry in enumerate(entries):
         place = document.location("defaults", str(number))
-        for group, choice in _choices(entry, place):
+        for group, choice in choices(entry, place):
             if group is None and choice == "_self_":
                 has_self = True
                 part = Composition(documents=(own,))
@@ -106,7 +106,7 @@ def _joined(low: Composition, high: Composition) -> Composition:
     )
 
 
-def _choices(entry: object, place: Location) -> Iterator[tuple[str | None, str]]:
+def choices(entry: object, place: Location) -> Iterator[tuple[str | None, str]]:
     """The (group, choice) pairs of one entry; the group is None for a plain name."""
     if isinstance(entry, str):
         yield None, entry.removeprefix("/").removesuffix(".yaml")
@@ -142,11 +142,12 @@ def _part(
         named = group == "model_engine" or engine != "dp"
         return Composition(engine=engine, engine_location=place) if named else Composition()
     name, _separator, target = group.partition("@")
-    below = _package(target or name.replace("/", "."), package)
+    below = package_of(target or name.replace("/", "."), package)
     return _beside(folder / name / f"{choice}.yaml", f"{group}: {choice}", place, below, open_files)
 
 
-def _package(name: str, parent: Path) -> Path:
+def package_of(name: str, parent: Path) -> Path:
+    """Where a package of Hydra's lies that is named below another one."""
     return () if name == "_global_" else (*parent, *split_key(name))
 
 
@@ -167,5 +168,5 @@ def _beside(
         )
     document = read_yaml(file)
     if document.package is not None:
-        package = _package(document.package, ())
+        package = package_of(document.package, ())
     return _follow(document, folder=file.parent, package=package, open_files=(*open_files, file.resolve()))
