@@ -51,7 +51,13 @@ class _Process:
 
 
 def campaign(
-    seed: int, *, first: int, seconds: float, processes: int, say: Callable[[Failure], None], most: int | None = None
+    seed: int,
+    *,
+    first: int,
+    seconds: float,
+    processes: int,
+    say: Callable[[Failure], None],
+    most: int | None = None,
 ) -> Tally:
     """Run inputs for some time, or a number of them.
 

@@ -12,7 +12,20 @@ from tests.fuzz.values import as_bytes, mutated, value
 from tuner.gpus import gpu_names
 from tuner.models import model_names
 
-RELEASES = ("0.3.0.post1", "0.4.1", "0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.1", "9.9", "0", "x", "", "9" * 5_000)
+RELEASES = (
+    "0.3.0.post1",
+    "0.4.1",
+    "0.5.0",
+    "0.6.1",
+    "0.7.1",
+    "0.8.0",
+    "0.9.1",
+    "9.9",
+    "0",
+    "x",
+    "",
+    "9" * 5_000,
+)
 _NUMBERS = (
     "--gpus-per-node", "--nodes", "--mean-prompt-length", "--mean-response-length", "--response-p95",
     "--images-per-prompt", "--image-pixels", "--host-memory", "--headroom", "--launch",
@@ -45,7 +58,9 @@ def case(seed: int, number: int) -> Case:
         words[place] = mutated(rng, words[place])
         made = Case(tuple(words), made.files, made.stdin, made.secrets)
     words = tuple(word.replace("\0", "") for word in made.words)  # no program gets one with it
-    return Case(words, made.files, made.stdin, tuple(hidden for hidden in made.secrets if hidden in made.given))
+    return Case(
+        words, made.files, made.stdin, tuple(hidden for hidden in made.secrets if hidden in made.given)
+    )
 
 
 def _job(rng: random.Random) -> Case:
@@ -58,7 +73,10 @@ def _job(rng: random.Random) -> Case:
     if form < 0.35:
         given = ["/dev/null", *_behind(rng, words)]
     elif form < 0.45:
-        given = [*rng.choice(([], ["python3", "-m", "verl.trainer.main_ppo"], ["A=1", "python3", "x.py"])), *words]
+        given = [
+            *rng.choice(([], ["python3", "-m", "verl.trainer.main_ppo"], ["A=1", "python3", "x.py"])),
+            *words,
+        ]
     else:
         if form < 0.7:
             name, text, more = "run.yaml", document(rng, words), ()
@@ -116,7 +134,9 @@ def _small(rng: random.Random) -> Case:
         files = {"measured.json": as_bytes(rng, mutated(rng, text) if rng.random() < 0.5 else text)}
         return Case((command, "measured.json", *_format(rng, command)), files)
     if command == "estimate-memory":
-        words = [f"--{name}={rng.choice(('1k', '152k', value(rng)))}" for name in ("vocab", "tokens", "hidden")]
+        words = [
+            f"--{name}={rng.choice(('1k', '152k', value(rng)))}" for name in ("vocab", "tokens", "hidden")
+        ]
         words += [f"--failed-allocation={printed(rng)[0]}"] if rng.random() < 0.4 else []
         return Case((command, *words[rng.randrange(2) :], *_format(rng, command), *_model(rng, {})), {})
     return Case((command, value(rng), *_format(rng, command)))
@@ -138,7 +158,11 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         words.append(f"{rng.choice(_NUMBERS)}={value(rng)}")
     if command == "advise":
-        words += [rng.choice(("--explain", "--full", "--fail-on=error", "--allow=changed", "--zero-advantage-ratio=0.5"))]
+        words += [
+            rng.choice(
+                ("--explain", "--full", "--fail-on=error", "--allow=changed", "--zero-advantage-ratio=0.5")
+            )
+        ]
         if rng.random() < 0.1:
             words.append(f"--failed-allocation={printed(rng)[0]}")
     if rng.random() < 0.1:

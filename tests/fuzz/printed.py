@@ -46,11 +46,15 @@ def printed(rng: random.Random) -> tuple[str, tuple[str, ...]]:
     if rng.random() < 0.3:
         hidden = secret(rng)
         secrets = (hidden,)
-        form = rng.choice(("export {}={}", "{}={} python3 x", "{}: {}", '"{}": "{}"', '  File "/x/{}/{}.py", line 3, in f'))
+        form = rng.choice(
+            ("export {}={}", "{}={} python3 x", "{}: {}", '"{}": "{}"', '  File "/x/{}/{}.py", line 3, in f')
+        )
         lines.insert(rng.randrange(len(lines) + 1), form.format(rng.choice(SECRET_NAMES), hidden))
         if rng.random() < 0.2:
             lines[-1] += f" {hidden}"
-    prefix = rng.choice(("", "", "\x1b[36m(WorkerDict pid=1, ip=10.0.0.1)\x1b[0m ", "(TaskRunner pid=2) ", "> ", "| "))
+    prefix = rng.choice(
+        ("", "", "\x1b[36m(WorkerDict pid=1, ip=10.0.0.1)\x1b[0m ", "(TaskRunner pid=2) ", "> ", "| ")
+    )
     text = "\n".join(prefix + line for line in lines)
     return (mutated(rng, text) if rng.random() < 0.5 else text), secrets
 

@@ -40,7 +40,13 @@ def script(rng: random.Random, words: list[str]) -> tuple[str, tuple[str, ...]]:
         hidden = secret(rng)
         secrets = (hidden,)
         name = rng.choice(SECRET_NAMES)
-        form = "export {0}={1}", "{0}='{1}'", "wandb login {1}", "echo {1} | docker login", "X={1}; echo ${{X:0:99}}"
+        form = (
+            "export {0}={1}",
+            "{0}='{1}'",
+            "wandb login {1}",
+            "echo {1} | docker login",
+            "X={1}; echo ${{X:0:99}}",
+        )
         lines.append(rng.choice(form).format(name, hidden))
         if rng.random() < 0.5:
             words = [*words, f"+trainer.{rng.choice(('token', 'x', 'notes'))}=${name}"]
@@ -74,4 +80,7 @@ def _launched(rng: random.Random, words: list[str]) -> list[str]:
         else:
             given.append(f"{name}={quoted}" if equals else shlex.quote(word))
     joint = rng.choice((" \\\n    ", " \\\n    ", " "))
-    return [*before, joint.join([rng.choice(_LAUNCHERS), *given, '"${ARGS[@]}"', rng.choice(("$@", '"$@"', ""))])]
+    return [
+        *before,
+        joint.join([rng.choice(_LAUNCHERS), *given, '"${ARGS[@]}"', rng.choice(("$@", '"$@"', ""))]),
+    ]

@@ -37,7 +37,9 @@ def value(rng: random.Random) -> str:
         opened, closed = rng.choice((("${", "}"), ("[", "]"), ("{a:", "}"), ("(", ")")))
         return opened * depth + rng.choice(("x", "1", "")) + closed * rng.choice((depth, depth - 1))
     if draw < 0.9:
-        return rng.choice(("a", "1", "${x}", "\u4e2d", "a.", "'", "\\", " ")) * rng.choice((100, 5_000, 50_000))
+        return rng.choice(("a", "1", "${x}", "\u4e2d", "a.", "'", "\\", " ")) * rng.choice(
+            (100, 5_000, 50_000)
+        )
     return rng.choice(FIXED) + rng.choice(FIXED)
 
 

@@ -67,7 +67,9 @@ class Watch:
                 self._watching = False
             seconds = time.process_time() - began
         outcome = Outcome(code, _text(out), _text(err), seconds, _peak(), tuple(self._seen))
-        return Outcome(**{**vars(outcome), "problems": tuple(_problems(case, outcome, before, _content(folder)))})
+        return Outcome(
+            **{**vars(outcome), "problems": tuple(_problems(case, outcome, before, _content(folder)))}
+        )
 
     def _heard(self, event: str, arguments: tuple[object, ...]) -> None:
         if not self._watching:
@@ -92,7 +94,9 @@ def _code(main: Callable[[], None]) -> object:
     return 0
 
 
-def _problems(case: Case, outcome: Outcome, before: dict[str, bytes], after: dict[str, bytes]) -> Iterator[str]:
+def _problems(
+    case: Case, outcome: Outcome, before: dict[str, bytes], after: dict[str, bytes]
+) -> Iterator[str]:
     command, code = case.words[0] if case.words else "", outcome.code
     said = outcome.out + outcome.err
     if code not in (0, 1, 2):
