@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from tuner import resources
 from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
+from tuner.files import is_there
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import _
 from tuner.nvml import started
@@ -81,7 +82,7 @@ def find_gpu(name: str | None) -> Gpu:
 def counted(text: str) -> tuple[int | None, str]:
     """The GPUs of one node and the name of the card in ``8xh100-sxm``; no number where none stands there."""
     match = _COUNTED.fullmatch(text.strip())
-    if match is None or Path(text).is_file():
+    if match is None or is_there(text, Path.is_file):
         return None, text
     return int(match["count"]), match["name"]
 

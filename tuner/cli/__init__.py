@@ -14,6 +14,7 @@ _COLLECT_AFTER = 100_000  # objects; a run is short, and collecting as often as 
 
 def main() -> None:
     """The entry point: every outcome becomes an exit code and at most one message."""
+    gc.unfreeze()  # of an earlier call in this process, whose objects would otherwise never go
     gc.set_threshold(_COLLECT_AFTER)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -8,7 +8,10 @@ from tuner.inputs.tree import shown
 from tuner.language import _
 
 LARGEST = 10**15
-"""No number of a configuration is larger: a count of bytes, of tokens of a whole run, a seed."""
+"""No number that decides memory or time is larger: a count of bytes, of tokens of a whole run."""
+
+LARGEST_READ = 2**64
+"""No whole number of a configuration is larger, whatever reads it: a seed, a hash."""
 
 
 def number_expected(minimum: float | None, maximum: float | None) -> str:
@@ -57,6 +60,15 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     return str(value)
+
+
+def has_too_large(value: Any) -> bool:
+    """Whether a value is, or holds, a whole number that no setting takes."""
+    if isinstance(value, dict):
+        return any(map(has_too_large, value.values()))
+    if isinstance(value, list):
+        return any(map(has_too_large, value))
+    return isinstance(value, int) and abs(value) > LARGEST_READ
 
 
 def described(value: Any) -> str:

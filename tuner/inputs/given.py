@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.overrides import Argument, on_command_line, option_value
 from tuner.inputs.secrets import without_secrets
-from tuner.inputs.yaml_file import STANDARD_INPUT, Document, parse_yaml, read_text, read_yaml
+from tuner.inputs.yaml_file import Document, parse_yaml, read_text, read_yaml
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
         InputError: it cannot be read, or is none of these forms.
     """
     file = Path(config)
-    if config != STANDARD_INPUT and not file.exists() and is_command(config):
+    if config != STANDARD_INPUT and not is_there(file) and is_command(config):
         return _pasted([config, *words])
     text = read_text(file)
     if not _is_shell(config, text):
@@ -251,7 +252,7 @@ def _with_config(given: Given, folder: Path) -> Given:
     file_name = name.text if name.text.endswith(".yaml") else f"{name.text}.yaml"
     for start in (Path.cwd(), folder, *list(folder.absolute().parents)[:_FOLDERS_UP]):
         file = start / relative / file_name
-        if file.is_file():
+        if is_there(file, Path.is_file):
             document = read_yaml(file)
             return Given(
                 source=given.source,

@@ -8,7 +8,7 @@ variable, clock or user code is touched.
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from tuner.inputs.kept import Kept
@@ -259,7 +259,7 @@ def _parse(text: str, node: Any, resolver: Any) -> Any:
     return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
 
 
-@cache  # proposals are read on the same defaults over and over
+@lru_cache(maxsize=1024)  # proposals are read on the same defaults over and over
 def _grammar_tree(text: str) -> Any:
     # The grammar costs 60 ms to import and few configurations need it.
     from omegaconf.errors import GrammarParseError

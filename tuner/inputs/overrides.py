@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.inputs.convert import has_too_large
 from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
@@ -18,6 +19,7 @@ _CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
+_MOST_CHARACTERS = 50_000  # of an override that Hydra's own parser reads, at 10 us each
 
 
 class Kind(Enum):
@@ -122,7 +124,16 @@ def _read(argument: Argument) -> Override:
 
     plain = read_plain(argument.text)
     if plain is None:
+        if len(argument.text) > _MOST_CHARACTERS:
+            raise InputError(
+                _("{shown} is longer than the limit of {most:,} characters").format(
+                    shown=shown(argument.text), most=_MOST_CHARACTERS
+                ),
+                location=argument.location,
+            )
         return _parse(argument)
+    if has_too_large(plain.value):
+        raise _too_large(argument)
     return Override(
         key=plain.key,
         package=None,
@@ -159,9 +170,9 @@ def _parse(argument: Argument) -> Override:
     except RecursionError:
         raise _too_deep(text, place) from None
     except ValueError:  # of Python, which converts no more than 4,300 digits
-        raise InputError(
-            _("{shown} holds a number with too many digits").format(shown=shown(text)), location=place
-        ) from None
+        raise _too_large(argument) from None
+    if has_too_large(value):
+        raise _too_large(argument)
     return Override(
         key=parsed.key_or_group,
         package=parsed.package,
@@ -169,6 +180,13 @@ def _parse(argument: Argument) -> Override:
         value=value,
         text=text,
         location=place,
+    )
+
+
+def _too_large(argument: Argument) -> InputError:
+    return InputError(
+        _("{shown} holds a larger number than any setting takes").format(shown=shown(argument.text)),
+        location=argument.location,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from tuner.errors import InputError, Location
+from tuner.inputs.convert import has_too_large
 from tuner.inputs.tree import Path, Tree, dotted, shown
 from tuner.language import _
 
@@ -155,12 +156,18 @@ class TreeBuilder:
         if read is None:
             raise self._unknown_tag(node)
         try:
-            return read(self._construct, node)
+            value = read(self._construct, node)
         except (ValueError, OverflowError, LookupError):
             raise InputError(
                 _("{shown} is not a valid {kind}").format(shown=shown(node.value), kind=kind),
                 location=self.location(node),
             ) from None
+        if has_too_large(value):
+            raise InputError(
+                _("{shown} is a larger number than any setting takes").format(shown=shown(node.value)),
+                location=self.location(node),
+            )
+        return value
 
     def _expect_tag(self, node: yaml.Node, kind: str) -> None:
         if node.tag != _STANDARD_TAG + kind:

@@ -88,7 +88,7 @@ class Interpreter:
         except TooMuchError:
             raise InputError(
                 _(
-                    "the script takes more than {steps:,} steps, or makes a value of {characters:,} characters"
+                    "the script takes more than {steps:,} steps, or makes values of {characters:,} characters"
                 ).format(steps=MOST_STEPS, characters=MOST_CHARACTERS),
                 location=None if self._at is None else self._at[0].location(self._at[1]),
                 hint=_("give the command that starts the trainer alone, with the values that it gets"),

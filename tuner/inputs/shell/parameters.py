@@ -28,7 +28,7 @@ def pattern(glob: str) -> re.Pattern[str]:
 
 
 def searched(value: str, expression: str) -> bool | None:
-    """``[[ value =~ expression ]]``; None for an expression that could take for ever, or that is not Python's."""
+    """``[[ value =~ expression ]]``; None for an expression that could take for ever, or is not Python's."""
     for name, members in _CLASSES.items():
         expression = expression.replace(f"[:{name}:]", members)
     repeats = re.findall(r"[*+?{]", expression)
