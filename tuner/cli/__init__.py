@@ -35,7 +35,9 @@ def _run() -> int:
     try:
         choose_language(sys.argv, os.environ)
     except TunerError as error:
-        sys.stderr.write(f"error: {error}\n")
+        from tuner.cli.messages import told
+
+        sys.stderr.write(f"error: {told(error)}\n")
         return BAD_INPUT
     from tuner.cli.application import run  # after the threshold: its imports make most of the objects
 

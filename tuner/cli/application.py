@@ -1,7 +1,7 @@
 """The program: its commands, and the exit code and message of every outcome."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -19,9 +19,14 @@ from tuner.cli import (
     validate,
 )
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
+from tuner.cli.messages import complain, cut, told, told_of_usage
 from tuner.errors import TunerError
+from tuner.inputs.secrets import without_secrets
 from tuner.language import _
-from tuner.render.terminal import plain
+from tuner.render.terminal import plain, silence
+
+# What typer raises where the command line is not as declared; it has public names for its children alone.
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 
 
 def application(asked: str | None = None) -> typer.Typer:
@@ -58,25 +63,32 @@ def run() -> int:
         The exit code; what went wrong has been said.
     """
     try:
-        application(sys.argv[1] if len(sys.argv) > 1 else None)()
+        code = application(sys.argv[1] if len(sys.argv) > 1 else None)(standalone_mode=False)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except TunerError as error:
-        _complain(_("error: {error}").format(error=plain(error)))
+        complain(_("error: {error}").format(error=told(error)))
         return BAD_INPUT
+    except _UsageError as error:
+        error.message = told_of_usage(error.message)
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:  # of the help; whatever else is printed takes care of it
+        silence(sys.stdout)
+        return 1
     except Exception as error:
         if "--verbose" in sys.argv:
             import traceback
 
             traceback.print_exc()
-        _complain(
+        complain(
             _(
                 "internal error: {name}: {error}; please report this bug with the command line and "
                 "its input (--verbose shows the traceback)"
-            ).format(name=type(error).__name__, error=plain(error))
+            ).format(name=type(error).__name__, error=cut(plain(without_secrets(str(error)))))
         )
         return INTERNAL_ERROR
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _version(wanted: bool) -> None:
@@ -107,7 +119,3 @@ def _root(
     ] = None,
 ) -> None:
     pass  # the language has been chosen before, see tuner.cli.language
-
-
-def _complain(message: str) -> None:
-    typer.echo(message, err=True)

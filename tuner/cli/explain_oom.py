@@ -83,10 +83,11 @@ def _error(message: str) -> "OutOfMemory":
     from tuner.errors import InputError, Location
     from tuner.files import STANDARD_INPUT, is_there
     from tuner.inputs.pasted import read_pasted
+    from tuner.inputs.secrets import without_secrets
     from tuner.out_of_memory.reading import read_out_of_memory
 
     is_file = message == STANDARD_INPUT or is_there(message)
-    error = None if is_file else read_out_of_memory(message)
+    error = None if is_file else read_out_of_memory(without_secrets(message))
     if error is None:
         error = read_out_of_memory(read_pasted(message))
     if error is None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.overrides import Argument, on_command_line, option_value
-from tuner.inputs.secrets import without_secrets
+from tuner.inputs.secrets import hidden_override, without_secrets
 from tuner.inputs.yaml_file import Document, parse_yaml, read_text, read_yaml
 from tuner.language import _
 
@@ -122,7 +122,7 @@ def _pasted(words: Sequence[str]) -> Given:
     started = launches([command])
     if started:
         arguments = [
-            Argument(text=without_secrets(str(word.text)), location=word.location)
+            Argument(text=hidden_override(str(word.text)), location=word.location)
             for word in started[0].arguments
         ]
     else:
@@ -210,13 +210,16 @@ def _unsettled(field: "Field") -> Unsettled | None:
     if equals and (not numeric or any(piece.strip("'\"") for piece in rest)):
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
-        key=key.lstrip("+"), text=unknowns[0].text, name=unknowns[0].name, location=field.location
+        key=without_secrets(key.lstrip("+")),
+        text=without_secrets(unknowns[0].text),
+        name=unknowns[0].name,
+        location=field.location,
     )
 
 
 def _spelled(field: "Field") -> str:
     """An argument with a word in place of what is not known in it."""
-    return without_secrets(
+    return hidden_override(
         "".join(
             piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
         )

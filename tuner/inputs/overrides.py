@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import has_too_large
+from tuner.inputs.secrets import hidden_override
 from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
@@ -57,9 +58,9 @@ class Arguments(Struct, frozen=True, kw_only=True):
 
 
 def on_command_line(words: Sequence[str]) -> list[Argument]:
-    """Words that were typed: the line of each is its number."""
+    """Words that were typed, without their secrets: the line of each is its number."""
     return [
-        Argument(text=word, location=Location(source=COMMAND_LINE, line=number, column=1))
+        Argument(text=hidden_override(word), location=Location(source=COMMAND_LINE, line=number, column=1))
         for number, word in enumerate(words, start=1)
     ]
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tuner.errors import InputError, Location
 from tuner.files import read_bytes
+from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.units import MIB
 
@@ -11,7 +12,7 @@ MAX_BYTES = 16 * MIB  # a log has its errors at its end
 
 
 def read_pasted(given: str) -> str:
-    """The text behind an option: what a file or standard input holds, with what is not UTF-8 replaced.
+    """The text behind an option, without secrets: what a file or standard input holds, read as UTF-8.
 
     Raises:
         InputError: it cannot be read, is no text, or is too large.
@@ -22,7 +23,7 @@ def read_pasted(given: str) -> str:
         of_folder=_("give the file with the error"),
         too_large=_("give the error and the traceback above it: tail -n 2000 FILE"),
     )
-    return _decoded(data, Location(source=given))
+    return without_secrets(_decoded(data, Location(source=given)))
 
 
 def _decoded(data: bytes, where: Location) -> str:
