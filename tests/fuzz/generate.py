@@ -92,7 +92,7 @@ def _job(rng: random.Random) -> Case:
         else:
             name = rng.choice((name, name, name, "run", "run.json"))
             given, files = [name, *further], {name: data}
-    if command == "diff" and files and rng.random() < 0.5:
+    if command == "diff" and files and rng.random() < 0.8:
         given += [next(iter(files)), *overrides(rng)[-1:]]
     elif command == "check" and files and rng.random() < 0.2:
         files["second.yaml"] = as_bytes(rng, document(rng, overrides(rng)))
@@ -150,23 +150,26 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
     files: dict[str, bytes] = {}
     words = _format(rng, command)
     if rng.random() < 0.3:
-        words.append(f"--verl-version={rng.choice(RELEASES)}{rng.choice(('', '', ',0.9.1'))}")
+        pair = ",0.9.1" if rng.random() < (0.9 if command == "diff" else 0.03) else ""
+        words.append(f"--verl-version={rng.choice(RELEASES[:6] if rng.random() < 0.8 else RELEASES)}{pair}")
     if command == "config":
         return words, files
-    gpu = rng.choice(gpu_names()) if rng.random() < 0.9 else value(rng)
-    words += [f"--gpu={rng.choice(('', '', '8x', '0x', '9999999x'))}{gpu}"] if rng.random() < 0.9 else []
-    for _ in range(rng.choice((0, 0, 0, 1, 2))):
-        words.append(f"{rng.choice(_NUMBERS)}={value(rng)}")
+    gpu = rng.choice(gpu_names()) if rng.random() < 0.96 else value(rng)
+    words += [f"--gpu={rng.choice(('', '', '', '', '8x', '16x', '4x', '0x', '9999999x'))}{gpu}"] if rng.random() < 0.9 else []
+    for _ in range(rng.choice((0, 0, 0, 0, 0, 1, 1, 2))):
+        sane = rng.random() < 0.85
+        number = rng.choice((1, 2, 8, 64, 500, 4096, 0.5)) if sane else value(rng)
+        words.append(f"{rng.choice(_NUMBERS)}={number}")
     if command == "advise":
         words += [
             rng.choice(
                 ("--explain", "--full", "--fail-on=error", "--allow=changed", "--zero-advantage-ratio=0.5")
             )
         ]
-        if rng.random() < 0.1:
+        if rng.random() < 0.06:
             words.append(f"--failed-allocation={printed(rng)[0]}")
     if rng.random() < 0.1:
-        words.append(f"--engine-version={rng.choice(RELEASES)}")
+        words.append(f"--engine-version={rng.choice(('0.8.5', '0.11.0', '0.4.6.post5', value(rng)))}")
     if rng.random() < 0.2:
         words += _model(rng, files)
     return (["--lang=zh", *words] if rng.random() < 0.1 else words), files

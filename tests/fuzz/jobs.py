@@ -51,6 +51,9 @@ def overrides(rng: random.Random) -> list[str]:
     words = list(_BASE if rng.random() < 0.5 else rng.choice(launches())["overrides"])
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 10))):
         draw = rng.random()
+        if rng.random() < 0.5:  # what a person may set, so that the way through the model is taken too
+            words.append(_plausible(rng))
+            continue
         if draw < 0.75:
             sign = rng.choice(("", "", "", "+", "++"))
             words.append(f"{sign}{key(rng)}={value(rng)}")
@@ -62,6 +65,15 @@ def overrides(rng: random.Random) -> list[str]:
         elif words:
             words.pop(rng.randrange(len(words)))
     return words
+
+
+def _plausible(rng: random.Random) -> str:
+    """A value that some launch has, or a number near it."""
+    word = rng.choice(rng.choice(launches())["overrides"])
+    name, equals, given = word.partition("=")
+    if given.isdecimal():
+        return f"{name}={rng.choice((0, 1, 2, 3, int(given) // 2, int(given) * 2, int(given) * 1_000))}"
+    return f"{name}{equals}{given}"
 
 
 def with_secret(rng: random.Random, words: list[str]) -> tuple[list[str], tuple[str, ...]]:

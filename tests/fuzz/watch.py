@@ -111,7 +111,7 @@ def _problems(
         yield "a line of an error is longer than a page"
     if "Traceback (most recent" in said and "Traceback (most recent" not in case.given:
         yield "a traceback"
-    if code in (0, 1) and not outcome.out.strip() and command != "check" and not outcome.err.strip():
+    if code == 0 and not said.strip() and "--output-format=overrides" not in case.words:
         yield "prints nothing"
     if code in (0, 1) and _wants_json(case):
         yield from _not_json(outcome.out)
