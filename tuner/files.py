@@ -4,8 +4,9 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from tuner.errors import InputError, Location
 from tuner.language import _
@@ -13,6 +14,7 @@ from tuner.units import KIB, MIB
 
 STANDARD_INPUT = "-"
 
+_PIECE_BYTES = 64 * KIB
 _PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
 
 
@@ -62,7 +64,7 @@ def read_bytes(file: Path, *, most: int, of_folder: str | None = None, too_large
 def _standard_input(most: int) -> bytes:
     if sys.stdin is None:  # the shell has closed it: <&-
         raise ValueError(_("standard input is closed"))
-    return sys.stdin.buffer.read(most)
+    return b"".join(_pieces(sys.stdin.buffer, most))
 
 
 def _read(file: Path, most: int) -> bytes:
@@ -75,7 +77,14 @@ def _read(file: Path, most: int) -> bytes:
             begun = _begun(descriptor)
         if not stat.S_ISREG(kind):
             os.set_blocking(descriptor, True)
-        return begun + stream.read(most)
+        return begun + b"".join(_pieces(stream, most))
+
+
+def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
+    """A stream up to a limit, piece by piece: to ask for all at once takes the memory of the limit."""
+    while most > 0 and (piece := stream.read(min(most, _PIECE_BYTES))):
+        most -= len(piece)
+        yield piece
 
 
 def _begun(descriptor: int) -> bytes:

@@ -59,7 +59,7 @@ _OPTIONAL: resources.Kinds = {
 }
 _MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES}
 _SUFFIXES = (".yaml", ".yml")
-_COUNTED = re.compile(r"(?P<count>[1-9]\d*) ?[xX] ?(?P<name>.+)")
+_COUNTED = re.compile(r"(?P<count>[1-9][0-9]{0,8}) ?[xX] ?(?P<name>.+)")
 
 
 def find_gpu(name: str | None) -> Gpu:

@@ -9,14 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.language import _
-from tuner.units import MIB
+from tuner.units import LARGEST, MIB
 
 MAX_BYTES = 16 * MIB  # a recorded pass has less than 0.001 MiB
-_LARGEST = 10**15  # no count of tokens or bytes is larger
 _FIGURE = r"(_bytes|seconds)$"  # names of what is measured, never of a setting
 
-Count = Annotated[int, Field(ge=1, le=_LARGEST)]
-Bytes = Annotated[int, Field(ge=0, le=_LARGEST, description="bytes")]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Bytes = Annotated[int, Field(ge=0, le=LARGEST, description="bytes")]
 
 
 class _Model(BaseModel):
@@ -76,9 +75,9 @@ class MeasuredCase(_Model):
     forward_prefetch: bool = False
     deferred_gradient_sync: bool = False
     frozen_tower: Annotated[bool, Field(description="a vision tower without gradients")] = False
-    images_per_prompt: Annotated[int, Field(ge=0, le=_LARGEST, description="of every sequence")] = 0
+    images_per_prompt: Annotated[int, Field(ge=0, le=LARGEST, description="of every sequence")] = 0
     image_pixels: Annotated[
-        int, Field(ge=0, le=_LARGEST, description="of one image, as its processor has resized it")
+        int, Field(ge=0, le=LARGEST, description="of one image, as its processor has resized it")
     ] = 0
     allocated_before_bytes: Annotated[Bytes, Field(description="bytes of tensors when the pass began")]
     peak_allocated_bytes: Annotated[

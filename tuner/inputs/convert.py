@@ -6,9 +6,7 @@ from typing import Any
 
 from tuner.inputs.tree import shown
 from tuner.language import _
-
-LARGEST = 10**15
-"""No number that decides memory or time is larger: a count of bytes, of tokens of a whole run."""
+from tuner.units import LARGEST
 
 LARGEST_READ = 2**64
 """No whole number of a configuration is larger, whatever reads it: a seed, a hash."""
@@ -24,7 +22,7 @@ def number_expected(minimum: float | None, maximum: float | None) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """A number up to :data:`LARGEST`, None for anything else. Quoted numbers count, booleans do not."""
+    """A number up to :data:`tuner.units.LARGEST`, None for anything else. Quoted numbers count, booleans do not."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -35,7 +33,7 @@ def as_number(value: Any) -> float | None:
 
 
 def as_integer(value: Any) -> int | None:
-    """A whole number up to :data:`LARGEST`, None for anything else.
+    """A whole number up to :data:`tuner.units.LARGEST`, None for anything else.
 
     Quoted digits and whole floats count, booleans do not.
     """

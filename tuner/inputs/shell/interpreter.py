@@ -149,6 +149,7 @@ class Interpreter:
         if content is None:
             self.not_read.append(Unknown(name="", text=str(name), location=place))
             return None
+        self.scope.effort.parse(len(content[1]))
         before = self.scope.arguments
         self.scope.arguments = tuple(arguments) or before
         try:
