@@ -22,7 +22,10 @@ def number_expected(minimum: float | None, maximum: float | None) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """A number up to :data:`tuner.units.LARGEST`, None for anything else. Quoted numbers count, booleans do not."""
+    """A number up to :data:`tuner.units.LARGEST`, None for anything else.
+
+    Quoted numbers count, booleans do not.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

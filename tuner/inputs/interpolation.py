@@ -17,6 +17,7 @@ from tuner.language import _
 
 MAX_DEPTH = 64  # of interpolations that point at interpolations
 MAX_STEPS = 2_000  # values looked at for one read
+_MOST_CHARACTERS = 5_000  # of a text that OmegaConf's own parser reads
 MISSING = "???"  # OmegaConf's mark for a value that must still be given
 
 # The forms that nearly all interpolations have; the rest is left to OmegaConf's parser.
@@ -256,6 +257,8 @@ def _absolute(key: str, home: Path) -> Path:
 def _parse(text: str, node: Any, resolver: Any) -> Any:
     from omegaconf.grammar_visitor import GrammarVisitor
 
+    if len(text) > _MOST_CHARACTERS or text.count("${") > MAX_DEPTH:
+        raise UnresolvedError(_("the interpolation expands to too much"))
     return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
 
 

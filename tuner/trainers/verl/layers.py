@@ -24,7 +24,7 @@ from tuner.language import _
 from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.schema import Schema, releases_with
 
-_MOST_COMPARED = 100  # unknown keys that are compared with all that are known: each takes a millisecond
+_MOST_COMPARED = 25  # unknown keys that are compared with all that are known, and whose repair is tried
 _REFUSED = (Kind.CHANGE, Kind.DELETE)  # how Hydra does not let a key be named that is not there
 
 
