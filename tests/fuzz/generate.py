@@ -155,7 +155,11 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
     if command == "config":
         return words, files
     gpu = rng.choice(gpu_names()) if rng.random() < 0.96 else value(rng)
-    words += [f"--gpu={rng.choice(('', '', '', '', '8x', '16x', '4x', '0x', '9999999x'))}{gpu}"] if rng.random() < 0.9 else []
+    words += (
+        [f"--gpu={rng.choice(('', '', '', '', '8x', '16x', '4x', '0x', '9999999x'))}{gpu}"]
+        if rng.random() < 0.9
+        else []
+    )
     for _ in range(rng.choice((0, 0, 0, 0, 0, 1, 1, 2))):
         sane = rng.random() < 0.85
         number = rng.choice((1, 2, 8, 64, 500, 4096, 0.5)) if sane else value(rng)

@@ -70,3 +70,11 @@ def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+def watched(cases: list[Case]) -> list[Outcome]:
+    runner = Runner()
+    try:
+        return [runner.run(made) for made in cases]
+    finally:
+        runner.close()
