@@ -34,6 +34,7 @@ extensions = [
     "languages",
     "mathml",
     "measured_changes",
+    "navigation",
     "older_guides",
     "profile_tables",
     "report_reference",

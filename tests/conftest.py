@@ -8,6 +8,7 @@ them. The same number is hypothesis' seed.
 
 import hashlib
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -31,11 +32,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _keep_bytecode_elsewhere(config)
     if config.pluginmanager.hasplugin("hypothesispytest"):  # not where only the kernels are tested
         from hypothesis import settings
 
         settings.register_profile("tests", deadline=None)  # processes share cores
         settings.load_profile("tests")
+
+
+def _keep_bytecode_elsewhere(config: pytest.Config) -> None:
+    """Where none may lie beside the sources, it lies with what pytest keeps: tests start a hundred processes.
+
+    Without bytecode each of them compiles all that it imports, which for ``tuner advise`` takes longer than
+    what it does, and with transformers ten seconds.
+    """
+    cache = getattr(config, "cache", None)  # a plugin's, which can be switched off
+    if sys.dont_write_bytecode and cache is not None:
+        sys.pycache_prefix = str(cache.mkdir("bytecode"))
+        sys.dont_write_bytecode = False
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -81,27 +97,36 @@ def _skip_without_a_gpu(items: list[pytest.Item]) -> None:
 
 def _left_out(items: list[pytest.Item], number: int) -> list[pytest.Item]:
     """The sampled tests whose turn is another day, evenly over the cases of each test function."""
-    cases: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    functions: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
         mark = item.get_closest_marker("sampled")
         if mark is not None:
-            cases[item.nodeid.split("[")[0], mark.args[0]].append(item)
+            functions[item.nodeid.split("[")[0], mark.args[0]].append(item)
     return [
         item
-        for (function, parts), mixed in cases.items()
-        for place, item in enumerate(sorted(mixed, key=_digest), start=_number(function))
+        for (function, parts), cases in functions.items()
+        for place, item in enumerate(sorted(cases, key=_digest), start=_first_turn(function, cases))
         if place % parts != number % parts
     ]
 
 
 def _digest(item: pytest.Item) -> bytes:
     """An order that mixes the values of all parameters, alike for the functions that share them."""
-    return hashlib.sha256(item.nodeid.partition("[")[2].encode()).digest()
+    return hashlib.sha256(_case(item).encode()).digest()
 
 
-def _number(function: str) -> int:
-    """Where the turns of a test function begin, so that those of a single case do not all fall on one day."""
-    return int.from_bytes(hashlib.sha256(function.encode()).digest()[:4], "big")
+def _case(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[2]
+
+
+def _first_turn(function: str, cases: list[pytest.Item]) -> int:
+    """Where the turns of a test function begin, so that those of a single case do not all fall on one day.
+
+    The functions of a file that share their cases share the turns: what they ask of a case is computed once.
+    """
+    shared = function.split("::")[0] + "".join(sorted(map(_case, cases)))
+    named = shared if len(cases) > 1 else function
+    return int.from_bytes(hashlib.sha256(named.encode()).digest()[:4], "big")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tests.cli.runner import run
@@ -26,8 +27,9 @@ class Job:
     engine: str | None = None  # version of the rollout engine, where the record or its source tells it
 
 
+@cache
 def report(job: Job, *options: str) -> dict[str, Any]:
-    """What the command line says about it."""
+    """What the command line says about it, asked once: two laws ask of the same jobs."""
     host = () if job.host_memory is None else ("--host-memory", str(job.host_memory))
     engine = () if job.engine is None else ("--engine-version", job.engine)
     result = run(

@@ -2,10 +2,9 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parents[1] / "tuner"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -13,6 +12,7 @@ TRAINER_KEY = re.compile(
     r"\b(?:actor_rollout_ref|ppo_\w+_per_gpu|gpu_memory_utilization|use_remove_padding)\b"
 )
 UNITS = {"1024 ** 2", "1024 ** 3", "2 ** 20", "2 ** 30", "10 ** 9", "1000000000.0", "1000000000000.0"}
+ENDS = {"sys.exit", "exit", "quit", "os._exit"}
 
 
 def relative(path: Path) -> str:
@@ -24,47 +24,55 @@ def below(*folders: str) -> list[Path]:
     return [path for path in FILES if not relative(path).startswith(folders)]
 
 
-def code_strings(path: Path) -> Iterator[ast.Constant]:
-    """String constants that are no docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
-            yield node
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("path", below("trainers/verl/", "cli/", "kernels/", "validate/"), ids=relative)
-def test_trainer_keys_are_spelled_with_the_trainer_only(path: Path) -> None:
-    spelled = [f"{path}:{node.lineno}" for node in code_strings(path) if TRAINER_KEY.search(str(node.value))]
-    assert not spelled
-
-
-@pytest.mark.parametrize("path", below("cli/"), ids=relative)
-def test_only_the_command_line_ends_the_process(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    calls = [
-        f"{path}:{node.lineno}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"sys.exit", "exit", "quit", "os._exit"}
+def places(files: list[Path], offends: Callable[[ast.AST], bool]) -> list[str]:
+    """Where nodes of the files offend a law."""
+    return [
+        f"{path}:{node.lineno}"  # type: ignore[attr-defined]
+        for path in files
+        for node in ast.walk(tree(path))
+        if offends(node)
     ]
-    assert not calls
 
 
-@pytest.mark.parametrize("path", below("units.py"), ids=relative)
-def test_units_are_defined_once(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    units = [
-        f"{path}:{node.lineno}"
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.BinOp, ast.Constant)) and ast.unparse(node) in UNITS
-    ]
-    assert not units
+def test_trainer_keys_are_spelled_with_the_trainer_only() -> None:
+    files = below("trainers/verl/", "cli/", "kernels/", "validate/")
+    docstrings = {
+        id(node.value) for path in files for node in ast.walk(tree(path)) if isinstance(node, ast.Expr)
+    }
+
+    def is_key(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Constant) or id(node) in docstrings:
+            return False
+        return isinstance(node.value, str) and TRAINER_KEY.search(node.value) is not None
+
+    assert len(files) > 300
+    assert not places(files, is_key)
+
+
+def test_only_the_command_line_ends_the_process() -> None:
+    def is_end(node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and ast.unparse(node.func) in ENDS
+
+    assert not places(below("cli/"), is_end)
+
+
+def test_units_are_defined_once() -> None:
+    def is_unit(node: ast.AST) -> bool:
+        number = isinstance(node, ast.Constant) and isinstance(node.value, float)
+        return (number or isinstance(node, ast.BinOp)) and ast.unparse(node) in UNITS
+
+    assert not places(below("units.py"), is_unit)
 
 
 def test_no_rule_names_a_trainer_key_in_its_page() -> None:
     named = [
         relative(path)
-        for path in (PACKAGE / "rules").glob("*.py")
-        if TRAINER_KEY.search(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        for path in (PACKAGE / "rules").rglob("*.py")
+        if TRAINER_KEY.search(ast.get_docstring(tree(path)) or "")
     ]
     assert not named

@@ -108,3 +108,26 @@ def test_a_launch_that_its_trainer_refuses_is_not_said_to_fit() -> None:
     refused = advised(launch, "actor_rollout_ref.actor.ppo_mini_batch_size=1000000")
     assert refused is not None
     assert refused.verdict.value == "will_not_start"
+
+
+def test_a_milder_check_joins_the_block_where_it_makes_the_job_fit() -> None:
+    path = "examples/grpo_trainer/run_qwen2-7b_seq_balance_math_megatron.sh"
+    advice = advised(launch_of(path, "v0.4.1"), "--config-name=ppo_megatron_trainer")
+    assert advice is not None and not advice.estimate.fits()
+    assert advice.combination is not None
+    assert "recomputation-unread" in {part.finding.rule.name for part in advice.combination.contributions}
+
+
+@pytest.mark.parametrize(
+    ("script", "rule"),
+    [("run_qwen2_5_05b_grpo.sh", "fused-layers"), ("run_qwen2_5_vl_3b_npu.sh", "eager-entropy")],
+)
+def test_an_ascend_card_is_asked_for_no_kernels_of_cuda(script: str, rule: str) -> None:
+    launch = launch_of(f"tests/special_npu/{script}", "v0.4.1")
+    names = {}
+    for gpu in ("ascend-910b", "a100-sxm-80g"):
+        premises = Premises(gpu=gpu, verl_version="0.4.1")
+        advice = consult("/dev/null", launch["overrides"], premises).advice
+        names[gpu] = {item.finding.rule.name for item in advice.recommendations}
+    assert rule not in names["ascend-910b"]
+    assert rule in names["a100-sxm-80g"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import Enum
 from importlib import import_module
-from pkgutil import walk_packages
+from pathlib import Path
 from types import ModuleType
 
 from msgspec import Struct
@@ -99,8 +99,9 @@ def modules_in_folders(paths: Iterable[str], package: str) -> tuple[ModuleType, 
         package: its name; modules that stand in it directly are not taken.
     """
     names = [
-        module.name
-        for module in walk_packages(paths, f"{package}.")
-        if not module.ispkg and module.name.rpartition(".")[0] != package
+        f"{package}.{file.parent.name}.{file.stem}"
+        for path in paths
+        for file in Path(path).glob("*/*.py")
+        if file.stem != "__init__"
     ]
     return tuple(sorted(map(import_module, names), key=lambda module: str(module.RULE.code)))

@@ -42,6 +42,11 @@ class Gpu(Struct, frozen=True, kw_only=True):
         usable = None if self.measured is None else self.measured.usable_bytes
         return self.memory_bytes if usable is None else usable
 
+    @property
+    def is_ascend(self) -> bool:
+        """Whether the card is an Ascend, where nothing holds that was written or recorded for CUDA."""
+        return self.vendor == "huawei"
+
     def limited_to(self, size: int) -> "Gpu":
         """A copy of the card with no more memory than ``size`` bytes."""
         measured = None if self.measured is None else replace(self.measured, usable_bytes=None)

@@ -5,7 +5,6 @@ Without JavaScript the page shows the answer for what the form says at first, co
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from calculator import answer, form, javascript
 from calculator.form import AMOUNTS, CHOICES, Amount, Choice
+from kept_answers import kept
 from tuner.render.bars import PARTS
 from tuner.render.picture import colour
 from worded import Worded
@@ -181,7 +181,7 @@ def _form(said: Mapping[str, str]) -> str:
 # -- the page ---------------------------------------------------------------------------------
 
 
-@cache
+@kept(words=False)
 def memory_script() -> str:
     """The memory model as a script."""
     return javascript.script(answer.traced())

@@ -27,7 +27,7 @@ FOLDER = ROOT / "docs" / "_build" / "answers"
 #: What an answer may be computed from, beside the module of the function.
 SOURCES = (
     *("tuner", "profiles", "locale", "pyproject.toml"),
-    *("docs/examples", "docs/tools", "docs/validation", "tests/tables.py"),
+    *("docs/_ext/calculator", "docs/examples", "docs/tools", "docs/validation", "tests/tables.py"),
 )
 
 Arguments = ParamSpec("Arguments")

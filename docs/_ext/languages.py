@@ -1,11 +1,13 @@
-"""The switch between the two sites: the same page in the other language, by a relative link."""
+"""The two sites: the switch between them by a relative link, and what one language writes otherwise."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.typing import ExtensionMetadata
 
 
@@ -23,6 +25,30 @@ LANGUAGES = (
     Language(code="en", folder="en", tag="en", label="English"),
     Language(code="zh_CN", folder="zh-cn", tag="zh-Hans", label="简体中文"),
 )
+
+_FIGURES = ((re.compile(r"(?<=\d)[ \u00a0]%"), "%"), (re.compile(r"(?<=\d)[ \u00a0]tokens\b"), " 个 token"))
+
+
+class ChineseFigures(SphinxPostTransform):
+    """Writes percentages and numbers of tokens as Chinese does; they are computed as in English."""
+
+    default_priority = 900
+
+    def run(self, **kwargs: object) -> None:
+        """Rewrite the text of one page, without what is quoted or code."""
+        if self.config.language != "zh_CN":
+            return
+        for text in list(self.document.findall(nodes.Text)):
+            code = isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.raw))
+            said = _chinese(text.astext())
+            if not code and said != text.astext():
+                text.parent.replace(text, nodes.Text(said))
+
+
+def _chinese(text: str) -> str:
+    for pattern, written in _FIGURES:
+        text = pattern.sub(written, text)
+    return text
 
 
 def _add_links(
@@ -54,7 +80,8 @@ def _write_root(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Connect the links and the root page."""
+    """Connect the links, the root page and the figures."""
+    app.add_post_transform(ChineseFigures)
     app.connect("html-page-context", _add_links)
     app.connect("build-finished", _write_root)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,8 @@
 """The advice as an HTML page: whole, alone in one file, and nobody's markup in it."""
 
 import re
+from base64 import b64decode
+from gzip import decompress
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -60,8 +62,14 @@ def test_the_page_says_what_the_full_text_says() -> None:
 def test_the_page_asks_for_nothing() -> None:
     text, shown = page(*JOB)
     assert not {"script", "img", "link", "iframe"} & set(shown.seen)
-    assert not re.search(r"""(?:src|href)=|url\(|@import""", text)
+    assert not re.search(r"""src=|href="(?!data:)|url\(|@import""", text)
     assert len(text) < 200_000
+
+
+def test_the_json_report_is_in_it() -> None:
+    text, _ = page(*JOB)
+    (packed,) = re.findall(r'href="data:application/gzip;base64,([^"]+)"', text)
+    assert decompress(b64decode(packed)).decode().strip() == run("advise", *JOB, "-f", "json").out.strip()
 
 
 def test_markup_in_a_key_is_text(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.cli.application import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 COUNTED = """
 import contextlib, cProfile, io, json, pstats, sys
@@ -69,4 +71,11 @@ def test_what_an_answer_does_not_need_is_not_loaded() -> None:
         f"tuner.{name}"
         for name in ("accuracy", "kernels", "memory.failed_allocation", "trace", "validate.run")
     }
-    assert not (libraries | renderings | rooms) & modules
+    commands = {f"tuner.cli.{name}" for name in COMMANDS if name != "advise"}
+    assert not (libraries | renderings | rooms | commands) & modules
+
+
+def test_few_modules_are_loaded() -> None:
+    """An import takes a seventh of a millisecond, so that all of them are a fifth of a run."""
+    _, modules = counted()
+    assert 0 < sum(name.partition(".")[0] == "tuner" for name in modules) <= 470  # 444

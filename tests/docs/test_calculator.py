@@ -19,7 +19,7 @@ from tuner.memory.fsdp import order, states
 from tuner.memory.head import fused
 
 RANDOM_ANSWERS = 1200
-PARTS = 12  # of these answers, for the marker
+PARTS = 24  # of these answers, for the marker
 STATIC = ROOT / "docs" / "_static"
 
 
@@ -85,7 +85,7 @@ def as_judged(said: dict[str, Any], moments: dict[str, set[str]]) -> list[dict[s
     ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_number_is_the_one_of_python_on_random_answers(engine: Any, part: int) -> None:
     """Each phase, moment and part, with its interval, the verdict, and what the engine holds."""

@@ -58,11 +58,27 @@ RUNS = {f"{name}, {path.value}": run for path in PATHS for name, run in runs_of(
 Outcomes = list[dict[str, Any]]  # of each rank, by the name of a run
 
 
-def start(folder: FilePath, world: int, runs: dict[str, Run], environment: dict[str, str]) -> None:
+def start(
+    folder: FilePath, world: int, runs: dict[str, Run], environment: dict[str, str], *, method: str
+) -> Outcomes:
+    """Have the ranks compute in processes of their own.
+
+    ``method`` "forkserver" imports torch once for all ranks, in the environment of the first that are started
+    so; "spawn" does for each.
+    """
+    torch.multiprocessing.set_forkserver_preload([ranks.__name__])
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        torch.multiprocessing.spawn(ranks.work, (world, str(folder), runs), nprocs=world)
+        torch.multiprocessing.start_processes(
+            ranks.work, (world, str(folder), runs), nprocs=world, start_method=method
+        )
+    return left_in(folder, world)
+
+
+def left_in(folder: FilePath, world: int) -> Outcomes:
+    """What the ranks left in a folder."""
+    return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
 
 
 def _runs_here(run: Run) -> bool:
@@ -101,8 +117,8 @@ def of_world(folder: FilePath, world: int, asked: set[Any]) -> Outcomes:
             for name, run in RUNS.items()
             if name in asked and len(run.shards) == world and _runs_here(run)
         }
-        start(folder, world, runs, environment)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
+        start(folder, world, runs, environment, method="forkserver")
+    return left_in(folder, world)
 
 
 def exact_results(run: Run, case: Case) -> dict[str, Tensor]:
@@ -163,6 +179,7 @@ def test_ranks_find_what_the_whole_vocabulary_has(name: str, outcomes: dict[int,
     assert together["entropy"].min() >= 0
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _parameters())
 def test_bits_are_the_same_on_all_ranks_and_twice(name: str, outcomes: dict[int, Outcomes]) -> None:
@@ -264,7 +281,7 @@ def test_two_gpus(tmp_path: FilePath) -> None:
         "compiled": Run(shards=(25344, 25344), **sizes, compiled=True),
     }
     environment = {"CUBLAS_WORKSPACE_CONFIG": os.environ.get("CUBLAS_WORKSPACE_CONFIG", ":4096:8")}
-    outcomes = start(tmp_path, 2, runs, environment)
+    outcomes = start(tmp_path, 2, runs, environment, method="spawn")
     for name, run in runs.items():
         parts = [outcome[name]["results"][0] for outcome in outcomes]
         together = {**parts[0], "d_weight": torch.cat([part["d_weight"] for part in parts])}

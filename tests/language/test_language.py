@@ -112,7 +112,7 @@ def test_help_is_chinese_as_well() -> None:
 
 
 def test_english_loads_no_catalogue() -> None:
-    code = "import sys; import tuner.cli.application; print(*sys.modules)"
+    code = "import sys; from tuner.cli.application import application; application(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {"tuner.language", "tuner.cli.advise"} <= set(done.stdout.split())
     assert not {"polib", "tuner.catalogues"} & set(done.stdout.split())

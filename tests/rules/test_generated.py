@@ -40,6 +40,8 @@ def short_by_little(workload: Workload) -> Workload:
     for _ in range(20):  # an engine's share of the card changes with it
         peak = memory.estimate(workload).worst.peak_bytes
         card = replace(workload.cluster.gpu, memory_bytes=int((peak - 64 * MIB) / (1 - HEADROOM)))
+        if card == workload.cluster.gpu:
+            break
         workload = replace(workload, cluster=replace(workload.cluster, gpu=card))
     return workload
 

@@ -30,7 +30,7 @@ def test_what_needs_padding_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("release", "said"),
     [
-        ("0.7.1", "computed as if it had 2,048 tokens, whatever its length"),
+        ("0.7.1", "computes every sequence as if it had 2,048 tokens, whatever its length"),
         ("0.8.0", "as long as the longest of its micro-batch"),
     ],
 )

@@ -8,8 +8,10 @@ import pytest
 from tests.cli.runner import run
 from tests.corpus import launches
 from tests.loading import load
+from tests.trainers.launches import ALL, workload_of
 from tuner.trainers.verl.recipes import RECIPES, started_by
 from tuner.trainers.verl.roles import uses_critic
+from tuner.workload import Backend
 
 #: Hydra refuses these in the scripts that set them, which have them below ``policy_loss`` as well.
 MISTAKEN = {
@@ -105,3 +107,52 @@ def test_a_launch_that_no_key_tells_is_told_how_to_say_its_recipe() -> None:
     )
     told = run("advise", "/dev/null", *options, "--", "--config-name=sppo_trainer", *launch["overrides"])
     assert not told.out.startswith("WILL NOT START")
+
+
+ONE_STEP = (MODEL, "rollout.nnodes=1", "rollout.n_gpus_per_node=2")
+STREAMED = ("async_training.staleness_threshold=0.5", "data.gen_batch_size=1")
+
+
+def of_trainers_apart() -> list[dict[str, Any]]:
+    names = ("one_step_off_policy", "fully_async_policy")
+    return [launch for launch in launches() if any(name in launch["entry"] for name in names)]
+
+
+def test_the_launches_of_the_trainers_apart_know_their_keys() -> None:
+    assert len(of_trainers_apart()) > 10
+    for launch in of_trainers_apart():
+        version = launch["tags"][0].removeprefix("v")
+        named = (f"--config-name={launch['config_name']}",) if launch["config_name"] else ()
+        unknown = load(None, (*named, *launch["overrides"]), version=version).settings.unknown
+        assert not [key.key for key in unknown if key.refused], (launch["path"], version)
+
+
+@pytest.mark.parametrize("version", ["0.5.0", "0.6.1", "0.7.0", "0.7.1", "0.8.0", "0.9.1"])
+def test_gpus_for_the_rollout_tell_the_trainer_one_step_off_policy(version: str) -> None:
+    module = "recipe" if version < "0.7.1" else "verl.experimental"
+    assert started(*ONE_STEP, version=version) == (f"{module}.one_step_off_policy.main_ppo",)
+
+
+@pytest.mark.parametrize("version", ["0.6.1", "0.7.0", "0.7.1", "0.8.0", "0.9.1"])
+def test_staleness_tells_the_fully_asynchronous_trainer(version: str) -> None:
+    module = "recipe" if version < "0.7.1" else "verl.experimental"
+    told = started(*ONE_STEP, *STREAMED, version=version)
+    assert told == (f"{module}.fully_async_policy.fully_async_main",)
+
+
+def test_their_configurations_for_megatron_rest_on_its() -> None:
+    loaded = load(None, ("--config-name=one_step_off_ppo_megatron_trainer",), version="0.8.0")
+    assert loaded.settings.get("actor_rollout_ref.actor.strategy") == "megatron"
+    assert loaded.settings.get("rollout.nnodes") == 1
+    assert loaded.base.words == ("--config-name=one_step_off_ppo_megatron_trainer",)
+
+
+def test_the_new_workers_of_071_go_by_the_engines_own_strategy() -> None:
+    """0.7.1 has no line that copies the role's strategy to the engine, which 0.8.0 added."""
+    new = "trainer.use_legacy_worker_impl=disable"
+    role, engine = (f"actor_rollout_ref.actor.{key}strategy=fsdp2" for key in ("", "fsdp_config."))
+    backends = [
+        workload_of((*ALL["static"], *words), version).actor.engine.backend
+        for words, version in (((new, role), "0.7.1"), ((new, engine), "0.7.1"), ((role,), "0.8.0"))
+    ]
+    assert backends == [Backend.FSDP, Backend.FSDP2, Backend.FSDP2]

@@ -100,18 +100,22 @@ def combine(
 def _fixed(
     reading: Reading, case: Case, ranked: Sequence[Recommendation]
 ) -> tuple[Reading, list[Recommendation]]:
-    """The configuration with what mends silent errors and makes the job no worse."""
+    """The configuration with what mends silent errors and makes the job no worse.
+
+    A milder check counts as well where the job does not fit and what it mends takes less memory.
+    """
     fixes = []
     for item in ranked:
-        mends = item.finding.severity is Severity.ERROR and item.finding.proposal is None
-        if not mends or item.yours or not item.overrides:
+        if item.finding.proposal is not None or item.yours or not item.overrides:
             continue
         try:
             after = reading.adding(item.overrides)
         except ValueError:
             continue
         before, changed = case.other(reading.workload), case.other(after.workload)
-        if _errors(after, changed) <= _errors(reading, before) and not is_worse(before, changed):
+        milder = not before.estimate.fits() and shortage(changed) < shortage(before)
+        mends = item.finding.severity is Severity.ERROR or milder
+        if mends and _errors(after, changed) <= _errors(reading, before) and not is_worse(before, changed):
             reading = after
             fixes.append(item)
     return reading, fixes

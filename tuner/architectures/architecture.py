@@ -49,3 +49,6 @@ class Architecture(Struct, frozen=True, kw_only=True):
     #: The first verl whose fused forward pass gathers the weight of an untied head itself; None: none does.
     #: Source: verl ``models/transformers/<model_type>.py``.
     verl_gathers_head_since: str | None = None
+    #: The first verl whose fused forward pass hands a tower its images; None: the one for text drops them.
+    #: Source: verl ``models/transformers/monkey_patch.py`` (``patch_forward_with_backends``), by model type.
+    verl_fused_images_since: str | None = None

@@ -1,32 +1,26 @@
 """The program: its commands, and the exit code and message of every outcome."""
 
 import sys
-from typing import Annotated, cast
+from importlib import import_module
+from typing import Annotated
 
 import typer
+from typer._click.exceptions import ClickException  # no public name in every release that is allowed
 
 from tuner import __version__
-from tuner.cli import (
-    accuracy,
-    advise,
-    check,
-    config,
-    diff,
-    estimate_memory,
-    explain_oom,
-    rule,
-    schema,
-    validate,
-)
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
-from tuner.cli.messages import complain, cut, told, told_of_usage
+from tuner.cli.library_words import Command, Commands, complain
+from tuner.cli.messages import cut, say, told, told_of_usage
 from tuner.errors import TunerError
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.render.terminal import plain, silence
 
-# What typer raises where the command line is not as declared; it has public names for its children alone.
-_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+#: Modules beside this one, in the order of the help; a command has its module's name, with hyphens.
+COMMANDS = (
+    *("advise", "check", "explain_oom", "config", "diff"),
+    *("validate", "estimate_memory", "accuracy", "rule", "schema"),
+)
 
 
 def application(asked: str | None = None) -> typer.Typer:
@@ -34,10 +28,11 @@ def application(asked: str | None = None) -> typer.Typer:
 
     Args:
         asked: the first word of the command line. Where it names a command, the others are left out: to
-            build one takes a millisecond.
+            import and build one takes a millisecond.
     """
     program = typer.Typer(
         name="tuner",
+        cls=Commands,
         help=_(
             "Advice for reinforcement-learning post-training: does it fit, where is it tight, what to change."
         ),
@@ -48,11 +43,11 @@ def application(asked: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     program.callback()(_root)
-    commands = (advise, check, explain_oom, config, diff, validate, estimate_memory, accuracy, rule, schema)
-    for module in commands:
-        module.register(program)
-    named = [command for command in program.registered_commands if command.name == asked]
-    program.registered_commands = named or program.registered_commands
+    named = [module for module in COMMANDS if module.replace("_", "-") == asked]
+    for module in named or COMMANDS:
+        import_module(f"tuner.cli.{module}").register(program)
+    for command in program.registered_commands:
+        command.cls = Command
     return program
 
 
@@ -63,16 +58,18 @@ def run() -> int:
         The exit code; what went wrong has been said.
     """
     try:
-        code = application(sys.argv[1] if len(sys.argv) > 1 else None)(standalone_mode=False)
+        program = application(sys.argv[1] if len(sys.argv) > 1 else None)
+        code = program(standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except TunerError as error:
-        complain(_("error: {error}").format(error=told(error)))
-        return BAD_INPUT
-    except _UsageError as error:
+    except ClickException as error:
         error.message = told_of_usage(error.message)
-        error.show()
+        complain(error)
         return error.exit_code
+    except TunerError as error:
+        say(_("error: {error}").format(error=told(error)))
+        return BAD_INPUT
     except BrokenPipeError:  # of the help; whatever else is printed takes care of it
         silence(sys.stdout)
         return 1
@@ -81,14 +78,13 @@ def run() -> int:
             import traceback
 
             traceback.print_exc()
-        complain(
+        say(
             _(
                 "internal error: {name}: {error}; please report this bug with the command line and "
                 "its input (--verbose shows the traceback)"
             ).format(name=type(error).__name__, error=cut(plain(without_secrets(str(error)))))
         )
         return INTERNAL_ERROR
-    return code if isinstance(code, int) else 0
 
 
 def _version(wanted: bool) -> None:

@@ -112,7 +112,11 @@ def _count(lines: "list[Line]", card: "Card", *, inputs: "Sequence[Input]", unre
     from tuner.findings import Severity
 
     counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
-    text = _(", ").join(f"{count} {_(severity.value)}" for severity, count in counts.items() if count)
+    text = _(", ").join(
+        _("{count} {severity}").format(count=count, severity=_(severity.value))
+        for severity, count in counts.items()
+        if count
+    )
     files = len(inputs)
     checked = ngettext("{files} file checked", "{files} files checked", files).format(files=files)
     if inputs[0].pasted:

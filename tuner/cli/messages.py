@@ -29,7 +29,7 @@ def told_of_usage(message: str) -> str:
     return _part(message) or "" if len(sys.argv) > 1 else message  # the help, where nothing was typed
 
 
-def complain(message: str) -> None:
+def say(message: str) -> None:
     """Print one line of an error."""
     typer.echo(message, err=True)
 

@@ -258,11 +258,11 @@ class StepMemory:
 
     def phase(self, phase: Phase) -> PhaseEstimate | None:
         """The estimate of one phase, None when the step does not have it."""
-        if phase not in self._made:
-            if phase not in self._steps[0][0].phases:
-                return None
-            self._made[phase] = _over_stages([step.phase(phase, passes) for step, passes in self._steps])
-        return self._made[phase]
+        made = self._made.get(phase)
+        if made is None and phase in self._steps[0][0].phases:
+            made = _over_stages([step.phase(phase, passes) for step, passes in self._steps])
+            self._made[phase] = made
+        return made
 
     def phases(self) -> Iterator[PhaseEstimate]:
         """The phases in order, one after the other."""

@@ -17,6 +17,7 @@ from tuner.render.words import (
     clauses,
     full_stop,
     listed,
+    noted,
     pasteable,
     sentence,
     titled,
@@ -258,4 +259,4 @@ def _short(entry: KeyEntry, terminal: Terminal) -> str:
     ]
     same: Sequence[str] = values[:1] if values[0] == values[1] else values
     words = f" {terminal.arrow} ".join(same)
-    return f"{words} ({_(_CHANGES[entry.change.change])})"
+    return noted(words, _(_CHANGES[entry.change.change]))

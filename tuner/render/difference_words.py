@@ -9,7 +9,7 @@ from tuner.render.comparison_table import SHOWN_BYTES, same_seconds
 from tuner.render.field_words import field_words, value_words
 from tuner.render.numbers import percent
 from tuner.render.terminal import Terminal
-from tuner.render.words import clauses, listed, place, titled
+from tuner.render.words import clauses, listed, noted, place, titled
 from tuner.trainers.protocol import KeyState
 from tuner.units import GIB
 
@@ -29,7 +29,7 @@ def state_words(state: KeyState) -> str:
     if not state.by_user:
         return _("{value} by default").format(value=value)
     location = state.origin.location
-    return value if location is None else f"{value} ({place(location)})"
+    return value if location is None else noted(value, place(location))
 
 
 def difference_words(difference: Difference, terminal: Terminal) -> str:

@@ -19,7 +19,7 @@ from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
 from tuner.render.numbers import change, step_change
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, sentence
+from tuner.render.words import clauses, full_stop, listed, noted, numerics, pasteable, sentence, titled
 from tuner.units import MEGA
 
 _LABEL = 9
@@ -84,18 +84,18 @@ def _where(failure: Failure) -> str:
     when = _("before the first step") if place.before_steps else phases
     words = []
     if when:
-        words.append(when + _call(place.phase_call))
+        words.append(_called(when, place.phase_call))
     if place.work is not None:
-        words.append(_(WORK[place.work]) + _call(place.work_call))
+        words.append(_called(_(WORK[place.work]), place.work_call))
     return full_stop(clauses(words))
 
 
-def _call(call: Call | None) -> str:
-    """The call that says so, in brackets."""
+def _called(text: str, call: Call | None) -> str:
+    """A text with the call that says so."""
     if call is None:
-        return ""
+        return text
     at = f", {call.name}:{call.line}" if call.file and call.line is not None else ""
-    return f" ({call.function}{at})"
+    return noted(text, f"{call.function}{at}")
 
 
 # -- the tensor -----------------------------------------------------------------------------------
@@ -134,7 +134,9 @@ def _tensors(failure: Failure) -> Iterator[tuple[str, str]]:
     for candidate in shown[:_OTHERS]:
         yield (
             _("or"),
-            full_stop(f"{named(candidate.match)} = {formula(candidate.match)}; {_told(candidate, first)}"),
+            full_stop(
+                clauses([f"{named(candidate.match)} = {formula(candidate.match)}", _told(candidate, first)])
+            ),
         )
 
 
@@ -186,7 +188,7 @@ def _remedies(explained: Explained, terminal: Terminal) -> Iterator[str]:
         )
     yield title
     for remedy in failure.remedies[:_REMEDIES]:
-        yield terminal.prose(f"{remedy.rule.name}: {_price(remedy)}", indent="    ", first="  ").replace(
+        yield terminal.prose(titled(remedy.rule.name, _price(remedy)), indent="    ", first="  ").replace(
             "->", terminal.arrow
         )
         yield from (f"      {terminal.style(pasteable(text), 'bold')}" for text in remedy.overrides)

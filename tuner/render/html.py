@@ -1,8 +1,10 @@
 """The advice as one HTML file: pictures before and after, what to paste, all findings, all sums.
 
-It asks for nothing from outside, has no script, and prints as it stands.
+It asks for nothing from outside, has no script, prints as it stands, and carries the JSON report with it.
 """
 
+from base64 import b64encode
+from gzip import compress
 from html import escape
 
 from tuner.language import _, chosen
@@ -11,6 +13,7 @@ from tuner.render.bars import PARTS
 from tuner.render.batches import batch_table
 from tuner.render.block import block, contributions
 from tuner.render.explain import explanation
+from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
 from tuner.render.recommendations import recommendations
 from tuner.render.terminal import Terminal
@@ -22,12 +25,13 @@ _STYLE = """
 :root { color-scheme: light dark; font-family: system-ui, sans-serif; }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.45; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-pre { overflow-x: auto; white-space: pre-wrap; font-size: .85rem; line-height: 1.35; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem; line-height: 1.35; }
 .verdict { font-size: 1rem; border-left: .3rem solid; padding-left: .8rem; }
 .pictures { display: flex; flex-wrap: wrap; gap: 2rem; }
 .pictures figure { flex: 1 1 24rem; margin: 0; max-width: 30rem; }
 svg { width: 100%; height: auto; }
 details { margin-top: 1rem; } summary { cursor: pointer; font-weight: 600; }
+@media print { .data { display: none; } }
 @media print { details > * { display: block !important; } rect { print-color-adjust: exact; } }
 """
 
@@ -61,6 +65,7 @@ def advice_html(answer: Answer) -> str:
         _folded(_("What was taken to be so"), premises_text(answer, terminal)),
         _folded(_("Batch sizes, in sequences"), batch_table(advice.workload, terminal)),
         _folded(_("The sum of every phase"), explanation(advice.workload, advice.estimate, terminal)),
+        _attached(advice_json(answer)),
     ]
     return (
         f'<!doctype html>\n<html lang="{language}"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -81,3 +86,12 @@ def _section(title: str, text: str) -> str:
 
 def _folded(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary><pre>{escape(text)}</pre></details>"
+
+
+def _attached(json: str) -> str:
+    """The JSON report as a file to save: packed, since it is ten times the page, and without a script."""
+    # No time stamp: the same answer gives the same page.
+    packed = b64encode(compress(json.encode(), mtime=0)).decode()
+    title = _("This report as JSON")
+    link = f'download="tuner-report.json.gz" href="data:application/gzip;base64,{packed}"'
+    return f'<p class="data"><a {link}>{title}</a></p>'

@@ -1,5 +1,6 @@
 """The advice as a person reads it: in short, or all of it."""
 
+import re
 from collections.abc import Iterator
 
 from tuner.advise import Advice
@@ -24,10 +25,11 @@ from tuner.render.releases import not_known
 from tuner.render.services import service_rows
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
-from tuner.render.words import clauses, full_stop, listed, titled
+from tuner.render.words import clauses, full_stop, listed, noted, titled
 from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
+_BUNDLED = re.compile(r"\bconfig\.json of (?P<model>\S+) on (?P<site>\S+)")  # where a bundled model's stands
 
 
 def advice_text(answer: Answer, terminal: Terminal, *, full: bool = False, explain: bool = False) -> str:
@@ -99,9 +101,9 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     cluster, engine = workload.cluster, answer.rollout_engine
     nodes = counted(cluster.nodes, "node")
     words = [
-        f"{workload.release}, {workload.actor.engine.backend.value}",
+        listed([str(workload.release), workload.actor.engine.backend.value]),
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
-        f"{workload.model.name} ({parameters(workload.model.parameters)})",
+        noted(workload.model.name, parameters(workload.model.parameters)),
         _("{gpus} x {gpu} on {nodes}").format(gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=nodes),
     ]
     lines = [terminal.prose(plain(clauses(words)), indent="    ", first="  ")]
@@ -164,7 +166,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
         (
             _("model"),
             _("{model}, {parameters} parameters ({model_reason})").format(
-                model=model.name, parameters=parameters(model.parameters), model_reason=answer.model_reason
+                model=model.name, parameters=parameters(model.parameters), model_reason=_model_reason(answer)
             ),
         ),
     ]
@@ -184,7 +186,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     )
     rows += [
         (
-            "GPUs",
+            _("GPUs"),
             _("{gpu} ({gpu_reason}; number from {gpus_reason})").format(
                 gpu=gpu, gpu_reason=answer.gpu_reason, gpus_reason=answer.gpus_reason
             ),
@@ -313,6 +315,13 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
     if advice.estimate.host_bytes > 0:
         lines.append(terminal.prose(_host(advice.estimate), indent="    ", first="  "))
     return "\n".join(lines)
+
+
+def _model_reason(answer: Answer) -> str:
+    """Which option or key named the model, and where its dimensions stand."""
+    return _BUNDLED.sub(
+        lambda match: _("config.json of {model} on {site}").format(**match.groupdict()), answer.model_reason
+    )
 
 
 def _host(estimate: Estimate) -> str:

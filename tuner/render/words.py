@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tuner.errors import Location
 from tuner.findings import Numerics, Severity
 from tuner.inputs.overrides import COMMAND_LINE
-from tuner.language import N_, _
+from tuner.language import ENGLISH, N_, _, chosen
 from tuner.render.terminal import plain
 
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
@@ -51,6 +51,11 @@ def titled(title: str, text: str) -> str:
     return _("{title}: {text}").format(title=title, text=text)
 
 
+def noted(text: str, note: str) -> str:
+    """A text with a note in brackets: ``"update_actor (as configured)"``."""
+    return _("{text} ({note})").format(text=text, note=note)
+
+
 def place(location: Location) -> str:
     """Where the user wrote something: a file with line and column, or the number of an override."""
     if location.source == COMMAND_LINE and location.line is not None:
@@ -63,7 +68,8 @@ def sentence(text: str) -> str:
     first, *rest = text.split(maxsplit=1) or [""]
     word = first.rstrip(",;:")
     versioned = bool(rest) and _VERSION.match(rest[0]) is not None
-    start = first.capitalize() if word.isalpha() and word.islower() and not versioned else first
+    capital = chosen() == ENGLISH and word.isalpha() and word.islower() and not versioned
+    start = first.capitalize() if capital else first
     end = "" if text.endswith(_ENDS) else _(".")
     return start + text[len(first) :] + end
 

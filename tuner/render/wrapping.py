@@ -8,6 +8,10 @@ from tuner.render.columns import columns
 _NOT_FIRST = "\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u3001\u201d\u300b\u2026"  # what no line begins with
 _NOT_LAST = "\uff08\u201c\u300a"  # what no line ends with
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef“”…"
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_GLUED = re.compile(rf"(?<=[{_HAN}])(?=[A-Za-z0-9-])|(?<=[A-Za-z0-9])(?=[{_HAN}])")
+_SPACED = re.compile(rf"(?<=[{_NOT_FIRST.replace(chr(0x2026), '')}]) +(?=\S)")
+_TECHNICAL = re.compile(r"[\\/._=:~@]")
 _PIECE = re.compile(
     rf"[{_NOT_LAST}]*(?:[^\S\u00a0]+|[{_WIDE}]|[^\s{_WIDE}\u00a0]+(?:\u00a0[^\s{_WIDE}]+)*)[{_NOT_FIRST}]*"
 )
@@ -18,7 +22,17 @@ def wrapped(text: str, width: int, *, first: str, rest: str) -> str:
 
     Words of letters, such as keys and paths, are never broken.
     """
-    return "\n".join(_lines(text, width, first=first, rest=rest))
+    return "\n".join(_lines(set_off(text), width, first=first, rest=rest))
+
+
+def set_off(text: str) -> str:
+    """The text with a space between Chinese and Latin words that a placeholder put side by side.
+
+    None stands behind full-width punctuation, which has its own.
+    What may be a path or a key stays as it is.
+    """
+    text = _SPACED.sub("", text)
+    return " ".join(word if _TECHNICAL.search(word) else _GLUED.sub(" ", word) for word in text.split(" "))
 
 
 def _lines(text: str, width: int, *, first: str, rest: str) -> Iterator[str]:

@@ -13,6 +13,8 @@ from tuner.workload import Phase, Workload
 
 # A smaller gain of the step is not worth a line to paste, and hardly what the time model can tell apart.
 LEAST_GAIN = 0.01
+# Of the bytes that a phase lacks: a smaller micro-batch that wins less leaves the job as far from fitting.
+LEAST_RELIEF = 0.1
 # What changes the training has to be tried out: it is named where it takes a fifth of the step away.
 LEAST_GAIN_OF_ANOTHER_TRAINING = 0.20
 
@@ -161,6 +163,14 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a proposal brings the peak of a phase down."""
         proposed = figures(workload).memory.phase(phase)
         return proposed is not None and proposed.peak_bytes < self.peak_bytes(phase)
+
+    def lowers_much(self, workload: Workload, phase: Phase) -> bool:
+        """Whether a proposal takes a tenth at least of what a phase lacks; less is not worth another batch."""
+        before, proposed = self.phase(phase), figures(workload).memory.phase(phase)
+        if before is None or proposed is None:
+            return False
+        won = before.peak_bytes - proposed.peak_bytes
+        return won > 0 and won >= LEAST_RELIEF * self.missing_bytes(before)
 
     def relieves(self, workload: Workload, phase: Phase) -> bool:
         """Whether a phase lacks fewer bytes with a proposal, if only at the upper end, and peaks no higher."""

@@ -183,9 +183,11 @@ def entropy_in_chunks(workload: Workload, phase: Phase) -> Workload:
 def head_fused(workload: Workload, phase: Phase) -> Workload:
     """Log-probabilities and entropy without the logits ever existing."""
     head = workload.actor.head
-    if phase in CRITIC_PHASES or head.kind is not HeadKind.LOGITS or not head.fusable:
+    ascend = workload.cluster.gpu.is_ascend  # Triton's kernel is CUDA's
+    kinds = [kind for kind in head.fusable if not (ascend and kind is HeadKind.FUSED_TRITON)]
+    if phase in CRITIC_PHASES or head.kind is not HeadKind.LOGITS or not kinds:
         return workload
-    return with_head(workload, kind=head.fusable[0])
+    return with_head(workload, kind=kinds[0])
 
 
 def activations_offloaded(workload: Workload, phase: Phase) -> Workload:

@@ -185,6 +185,8 @@ def beyond(case: Case, site: Site, size: int) -> tuple[str, ...]:
         )
         return (text.format(sequences=longest(following)),)
     gain = 1 - case.seconds(proposal) / case.seconds(site.resized(workload, size))
+    if gain <= 0:
+        return ()
     text = ngettext(
         "{sequences} at a time fits as well and brings another {gain:.1%} of the step",
         "{sequences} at a time fit as well and bring another {gain:.1%} of the step",

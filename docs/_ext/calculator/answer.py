@@ -6,6 +6,7 @@ from html import escape
 
 from calculator import form, questions, samples
 from calculator.reading import read
+from kept_answers import kept
 from tuner.memory import Estimate, PhaseEstimate, estimate, rollout_memory
 from tuner.render.bars import PARTS
 from tuner.render.numbers import exact, gib, interval
@@ -22,7 +23,7 @@ def traced() -> questions.Traced:
     return found
 
 
-@cache
+@kept(words=False)
 def texts() -> tuple[str, ...]:
     """Why a job cannot run, or may not: all that the model may say."""
     return tuple(name[1] for name in traced().expressions if name[0] in ("problem", "doubt"))

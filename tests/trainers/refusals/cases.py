@@ -85,7 +85,7 @@ def launches_of(release: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         for wrong in WRONG.get(base, ()):
             yield f"{base} {' '.join(wrong)}", (*launch, *wrong)
     for example in launches():
-        if f"v{release}" in example["tags"] and example["entry"].endswith("main_ppo"):
+        if f"v{release}" in example["tags"] and example["entry"] == "verl.trainer.main_ppo":
             named = any(override.startswith("--config-name") for override in example["overrides"])
             config = (
                 () if named or not example["config_name"] else (f"--config-name={example['config_name']}",)

@@ -30,4 +30,4 @@ def tower(vision: Config, text: ModelShape) -> int:
     return patches + positions + blocks + 2 * width + downsample + merger
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower, layer=GLM_4.layer)
+ARCHITECTURE = Architecture(read=read, tower=tower, layer=GLM_4.layer, verl_fused_images_since="0.6.0")

@@ -53,4 +53,6 @@ def dimensions(vision: Config) -> VisionTower:
     )
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions, verl_repeats_keys=True)
+ARCHITECTURE = Architecture(
+    read=read, tower=tower, vision=dimensions, verl_repeats_keys=True, verl_fused_images_since="0.4.1"
+)

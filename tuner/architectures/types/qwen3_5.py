@@ -5,5 +5,10 @@ from tuner.architectures.types.qwen3_5_text import ARCHITECTURE as TEXT
 from tuner.architectures.types.qwen3_vl import tower
 
 ARCHITECTURE = Architecture(
-    read=TEXT.read, tower=tower, layer=TEXT.layer, token_classification=True, verl_gathers_head_since="0.8.0"
+    read=TEXT.read,
+    tower=tower,
+    layer=TEXT.layer,
+    token_classification=True,
+    verl_gathers_head_since="0.8.0",
+    verl_fused_images_since="0.8.0",
 )

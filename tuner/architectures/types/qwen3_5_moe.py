@@ -4,4 +4,10 @@ from tuner.architectures.architecture import Architecture
 from tuner.architectures.types.qwen3_5_moe_text import ARCHITECTURE as TEXT
 from tuner.architectures.types.qwen3_vl import tower
 
-ARCHITECTURE = Architecture(read=TEXT.read, tower=tower, layer=TEXT.layer, verl_gathers_head_since="0.8.0")
+ARCHITECTURE = Architecture(
+    read=TEXT.read,
+    tower=tower,
+    layer=TEXT.layer,
+    verl_gathers_head_since="0.8.0",
+    verl_fused_images_since="0.8.0",
+)

@@ -49,4 +49,10 @@ def dimensions(vision: Config) -> VisionTower:
     )
 
 
-ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions, verl_gathers_head_since="0.9.0")
+ARCHITECTURE = Architecture(
+    read=read,
+    tower=tower,
+    vision=dimensions,
+    verl_gathers_head_since="0.9.0",
+    verl_fused_images_since="0.6.0",
+)

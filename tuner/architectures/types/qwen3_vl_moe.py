@@ -4,4 +4,10 @@ from tuner.architectures.architecture import Architecture
 from tuner.architectures.types.qwen3_moe import read
 from tuner.architectures.types.qwen3_vl import dimensions, tower
 
-ARCHITECTURE = Architecture(read=read, tower=tower, vision=dimensions, verl_gathers_head_since="0.9.0")
+ARCHITECTURE = Architecture(
+    read=read,
+    tower=tower,
+    vision=dimensions,
+    verl_gathers_head_since="0.9.0",
+    verl_fused_images_since="0.6.0",
+)

@@ -203,31 +203,26 @@ FASTEST_PCIE_BYTES_PER_S = 64 * GIGA  # sixteen lanes of the fifth generation
 
 def communicator(gpu: Gpu) -> Constant:
     """One communicator of several GPUs: HCCL's, or NCCL's by how those of a machine are linked."""
-    if is_ascend(gpu):
+    if gpu.is_ascend:
         return HCCL_COMMUNICATOR
     return COMMUNICATOR_OVER_LINKS if _linked(gpu) else COMMUNICATOR_OVER_PCIE
 
 
 def peer(gpu: Gpu) -> Constant:
     """What a communicator takes for each GPU that it sends to and receives from."""
-    if is_ascend(gpu):
+    if gpu.is_ascend:
         return HCCL_PEER
     return PEER_OVER_LINKS if _linked(gpu) else PEER_OVER_PCIE
 
 
 def lone_communicator(gpu: Gpu) -> Constant:
     """One communicator of a single GPU."""
-    return HCCL_COMMUNICATOR if is_ascend(gpu) else COMMUNICATOR_ALONE
+    return HCCL_COMMUNICATOR if gpu.is_ascend else COMMUNICATOR_ALONE
 
 
 def library(gpu: Gpu, constant: Constant) -> Constant:
     """What NCCL loads; what HCCL loads is in the context of an Ascend process."""
-    return together(()) if is_ascend(gpu) else constant
-
-
-def is_ascend(gpu: Gpu) -> bool:
-    """Whether the card is an Ascend, where nothing that was recorded of CUDA holds."""
-    return gpu.vendor == "huawei"
+    return together(()) if gpu.is_ascend else constant
 
 
 def _linked(gpu: Gpu) -> bool:
@@ -242,7 +237,7 @@ def context(gpu: Gpu) -> Constant:
     """
     measured = gpu.measured
     if measured is None or measured.context_bytes is None:
-        return ASCEND_CONTEXT if is_ascend(gpu) else CONTEXT
+        return ASCEND_CONTEXT if gpu.is_ascend else CONTEXT
     return Constant(
         low=max(0, measured.context_bytes - _BACKWARD - _ATTENTION),
         typical=measured.context_bytes,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tuner.memory.ledger.expression import ceil_div, smallest
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import heuristic
-from tuner.memory.process.overhead import ASCEND_GRAPHS, GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL, is_ascend
+from tuner.memory.process.overhead import ASCEND_GRAPHS, GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL
 from tuner.serving.graphs import capture_sizes
 from tuner.serving.vllm import LARGEST_GRAPH
 from tuner.workload import RolloutEngine, Workload
@@ -76,7 +76,7 @@ def graph_bytes(*, g: int, m: int, m_0: int, n_w: int, L: int, g_w: int, n_p: in
 def engine_graphs(workload: Workload, *, counted: bool = False) -> Term:
     """The engine's CUDA graphs; ``counted`` where the cache is smaller by as much as they are larger."""
     captured = captured_graphs(workload)
-    if is_ascend(workload.cluster.gpu):
+    if workload.cluster.gpu.is_ascend:
         return _ascend_graphs(captured.largest, counted=counted)
     return _graphs(captured.layers, captured.whole, captured.pieced, captured.largest, counted=counted)
 

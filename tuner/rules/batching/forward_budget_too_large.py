@@ -58,7 +58,7 @@ def check(case: Case) -> Finding | None:
         changed = None if lowered is None else site_of(lowered, phase)
         if site is not None and changed is not None:
             proposal = site.put(proposal, changed.one_pass)
-    if not case.lowers(proposal, worst):
+    if not case.lowers_much(proposal, worst):
         return None
     site = site_of(workload, worst)
     size = 0.0 if site is None else site.size(workload)

@@ -51,7 +51,7 @@ def check(case: Case) -> Finding | None:
     if site.dynamic or due(case, one_sequence, among=(Phase.UPDATE_ACTOR,)) is None:
         return None
     proposal = smaller(case, site)
-    if proposal is None or not case.lowers(proposal, site.phase):
+    if proposal is None or not case.lowers_much(proposal, site.phase):
         return None
     fewer = proposal.actor.update.batching.micro_batch_sequences
     return Finding(

@@ -17,6 +17,7 @@ When it does not apply
 The package has no kernels for the architecture.
 It is no dependency of the trainer, whose workers stop while they load the model where it is missing; a note says so unless it is installed where ``tuner`` runs.
 Megatron's layers are fused already.
+On an Ascend card, for which the trainer's documentation says that Liger's kernels are not supported.
 The layers were counted with ``--trace``: the fused ones were not.
 Together with a fused output head some releases lose gradients; nothing is proposed then.
 Older releases stop in the first pass of a model with a vision tower, whose forward Liger replaces.
@@ -27,6 +28,7 @@ Sources
 Liger-Kernel, ``ops/rms_norm.py``, ``ops/rope.py``, ``ops/swiglu.py``.
 verl 0.3.0.post1, ``workers/fsdp_workers.py:209-213, 391, 420``: actor and reference read ``model.use_liger``; the critic of the engine workers, since 0.8.0, too.
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``: ``from liger_kernel.transformers.monkey_patch import ...``.
+verl 0.5.0 and 0.7.1, ``docs/ascend_tutorial/ascend_quick_start.rst`` (liger-kernel: not supported).
 verl #5669, #6913.
 """
 
@@ -61,6 +63,8 @@ _MISSING = N_(
 def check(case: Case) -> Finding | None:
     """Fuse the layers of actor and reference."""
     actor = case.workload.actor
+    if case.workload.cluster.gpu.is_ascend:
+        return None
     unfused_head = actor.head.kind is HeadKind.LOGITS
     if actor.engine.fused_layers or actor.engine.backend is Backend.MEGATRON or not unfused_head:
         return None

@@ -67,12 +67,13 @@ def check(case: Case) -> Finding | None:
     if proposal == case.workload or not (case.pays(proposal) or due(case, sequences_packed)):
         return None
     batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
+    padded = _first_padded(case.workload)
     return Finding(
         rule=RULE,
-        message=_padding(case.workload),
+        message=_padding(case.workload.batch, padded),
         severity=RULE.severity,
         evidence=Evidence.HEURISTIC if batch.known_mean_tokens is None else Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=padded.phase,
         proposal=proposal,
         notes=(
             *((_(_ASSUMED),) if batch.known_mean_tokens is None else ()),
@@ -81,11 +82,17 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _padding(workload: Workload) -> str:
-    """To which length the first engine pads that could pack, and what that makes of a token budget."""
-    padded = next(one for one in workload.passes() if not one.engine.packed and one.engine.packable)
-    length = _padded_length(workload.batch, padded)
-    computed = micro_batch_tokens(workload.batch, padded)
+def _first_padded(workload: Workload) -> StepPass:
+    """The pass to name: an update where one pads that could pack, else the first that does."""
+    padded = [one for one in workload.passes() if not one.engine.packed and one.engine.packable]
+    updates = (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)
+    return next((one for one in padded if one.phase in updates), padded[0])
+
+
+def _padding(batch: Batch, padded: StepPass) -> str:
+    """To which length a pass pads, and what that makes of a token budget."""
+    length = _padded_length(batch, padded)
+    computed = micro_batch_tokens(batch, padded)
     if not padded.batching.dynamic or computed <= padded.batching.token_budget:
         return length
     return _("{length}; a budget of {budget} does not count that, so that {computed} are computed").format(
@@ -97,16 +104,16 @@ def _padding(workload: Workload) -> str:
 
 def _padded_length(batch: Batch, padded: StepPass) -> str:
     if padded.engine.padding is Padding.MAXIMUM:
-        return _("every sequence is computed as if it had {tokens}, whatever its length").format(
-            tokens=counted(batch.sequence_tokens, "token")
+        return _("{phase} computes every sequence as if it had {tokens}, whatever its length").format(
+            phase=padded.phase.value, tokens=counted(batch.sequence_tokens, "token")
         )
     longest = counted(round(micro_batches_of(batch, padded).sequence_tokens), "token")
     if padded.engine.padding is Padding.MINI_BATCH:
         return _(
-            "every sequence is computed as if it were as long as the longest of its mini-batch: "
+            "{phase} computes every sequence as if it were as long as the longest of its mini-batch: "
             "on the slowest rank about {longest} where the mean is {mean}"
-        ).format(longest=longest, mean=count(round(batch.mean_sequence_tokens)))
+        ).format(phase=padded.phase.value, longest=longest, mean=count(round(batch.mean_sequence_tokens)))
     return _(
-        "every sequence is computed as if it were as long as the longest of its micro-batch: "
+        "{phase} computes every sequence as if it were as long as the longest of its micro-batch: "
         "on the slowest rank about {longest} where the mean is {mean}"
-    ).format(longest=longest, mean=count(round(batch.mean_sequence_tokens)))
+    ).format(phase=padded.phase.value, longest=longest, mean=count(round(batch.mean_sequence_tokens)))

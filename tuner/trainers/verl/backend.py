@@ -81,8 +81,9 @@ def _named_config(name: str | None) -> str | None:
     stem = name.removesuffix(".yaml")
     if stem in CONFIGS:
         return stem
-    if recipe_named(stem) is not None:
-        return _FSDP
+    recipe = recipe_named(stem)
+    if recipe is not None:
+        return _MEGATRON if stem == recipe.megatron_config else _FSDP
     location = Location(source=COMMAND_LINE)
     refuse_config(stem, location)
     message = _("--config-name {name} is not a configuration of verl's PPO trainer").format(name=name)

@@ -131,6 +131,7 @@ _MODEL = {
 }
 _ACTOR: Names = {
     "actor.strategy": "strategy",
+    "actor.engine_strategy": f"fsdp_config.strategy >={ENGINE_PREVIEW} <0.8.0",
     "actor.saved": ("checkpoint.contents <0.4.1", "checkpoint.save_contents >=0.4.1"),
     "batch.mini_batch_prompts": "ppo_mini_batch_size",
     "batch.epochs": "ppo_epochs",
@@ -164,6 +165,7 @@ _ACTOR: Names = {
 }
 _REFERENCE = {
     "ref.strategy": "strategy >=0.4.0",
+    "ref.engine_strategy": f"fsdp_config.strategy >={ENGINE_PREVIEW} <0.8.0",
     "ref.dynamic": "log_prob_use_dynamic_bsz",
     "ref.token_budget": "log_prob_max_token_len_per_gpu",
     "ref.micro_batch": "log_prob_micro_batch_size_per_gpu",
@@ -178,6 +180,7 @@ _REFERENCE_ULYSSES = (
 _CRITIC: Names = {
     "critic.enable": "enable >=0.6.0",
     "critic.strategy": "strategy",
+    "critic.engine_strategy": f"model.fsdp_config.strategy >={ENGINE_PREVIEW} <0.8.0",
     "critic.path": "model.path",
     "critic.saved": ("checkpoint.contents <0.4.1", "checkpoint.save_contents >=0.4.1"),
     "critic.packed": "model.use_remove_padding",

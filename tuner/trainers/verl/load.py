@@ -17,7 +17,8 @@ from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import refuse_other_entry_points
 from tuner.trainers.verl.layers import Layers
-from tuner.trainers.verl.recipes import Recipe, named, recognise
+from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipes import named, recognise
 from tuner.trainers.verl.schema import Schema, releases_with
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
@@ -78,13 +79,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
     def _defaults(self, version: str) -> tuple[Defaults, Recipe | None]:
         """Those of the trainer, with those of the recipe that the keys or ``--config-name`` tell."""
         trainer = read_defaults(version, self.trainer_config(version))
-        if trainer.config != CONFIGS[0]:  # recipes rest on the other one
-            return trainer, None
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
         recipe = named(config_name, version) or recognise(
             self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with
         )
-        if recipe is None:
+        if recipe is None or recipe.config(trainer.config) is None:
             return trainer, None
         return replace(trainer, tree=merged(dict(trainer.tree), recipe.tree)), recipe
 
@@ -99,8 +98,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
 def _base(defaults: Defaults, recipe: Recipe | None) -> Base:
     """How these defaults are asked for again."""
     if recipe is not None:
+        name = recipe.config(defaults.config) or recipe.configs[0]
         keys = tuple(dotted(path) for path, _ in leaves(recipe.tree))
-        return Base(name=recipe.configs[0], words=(f"--config-name={recipe.configs[0]}",), keys=keys)
+        return Base(name=name, words=(f"--config-name={name}",), keys=keys)
     if defaults.config == CONFIGS[0]:
         return Base(name=defaults.config, keys=(_STRATEGY,))
     grouped = contains(defaults.tree, (_ENGINE,))  # since 0.7 the engine is a config group

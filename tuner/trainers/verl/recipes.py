@@ -9,21 +9,10 @@ Source: verl v0.4.1, v0.5.0, v0.6.1 and v0.7.0, ``recipe/<name>/config/<name>_tr
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from tuner.inputs.tree import Path, Tree, contains, leaves
+from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipes_apart import APART
 from tuner.versions import at_least
-
-
-class Recipe(Struct, frozen=True, kw_only=True):
-    """A trainer on verl's workers, with its configuration."""
-
-    modules: tuple[str, ...]  # behind ``python -m``
-    configs: tuple[str, ...]  # names of its configurations
-    since: str  # the first release with it
-    tree: Tree  # what its configuration lays on that of the PPO trainer
-    until: str = "0.8.0"  # the first release whose sections are others
-
 
 _OVERLONG = {"enable": False, "len": 0, "penalty_factor": 0.0, "log": False}
 _FILTERED: dict[str, Any] = {
@@ -139,7 +128,7 @@ SPPO = Recipe(
     since="0.4.1",
     tree=_preferring({"sppo_eta": 1.0}, {"sppo_eta": 1.0}),
 )
-RECIPES = (DAPO, DAPO_OF_071, PRIME, SPIN, SPPO)
+RECIPES = (DAPO, DAPO_OF_071, PRIME, SPIN, SPPO, *APART)
 
 
 def recognise(
@@ -154,7 +143,8 @@ def recognise(
         known_elsewhere: whether another release's PPO trainer has a key, which tells no recipe by itself.
     """
     strange = [path for path in keys if not contains(known, path)]
-    best = max(_there(version), key=lambda recipe: len(_known_to(recipe, strange)), default=None)
+    fewest_first = sorted(_there(version), key=lambda recipe: len(list(leaves(recipe.tree))))
+    best = max(fewest_first, key=lambda recipe: len(_known_to(recipe, strange)), default=None)
     if best is None or all(map(known_elsewhere, _known_to(best, strange))):
         return None
     return best
@@ -163,7 +153,7 @@ def recognise(
 def named(config: str, version: str | None = None) -> Recipe | None:
     """The recipe with a configuration of this name, of a release or of any."""
     recipes = RECIPES if version is None else _there(version)
-    return next((recipe for recipe in recipes if config in recipe.configs), None)
+    return next((it for it in recipes if config in (*it.configs, it.megatron_config)), None)
 
 
 def without_estimator(version: str) -> tuple[Recipe, ...]:
@@ -197,7 +187,7 @@ def _there(version: str) -> Sequence[Recipe]:
     return [
         recipe
         for recipe in RECIPES
-        if at_least(version, recipe.since) and not at_least(version, recipe.until)
+        if at_least(version, recipe.since) and not (recipe.until and at_least(version, recipe.until))
     ]
 
 

@@ -172,7 +172,8 @@ NO_EFFECT: tuple[Group, ...] = (
         reason=N_("verl writes its own value over it, from the role or from a key of another section."),
         patterns=(
             f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.forward_only",
-            f"{_ROLES}.{{fsdp_config,fsdp}}.strategy",
+            f"{_ROLES}.{{fsdp_config,fsdp}}.strategy <0.7.0",
+            f"{_ROLES}.{{fsdp_config,fsdp}}.strategy >=0.8.0",
             f"{_ACTOR}.{{use_fused_kernels,use_remove_padding}}",
             f"{_ROLLOUT}.{{mtp,qat}}",
             f"{_ROLES}.rollout_n",

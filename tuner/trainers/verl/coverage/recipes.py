@@ -5,7 +5,9 @@ from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
-from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, Recipe, started_by
+from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, started_by
+from tuner.trainers.verl.recipes_apart import APART
 from tuner.trainers.verl.releases import PREVIEWS
 
 
@@ -35,6 +37,8 @@ def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
     )
 
 
+_APART = {recipe.modules: recipe for recipe in APART}  # one of each program, whatever its releases
+
 OF_RECIPES: tuple[Omission, ...] = (
     _beside(DAPO, N_("it generates rounds of its own size until enough groups are left"), Affects.SECONDS),
     _beside(
@@ -44,4 +48,12 @@ OF_RECIPES: tuple[Omission, ...] = (
         SPIN, N_("it always has a reference, whose weights it replaces by those of the actor"), Affects.GPU
     ),
     _beside(SPPO, N_("its loss is another"), Affects.SECONDS),
+    *(
+        _beside(
+            recipe,
+            N_("it generates while it trains; the seconds are those of one after the other"),
+            Affects.SECONDS,
+        )
+        for recipe in _APART.values()
+    ),
 )

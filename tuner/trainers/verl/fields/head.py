@@ -78,13 +78,18 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     * Up to 0.8 Liger's patch drops their gradients (verl #6913).
     * Up to 0.7 they shift the labels within a rank's share of a sequence that several ranks share, so that
       the last token of each share gets a wrong one (verl #6068).
+    * The forward pass for text takes no images: a model with a tower needs one of its own, see
+      :func:`fused_drops_images`.
+    * The sum of squared probabilities needs all logits.
     * Triton's kernel came with 0.4.1. It takes widths in multiples of 128; before 0.7.1 it counts columns
       beyond the vocabulary unless that is a multiple of 1024 (verl #5349).
     """
     source, model, engine = context.source, context.model, context.engine
     if not engine.packed or engine.separate_embedding_units:
         return ()
-    if find_architecture(model.architecture).transforms_logits:
+    if find_architecture(model.architecture).transforms_logits or source.flag("actor.squares"):
+        return ()
+    if fused_drops_images(source, model, engine):
         return ()
     if engine.fused_layers and not source.since("0.9.0"):
         return ()
@@ -96,6 +101,19 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     if context.megatron:
         return kinds if source.since("0.5.0") else ()
     return (*kinds, HeadKind.FUSED_TORCH) if _rounding(source) else (HeadKind.FUSED_TORCH, *kinds)
+
+
+def fused_drops_images(source: Source, model: ModelShape, engine: Engine) -> bool:
+    """Whether the fused forward pass that a release gives a model leaves out its vision tower.
+
+    Source: verl 0.7.1 ``models/transformers/dense_common.py`` (``forward_with_torch_backend`` takes pixels
+    among ``loss_kwargs`` and hands on none of them). Megatron's hands them on.
+    """
+    architecture = find_architecture(model.architecture)
+    if architecture.tower is None or engine.backend is Backend.MEGATRON:
+        return False
+    since = architecture.verl_fused_images_since
+    return since is None or not source.since(since)
 
 
 def _rounding(source: Source) -> tuple[HeadKind, ...]:

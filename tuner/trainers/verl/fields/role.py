@@ -80,6 +80,9 @@ def bucket_tokens(source: Source, section: str) -> int:
 def read_backend(source: Source, role: Role) -> Backend:
     """How a role shards its model; the legacy workers build the reference with the actor's strategy.
 
+    The engine workers that 0.7 has beside them go by the engine's own key, and 0.8.0 copies the role's over
+    it. Source: verl 0.7.1 ``workers/engine_workers.py:116``, 0.8.0 ``workers/config/actor.py:314-317``.
+
     Raises:
         UnsupportedError: the strategy is one that is not modelled, or that the release does not have.
     """
@@ -92,7 +95,17 @@ def read_backend(source: Source, role: Role) -> Backend:
         )
     if not source.since("0.4.0") and strategy != "fsdp":
         raise _before_0_4(source, meaning, strategy)
-    return _BACKENDS[strategy]
+    backend = _BACKENDS[strategy]
+    engine = _engine_strategy(source, role)
+    if backend is not Backend.MEGATRON and engine is not None:
+        return _BACKENDS[source.choice(engine, ("fsdp", "fsdp2"), default="fsdp")]
+    return backend
+
+
+def _engine_strategy(source: Source, role: Role) -> str | None:
+    """The meaning of the engine's own strategy, where a release goes by it."""
+    meaning = f"{_configured_role(source, role)}.engine_strategy"
+    return meaning if role != "reward" and source.value(meaning) is not None else None
 
 
 def _before_0_4(source: Source, meaning: str, strategy: str) -> UnsupportedError:
@@ -120,7 +133,9 @@ def _backend(context: EngineContext) -> Backend:
 
 
 def _set_backend(context: EngineContext, engine: Engine) -> Assignments:
-    return ((f"{context.configured_role}.strategy", engine.backend.value),)
+    role, backend = context.configured_role, engine.backend
+    own = None if backend is Backend.MEGATRON else _engine_strategy(context.source, context.role)
+    return ((f"{role}.strategy", backend.value), *(() if own is None else ((own, backend.value),)))
 
 
 BACKEND: Ruled[EngineContext] = Ruled("backend", _backend, _set_backend)

@@ -24,6 +24,7 @@ verl #2656, #2899, fixed by #5349.
 
 from collections.abc import Iterator
 
+from tuner.dtypes import DType
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
@@ -68,4 +69,17 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         ).format(fused=_FUSED, release=workload.release, columns=columns, block=_BLOCK),
         keys=[_BACKEND, _FUSED],
         overrides=[other],
+        notes=_rounded(workload),
+    )
+
+
+def _rounded(workload: Workload) -> tuple[str, ...]:
+    """What is wrong with PyTorch's fused head, where that is proposed and rounds."""
+    head, dtype = workload.actor.head, workload.actor.engine.compute_dtype
+    if not shards_with_fsdp(workload) or HeadKind.FUSED_TORCH not in head.rounding or dtype is DType.FLOAT32:
+        return ()
+    return (
+        _("{key}=torch rounds log-probabilities to {dtype} here; {fused}=False does not").format(
+            key=_BACKEND, dtype=dtype.value, fused=_FUSED
+        ),
     )

@@ -8,15 +8,15 @@ The override is the actor's size.
 Why it matters
 --------------
 Actor, reference and critic share a process, and Megatron's groups are made once for it.
-Up to 0.7.1 they are the actor's, and the sizes of the others are not read.
-From 0.8.0 on the critic is built first, else the reference, and a later engine returns where groups are there: its sizes hold for the actor as well.
+With the legacy workers, up to 0.7.1, they are the actor's, and the sizes of the others are not read: a warning, since nothing changes.
+With the new ones of 0.7.1 and from 0.8.0 on the critic is built first, else the reference, and a later engine returns where groups are there: its sizes hold for the actor as well.
 Memory and time are judged by the sizes that hold.
 The critic's sizes do not follow the actor's: left out, they are 1.
 
 When it does not apply
 ----------------------
 With neither a critic nor a reference, and where the adapters' base model is the reference.
-Up to 0.7.1 a critic whose sizes nobody set: it runs with the actor's.
+Up to 0.7.1 a reference or a critic whose sizes nobody set: they run with the actor's.
 
 Sources
 -------
@@ -31,6 +31,7 @@ from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Backend, Workload
 
 RULE = Rule(
@@ -42,7 +43,7 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
 )
 
-_ACTOR_LAST = Releases(since="0.8.0")
+_ACTOR_LAST = Releases(since=ENGINE_PREVIEW)
 _BY_THE_SIZES_OF = {
     "actor": N_("{keys} differs from the actor's: {release} lays out every model by the actor's sizes"),
     "critic": N_("{keys} differs from the actor's: {release} lays out every model by the critic's sizes"),
@@ -75,7 +76,7 @@ def _differing(section: str, settings: Settings, workload: Workload, *, whose: s
         for name in _SIZES
         if (key := f"{section}.megatron.{name}") in settings
         and _size(section, name, settings) != _size(ACTOR, name, settings)
-        and (whose != "actor" or section == REFERENCE or settings.is_set(key))
+        and (whose != "actor" or settings.is_set(key))
     ]
     if differing:
         keys = [f"{section}.megatron.{name}" for name in differing]
@@ -86,6 +87,8 @@ def _differing(section: str, settings: Settings, workload: Workload, *, whose: s
                 keys=", ".join(f"{key}={settings.get(key)}" for key in keys), release=workload.release
             ),
             keys=keys,
+            severity=Severity.WARNING if whose == "actor" else None,
+            effect=Numerics.EXACT if whose == "actor" else None,
             overrides=[
                 assign(settings, key, _size(ACTOR, name, settings))
                 for key, name in zip(keys, differing, strict=True)

@@ -2,22 +2,23 @@
 
 What it checks
 --------------
-The largest tensor that is sent to the rollout, the embedding of vocabulary times hidden size in the dtype that the trainer stores, against ``checkpoint_engine.update_weights_bucket_megabytes``.
+The largest tensor that is sent to the rollout, the embedding of vocabulary times hidden size in the dtype that the trainer sends, against ``checkpoint_engine.update_weights_bucket_megabytes``.
 The override is the next power of two in megabytes that holds it.
 
 Why it matters
 --------------
 0.7.1 copies whole tensors into the bucket and asserts that each fits: the first weight synchronisation fails, after the first generation.
-FSDP stores weights in float32, so the embedding of a 7B model with 152k tokens needs 2.1 GiB and the default bucket holds 2.
+The legacy workers send weights as FSDP stores them, in float32, so the embedding of a 7B model with 152k tokens needs 2.1 GiB and the default bucket holds 2.
 
 When it does not apply
 ----------------------
 SGLang's transfer groups tensors and has no such limit.
+The new workers of 0.7.1 send bfloat16: half of that.
 From 0.8.0 on a tensor that is too large goes by a direct CUDA handle.
 
 Sources
 -------
-verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py:136-140``, 0.8.0 line 136.
+verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py:136-140``, 0.8.0 line 136; 0.7.1 ``workers/fsdp_workers.py:808``, ``workers/engine/fsdp/transformer_impl.py:770``.
 verl #5952, #5963.
 """
 
@@ -50,7 +51,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     if version not in _ASSERTED or workload.rollout.engine is not RolloutEngine.VLLM:
         return
     name = key("sync.bucket_megabytes", version)
-    tensor = workload.model.embedding_parameters * workload.actor.engine.stored_dtype.bytes
+    tensor = workload.sync.smallest_bucket_bytes
     if name is None or tensor <= workload.sync.bucket_bytes:
         return
     megabytes = -(-tensor // MIB)
@@ -58,7 +59,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         RULE,
         settings,
         _(
-            "{name}={bucket} cannot hold the embedding of {model}, {megabytes} MiB as stored: "
+            "{name}={bucket} cannot hold the embedding of {model}, {megabytes} MiB as sent: "
             "{release} asserts in the first weight sync"
         ).format(
             name=name,
