@@ -12,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
+from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
-from tuner.inputs.secrets import without_secrets
-from tuner.inputs.yaml_file import STANDARD_INPUT, Document, parse_yaml, read_text, read_yaml
+from tuner.inputs.secrets import hidden_override, without_secrets
+from tuner.inputs.yaml_file import Document, parse_yaml, read_text, read_yaml
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
         InputError: it cannot be read, or is none of these forms.
     """
     file = Path(config)
-    if config != STANDARD_INPUT and not file.exists() and is_command(config):
+    if config != STANDARD_INPUT and not is_there(file) and is_command(config):
         return _pasted([config, *words])
     text = read_text(file)
     if not _is_shell(config, text):
@@ -122,7 +123,7 @@ def _pasted(words: Sequence[str]) -> Given:
     started = launches([command])
     if started:
         arguments = [
-            Argument(text=without_secrets(str(word.text)), location=word.location)
+            Argument(text=hidden_override(str(word.text)), location=word.location)
             for word in started[0].arguments
         ]
     else:
@@ -226,13 +227,16 @@ def _unsettled(field: "Field") -> Unsettled | None:
     if equals and (not numeric or any(piece.strip("'\"") for piece in rest)):
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
-        key=key.lstrip("+"), text=unknowns[0].text, name=unknowns[0].name, location=field.location
+        key=without_secrets(key.lstrip("+")),
+        text=without_secrets(unknowns[0].text),
+        name=unknowns[0].name,
+        location=field.location,
     )
 
 
 def _spelled(field: "Field") -> str:
     """An argument with a word in place of what is not known in it."""
-    return without_secrets(
+    return hidden_override(
         "".join(
             piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
         )
@@ -268,7 +272,7 @@ def _with_config(given: Given, folder: Path) -> Given:
     file_name = name.text if name.text.endswith(".yaml") else f"{name.text}.yaml"
     for start in (Path.cwd(), folder, *list(folder.absolute().parents)[:_FOLDERS_UP]):
         file = start / relative / file_name
-        if file.is_file():
+        if is_there(file, Path.is_file):
             remark = Remark(text=_("laid on {file}").format(file=file), location=name.location)
             return replace(given, document=read_yaml(file), remarks=(*given.remarks, remark))
     return given

@@ -1,22 +1,20 @@
 """Reads a YAML file into a tree whose every key knows its line and column."""
 
 import re
-import sys
 from pathlib import Path as FilePath
-from typing import Any
 
 import yaml
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.files import read_bytes
 from tuner.inputs.tree import Path, Tree
 from tuner.inputs.yaml_nodes import TreeBuilder, loader
 from tuner.language import _
+from tuner.nesting import expect_shallow
 from tuner.units import MIB
 
 MAX_BYTES = MIB  # a composed configuration of a trainer has 0.04 MiB
-MAX_DEPTH = 64
-STANDARD_INPUT = "-"
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.M)
 
@@ -70,33 +68,13 @@ def read_text(file: FilePath) -> str:
     Raises:
         InputError: it is no file of text, or too large.
     """
-    where = Location(source=str(file))
-    try:
-        if file.is_dir():
-            raise InputError(_("is a directory"), location=where, hint=_("give the YAML file in it"))
-        data = _read_bytes(file)
-    except FileNotFoundError:
-        raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            _("the file cannot be read: {reason}").format(reason=reason), location=where
-        ) from None
-    if len(data) > MAX_BYTES:
-        hint = _("a trainer's whole configuration has about 0.04 MiB: is this the right file?")
-        raise InputError(
-            _("the file is larger than the limit of {max} MiB").format(max=MAX_BYTES // MIB),
-            location=where,
-            hint=hint,
-        )
-    return _decode(data, where)
-
-
-def _read_bytes(file: FilePath) -> bytes:
-    if str(file) == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with file.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
+    data = read_bytes(
+        file,
+        most=MAX_BYTES,
+        of_folder=_("give the YAML file in it"),
+        too_large=_("a trainer's whole configuration has about 0.04 MiB: is this the right file?"),
+    )
+    return _decode(data, Location(source=str(file)))
 
 
 def _decode(data: bytes, where: Location) -> str:
@@ -121,7 +99,7 @@ def _decode(data: bytes, where: Location) -> str:
 
 def _compose(text: str, source: str) -> yaml.Node | None:
     try:
-        _check_depth(text)
+        expect_shallow(text, loader())
         return yaml.compose(text, loader())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -140,22 +118,6 @@ def _compose(text: str, source: str) -> yaml.Node | None:
         raise InputError(
             _("this is not valid YAML: {error}").format(error=error), location=Location(source=source)
         ) from None
-
-
-def _check_depth(text: str) -> None:
-    """Refuse nesting that would exhaust the stack of a recursive composer."""
-    depth = 0
-    for event in yaml.parse(text, loader()):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                mark: Any = event.start_mark
-                raise yaml.MarkedYAMLError(
-                    problem=_("nested deeper than {max_depth} levels").format(max_depth=MAX_DEPTH),
-                    problem_mark=mark,
-                )
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _hint(problem: str, text: str, place: Location) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from tuner import __version__
 from tuner.advise import Advice, Recommendation, ReleaseRange
 from tuner.advise.allocation import Explanation
@@ -62,7 +64,8 @@ def report(answer: Answer) -> Report:
         left_out=tuple(map(_left_out, answer.left_out)),
         batches=batch_rows(advice.workload),
         memory=_memory(advice.estimate, advice.time),
-        rollout=advice.rollout,
+        # Below zero it says how much is missing, which is no size of a cache.
+        rollout=replace(advice.rollout, kv_bytes=max(0, advice.rollout.kv_bytes)),
         time=_time(advice.time),
         findings=tuple(_finding(item) for item in advice.recommendations),
         combination=_combination(advice),

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
+from tuner.files import is_there
 from tuner.inputs.tree import Path, nested, split_key
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import N_, _
@@ -153,7 +154,7 @@ def _package(name: str, parent: Path) -> Path:
 def _beside(
     file: FilePath, name: str, place: Location, package: Path, open_files: tuple[FilePath, ...]
 ) -> Composition:
-    if not file.is_file():
+    if not is_there(file, FilePath.is_file):
         message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
             name=name, file=file
         )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import Location
+from tuner.errors import Location, UnsupportedError
 from tuner.inputs.overrides import Argument, Arguments, Kind, Override, on_command_line, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
@@ -24,6 +24,7 @@ from tuner.trainers.verl.schema import Schema, releases_with
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"
+MOST_KEYS = 4_000
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True):
@@ -129,13 +130,24 @@ def parse(document: Document | None, given: Sequence[Argument]) -> UserConfigura
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
-        UnsupportedError: the configuration is for another entry point of verl.
+        UnsupportedError: the configuration is for another entry point of verl, or larger than any is.
     """
+    _expect_few(len(given), given[-1].location if given else None)
     arguments = parse_overrides(given)
     composition = follow(document) if document is not None else Composition()
     keys = _user_locations(composition.documents, arguments.overrides)
+    _expect_few(len(keys), next(reversed(keys.values()), None))
     refuse_other_entry_points(keys)
     return UserConfiguration(composition=composition, arguments=arguments, keys=keys)
+
+
+def _expect_few(keys: int, place: Location | None) -> None:
+    if keys > MOST_KEYS:
+        raise UnsupportedError(
+            _("{keys:,} settings are more than the {most:,} that are read").format(keys=keys, most=MOST_KEYS),
+            location=place,
+            hint=_("a composed configuration of verl has about 900: is this one?"),
+        )
 
 
 def _user_locations(documents: Sequence[Document], overrides: Sequence[Override]) -> dict[Path, Location]:

@@ -1,0 +1,106 @@
+"""Reads a user's file as bytes: within a limit, and without waiting for what never comes."""
+
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from tuner.errors import InputError, Location
+from tuner.language import _
+from tuner.units import KIB, MIB
+
+STANDARD_INPUT = "-"
+
+_PIECE_BYTES = 64 * KIB
+_PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
+
+
+def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bool:
+    """Whether a path leads to something, be it of a kind such as ``Path.is_file``.
+
+    What the file system cannot have (too long a name, no permission to look) is not there.
+    """
+    try:
+        return kind(Path(path))
+    except (OSError, ValueError):
+        return False
+
+
+def read_bytes(file: Path, *, most: int, of_folder: str | None = None, too_large: str | None = None) -> bytes:
+    """The content of a file, or of standard input where it is ``-``.
+
+    Args:
+        file: what to read; a device or a pipe is read up to the limit as well.
+        most: bytes.
+        of_folder: what to do where it is a folder.
+        too_large: what to do where it holds more.
+
+    Raises:
+        InputError: it is not there, cannot be read or is larger, or nobody writes into the pipe that it is.
+    """
+    where = Location(source=str(file))
+    try:
+        data = _standard_input(most + 1) if str(file) == STANDARD_INPUT else _read(file, most + 1)
+    except FileNotFoundError:
+        raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
+    except IsADirectoryError:
+        raise InputError(_("is a directory"), location=where, hint=of_folder) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            _("the file cannot be read: {reason}").format(reason=reason), location=where
+        ) from None
+    if len(data) > most:
+        size = f"{most // MIB} MiB" if most >= MIB else f"{most // KIB} KiB"
+        raise InputError(
+            _("the file is larger than the limit of {size}").format(size=size), location=where, hint=too_large
+        )
+    return data
+
+
+def _standard_input(most: int) -> bytes:
+    if sys.stdin is None:  # the shell has closed it: <&-
+        raise ValueError(_("standard input is closed"))
+    return b"".join(_pieces(sys.stdin.buffer, most))
+
+
+def _read(file: Path, most: int) -> bytes:
+    # Not blocking: a named pipe that nobody writes into would never be opened.
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        begun = b""
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(kind):
+            begun = _begun(descriptor)
+        if not stat.S_ISREG(kind):
+            os.set_blocking(descriptor, True)
+        return begun + b"".join(_pieces(stream, most))
+
+
+def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
+    """A stream up to a limit, piece by piece: to ask for all at once takes the memory of the limit."""
+    while most > 0 and (piece := stream.read(min(most, _PIECE_BYTES))):
+        most -= len(piece)
+        yield piece
+
+
+def _begun(descriptor: int) -> bytes:
+    """Wait until somebody writes into a pipe; the first byte where it has been taken out already.
+
+    Raises:
+        ValueError: nobody does.
+    """
+    writing = select.poll()
+    writing.register(descriptor, select.POLLIN)
+    if writing.poll(_PATIENCE_MS):
+        return b""
+    try:
+        first = os.read(descriptor, 1)
+    except BlockingIOError:  # somebody has opened it to write and is slow
+        return b""
+    if not first:
+        raise ValueError(_("no program writes into this pipe"))
+    return first
