@@ -11,6 +11,7 @@ from tuner.cli.find_model import model_shape
 from tuner.cli.hardware import Card, choose_card, choose_cluster
 from tuner.cli.lengths import expect_possible, lengths_of
 from tuner.cli.premises import Premises
+from tuner.cli.release import choose_release
 from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
@@ -113,8 +114,8 @@ def consult_further(
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
-    release = TRAINER.choose_release(premises.verl_version)
     given = read_given(source, words, launch=premises.launch)
+    release = choose_release(premises.verl_version, given)
     job = read_job(given, premises, card=card, release=release, zero_advantage_ratio=zero_advantage_ratio)
     settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
     advice = advise(job.reading, headroom=premises.headroom, allow=allow)

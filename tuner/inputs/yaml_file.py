@@ -2,8 +2,10 @@
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 from msgspec import Struct
@@ -28,6 +30,7 @@ class Document(Struct, frozen=True, kw_only=True):
     tree: Tree
     locations: dict[Path, Location]  # of keys, and of the elements of lists by their index
     package: str | None = None  # what Hydra's header "# @package NAME" says
+    printed: bool = False  # by the trainer when it started: every setting, interpolations resolved
 
     def location(self, *path: str) -> Location:
         """Where a key stands; the file itself for a path that it does not hold."""
@@ -70,11 +73,26 @@ def read_text(file: FilePath) -> str:
     Raises:
         InputError: it is no file of text, or too large.
     """
+    with opened(file) as stream:
+        return text_of(stream.read(MAX_BYTES + 1), file)
+
+
+@contextmanager
+def opened(file: FilePath) -> Iterator[BinaryIO]:
+    """A file to read, or standard input where it is ``-``.
+
+    Raises:
+        InputError: it cannot be opened or read.
+    """
     where = Location(source=str(file))
     try:
         if file.is_dir():
             raise InputError(_("is a directory"), location=where, hint=_("give the YAML file in it"))
-        data = _read_bytes(file)
+        if str(file) == STANDARD_INPUT:
+            yield sys.stdin.buffer
+        else:
+            with file.open("rb") as stream:
+                yield stream
     except FileNotFoundError:
         raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
     except (OSError, ValueError) as error:
@@ -82,6 +100,15 @@ def read_text(file: FilePath) -> str:
         raise InputError(
             _("the file cannot be read: {reason}").format(reason=reason), location=where
         ) from None
+
+
+def text_of(data: bytes, file: FilePath) -> str:
+    """What was read of a file, at most one byte above the limit, as text.
+
+    Raises:
+        InputError: it is no text in UTF-8, or above the limit.
+    """
+    where = Location(source=str(file))
     if len(data) > MAX_BYTES:
         hint = _("a trainer's whole configuration has about 0.04 MiB: is this the right file?")
         raise InputError(
@@ -90,13 +117,6 @@ def read_text(file: FilePath) -> str:
             hint=hint,
         )
     return _decode(data, where)
-
-
-def _read_bytes(file: FilePath) -> bytes:
-    if str(file) == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with file.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
 
 
 def _decode(data: bytes, where: Location) -> str:

@@ -28,9 +28,14 @@ class Line(Struct, frozen=True):
     source: str = ""
 
 
-def cleaned(raw: str) -> Line:
-    """One line without what stands in front of it."""
-    source, rest = "", _COLOURS.sub("", raw[:LONGEST]).lstrip("\r")
+def cleaned(raw: str, *, longest: int = LONGEST) -> Line:
+    """One line without what stands in front of it.
+
+    Args:
+        raw: as it was printed.
+        longest: characters of it that are looked at.
+    """
+    source, rest = "", _COLOURS.sub("", raw[:longest]).lstrip("\r")
     while True:
         before = rest
         said = _SOURCE.match(rest)

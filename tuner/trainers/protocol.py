@@ -206,6 +206,9 @@ class Trainer(Protocol):
             InputError: ``requested`` is not a version number.
         """
 
+    def release_of_printed(self, document: Document) -> ReleaseChoice:
+        """The release that printed a configuration, with every setting in it, when it started."""
+
     def parse(self, document: Document | None, given: Sequence[Argument]) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 

@@ -17,6 +17,7 @@ from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import refuse_other_entry_points
 from tuner.trainers.verl.layers import Layers
+from tuner.trainers.verl.printed import as_set
 from tuner.trainers.verl.recipes import Recipe, named, recognise
 from tuner.trainers.verl.schema import Schema, releases_with
 
@@ -119,10 +120,19 @@ def parse(document: Document | None, given: Sequence[Argument]) -> UserConfigura
         UnsupportedError: the configuration is for another entry point of verl.
     """
     arguments = parse_overrides(given)
-    composition = follow(document) if document is not None else Composition()
+    composition = _composition(document)
     keys = _user_locations(composition.documents, arguments.overrides)
     refuse_other_entry_points(keys)
     return UserConfiguration(composition=composition, arguments=arguments, keys=keys)
+
+
+def _composition(document: Document | None) -> Composition:
+    if document is None:
+        return Composition()
+    if document.printed:
+        own, config = as_set(document)
+        return Composition(documents=(own,), config=config)
+    return follow(document)
 
 
 def _user_locations(documents: Sequence[Document], overrides: Sequence[Override]) -> dict[Path, Location]:
