@@ -98,10 +98,8 @@ def _memory(run: Observed, memory: MemoryBeside) -> str:
     """What the allocator handed out beside what the model says of it, and what is counted."""
     assert run.memory is not None  # else there is nothing beside it
     parts = [
-        _("Memory: {observed} allocated at most, {modelled} modelled (up to {high})").format(
-            observed=gib(memory.observed_bytes),
-            modelled=gib(memory.modelled_bytes),
-            high=gib(memory.modelled_high_bytes),
+        _("Memory: {observed} allocated at most, {modelled} modelled").format(
+            observed=gib(memory.observed_bytes), modelled=_modelled(memory)
         )
     ]
     if memory.reserved_bytes is not None:
@@ -121,6 +119,13 @@ def _memory(run: Observed, memory: MemoryBeside) -> str:
     else:
         parts.append(_("without the rollout engine and CUDA's contexts"))
     return full_stop(clauses(parts))
+
+
+def _modelled(memory: MemoryBeside) -> str:
+    modelled, high = gib(memory.modelled_bytes), gib(memory.modelled_high_bytes)
+    return (
+        modelled if modelled == high else _("{modelled} (up to {high})").format(modelled=modelled, high=high)
+    )
 
 
 def _sign(sign: Observation, run: RunBeside) -> str:
