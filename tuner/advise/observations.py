@@ -13,6 +13,7 @@ _SLOWER = 1.5  # times the modelled seconds; the model compares jobs, and is no 
 _TELLING_SHARE = 0.1  # of a step, below which seconds are not worth a word
 _IDLE_SHARE = 0.5  # of the KV cache
 _CUT_SHARE = 0.05  # of responses
+_MORE = 1.05  # times the upper end of the modelled memory
 _PREEMPTED = 0.01  # times, of a sequence
 
 
@@ -149,5 +150,5 @@ def _of_cache(advice: Advice, run: Observed) -> Iterator[Observation]:
 
 
 def _of_memory(memory: MemoryBeside | None) -> Iterator[Observation]:
-    if memory is not None and memory.observed_bytes > memory.modelled_high_bytes:
+    if memory is not None and memory.observed_bytes > _MORE * memory.modelled_high_bytes:
         yield Observation(sign=Sign.MORE_MEMORY, value=memory.observed_bytes / memory.modelled_bytes)

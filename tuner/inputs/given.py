@@ -168,10 +168,12 @@ def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
     if log.command:
         from tuner.inputs.script import read_script
 
-        given = _launched(file, read_script(file, log.command.encode(), ()), (), None)
-        place = Location(source=str(file), line=log.command_line)
-        arguments = [Argument(text=argument.text, location=place) for argument in given.arguments]
-        return replace(given, arguments=(*arguments, *typed), log=log)
+        script = read_script(file, log.command.encode(), ())
+        if script.launches:
+            given = _launched(file, script, (), None)
+            place = Location(source=str(file), line=log.command_line)
+            arguments = [Argument(text=argument.text, location=place) for argument in given.arguments]
+            return replace(given, arguments=(*arguments, *typed), log=log)
     raise InputError(
         _("the log holds no configuration"),
         location=Location(source=str(file)),

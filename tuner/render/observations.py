@@ -49,7 +49,8 @@ def observed_text(answer: Answer, terminal: Terminal) -> str:
         return ""
     lines = [terminal.style(_title(answer), "bold")]
     if answer.run is not None:
-        lines += _table(answer.run.observations, terminal)
+        if answer.run.observations.run.seconds:
+            lines += _table(answer.run.observations, terminal)
         lines += (_prose(text, terminal) for text in _sentences(answer.run))
     lines += (_prose(text, terminal) for text in _of_log(answer.given))
     return "\n".join(lines) if len(lines) > 1 else ""

@@ -5,6 +5,7 @@ other objects print themselves as no literal at all: these are kept as the text 
 """
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,10 @@ _MOST_LINES = 4000
 _MOST_CHARACTERS = 512 * 1024
 _MOST_DEPTH = 32
 _ASTRAY = 200  # lines in a row that are none of the mapping's
+# The next line's process, where the break between two lines was lost, and what Ray says of repeated ones.
+_GLUED = re.compile(
+    r"(?:\([\w.<>: -]{0,80}pid=\d{1,10}(?:, ip=[\w.:]{1,40})?\)|\[repeated \d+x across cluster\])$"
+)
 _OPENING, _CLOSING, _QUOTES = "{[(", "}])", "'\""
 
 
@@ -83,11 +88,12 @@ def _own_lines(lines: Sequence[LogLine], first: int) -> list[tuple[int, str]] | 
                 return None
             continue
         astray = 0
-        depth += _deeper(line.text)
-        characters += len(line.text)
+        text = _GLUED.sub("", line.text.rstrip())
+        depth += _deeper(text)
+        characters += len(text)
         if depth > _MOST_DEPTH or characters > _MOST_CHARACTERS:
             return None
-        own.append((index, line.text.rstrip()))
+        own.append((index, text))
         if depth <= 0:
             return own
     return None

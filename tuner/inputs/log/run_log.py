@@ -19,7 +19,7 @@ from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
 
 # One of which a log has in its first mebibyte, at the begin of a line or behind what a progress bar printed.
 _OF_LOG = re.compile(
-    rb"^(?:\x1b\[[0-9;]*m)*\([\w.<>:-]{1,80} ?pid=\d+"  # Ray's prefix
+    rb"^(?:\x1b\[[0-9;]*m)*\([\w.<>:-]{0,80}(?: [\w.<>:-]{1,80})? ?pid=\d+"  # Ray's prefix
     rb"|(?<![\w/])step:\d{1,9} - [\w/@.-]{1,120}:"
     rb"|^Error executing job with overrides: \["
     rb"|^\{'\w{1,80}': \{'\w{1,80}': "  # a nested mapping as pprint writes it

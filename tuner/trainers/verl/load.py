@@ -81,9 +81,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
         if trainer.config != CONFIGS[0]:  # recipes rest on the other one
             return trainer, None
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
-        recipe = named(config_name, version) or recognise(
-            self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with
-        )
+        recipe = named(config_name, version)
+        if recipe is None and self.composition.recipes:
+            recipe = recognise(self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with)
         if recipe is None:
             return trainer, None
         return replace(trainer, tree=merged(dict(trainer.tree), recipe.tree)), recipe
@@ -130,8 +130,8 @@ def _composition(document: Document | None) -> Composition:
     if document is None:
         return Composition()
     if document.printed:
-        own, config = as_set(document)
-        return Composition(documents=(own,), config=config)
+        own, config, of_recipe = as_set(document)
+        return Composition(documents=(own,), config=config, recipes=of_recipe)
     return follow(document)
 
 

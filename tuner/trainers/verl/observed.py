@@ -18,6 +18,7 @@ from tuner.workload import Phase, RolloutEngine, Workload
 from tuner.workload.observed import Observed, PeakMemory
 
 _TIMER = "timing_s/"
+_OLD_TIMER = "timing/"  # before 0.3
 _GENERATION, _WHOLE_STEP = "gen", "step"
 _SYNC_WITHIN_GENERATION = "reshard"  # up to 0.6 new weights are handed over within the timer of generation
 _PHASES = {
@@ -79,9 +80,8 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         steps: with their metrics, in order.
         workload: the job as the release reads it.
     """
-    telling = [
-        step for step in steps if any(name.startswith((_TIMER, "response_length/")) for name in step.values)
-    ]
+    told = (_TIMER, _OLD_TIMER, "response_length/")
+    telling = [_renamed(step) for step in steps if any(name.startswith(told) for name in step.values)]
     warm = telling[_WARM_UP_STEPS:] if len(telling) >= _WARM_UP_STEPS + _ENOUGH_STEPS else telling
     if not warm:
         return None
@@ -103,6 +103,15 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         memory=_memory(telling, workload),
         host_bytes=None if host is None else round(host * GIB),
     )
+
+
+def _renamed(step: StepMetrics) -> StepMetrics:
+    """The metrics of a step with the names that they have since 0.3."""
+    values = {
+        _TIMER + name.removeprefix(_OLD_TIMER) if name.startswith(_OLD_TIMER) else name: value
+        for name, value in step.values.items()
+    }
+    return StepMetrics(step=step.step, values=values)
 
 
 def holds_engine(workload: Workload) -> bool:

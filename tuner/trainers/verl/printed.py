@@ -16,12 +16,14 @@ from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.resolved import ABSENT
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.spelled import same
-from tuner.inputs.tree import Path, Tree, dotted, leaves, merged, nested
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, nested
 from tuner.inputs.yaml_file import Document
 from tuner.language import _, ngettext
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
+from tuner.trainers.verl.recipes import Recipe, recognise
 from tuner.trainers.verl.releases import BUNDLED
+from tuner.trainers.verl.schema import releases_with
 
 _NOT_OF_A_JOB = ("defaults", "hydra")
 _CHAIN = 16  # interpolations that point at interpolations
@@ -60,16 +62,36 @@ def release_of_printed(document: Document) -> ReleaseChoice:
     return ReleaseChoice(version=told.version, reason=reason)
 
 
-def as_set(document: Document) -> tuple[Document, str]:
-    """What a user set of a printed configuration, and the trainer configuration that it rests on.
+def as_set(document: Document) -> tuple[Document, str, bool]:
+    """What a user set, the trainer configuration that it rests on, and whether a recipe's too.
 
     A value that the release takes from another key is set where it is another one than that key has.
     """
     told = printed_by(document)
+    printed, defaults = _job(document.tree), dict(read_defaults(told.version, told.config).tree)
+    set_by_user = _set(printed, defaults)
+    recipe = None
+    if told.config == CONFIGS[0]:  # recipes rest on this one, and are told by their keys as in any file
+        paths = [path for path, _value in set_by_user]
+        recipe = recognise(paths, defaults, told.version, known_elsewhere=releases_with)
+    # The configuration of a recipe has all of the recipe's keys; before 0.3 the trainer's has some of them.
+    if recipe is not None and not all(contains(printed, path) for path in _leaf_paths(recipe.tree)):
+        recipe = None
+    if recipe is not None:
+        set_by_user = [*_set(printed, merged(defaults, recipe.tree)), *_telling(set_by_user, recipe)]
     tree: Tree = {}
-    for path, value in _set(_job(document.tree), dict(read_defaults(told.version, told.config).tree)):
+    for path, value in set_by_user:
         tree = merged(tree, nested(path, value))
-    return replace(document, tree=tree, printed=False), told.config
+    return replace(document, tree=tree, printed=False), told.config, recipe is not None
+
+
+def _telling(set_by_user: list[tuple[Path, Any]], recipe: Recipe) -> list[tuple[Path, Any]]:
+    """The settings that only the recipe's configuration has, by which it is told."""
+    return [(path, value) for path, value in set_by_user if contains(recipe.tree, path)]
+
+
+def _leaf_paths(tree: Tree) -> Iterator[Path]:
+    return (path for path, _value in leaves(tree) if path)
 
 
 def _job(tree: Tree) -> Tree:
