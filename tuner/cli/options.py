@@ -47,9 +47,9 @@ Inputs = Annotated[
     typer.Argument(
         metavar="INPUT...",
         help=_(
-            "Configurations as advise takes them: files in YAML, launch scripts, logs, -, or one command as it "
-            "is typed. A word with = that names no file is an override or a variable; it belongs to the files "
-            "right before it, as do other words behind a script."
+            "Configurations as advise takes them: files in YAML, launch scripts, logs, -, or one command as "
+            "it is typed. A word with = that names no file is an override or a variable; it belongs to the "
+            "files right before it, as do other words behind a script."
         ),
     ),
 ]
