@@ -5,6 +5,7 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +30,52 @@ def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bo
         return False
 
 
+@contextmanager
+def opened(file: Path, *, most: int, of_folder: str | None = None) -> Iterator[tuple[bytes, BinaryIO]]:
+    """A file, or standard input where it is ``-``: its first bytes, and the stream that goes on behind them.
+
+    Args:
+        file: what to read; a device or a pipe may be read as well.
+        most: how many first bytes.
+        of_folder: what to do where it is a folder.
+
+    Raises:
+        InputError: it is not there or cannot be read, or nobody writes into the pipe that it is.
+    """
+    where = Location(source=str(file))
+    try:
+        with _standard_input() if str(file) == STANDARD_INPUT else _opened(file) as (begun, stream):
+            yield begun + b"".join(_pieces(stream, most - len(begun))), stream
+    except FileNotFoundError:
+        raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
+    except IsADirectoryError:
+        raise InputError(_("is a directory"), location=where, hint=of_folder) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            _("the file cannot be read: {reason}").format(reason=reason), location=where
+        ) from None
+
+
+def expect_within(data: bytes, *, most: int, where: Location, too_large: str | None = None) -> None:
+    """Refuse what is larger than a limit.
+
+    Args:
+        data: what was read, of which more than the limit is enough.
+        most: bytes.
+        where: it is from.
+        too_large: what to do where it holds more.
+
+    Raises:
+        InputError: it is larger.
+    """
+    if len(data) > most:
+        size = f"{most // MIB} MiB" if most >= MIB else f"{most // KIB} KiB"
+        raise InputError(
+            _("the file is larger than the limit of {size}").format(size=size), location=where, hint=too_large
+        )
+
+
 def read_bytes(file: Path, *, most: int, of_folder: str | None = None, too_large: str | None = None) -> bytes:
     """The content of a file, or of standard input where it is ``-``.
 
@@ -41,43 +88,29 @@ def read_bytes(file: Path, *, most: int, of_folder: str | None = None, too_large
     Raises:
         InputError: it is not there, cannot be read or is larger, or nobody writes into the pipe that it is.
     """
-    where = Location(source=str(file))
-    try:
-        data = _standard_input(most + 1) if str(file) == STANDARD_INPUT else _read(file, most + 1)
-    except FileNotFoundError:
-        raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
-    except IsADirectoryError:
-        raise InputError(_("is a directory"), location=where, hint=of_folder) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            _("the file cannot be read: {reason}").format(reason=reason), location=where
-        ) from None
-    if len(data) > most:
-        size = f"{most // MIB} MiB" if most >= MIB else f"{most // KIB} KiB"
-        raise InputError(
-            _("the file is larger than the limit of {size}").format(size=size), location=where, hint=too_large
-        )
-    return data
+    with opened(file, most=most + 1, of_folder=of_folder) as (data, _rest):
+        expect_within(data, most=most, where=Location(source=str(file)), too_large=too_large)
+        return data
 
 
-def _standard_input(most: int) -> bytes:
+@contextmanager
+def _standard_input() -> Iterator[tuple[bytes, BinaryIO]]:
     if sys.stdin is None:  # the shell has closed it: <&-
         raise ValueError(_("standard input is closed"))
-    return b"".join(_pieces(sys.stdin.buffer, most))
+    yield b"", sys.stdin.buffer
 
 
-def _read(file: Path, most: int) -> bytes:
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[bytes, BinaryIO]]:
+    """A file, and what had to be taken out of it to know that somebody writes into it."""
     # Not blocking: a named pipe that nobody writes into would never be opened.
     descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as stream:
-        begun = b""
         kind = os.fstat(descriptor).st_mode
-        if stat.S_ISFIFO(kind):
-            begun = _begun(descriptor)
+        begun = _begun(descriptor) if stat.S_ISFIFO(kind) else b""
         if not stat.S_ISREG(kind):
             os.set_blocking(descriptor, True)
-        return begun + b"".join(_pieces(stream, most))
+        yield begun, stream
 
 
 def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:

@@ -47,6 +47,7 @@ def config(
 
     A line of a file, an override, or the release itself; interpolations are resolved and secrets hidden.
     """
+    from tuner.cli.release import choose_release
     from tuner.inputs.given import read_given
     from tuner.render.settings_text import not_known, settings_overrides, settings_text
     from tuner.render.settings_view import settings_view
@@ -55,8 +56,8 @@ def config(
 
     words = overrides or ()
     options.refuse_misspelled((source, *words), config)
-    release = TRAINER.choose_release(verl_version)
     given = read_given(source, words, launch=launch)
+    release = choose_release(verl_version, given)
     loaded = TRAINER.parse(given.document, given.arguments).on(release.version)
     view = settings_view(given, release, loaded)
     if output_format == "json":

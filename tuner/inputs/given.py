@@ -1,4 +1,4 @@
-"""What a person gives as the configuration, whatever form it has: YAML, a launch script, a pasted command.
+"""What a person gives as the configuration: YAML, a launch script, a pasted command, the log of a run.
 
 The form is told by the content, so that standard input serves for all of them.
 """
@@ -12,13 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
-from tuner.files import STANDARD_INPUT, is_there
+from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
-from tuner.inputs.yaml_file import Document, parse_yaml, read_text, read_yaml
+from tuner.inputs.yaml_file import MAX_BYTES, Document, of_folder, parse_yaml, read_yaml, text_of
 from tuner.language import _
 
 if TYPE_CHECKING:
+    from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.script import Script
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
@@ -65,6 +66,7 @@ class Given(Struct, frozen=True, kw_only=True):
     unsettled: tuple[Unsettled, ...] = ()
     remarks: tuple[Remark, ...] = ()
     lost: tuple[LostOverride, ...] = ()
+    log: "RunLog | None" = None  # what else the log says that the configuration was read from
 
 
 def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
@@ -81,7 +83,16 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
     file = Path(config)
     if config != STANDARD_INPUT and not is_there(file) and is_command(config):
         return _pasted([config, *words])
-    text = read_text(file)
+    log = None
+    with opened(file, most=MAX_BYTES + 1, of_folder=of_folder()) as (start, stream):
+        if not config.endswith(YAML_NAMES + SHELL_NAMES):
+            from tuner.inputs.log.ends import read_ends
+            from tuner.inputs.log.run_log import is_log, read_log
+
+            log = read_ends(start, stream) if is_log(start) else None
+    if log is not None:
+        return _logged(read_log(config, log), file, words)
+    text = text_of(start, file)
     if not _is_shell(config, text):
         return Given(
             source=config, document=parse_yaml(text, source=config), arguments=tuple(on_command_line(words))
@@ -134,6 +145,37 @@ def _pasted(words: Sequence[str]) -> Given:
                 hint=_("give a YAML file, a launch script, overrides, or the command as it is typed"),
             )
     return _with_config(Given(source="command line", arguments=tuple(arguments)), Path.cwd())
+
+
+def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
+    """The configuration that a log tells: as it was printed, else as the job was started."""
+    typed = on_command_line(words)
+    printed = log.configuration
+    if printed is not None:
+        document = Document(source=str(file), tree=printed.tree, locations=printed.locations, printed=True)
+        return Given(source=str(file), document=document, arguments=tuple(typed), log=log)
+    if log.overrides:
+        place = Location(source=str(file), line=log.overrides_line)
+        arguments = [Argument(text=hidden_override(text), location=place) for text in log.overrides]
+        given = Given(source=str(file), arguments=(*arguments, *typed), log=log)
+        return _with_config(given, file.parent)
+    if log.command:
+        from tuner.inputs.script import read_script
+
+        script = read_script(file, log.command.encode(), ())
+        if script.launches:
+            given = _launched(file, script, (), None)
+            place = Location(source=str(file), line=log.command_line)
+            arguments = [Argument(text=argument.text, location=place) for argument in given.arguments]
+            return replace(given, arguments=(*arguments, *typed), log=log)
+    raise InputError(
+        _("the log holds no configuration"),
+        location=Location(source=str(file)),
+        hint=_(
+            "give a log from the start of the job, where the trainer prints its settings; an error alone "
+            "is explained by: tuner explain-oom --message FILE"
+        ),
+    )
 
 
 def _launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:

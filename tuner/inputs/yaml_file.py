@@ -7,7 +7,7 @@ import yaml
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
-from tuner.files import read_bytes
+from tuner.files import expect_within, opened
 from tuner.inputs.tree import Path, Tree
 from tuner.inputs.yaml_nodes import TreeBuilder, loader
 from tuner.language import _
@@ -26,6 +26,7 @@ class Document(Struct, frozen=True, kw_only=True):
     tree: Tree
     locations: dict[Path, Location]  # of keys, and of the elements of lists by their index
     package: str | None = None  # what Hydra's header "# @package NAME" says
+    printed: bool = False  # by the trainer when it started: every setting, interpolations resolved
 
     def location(self, *path: str) -> Location:
         """Where a key stands; the file itself for a path that it does not hold."""
@@ -68,13 +69,25 @@ def read_text(file: FilePath) -> str:
     Raises:
         InputError: it is no file of text, or too large.
     """
-    data = read_bytes(
-        file,
-        most=MAX_BYTES,
-        of_folder=_("give the YAML file in it"),
-        too_large=_("a trainer's whole configuration has about 0.04 MiB: is this the right file?"),
-    )
-    return _decode(data, Location(source=str(file)))
+    with opened(file, most=MAX_BYTES + 1, of_folder=of_folder()) as (data, _rest):
+        return text_of(data, file)
+
+
+def of_folder() -> str:
+    """What to do where a folder was given in place of a file."""
+    return _("give the YAML file in it")
+
+
+def text_of(data: bytes, file: FilePath) -> str:
+    """What was read of a file, at most one byte above the limit, as text.
+
+    Raises:
+        InputError: it is no text in UTF-8, or above the limit.
+    """
+    where = Location(source=str(file))
+    too_large = _("a trainer's whole configuration has about 0.04 MiB: is this the right file?")
+    expect_within(data, most=MAX_BYTES, where=where, too_large=too_large)
+    return _decode(data, where)
 
 
 def _decode(data: bytes, where: Location) -> str:

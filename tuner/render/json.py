@@ -18,6 +18,7 @@ from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
 from tuner.render.concise import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
+from tuner.render.observed_report import log_report
 from tuner.render.report import (
     AllocationReport,
     CandidateReport,
@@ -72,6 +73,7 @@ def report(answer: Answer) -> Report:
         symbols=_symbols(advice),
         failed_allocation=None if answer.allocation is None else allocation_report(answer.allocation),
         release_range=None if advice.releases is None else _releases(advice.releases),
+        log=None if answer.given.log is None else log_report(answer, answer.given.log),
     )
 
 

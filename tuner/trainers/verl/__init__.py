@@ -9,7 +9,9 @@ from tuner.trainers.verl.coverage.left_out import key_classes, left_out
 from tuner.trainers.verl.deciding import deciding_keys
 from tuner.trainers.verl.keys_of_fields import keys_of_fields
 from tuner.trainers.verl.load import parse
+from tuner.trainers.verl.observed import observed
 from tuner.trainers.verl.places import place_of
+from tuner.trainers.verl.printed import release_of_printed
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
     cluster_size,
@@ -44,11 +46,13 @@ __all__ = [
     "model_key",
     "model_path",
     "name",
+    "observed",
     "override_writer",
     "parse",
     "place_of",
     "quantities",
     "read",
+    "release_of_printed",
     "resting_on_defaults",
     "rules",
     "service_paths",

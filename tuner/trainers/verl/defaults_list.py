@@ -29,6 +29,7 @@ class Composition(Struct, frozen=True, kw_only=True):
     config: str | None = None  # a name of CONFIGS, None where the files name none
     engine: str | None = None  # choice of the config group model_engine
     engine_location: Location | None = None
+    recipes: bool = True  # whether keys that only a recipe has tell that the job is of that recipe
 
     @property
     def empty(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import Location, UnsupportedError
+from tuner.errors import Location
 from tuner.inputs.overrides import Argument, Arguments, Kind, Override, on_command_line, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
@@ -18,13 +18,14 @@ from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import refuse_other_entry_points
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.layers import Layers
+from tuner.trainers.verl.limits import expect_few
+from tuner.trainers.verl.printed import as_set
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise
 from tuner.trainers.verl.schema import Schema, releases_with
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"
-MOST_KEYS = 4_000
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True):
@@ -93,9 +94,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True):
 
     def _recipe(self, trainer: Defaults, config_name: str, version: str) -> Recipe | None:
         """The recipe that the keys or ``--config-name`` tell."""
-        return named(config_name, version) or recognise(
-            self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with
-        )
+        recipe = named(config_name, version)
+        if recipe is None and self.composition.recipes:
+            recipe = recognise(self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with)
+        return recipe
 
     def _unmarked(self) -> list[Path]:
         """The user's keys without those that a '+' marks as new."""
@@ -132,22 +134,22 @@ def parse(document: Document | None, given: Sequence[Argument]) -> UserConfigura
         InputError: a file that the document names or an argument is malformed.
         UnsupportedError: the configuration is for another entry point of verl, or larger than any is.
     """
-    _expect_few(len(given), given[-1].location if given else None)
+    expect_few(len(given), given[-1].location if given else None)
     arguments = parse_overrides(given)
-    composition = follow(document) if document is not None else Composition()
+    composition = _composition(document)
     keys = _user_locations(composition.documents, arguments.overrides)
-    _expect_few(len(keys), next(reversed(keys.values()), None))
+    expect_few(len(keys), next(reversed(keys.values()), None))
     refuse_other_entry_points(keys)
     return UserConfiguration(composition=composition, arguments=arguments, keys=keys)
 
 
-def _expect_few(keys: int, place: Location | None) -> None:
-    if keys > MOST_KEYS:
-        raise UnsupportedError(
-            _("{keys:,} settings are more than the {most:,} that are read").format(keys=keys, most=MOST_KEYS),
-            location=place,
-            hint=_("a composed configuration of verl has about 900: is this one?"),
-        )
+def _composition(document: Document | None) -> Composition:
+    if document is None:
+        return Composition()
+    if document.printed:
+        own, config, of_recipe = as_set(document)
+        return Composition(documents=(own,), config=config, recipes=of_recipe)
+    return follow(document)
 
 
 def _user_locations(documents: Sequence[Document], overrides: Sequence[Override]) -> dict[Path, Location]:
