@@ -38,6 +38,7 @@ extensions = [
     "older_guides",
     "operator_tables",
     "profile_tables",
+    "project_table",
     "report_reference",
     "rollout_prices",
     "rule_examples",

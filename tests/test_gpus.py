@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
-from tuner import gpus, resources
+from tuner import gpus, shipped
 from tuner import nvml as nvml_module
 from tuner.errors import InputError
 from tuner.evidence import Evidence
@@ -17,7 +17,7 @@ from tuner.gpus import counted, find_gpu, gpu_names, namesakes
 from tuner.hardware import Cluster, Gpu
 from tuner.units import GIB, GIGA, MIB, TERA
 
-FILES = sorted((resources.profiles() / "gpus").glob("*.yaml"))
+FILES = sorted((shipped.profiles() / "gpus").glob("*.yaml"))
 
 
 # -- profiles ------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_a_node_has_no_more_than_its_board(name: str, most: int | None) -> None:
     assert find_gpu(name).per_node == most
 
 
-GOOD = (resources.profiles() / "gpus" / "h200-sxm.yaml").read_text(encoding="utf-8")
+GOOD = (shipped.profiles() / "gpus" / "h200-sxm.yaml").read_text(encoding="utf-8")
 MEASURED = """
 measured:
   date: "2026-01-31"
@@ -181,7 +181,7 @@ def profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     folder = tmp_path / "gpus"
     folder.mkdir()
     (folder / "h200-sxm.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(resources, "profiles", lambda: tmp_path)
+    monkeypatch.setattr(shipped, "profiles", lambda: tmp_path)
 
 
 def test_measured_figures_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

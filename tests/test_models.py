@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tuner import resources
+from tuner import resources, shipped
 from tuner.architectures import model_types
 from tuner.errors import InputError, TunerError, UnsupportedError
 from tuner.model_shape import QueryKeyNorm
@@ -18,7 +18,7 @@ from tuner.models import find_model, model_names, shape_from_config
 from tuner.models.profile import read_profile
 from tuner.models.shape import read_config
 
-FILES = sorted((resources.profiles() / "models").glob("*.yaml"))
+FILES = sorted((shipped.profiles() / "models").glob("*.yaml"))
 
 # As counted by the hub from the published weights; buffers and prediction modules left out.
 PUBLISHED = {
@@ -222,17 +222,17 @@ def test_malformed_profile_is_named(content: str, key: str | None, tmp_path: Pat
 
 
 def test_incomplete_installation_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "tuner")
-    for locate in (resources.profiles, resources.locale_dir):
+    monkeypatch.setattr(shipped, "_PACKAGE", tmp_path / "tuner")
+    for locate in (shipped.profiles, shipped.locale_dir):
         with pytest.raises(InputError, match="incomplete"):
             locate()
 
 
 def test_an_installed_package_has_its_data_inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = tmp_path / "tuner" / "_data"
-    shutil.copytree(resources.profiles() / "gpus", data / "profiles" / "gpus")
-    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "tuner")
-    assert resources.profiles() == data / "profiles"
+    shutil.copytree(shipped.profiles() / "gpus", data / "profiles" / "gpus")
+    monkeypatch.setattr(shipped, "_PACKAGE", tmp_path / "tuner")
+    assert shipped.profiles() == data / "profiles"
 
 
 # -- local checkpoints ---------------------------------------------------------------------

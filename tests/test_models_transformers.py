@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tuner import resources
+from tuner import shipped
 from tuner.architectures import find_architecture, model_types
 from tuner.errors import InputError
 from tuner.models import shape_from_config
@@ -25,7 +25,7 @@ pytestmark = [
 OWN_CODE = {"kimi_k2", "mimo"}  # model types that live in the checkpoint's repository
 CONFIGS = {
     file.stem: next(iter(read_profile(file).configs.values()))
-    for file in sorted((resources.profiles() / "models").glob("*.yaml"))
+    for file in sorted((shipped.profiles() / "models").glob("*.yaml"))
 }
 KNOWN = {name: config for name, config in CONFIGS.items() if config["model_type"] not in OWN_CODE}
 ONE_PER_TYPE = {config["model_type"]: config for config in KNOWN.values()}

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 
 from tuner.errors import InputError
 from tuner.language import ENGLISH, Catalogue, _
-from tuner.resources import locale_dir
+from tuner.shipped import locale_dir
 
 #: Languages by what a user may call them, in lower case and without an encoding.
 LANGUAGES = {"en": ENGLISH, "zh": "zh_CN", "zh_cn": "zh_CN", "zh_hans": "zh_CN"}

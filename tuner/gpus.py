@@ -25,7 +25,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tuner import resources
+from tuner import resources, shipped
 from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
 from tuner.files import is_there
@@ -147,7 +147,7 @@ def _normal(name: str) -> str:
 
 
 def _files() -> Iterator[Path]:
-    return iter(sorted((resources.profiles() / "gpus").glob("*.yaml")))
+    return iter(sorted((shipped.profiles() / "gpus").glob("*.yaml")))
 
 
 def _content(file: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The files that ship with the package but are not Python: where they lie, and reading profiles."""
+"""Reads profiles: YAML mappings of a few known keys."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -11,42 +11,6 @@ from tuner.files import read_bytes
 from tuner.language import _
 from tuner.nesting import expect_shallow
 from tuner.units import KIB
-
-_PACKAGE = Path(__file__).resolve().parent
-
-
-def profiles() -> Path:
-    """Folder with ``gpus/`` and ``models/``.
-
-    Raises:
-        InputError: the installation lacks the folder.
-    """
-    return _data("profiles")
-
-
-def locale_dir() -> Path:
-    """Folder with the translations, one sub-folder per language.
-
-    Raises:
-        InputError: the installation lacks the folder.
-    """
-    return _data("locale")
-
-
-def _data(name: str) -> Path:
-    # A wheel carries the folder inside the package; a checkout has it beside the package.
-    installed = _PACKAGE / "_data" / name
-    checkout = _PACKAGE.parent / name
-    for folder in (installed, checkout):
-        if folder.is_dir():
-            return folder
-    raise InputError(
-        _("the installation is incomplete: neither {installed} nor {checkout} exists").format(
-            installed=installed, checkout=checkout
-        ),
-        hint=_("reinstall tuner, or run it from a complete checkout"),
-    )
-
 
 Kinds = Mapping[str, "type | tuple[type, ...]"]
 _MOST_BYTES = 256 * KIB  # the largest bundled profile has 4

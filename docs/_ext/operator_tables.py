@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 from tables import table
-from tuner import resources
+from tuner import shipped
 
 _SIZES = {"products": "Hidden size", "attention": "Head size"}
 
@@ -24,7 +24,7 @@ class OperatorTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """One row for each size on each card."""
         operation = self.arguments[0]
-        files = sorted((resources.profiles() / "operators").glob("*.json"))
+        files = sorted((shipped.profiles() / "operators").glob("*.json"))
         for file in files:
             self.env.note_dependency(str(file))
         cards = [_content(file) for file in files]

@@ -250,7 +250,7 @@ UNKNOWN = [
         "actor_rollout_ref.model.enable_activation_offload",
     ),
     ("env.train.num_envs=8", None),
-    ("async_training.partial_rollout=True", None),
+    ("training_apart.partial_rollout=True", None),
 ]
 
 

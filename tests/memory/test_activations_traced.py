@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests import workloads
-from tuner import resources
+from tuner import shipped
 from tuner.architectures import model_types
 from tuner.memory.layer import activations
 from tuner.model_shape import ModelShape
@@ -81,7 +81,7 @@ class Slope:
 def configs() -> dict[str, dict[str, Any]]:
     found = [
         next(iter(read_profile(file).configs.values()))
-        for file in sorted((resources.profiles() / "models").glob("*.yaml"))
+        for file in sorted((shipped.profiles() / "models").glob("*.yaml"))
     ]
     return {config["model_type"]: config for config in found}
 

@@ -47,18 +47,21 @@ def config(
 
     A line of a file, an override, or the release itself; interpolations are resolved and secrets hidden.
     """
-    from tuner.cli.release import choose_release
+    from msgspec.structs import replace
+
+    from tuner.cli.pipeline import configuration_of, release_of
     from tuner.inputs.given import read_given
     from tuner.render.settings_text import not_known, settings_overrides, settings_text
     from tuner.render.settings_view import settings_view
     from tuner.render.terminal import Terminal, plain, write
-    from tuner.trainers.chosen import TRAINER
 
     words = overrides or ()
     options.refuse_misspelled((source, *words), config)
     given = read_given(source, words, launch=launch)
-    release = choose_release(verl_version, given)
-    loaded = TRAINER.parse(given.document, given.arguments).on(release.version)
+    release = release_of(given, verl_version)
+    configuration = configuration_of(given)
+    given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
+    loaded = configuration.on(release.version)
     view = settings_view(given, release, loaded)
     if output_format == "json":
         from tuner.render.settings_report import settings_json

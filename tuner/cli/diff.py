@@ -81,18 +81,16 @@ def diff(
 
 def _compared(words: Sequence[str], premises: Premises) -> "Comparison":
     from tuner.cli.hardware import choose_card
-    from tuner.cli.release import choose_release
+    from tuner.cli.pipeline import release_of
     from tuner.render.comparison import compared
     from tuner.trainers.chosen import TRAINER
 
     card = choose_card(premises)
     of_sides = _premises(premises)
-    releases = [TRAINER.choose_release(one.verl_version) for one in of_sides]
-    inputs = _inputs(words, premises, releases_differ=releases[0].version != releases[1].version)
+    asked = [TRAINER.choose_release(one.verl_version).version for one in of_sides]
+    inputs = _inputs(words, premises, releases_differ=asked[0] != asked[1])
     given = _given(inputs, premises)
-    releases = [
-        choose_release(of_side.verl_version, one) for of_side, one in zip(of_sides, given, strict=True)
-    ]
+    releases = [release_of(one, of_side.verl_version) for one, of_side in zip(given, of_sides, strict=True)]
     questions = [
         _read(one, of_side, card, release)
         for one, of_side, release in zip(given, of_sides, releases, strict=True)

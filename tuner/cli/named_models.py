@@ -60,7 +60,9 @@ class Models(Struct, frozen=True):
         left_open = next((value for value in self.given.unsettled if value.key == key), None)
         if left_open is None:
             return InputError(
-                _("no model is named"), key=key, hint=self._offer() or _("set this key or give --model NAME")
+                _("no model is named"),
+                key=self.settings.spelled(key) or key,
+                hint=self._offer() or _("set this key or give --model NAME"),
             )
         hint = (
             _("give {name}=PATH behind the script, or --model NAME").format(name=left_open.name)
@@ -70,7 +72,9 @@ class Models(Struct, frozen=True):
         message = _("the model is {text}, which only a run would tell").format(text=left_open.text)
         offer = self._offer()
         hint = _("{offer}; {hint}").format(offer=offer, hint=hint) if offer else hint
-        return InputError(message, location=left_open.location, key=key, hint=hint)
+        return InputError(
+            message, location=left_open.location, key=self.settings.spelled(key) or key, hint=hint
+        )
 
     def _named(self, path: str, key: str) -> ModelShape:
         """The model of a key; an error says where the key was set, and which other setting names a model."""
@@ -81,7 +85,9 @@ class Models(Struct, frozen=True):
             message = f"{error.location}: {error.message}" if error.location is not None else error.message
             place = origin.location if origin is not None else None
             hint = self._offer() or error.hint
-            raise InputError(message, location=place, key=key, hint=hint) from None
+            raise InputError(
+                message, location=place, key=self.settings.spelled(key) or key, hint=hint
+            ) from None
 
     def _offer(self) -> str:
         """The models that other settings speak of, each with the option that takes it; empty for none."""

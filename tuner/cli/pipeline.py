@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.advise import Advice, ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
@@ -12,7 +13,6 @@ from tuner.cli.hardware import Card, choose_card, choose_cluster
 from tuner.cli.lengths import expect_possible, lengths_of
 from tuner.cli.named_models import Models
 from tuner.cli.premises import Premises
-from tuner.cli.release import choose_release
 from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
@@ -43,6 +43,21 @@ class Question(Struct, frozen=True, kw_only=True):
     reading: "_Reading"
 
 
+def configuration_of(given: Given) -> Configuration:
+    """What was given, as the trainer takes it.
+
+    Raises:
+        TunerError: it is malformed, or for another program.
+    """
+    return TRAINER.parse(given.document, given.arguments, program=given.program, folder=given.folder)
+
+
+def release_of(given: Given, requested: str | None) -> ReleaseChoice:
+    """The release to lay on: the requested one, or what the configuration and the machine tell."""
+    own = None if requested is not None else configuration_of(given).release
+    return TRAINER.choose_release(requested, own)
+
+
 def read_job(
     given: Given,
     premises: Premises,
@@ -56,7 +71,8 @@ def read_job(
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    configuration = TRAINER.parse(given.document, given.arguments)
+    configuration = configuration_of(given)
+    given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
     loaded = configuration.on(release.version)
     if loaded.base.missing is not None:
         given = with_missing_config(given, loaded.base.missing)
@@ -125,7 +141,7 @@ def consult_further(
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch)
-    release = choose_release(premises.verl_version, given)
+    release = release_of(given, premises.verl_version)
 
     def read(premises: Premises) -> Question:
         ratio = zero_advantage_ratio

@@ -30,6 +30,7 @@ _MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
 _LISTED = 10  # launches in one message
+_PATH_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd", "--config-name", "-cn")
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 
 
@@ -67,6 +68,8 @@ class Given(Struct, frozen=True, kw_only=True):
     remarks: tuple[Remark, ...] = ()
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
+    program: str = ""  # the module or file that a command or script starts; empty where none is seen
+    folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
 
 
 def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
@@ -83,6 +86,10 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
     file = Path(config)
     if config != STANDARD_INPUT and not is_there(file) and is_command(config):
         return _pasted([config, *words])
+    remarks: tuple[Remark, ...] = ()
+    if config != STANDARD_INPUT and is_there(file, Path.is_dir):
+        file, remarks = _in_folder(file)
+        config = str(file)
     log = None
     with opened(file, most=MAX_BYTES + 1, of_folder=of_folder()) as (start, stream):
         if not config.endswith(YAML_NAMES + SHELL_NAMES):
@@ -94,13 +101,51 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
         return _logged(read_log(config, log), file, words)
     text = text_of(start, file)
     if not _is_shell(config, text):
-        return Given(
-            source=config, document=parse_yaml(text, source=config), arguments=tuple(on_command_line(words))
-        )
+        return _of_yaml(config, text, words, remarks)
     from tuner.inputs.script import read_script
 
     script = read_script(file, text.encode(), words)
     return _launched(file, script, words, launch)
+
+
+def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
+    """The configuration of the run that a folder holds."""
+    from tuner.inputs.run_folder import configuration_in
+
+    file = configuration_in(folder)
+    return file, (_taken(file, folder),)
+
+
+def _taken(file: Path, given: Path) -> Remark:
+    return Remark(
+        text=_("the run's settings are those of {file}").format(file=file),
+        location=Location(source=str(given)),
+    )
+
+
+def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...]) -> Given:
+    """YAML: a trainer's configuration, or what a run has left of it."""
+    from tuner.inputs.run_folder import beside, typed_overrides, unwrapped
+
+    typed = tuple(on_command_line(words))
+    listed = typed_overrides(text, source=config)
+    if listed is not None:
+        return Given(source=config, arguments=(*listed, *typed), remarks=remarks, folder=_folder(config))
+    document = parse_yaml(text, source=config)
+    file = beside(document)
+    if file is not None:
+        remarks, document = (*remarks, _taken(file, Path(config))), read_yaml(file)
+    return Given(
+        source=config,
+        document=unwrapped(document),
+        arguments=typed,
+        remarks=remarks,
+        folder=_folder(document.source),
+    )
+
+
+def _folder(source: str) -> str:
+    return "" if source == STANDARD_INPUT else str(Path(source).absolute().parent)
 
 
 def is_command(word: str) -> bool:
@@ -144,7 +189,13 @@ def _pasted(words: Sequence[str]) -> Given:
                 _("{word!r} is neither a file nor a command that starts a trainer").format(word=words[0]),
                 hint=_("give a YAML file, a launch script, overrides, or the command as it is typed"),
             )
-    return _with_config(Given(source="command line", arguments=tuple(arguments)), Path.cwd())
+    given = Given(
+        source="command line",
+        arguments=tuple(arguments),
+        program=started[0].program if started else "",
+        folder=str(Path.cwd()),
+    )
+    return _with_config(given, Path.cwd())
 
 
 def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
@@ -157,7 +208,7 @@ def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
     if log.overrides:
         place = Location(source=str(file), line=log.overrides_line)
         arguments = [Argument(text=hidden_override(text), location=place) for text in log.overrides]
-        given = Given(source=str(file), arguments=(*arguments, *typed), log=log)
+        given = Given(source=str(file), arguments=(*arguments, *typed), log=log, folder=_folder(str(file)))
         return _with_config(given, file.parent)
     if log.command:
         from tuner.inputs.script import read_script
@@ -202,6 +253,8 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
             LostOverride(text=without_secrets(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
         ),
+        program=launch.program,
+        folder=_folder(str(file)),
     )
     return _with_config(given, file.parent)
 
@@ -315,6 +368,7 @@ def _with_config(given: Given, folder: Path) -> Given:
     for start in (Path.cwd(), folder, *list(folder.absolute().parents)[:_FOLDERS_UP]):
         file = start / relative / file_name
         if is_there(file, Path.is_file):
+            document = read_yaml(file)
             remark = Remark(text=_("laid on {file}").format(file=file), location=name.location)
-            return replace(given, document=read_yaml(file), remarks=(*given.remarks, remark))
+            return replace(given, document=document, remarks=(*given.remarks, remark))
     return given

@@ -56,6 +56,19 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
     location: Location
     refused: bool = False  # Hydra does not start on it: an override without '+', or one that deletes it
     known_in: tuple[str, ...] = ()  # bundled releases that have the key
+    reader: str = ""  # the program that lacks it, where that is another than the trainer
+
+
+def _as_it_is(override: str) -> str | None:
+    return override
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """What reads the settings, where that is not the trainer as released but a project on a copy of it."""
+
+    name: str
+    spell: Callable[[str], str | None] = _as_it_is  # an override in its keys; None where it lacks the key
+    unchecked: tuple[str, ...] = ()  # names of checks of the trainer that do not hold of it
 
 
 class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -71,6 +84,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         origins: user-set paths with their origin; every other path has ``default_origin``.
         default_origin: the origin of what the user did not set.
         unknown: keys of the user that the release does not have, in the order of the input.
+        program: what reads them, where that is not the trainer as it was released.
     """
 
     tree: Tree
@@ -78,6 +92,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     origins: Mapping[Path, Origin]
     default_origin: Origin
     unknown: tuple[UnknownKey, ...] = ()
+    program: Program | None = None
 
     @cached_property
     def _resolver(self) -> Resolver:
@@ -146,6 +161,10 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """The whole tree, each interpolation replaced by its value where it has one."""
         tree: Tree = self._read(())
         return tree
+
+    def spelled(self, override: str) -> str | None:
+        """An override as the program that reads it spells it; None where that has no key for it."""
+        return override if self.program is None else self.program.spell(override)
 
     @property
     def looked_at(self) -> frozenset[str]:

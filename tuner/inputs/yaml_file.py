@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path as FilePath
+from typing import Any
 
 import yaml
 from msgspec import Struct
@@ -61,6 +62,22 @@ def parse_yaml(text: str, *, source: str) -> Document:
     header = _PACKAGE.search(text)
     package = header[1] if header else None
     return Document(source=source, tree=content or {}, locations=builder.locations, package=package)
+
+
+def parse_list(text: str, *, source: str) -> tuple[list[Any], Document] | None:
+    """The elements of YAML text whose top is a list; None where it is none.
+
+    The document beside them has the location of each by its number.
+
+    Raises:
+        InputError: see :func:`read_yaml`.
+    """
+    top = _compose(text, source)
+    if not isinstance(top, yaml.SequenceNode):
+        return None
+    builder = TreeBuilder(source)
+    elements = builder.value(top, (), top)
+    return elements, Document(source=source, tree={}, locations=builder.locations)
 
 
 def read_text(file: FilePath) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner import resources
+from tuner import shipped
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.language import _
@@ -218,4 +218,4 @@ def _profiles() -> "tuple[ModelProfile, ...]":
 
 
 def _files() -> Iterator[Path]:
-    return iter(sorted((resources.profiles() / "models").glob("*.yaml")))
+    return iter(sorted((shipped.profiles() / "models").glob("*.yaml")))

@@ -134,7 +134,7 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     ]
     if answer.resting:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
-    for name, text in _of_script(answer):
+    for name, text in (*_basis(answer), *_of_script(answer)):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(
         terminal.prose(
@@ -229,6 +229,15 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
     return "\n".join(lines)
+
+
+def _basis(answer: Answer) -> Iterator[tuple[str, str]]:
+    """What the settings rest on, where that is not the trainer as it was released."""
+    settings = answer.settings
+    if settings.program is not None:
+        yield _("project"), settings.program.name
+    if settings.default_origin.location is not None:
+        yield _("laid on"), str(settings.default_origin.location)
 
 
 def _of_script(answer: Answer) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from math import exp, log
 import msgspec
 from msgspec import Struct
 
-from tuner import resources
+from tuner import shipped
 
 #: The card whose shares stand in for those of a card without a table.
 REFERENCE = "h100-sxm"
@@ -57,7 +57,7 @@ def operators_of(gpu: str) -> Operators:
         InputError: the installation lacks its profiles.
         msgspec.ValidationError: a bundled table is not one.
     """
-    tables = {file.stem: file for file in (resources.profiles() / "operators").glob("*.json")}
+    tables = {file.stem: file for file in (shipped.profiles() / "operators").glob("*.json")}
     return msgspec.json.decode(tables.get(gpu, tables[REFERENCE]).read_bytes(), type=Operators)
 
 

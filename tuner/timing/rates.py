@@ -1,6 +1,6 @@
 """Rates that work reaches: shares of a data sheet's peaks, or of what was measured on the card.
 
-Products and attention of a layer take their share from tables by shape, see :mod:`tuner.timing.operators`.
+Products and attention of a layer take their share from tables by shape, see ``tuner.timing.operators``.
 
 The share of a measured rate is that of the peak over the share of the operation that was measured.
 """

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
+from tuner.inputs.given import Remark
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.overrides import Argument
 from tuner.inputs.settings import Origin, Settings
@@ -32,6 +33,7 @@ class ReleaseChoice(Struct, frozen=True, kw_only=True):
     version: str
     reason: str
     unbundled: str | None = None  # the release that was meant, where that one does not travel with it
+    certain: bool = False  # whatever is installed
 
 
 class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
@@ -164,6 +166,13 @@ class Configuration(Protocol):
             UnsupportedError: the configuration is for a part of the trainer that is not modelled.
         """
 
+    @property
+    def release(self) -> ReleaseChoice | None:
+        """The release that the configuration itself tells, by its project or its defaults, if any."""
+
+    def remarks(self, version: str) -> tuple[Remark, ...]:
+        """What is taken to be so when it is laid on the defaults of a bundled release."""
+
     def adding(self, overrides: Sequence[str]) -> "Configuration":
         """The same with overrides behind those of the user.
 
@@ -202,18 +211,22 @@ class Trainer(Protocol):
     def key_classes(self, version: str) -> tuple[KeyClass, ...]:
         """Every key of a bundled release's configuration once, by what the estimate makes of it."""
 
-    def choose_release(self, requested: str | None) -> ReleaseChoice:
+    def choose_release(self, requested: str | None, own: ReleaseChoice | None = ...) -> ReleaseChoice:
         """The release to rest on: the requested one, else the installed one, else the newest bundled one.
+
+        What the configuration tells by its ``own`` stands before the last, and before the installed one
+        where it is certain.
 
         Raises:
             InputError: ``requested`` is not a version number.
         """
 
-    def release_of_printed(self, document: Document) -> ReleaseChoice:
-        """The release that printed a configuration, with every setting in it, when it started."""
-
-    def parse(self, document: Document | None, given: Sequence[Argument]) -> Configuration:
+    def parse(
+        self, document: Document | None, given: Sequence[Argument], *, program: str = ..., folder: str = ...
+    ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
+
+        ``program`` is the module or file that the launch starts, ``folder`` where it lies; both may be empty.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

@@ -11,7 +11,6 @@ from tuner.trainers.verl.keys_of_fields import keys_of_fields
 from tuner.trainers.verl.load import parse
 from tuner.trainers.verl.observed import observed
 from tuner.trainers.verl.places import place_of
-from tuner.trainers.verl.printed import release_of_printed
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
     cluster_size,
@@ -52,7 +51,6 @@ __all__ = [
     "place_of",
     "quantities",
     "read",
-    "release_of_printed",
     "resting_on_defaults",
     "rules",
     "service_paths",

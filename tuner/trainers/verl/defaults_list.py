@@ -11,6 +11,7 @@ from tuner.files import is_there
 from tuner.inputs.tree import Path, nested, split_key
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import N_, _
+from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.releases import BUNDLED
@@ -29,6 +30,7 @@ class Composition(Struct, frozen=True, kw_only=True):
     config: str | None = None  # a name of CONFIGS, None where the files name none
     engine: str | None = None  # choice of the config group model_engine
     engine_location: Location | None = None
+    release: ReleaseChoice | None = None  # that printed the settings; None of what no trainer printed
     recipes: bool = True  # whether keys that only a recipe has tell that the job is of that recipe
 
     @property
@@ -82,7 +84,7 @@ def _follow(
     has_self = False
     for number, entry in enumerate(entries):
         place = document.location("defaults", str(number))
-        for group, choice in _choices(entry, place):
+        for group, choice in choices(entry, place):
             if group is None and choice == "_self_":
                 has_self = True
                 part = Composition(documents=(own,))
@@ -108,7 +110,7 @@ def _joined(low: Composition, high: Composition) -> Composition:
     )
 
 
-def _choices(entry: object, place: Location) -> Iterator[tuple[str | None, str]]:
+def choices(entry: object, place: Location) -> Iterator[tuple[str | None, str]]:
     """The (group, choice) pairs of one entry; the group is None for a plain name."""
     if isinstance(entry, str):
         yield None, entry.removeprefix("/").removesuffix(".yaml")
@@ -144,11 +146,12 @@ def _part(
         named = group == "model_engine" or engine != "dp"
         return Composition(engine=engine, engine_location=place) if named else Composition()
     name, _separator, target = group.partition("@")
-    below = _package(target or name.replace("/", "."), package)
+    below = package_of(target or name.replace("/", "."), package)
     return _beside(folder / name / f"{choice}.yaml", f"{group}: {choice}", place, below, open_files)
 
 
-def _package(name: str, parent: Path) -> Path:
+def package_of(name: str, parent: Path) -> Path:
+    """Where a package of Hydra's lies that is named below another one."""
     return () if name == "_global_" else (*parent, *split_key(name))
 
 
@@ -169,5 +172,5 @@ def _beside(
         )
     document = read_yaml(file)
     if document.package is not None:
-        package = _package(document.package, ())
+        package = package_of(document.package, ())
     return _follow(document, folder=file.parent, package=package, open_files=(*open_files, file.resolve()))

@@ -1,166 +1,99 @@
-"""Lays a user's files and overrides on the defaults of a verl release."""
+"""Takes a user's files and arguments, whatever project they are for."""
 
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import Location
-from tuner.inputs.overrides import Argument, Arguments, Kind, Override, on_command_line, parse_overrides
-from tuner.inputs.settings import Layer, Origin, Settings
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
+from tuner.inputs.overrides import (
+    COMMAND_LINE,
+    Argument,
+    Arguments,
+    option_value,
+)
+from tuner.inputs.tree import leaves, split_key
 from tuner.inputs.yaml_file import Document
-from tuner.language import _
-from tuner.trainers.protocol import Base, Loaded
-from tuner.trainers.verl.backend import choose_config, missing_config
-from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
+from tuner.trainers.verl.arguments import parsed, user_locations
+from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.defaults_list import Composition, follow
-from tuner.trainers.verl.entry_points import refuse_other_entry_points
-from tuner.trainers.verl.example_configs import example_config
-from tuner.trainers.verl.layers import Layers
+from tuner.trainers.verl.entry_points import refuse_config, refuse_other_entry_points
+from tuner.trainers.verl.forks import recognise as recognise_fork
+from tuner.trainers.verl.forks.fork import Fork
+from tuner.trainers.verl.forks.translate import (
+    translated,
+)
 from tuner.trainers.verl.limits import expect_few
-from tuner.trainers.verl.printed import as_set
-from tuner.trainers.verl.recipe import Recipe
-from tuner.trainers.verl.recipes import named, recognise
-from tuner.trainers.verl.schema import Schema, releases_with
-
-_STRATEGY = "actor_rollout_ref.actor.strategy"
-_ENGINE = "model_engine"
+from tuner.trainers.verl.named_files import beside_launch, with_config_file
+from tuner.trainers.verl.printed import as_set, release_of_printed
+from tuner.trainers.verl.recipes import named
+from tuner.trainers.verl.user_configuration import UserConfiguration
 
 
-class UserConfiguration(Struct, frozen=True, kw_only=True):
-    """What the user gives, before it is laid on the defaults of a release."""
-
-    composition: Composition
-    arguments: Arguments
-    keys: dict[Path, Location]
-
-    def trainer_config(self, version: str) -> str:
-        """Which of verl's trainer configurations it rests on.
-
-        Raises:
-            UnsupportedError: the configuration is for another engine of verl.
-        """
-        return choose_config(self.composition, self.arguments, self.keys, version)
-
-    def adding(self, overrides: Sequence[str]) -> "UserConfiguration":
-        """The same with overrides behind those of the user.
-
-        Raises:
-            InputError: an override is malformed.
-        """
-        more = parse_overrides(on_command_line(overrides)).overrides
-        arguments = replace(self.arguments, overrides=(*self.arguments.overrides, *more))
-        keys = _user_locations(self.composition.documents, arguments.overrides)
-        return replace(self, arguments=arguments, keys=keys)
-
-    def on(self, version: str) -> Loaded:
-        """Lay what the user gives on the defaults of a bundled release.
-
-        Raises:
-            InputError: a section is given a plain value.
-            UnsupportedError: the configuration is for another engine of verl.
-        """
-        defaults, base = self._defaults(version)
-        missing = missing_config(self.arguments.config_name, self.composition)
-        layers = Layers(dict(defaults.tree), Schema(defaults))
-        for document in self.composition.documents:
-            layers.add_document(document)
-        for override in self.arguments.overrides:
-            layers.add_override(override)
-        settings = Settings(
-            tree=layers.tree,
-            defaults=dict(defaults.tree),
-            origins=layers.origins,
-            default_origin=Origin(
-                layer=Layer.DEFAULT, text=_("default of verl {version}").format(version=version)
-            ),
-            unknown=() if missing else tuple(layers.unknown()),  # which its file may have
-        )
-        return Loaded(settings=settings, version=version, base=replace(base, missing=missing))
-
-    def _defaults(self, version: str) -> tuple[Defaults, Base]:
-        """Those of the trainer, the example or the recipe that is told, and how to ask for them again."""
-        trainer = read_defaults(version, self.trainer_config(version))
-        config_name = (self.arguments.config_name or "").removesuffix(".yaml")
-        example = example_config(config_name) if self.composition.empty else None
-        if example is not None and example.base == trainer.config:
-            return _laid(trainer, config_name, example.tree)
-        recipe = self._recipe(trainer, config_name, version)
-        name = None if recipe is None else recipe.config(trainer.config)
-        if recipe is None or name is None:
-            return trainer, _base(trainer)
-        return _laid(trainer, name, recipe.tree)
-
-    def _recipe(self, trainer: Defaults, config_name: str, version: str) -> Recipe | None:
-        """The recipe that the keys or ``--config-name`` tell."""
-        recipe = named(config_name, version)
-        if recipe is None and self.composition.recipes:
-            recipe = recognise(self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with)
-        return recipe
-
-    def _unmarked(self) -> list[Path]:
-        """The user's keys without those that a '+' marks as new."""
-        overrides = self.arguments.overrides
-        changed = [split_key(item.key) for item in overrides if item.kind is Kind.CHANGE]
-        documents = self.composition.documents
-        return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
-
-
-def _laid(trainer: Defaults, name: str, tree: Tree) -> tuple[Defaults, Base]:
-    """The defaults of a configuration that lays keys of its own on the trainer's."""
-    keys = tuple(dotted(path) for path, _ in leaves(tree))
-    base = Base(name=name, words=(f"--config-name={name}",), keys=keys)
-    return replace(trainer, tree=merged(dict(trainer.tree), tree)), base
-
-
-def _base(defaults: Defaults) -> Base:
-    """How these defaults are asked for again."""
-    if defaults.config == CONFIGS[0]:
-        return Base(name=defaults.config, keys=(_STRATEGY,))
-    grouped = contains(defaults.tree, (_ENGINE,))  # since 0.7 the engine is a config group
-    words = (f"{_ENGINE}={defaults.tree[_ENGINE]}",) if grouped else (f"--config-name={defaults.config}",)
-    return Base(name=defaults.config, words=words, keys=(_STRATEGY,))
-
-
-def parse(document: Document | None, given: Sequence[Argument]) -> UserConfiguration:
+def parse(
+    document: Document | None, given: Sequence[Argument], *, program: str = "", folder: str = ""
+) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
     Args:
         document: a composed or partial YAML file; None for arguments alone.
         given: arguments as Hydra would get them.
+        program: the module or file that the launch starts; empty where nobody says.
+        folder: where the configuration lies or is typed; empty where nobody says.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
         UnsupportedError: the configuration is for another entry point of verl, or larger than any is.
     """
     expect_few(len(given), given[-1].location if given else None)
-    arguments = parse_overrides(given)
-    composition = _composition(document)
-    keys = _user_locations(composition.documents, arguments.overrides)
+    fork = _fork_of(document, given, program)
+    if fork is not None and fork.config_argument is not None:
+        document, given = with_config_file(fork, document, given, folder)
+    arguments = parsed(given, fork)
+    document, arguments = _with_named(document, arguments, fork, folder)
+    composition = _composition(document, fork)
+    keys = user_locations(composition.documents, arguments.overrides)
     expect_few(len(keys), next(reversed(keys.values()), None))
-    refuse_other_entry_points(keys)
-    return UserConfiguration(composition=composition, arguments=arguments, keys=keys)
+    if fork is None:
+        refuse_other_entry_points(keys)
+    return UserConfiguration(
+        composition=composition, arguments=arguments, keys=keys, program=program, folder=folder, fork=fork
+    )
 
 
-def _composition(document: Document | None) -> Composition:
+def _composition(document: Document | None, fork: Fork | None) -> Composition:
     if document is None:
         return Composition()
+    if fork is not None:  # what such a project prints is held against no release: every setting counts as set
+        composition = follow(document)
+        documents = tuple(translated(fork, part) for part in composition.documents)
+        return replace(composition, documents=documents)
     if document.printed:
         own, config, of_recipe = as_set(document)
-        return Composition(documents=(own,), config=config, recipes=of_recipe)
+        release = release_of_printed(document)
+        return Composition(documents=(own,), config=config, recipes=of_recipe, release=release)
     return follow(document)
 
 
-def _user_locations(documents: Sequence[Document], overrides: Sequence[Override]) -> dict[Path, Location]:
-    """Every key that the user sets, and where."""
-    locations = {
-        path: document.location(*path)
-        for document in documents
-        for path, _value in leaves(document.tree)
-        if path
-    }
-    for override in overrides:
-        if override.package is None:
-            locations[split_key(override.key)] = override.location
-    return locations
+def _fork_of(document: Document | None, given: Sequence[Argument], program: str) -> Fork | None:
+    keys = [path for path, _value in leaves({} if document is None else document.tree)]
+    keys += [split_key(argument.text.partition("=")[0].lstrip("+~")) for argument in given]
+    name = option_value(given, "config_name")
+    return recognise_fork(program, None if name is None else name.text, keys)
+
+
+def _with_named(
+    document: Document | None, arguments: Arguments, fork: Fork | None, folder: str
+) -> tuple[Document | None, Arguments]:
+    """The user's own file that ``--config-name`` names; the name is kept where it is one of verl's."""
+    if arguments.config_name is None:
+        return document, arguments
+    name = arguments.config_name.removesuffix(".yaml")
+    refuse_config(name, Location(source=COMMAND_LINE))
+    if name in CONFIGS or named(name) is not None:
+        return document, arguments
+    if document is None:
+        document = beside_launch(name, folder)
+    if document is None and (fork is None or name not in fork.configs):
+        return document, arguments
+    megatron = document is None and "megatron" in name
+    return document, replace(arguments, config_name=CONFIGS[1] if megatron else None)

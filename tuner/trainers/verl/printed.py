@@ -66,7 +66,7 @@ def release_of_printed(document: Document) -> ReleaseChoice:
             "nearest to the printed settings, which have {count} other keys",
             told.other_keys,
         ).format(count=told.other_keys)
-    return ReleaseChoice(version=told.version, reason=reason)
+    return ReleaseChoice(version=told.version, reason=reason, certain=True)
 
 
 def as_set(document: Document) -> tuple[Document, str, bool]:

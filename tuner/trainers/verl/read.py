@@ -47,6 +47,7 @@ from tuner.workload import (
 
 model_key = "actor_rollout_ref.model.path"
 critic_model_key = "critic.model.path"
+_PLACEHOLDER = "~/models/deepseek-llm-7b-chat"  # where every release has the models of actor and critic
 _NONE: Mapping[str, ModelShape] = MappingProxyType({})
 
 
@@ -117,13 +118,18 @@ def choose_rollout_engine(
 
 def model_path(settings: Settings) -> str | None:
     """Where the actor's model comes from; None when only verl's placeholder says."""
-    return settings.text(model_key) if settings.is_set(model_key) else None
+    return _named_model(settings, model_key)
 
 
 def critic_model_path(settings: Settings) -> str | None:
     """Where the critic's model comes from; None without a critic, and when only verl's placeholder says."""
-    is_set = uses_critic(settings) and settings.is_set(critic_model_key)
-    return settings.text(critic_model_key) if is_set else None
+    return _named_model(settings, critic_model_key) if uses_critic(settings) else None
+
+
+def _named_model(settings: Settings, key: str) -> str | None:
+    """A path that the user sets, or that defaults have which are not verl's own."""
+    path = settings.text(key)
+    return path if settings.is_set(key) or path != _PLACEHOLDER else None
 
 
 def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRole, str], ...]:

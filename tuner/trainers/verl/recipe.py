@@ -14,6 +14,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     since: str  # the first release with it
     tree: Tree  # what its configuration lays on that of the PPO trainer
     until: str | None = "0.8.0"  # the first release whose sections are others
+    release: str = ""  # the release that it is written for, where it names one
     megatron_config: str | None = None  # of the same tree, on the PPO trainer's configuration for Megatron
 
     def config(self, trainer_config: str) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner.inputs.tree import Path, Tree, contains, leaves
 from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipe_repository import RECIPES_OF_REPOSITORY
 from tuner.trainers.verl.recipes_apart import APART
 from tuner.versions import at_least
 
@@ -128,7 +129,7 @@ SPPO = Recipe(
     since="0.4.1",
     tree=_preferring({"sppo_eta": 1.0}, {"sppo_eta": 1.0}),
 )
-RECIPES = (DAPO, DAPO_OF_071, PRIME, SPIN, SPPO, *APART)
+RECIPES = (DAPO, DAPO_OF_071, PRIME, SPIN, SPPO, *APART, *RECIPES_OF_REPOSITORY)
 
 
 def recognise(
@@ -154,6 +155,13 @@ def named(config: str, version: str | None = None) -> Recipe | None:
     """The recipe with a configuration of this name, of a release or of any."""
     recipes = RECIPES if version is None else _there(version)
     return next((it for it in recipes if config in (*it.configs, it.megatron_config)), None)
+
+
+def started_as(program: str, version: str | None = None) -> Recipe | None:
+    """The recipe that a program belongs to, of a release or of any."""
+    recipes = RECIPES if version is None else _there(version)
+    name = program.removesuffix(".py").replace("/", ".").lstrip(".")
+    return next((recipe for recipe in recipes if name.endswith(recipe.modules)), None) if name else None
 
 
 def without_estimator(version: str) -> tuple[Recipe, ...]:

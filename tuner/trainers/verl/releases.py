@@ -37,10 +37,14 @@ def reaches(version: str, bound: str) -> bool:
     return at_least(version, bound)
 
 
-def choose_release(requested: str | None) -> ReleaseChoice:
+def choose_release(requested: str | None, own: ReleaseChoice | None = None) -> ReleaseChoice:
     """The release to rest on: the requested one, else the installed one, else the newest bundled one.
 
     A release that is not bundled is served by the nearest older one that is.
+
+    Args:
+        requested: what the user asks for.
+        own: what the configuration itself tells: before what is installed where that is certain, else behind.
 
     Raises:
         InputError: ``requested`` is not a version number.
@@ -48,9 +52,17 @@ def choose_release(requested: str | None) -> ReleaseChoice:
     if requested is not None:
         return _nearest(requested, _("asked for {requested}").format(requested=requested))
     installed = installed_version("verl")
+    if own is not None and (own.certain or installed is None):
+        return own
     if installed is not None:
         return _nearest(installed, _("verl {installed} is installed").format(installed=installed))
     return ReleaseChoice(version=BUNDLED[-1], reason=_("newest bundled release; no verl is installed here"))
+
+
+def installed_release() -> str | None:
+    """The bundled release that stands for the installed one; None where none is installed."""
+    installed = installed_version("verl")
+    return None if installed is None else _nearest(installed, "").version
 
 
 def _nearest(version: str, reason: str) -> ReleaseChoice:

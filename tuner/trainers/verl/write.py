@@ -91,11 +91,19 @@ class Writer:
         """
         if changes and not draft.written:
             raise NotExpressible(_("verl {version} has no key for this change").format(version=self._version))
-        overrides = (
-            f"{'' if key in self._settings else '+'}{_override(key, value)}"
-            for key, value in draft.written.items()
-        )
-        return Written(overrides=tuple(overrides), workload=draft.workload)
+        overrides = tuple(self._spelled(key, value) for key, value in draft.written.items())
+        return Written(overrides=overrides, workload=draft.workload)
+
+    def _spelled(self, key: str, value: Any) -> str:
+        """An override as the user's program takes it.
+
+        Raises:
+            NotExpressible: that program has no such key.
+        """
+        override = self._settings.spelled(f"{'' if key in self._settings else '+'}{_override(key, value)}")
+        if override is None:
+            raise NotExpressible(_("the program has no key that stands for {key}").format(key=key))
+        return override
 
 
 class _Draft:

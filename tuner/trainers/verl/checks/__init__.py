@@ -6,6 +6,8 @@ editing anything. The modules beside the folders are what checks share.
 
 from types import ModuleType
 
+from msgspec.structs import replace
+
 from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.keys import unknown_key
@@ -29,10 +31,25 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
         version: the bundled release whose behaviour counts.
     """
     generation = source_of(settings, version).version
-    findings = [finding for _, module in RULES for finding in module.check(settings, workload, generation)]
+    unchecked = () if settings.program is None else settings.program.unchecked
+    findings = [
+        finding
+        for rule, module in RULES
+        if rule.name not in unchecked
+        for finding in module.check(settings, workload, generation)
+    ]
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}
     return [
-        finding
+        _spelled(finding, settings)
         for finding in findings
         if finding.rule is not unknown_key.RULE or finding.refuses or explained.isdisjoint(finding.keys)
     ]
+
+
+def _spelled(finding: Finding, settings: Settings) -> Finding:
+    """The finding with its overrides as the user's program spells them; none where it lacks one of the keys."""
+    overrides = [settings.spelled(override) for override in finding.overrides]
+    known = tuple(override for override in overrides if override is not None)
+    if known == finding.overrides:
+        return finding
+    return replace(finding, overrides=known if len(known) == len(overrides) else ())

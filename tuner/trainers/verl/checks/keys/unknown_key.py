@@ -69,7 +69,7 @@ def _message(unknown: UnknownKey, workload: Workload) -> str:
         message = _("{release} does not have the key {key}, and Hydra refuses to start")
     else:
         message = _("{release} does not have the key {key}")
-    message = message.format(release=workload.release, key=unknown.key)
+    message = message.format(release=unknown.reader or workload.release, key=unknown.key)
     if unknown.nearest is None:
         return message
     if unknown.nearest == f"+{unknown.key}":

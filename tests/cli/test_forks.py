@@ -1,0 +1,260 @@
+"""Projects that train with verl under another name, through the command itself.
+
+The settings are those of the projects' own examples, in scripts written for these tests.
+Sources: ``source`` of each table in ``tuner/trainers/verl/forks``.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+from tuner.inputs.tree import contains, leaves, split_key
+from tuner.trainers.verl.defaults import read_defaults
+from tuner.trainers.verl.forks import forks
+from tuner.trainers.verl.forks.translate import in_fork, in_verl
+from tuner.trainers.verl.releases import BUNDLED
+
+EASYR1_CONFIG = """\
+data:
+  max_prompt_length: 2048
+  max_response_length: 2048
+  rollout_batch_size: 512
+  format_prompt: ./math.jinja
+algorithm:
+  adv_estimator: grpo
+  disable_kl: false
+  use_kl_loss: true
+  kl_coef: 1.0e-2
+worker:
+  actor:
+    global_batch_size: 128
+    micro_batch_size_per_device_for_update: 4
+    micro_batch_size_per_device_for_experience: 16
+    padding_free: true
+    dynamic_batching: false
+    model:
+      model_path: Qwen/Qwen2.5-7B-Instruct
+    offload:
+      offload_params: true
+      offload_optimizer: true
+  rollout:
+    n: 5
+    gpu_memory_utilization: 0.6
+    tensor_parallel_size: 2
+  ref:
+    fsdp:
+      enable_cpu_offload: true
+    offload:
+      offload_params: false
+trainer:
+  n_gpus_per_node: 8
+  val_freq: 5
+"""
+SAME_IN_VERL = (
+    "--config-name=ppo_trainer",
+    "data.max_prompt_length=2048",
+    "data.max_response_length=2048",
+    "data.train_batch_size=512",
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.actor.use_kl_loss=True",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=128",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16",
+    "actor_rollout_ref.model.use_remove_padding=True",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+    "actor_rollout_ref.actor.fsdp_config.param_offload=True",
+    "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True",
+    "actor_rollout_ref.rollout.n=5",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.rollout.gpu_memory_utilization=0.6",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+    "actor_rollout_ref.rollout.enforce_eager=False",
+    "actor_rollout_ref.rollout.enable_chunked_prefill=False",
+    "actor_rollout_ref.ref.fsdp_config.param_offload=True",
+    "+actor_rollout_ref.ref.fsdp_config.model_dtype=bf16",
+)
+VERL_AGENT = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gigpo data.train_batch_size=16 "
+    "data.max_prompt_length=2048 data.max_response_length=512 "
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct actor_rollout_ref.model.use_remove_padding=True "
+    "actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=32 "
+    "actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=32 "
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=32 actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.actor.use_invalid_action_penalty=True algorithm.gigpo.mode=mean_norm "
+    "env.env_name=Webshop env.max_steps=15 env.rollout.n=8 trainer.n_gpus_per_node=2"
+)
+SEARCH_R1 = (
+    "python3 -m verl.trainer.main_ppo data.train_batch_size=512 data.max_prompt_length=4096 "
+    "data.max_response_length=500 data.max_start_length=2048 data.max_obs_length=500 "
+    "algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-3B "
+    "actor_rollout_ref.actor.use_kl_loss=true actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.rollout.n_agent=5 actor_rollout_ref.actor.state_masking=true max_turns=2 "
+    "retriever.topk=3 +trainer.val_only=false"
+)
+RAGEN = (
+    "python train.py --config-name _2_sokoban model_path=Qwen/Qwen2.5-3B-Instruct "
+    "algorithm.adv_estimator=grpo es_manager.train.env_groups=16 es_manager.train.group_size=8 "
+    "agent_proxy.max_turn=5 actor_rollout_ref.rollout.rollout_filter_ratio=0.5"
+)
+RLLM = (
+    "python -u train.py rllm/backend=verl algorithm.adv_estimator=grpo rllm.algorithm.use_rllm=true "
+    "data.train_batch_size=32 data.max_prompt_length=4096 data.max_response_length=4096 "
+    "+model.name=Qwen/Qwen3-4B actor_rollout_ref.model.path=Qwen/Qwen3-4B "
+    "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.rollout.mode=async actor_rollout_ref.rollout.n=8 rllm.stepwise_advantage.enable=False"
+)
+LONG_RL = (
+    "python3 -m verl.trainer.main worker.actor.model.model_path=Qwen/Qwen2.5-VL-3B-Instruct "
+    "worker.rollout.num_chunk_seq=8 worker.rollout.num_video_frames=256 trainer.nnodes=1 "
+    "worker.rollout.tensor_parallel_size=1"
+)
+GVPO = (
+    "python3 -m recipe.gvpo.gvpo_main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 "
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.gvpo_beta=0.2 "
+    "actor_rollout_ref.actor.ppo_mini_batch_size=32"
+)
+COMMANDS = {
+    "verl-agent": (VERL_AGENT, "0.4.0"),
+    "Search-R1": (SEARCH_R1, "0.3.0.post1"),
+    "RAGEN": (RAGEN, "0.4.1"),
+    "rLLM": (RLLM, "0.8.0"),
+    "Long-RL": (LONG_RL, "0.5.0"),
+}
+
+
+@pytest.fixture
+def easyr1(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text(EASYR1_CONFIG)
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "set -x\nSYSTEM='Think first: {x}, [y]'\n"
+        "python3 -m verl.trainer.main \\\n    config=config.yaml \\\n"
+        '    data.system_prompt="""${SYSTEM}""" \\\n    worker.rollout.n=8 \\\n    trainer.val_freq=10\n'
+    )
+    return script
+
+
+def answer(*words: str) -> dict[str, Any]:
+    """The JSON of ``advise``."""
+    result = run("advise", *words, "--gpu", "h100-sxm", "--output-format", "json")
+    assert result.code == 0, result.err
+    content: dict[str, Any] = json.loads(result.out)
+    return content
+
+
+def unknown(content: dict[str, Any]) -> list[str]:
+    """What the check for unknown keys says."""
+    return [item["message"] for item in content["findings"] if item["name"] == "unknown-key"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_pasted_command_is_recognised_and_all_its_keys_are_known(name: str) -> None:
+    command, release = COMMANDS[name]
+    content = answer(*command.split())
+    assert content["premises"]["release"] == release
+    assert content["premises"]["release_reason"].startswith(name)
+    assert unknown(content) == []
+    assert f"read as {name}" in [remark["text"] for remark in content["premises"]["script_remarks"]]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_table_does_not_know_is_an_unknown_key(name: str) -> None:
+    command, _release = COMMANDS[name]
+    key = f"{'worker.actor' if name == 'Long-RL' else 'actor_rollout_ref.actor'}.quantum_depth"
+    messages = unknown(answer(*command.split(), f"{key}=3"))
+    assert [key in message for message in messages] == [True]
+
+
+def test_easyr1_is_the_same_job_as_in_verls_keys(easyr1: Path) -> None:
+    own = answer(str(easyr1.parent / "config.yaml"))
+    same = answer(*SAME_IN_VERL, "--verl-version", "0.5.0")
+    assert own["memory"] == same["memory"]
+    assert own["batches"] == same["batches"]
+    assert own["time"] == same["time"]
+
+
+def test_a_launch_of_easyr1_rests_on_the_file_that_it_names(easyr1: Path) -> None:
+    content = answer(str(easyr1))
+    assert content["batches"] == answer(str(easyr1.parent / "config.yaml"), "worker.rollout.n=8")["batches"]
+    assert [message.split(" (")[0] for message in unknown(content)] == [
+        "EasyR1 does not have the key data.system_prompt"
+    ]
+
+
+def test_a_file_that_a_launch_of_easyr1_names_must_be_there() -> None:
+    result = run("advise", "python3", "-m", "verl.trainer.main", "config=nowhere.yaml", "worker.rollout.n=8")
+    assert result.code == 2
+    assert "there is no file nowhere.yaml" in result.err
+    assert "EasyR1" in result.err
+
+
+def test_advice_for_easyr1_is_in_its_keys_and_brings_what_it_says(easyr1: Path) -> None:
+    config = str(easyr1.parent / "config.yaml")
+    content = answer(config)
+    block = content["combination"]["overrides"]
+    sections = {key.split(".")[0] for key in block}
+    assert block
+    assert sections <= {"worker", "data", "algorithm", "trainer"}
+    followed = answer(config, *block)
+    assert followed["memory"]["worst_phase"] == content["combination"]["worst_phase"]
+    assert followed["memory"] == content["combination"]["memory"]
+
+
+def test_mini_batches_of_verl_agent_count_turns(tmp_path: Path) -> None:
+    content = answer(*VERL_AGENT.split())
+    assert content["workload"]["batch"]["prompts"] == 16 * 8
+    assert content["workload"]["batch"]["responses_per_prompt"] == 1
+    assert "mini-exceeds-train" not in [item["name"] for item in content["findings"]]
+
+
+def test_sequences_of_search_r1_are_a_start_and_its_turns() -> None:
+    batch = answer(*SEARCH_R1.split())["workload"]["batch"]
+    assert (batch["prompts"], batch["max_prompt_tokens"], batch["max_response_tokens"]) == (2560, 2048, 4096)
+
+
+def test_trajectories_of_ragen_are_those_that_its_filter_keeps() -> None:
+    assert answer(*RAGEN.split())["workload"]["batch"]["prompts"] == 8 * 8
+
+
+def test_another_backend_of_rllm_does_not_train_with_verl() -> None:
+    result = run("advise", *RLLM.replace("backend=verl", "backend=tinker").split(), "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert "rLLM does not train with verl" in result.err
+    assert "rllm/backend=verl" in result.err
+
+
+def test_a_recipe_is_known_by_its_program_and_its_release() -> None:
+    content = answer(*GVPO.split())
+    assert content["premises"]["release"] == "0.6.0"
+    assert unknown(content) == []
+
+
+def test_every_table_names_its_source_and_a_bundled_release() -> None:
+    assert len(forks()) >= 6
+    for fork in forks():
+        assert "commit" in fork.source
+        assert fork.release in BUNDLED
+        assert fork.tells
+
+
+@pytest.mark.parametrize("fork", [fork for fork in forks() if fork.renames], ids=lambda fork: fork.name)
+def test_a_renamed_key_is_found_again(fork: Any) -> None:
+    for own in fork.keys:
+        path = split_key(own)
+        back = in_fork(fork, in_verl(fork, path))
+        assert back is not None
+        assert in_verl(fork, back) == in_verl(fork, path)
+
+
+@pytest.mark.parametrize("fork", forks(), ids=lambda fork: fork.name)
+def test_keys_that_tell_a_project_are_in_no_release_of_verl(fork: Any) -> None:
+    for version in BUNDLED:
+        for config in ("ppo_trainer", "ppo_megatron_trainer"):
+            tree = dict(read_defaults(version, config).tree)
+            assert leaves(tree)
+            assert not [tell for tell in fork.tells if contains(tree, split_key(tell))]

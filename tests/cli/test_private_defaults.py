@@ -1,0 +1,174 @@
+"""A user's own copy of verl's defaults, and the release that settings are most like, through the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.runner import run
+from tuner.inputs.tree import Tree, merged
+from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.fingerprint import likest
+from tuner.trainers.verl.private_defaults import composed, private_defaults
+from tuner.trainers.verl.releases import BUNDLED
+
+SCRIPT = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True data.house_prompts=7
+"""
+CHANGED = {
+    "data": {"train_batch_size": 96, "house_prompts": 3},
+    "actor_rollout_ref": {"actor": {"ppo_mini_batch_size": 48}},
+}
+
+
+def tree_of(version: str) -> Tree:
+    return dict(read_defaults(version, CONFIGS[0]).tree)
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.trainers.verl.releases.installed_version", lambda name: None)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository that vendors verl 0.6.1 with changed defaults, and a script in a folder of it."""
+    config = tmp_path / "verl" / "trainer" / "config"
+    config.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    tree = merged(tree_of("0.6.1"), CHANGED)
+    actor = tree["actor_rollout_ref"].pop("actor")
+    optim = actor.pop("optim")
+    (config / "actor").mkdir()
+    (config / "optim").mkdir()
+    (config / "optim" / "house.yaml").write_text(yaml.safe_dump(optim))
+    (config / "actor" / "dp_actor.yaml").write_text(
+        yaml.safe_dump({"defaults": ["../optim@optim: house", "_self_"], **actor}).replace("'", "")
+    )
+    (config / "ppo_trainer.yaml").write_text(
+        yaml.safe_dump(
+            {"defaults": [{"actor@actor_rollout_ref.actor": "${model_engine}_actor"}, "_self_"], **tree}
+        )
+    )
+    examples = tmp_path / "examples" / "grpo"
+    examples.mkdir(parents=True)
+    (examples / "run.sh").write_text(SCRIPT)
+    return tmp_path
+
+
+def answer(*words: str) -> dict[str, Any]:
+    """The JSON of ``advise``."""
+    result = run("advise", *words, "--gpu", "h100-sxm", "--output-format", "json")
+    assert result.code == 0, result.err
+    content: dict[str, Any] = json.loads(result.out)
+    return content
+
+
+def test_a_copy_above_a_script_is_what_it_rests_on(repository: Path) -> None:
+    content = answer(str(repository / "examples" / "grpo" / "run.sh"))
+    premises, batch = content["premises"], content["workload"]["batch"]
+    copy = repository / "verl" / "trainer" / "config" / "ppo_trainer.yaml"
+    assert premises["release"] == "0.6.1"
+    assert str(copy) in premises["release_reason"]
+    assert "data.train_batch_size" in premises["release_reason"]
+    assert "adds data.house_prompts" in premises["release_reason"]
+    assert any(f"laid on {copy}" in remark["text"] for remark in premises["script_remarks"])
+    assert batch["prompts"] == 96
+    assert "unknown-key" not in [finding["name"] for finding in content["findings"]]
+
+
+def test_the_short_answer_names_the_copy(repository: Path) -> None:
+    result = run("advise", str(repository / "examples" / "grpo" / "run.sh"), "--gpu", "h100-sxm")
+    shown = "".join(result.out.split())
+    assert f"laidon:{repository}/verl/trainer/config/ppo_trainer.yaml" in shown
+
+
+def test_a_release_that_is_asked_for_has_its_own_defaults(repository: Path) -> None:
+    content = answer(str(repository / "examples" / "grpo" / "run.sh"), "--verl-version", "0.7.1")
+    assert content["workload"]["batch"]["prompts"] == 1024
+    assert any("is left aside" in remark["text"] for remark in content["premises"]["script_remarks"])
+    assert "unknown-key" in [finding["name"] for finding in content["findings"]]
+
+
+def test_the_release_of_the_copy_may_be_asked_for(repository: Path) -> None:
+    script = str(repository / "examples" / "grpo" / "run.sh")
+    asked, told = answer(script, "--verl-version", "0.6.1"), answer(script)
+    assert asked["memory"] == told["memory"]
+
+
+def test_what_lies_above_the_repository_is_not_looked_at(repository: Path) -> None:
+    inner = repository / "inner"
+    (inner / ".git").mkdir(parents=True)
+    (inner / "run.sh").write_text(SCRIPT)
+    assert answer(str(inner / "run.sh"))["premises"]["release"] == BUNDLED[-1]
+
+
+def test_a_copy_that_cannot_be_composed_is_not_used(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "config" / "optim" / "house.yaml").unlink()
+    content = answer(str(repository / "examples" / "grpo" / "run.sh"))
+    assert content["premises"]["release"] == BUNDLED[-1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["actor_rollout_ref: {}\ndata: {}\n", "- a\n", "a: [1\n", "", "defaults: [3, null, {x: [y]}]\n"],
+)
+def test_a_file_that_is_no_copy_is_not_used(content: str, repository: Path) -> None:
+    (repository / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(content)
+    script = str(repository / "examples" / "grpo" / "run.sh")
+    assert answer(script)["premises"]["release"] == BUNDLED[-1]
+
+
+def test_a_file_of_ones_own_that_a_launch_names_is_found(repository: Path) -> None:
+    (repository / "examples" / "config").mkdir()
+    (repository / "examples" / "config" / "mine.yaml").write_text(
+        "defaults:\n  - ppo_trainer\n  - _self_\ndata:\n  train_batch_size: 64\n"
+    )
+    script = repository / "examples" / "grpo" / "run.sh"
+    script.write_text(SCRIPT.replace("main_ppo", "main_ppo --config-name mine"))
+    assert answer(str(script))["workload"]["batch"]["prompts"] == 64
+
+
+@pytest.mark.parametrize("version", BUNDLED)
+def test_all_settings_of_a_run_tell_its_release(version: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    own = {
+        "algorithm": {"adv_estimator": "grpo"},
+        "actor_rollout_ref": {
+            "model": {"path": "Qwen/Qwen2.5-7B-Instruct"},
+            "rollout": {"name": "vllm", "n": 4},
+            "actor": {"use_dynamic_bsz": True},
+        },
+    }
+    file.write_text(yaml.safe_dump(merged(tree_of(version), own)))
+    premises = answer(str(file))["premises"]
+    assert premises["release"] == version
+    assert str(file) in premises["release_reason"]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("version", BUNDLED)
+def test_a_release_is_most_like_itself(version: str, config: str) -> None:
+    likeness = likest(dict(read_defaults(version, config).tree), config)
+    assert likeness.version == version
+    assert likeness.differences() == "no key differs"
+
+
+def test_a_release_that_stands_above_another_is_composed_of_its_groups(tmp_path: Path) -> None:
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group" / "one.yaml").write_text("key: 1\nother: 1\n")
+    (tmp_path / "group" / "two.yaml").write_text("# @package _global_\nkey: 2\n")
+    (tmp_path / "low.yaml").write_text("defaults:\n  - group@a.b: one\n  - _self_\na:\n  b:\n    other: 3\n")
+    (tmp_path / "high.yaml").write_text(
+        "defaults:\n  - low\n  - override group@a.b: two\n  - _self_\nown: 4\n"
+    )
+    assert composed(tmp_path / "low.yaml") == {"a": {"b": {"key": 1, "other": 3}}}
+    assert composed(tmp_path / "high.yaml") == {"key": 2, "a": {"b": {"other": 3}}, "own": 4}
+
+
+def test_a_list_that_names_itself_ends(tmp_path: Path) -> None:
+    (tmp_path / "ppo_trainer.yaml").write_text("defaults:\n  - ppo_trainer\n")
+    assert private_defaults(tmp_path, CONFIGS[0]) is None

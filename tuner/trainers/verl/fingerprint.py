@@ -1,0 +1,102 @@
+"""Tells a release by its defaults: which bundled one a configuration is most like, and what differs."""
+
+from functools import cached_property
+
+from msgspec import Struct
+
+from tuner.inputs.spelled import same
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup
+from tuner.language import _
+from tuner.trainers.verl.defaults import read_defaults
+from tuner.trainers.verl.releases import BUNDLED
+
+_COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
+_MOST = 0.5  # share that a copy of them has, which may be much older
+_NAMED = 3  # keys in one message
+_FEWEST = 120  # settings of a composed configuration; verl 0.3 has 170
+
+
+class Likeness(Struct, frozen=True, kw_only=True, dict=True):
+    """A bundled release beside a composed configuration."""
+
+    version: str
+    tree: Tree  # the configuration
+    released: Tree  # the release's
+
+    @cached_property
+    def lacking(self) -> tuple[Path, ...]:
+        """The keys of the release that the configuration lacks."""
+        return tuple(path for path, _value in leaves(self.released) if not contains(self.tree, path))
+
+    @cached_property
+    def added(self) -> tuple[Path, ...]:
+        """The keys that the release lacks."""
+        return tuple(path for path, _value in leaves(self.tree) if not contains(self.released, path))
+
+    @cached_property
+    def changed(self) -> tuple[Path, ...]:
+        """The keys with another value."""
+        return tuple(
+            path
+            for path, value in leaves(self.released)
+            if contains(self.tree, path) and not same(value, lookup(self.tree, path))
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the configuration is a composed one, not a few settings to be laid on defaults."""
+        return self._share_of_keys >= _COMPLETE
+
+    @property
+    def shares_most(self) -> bool:
+        """Whether the configuration has most of the release's keys."""
+        return self._share_of_keys >= _MOST
+
+    @property
+    def _share_of_keys(self) -> float:
+        total = sum(1 for _leaf in leaves(self.released))
+        return 1 - len(self.lacking) / total
+
+    def differences(self) -> str:
+        """What differs, in a few words with the first keys of each kind."""
+        kinds = (
+            (_("lacks {keys}"), self.lacking),
+            (_("adds {keys}"), self.added),
+            (_("changes {keys}"), self.changed),
+        )
+        parts = [text.format(keys=_listed(paths)) for text, paths in kinds if paths]
+        return _("; ").join(parts) if parts else _("no key differs")
+
+
+def composed_like(tree: Tree, config: str) -> Likeness | None:
+    """The release that a configuration is most like; None of one that is not composed but a few settings."""
+    if sum(1 for _leaf in leaves(tree)) < _FEWEST:
+        return None
+    likeness = likest(tree, config)
+    return likeness if likeness.is_complete else None
+
+
+def likest(tree: Tree, config: str) -> Likeness:
+    """The bundled release whose defaults are most like a composed configuration, the newest of equals.
+
+    Keys count first: users change values, and releases change keys.
+
+    Args:
+        tree: the configuration, interpolations kept.
+        config: which of a release's trainer configurations it is held against.
+    """
+    likenesses = [
+        Likeness(version=version, tree=tree, released=dict(read_defaults(version, config).tree))
+        for version in reversed(BUNDLED)
+    ]
+    keys = {id(one): len(one.lacking) + len(one.added) for one in likenesses}
+    fewest = min(keys.values())
+    return min(
+        (one for one in likenesses if keys[id(one)] == fewest), key=lambda likeness: len(likeness.changed)
+    )
+
+
+def _listed(paths: tuple[Path, ...]) -> str:
+    names = _(", ").join(dotted(path) for path in paths[:_NAMED])
+    further = len(paths) - _NAMED
+    return names if further <= 0 else _("{names} and {further} more").format(names=names, further=further)

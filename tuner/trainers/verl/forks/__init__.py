@@ -1,0 +1,51 @@
+"""Projects that train with verl under a name of their own: one module each, with a table named ``FORK``.
+
+A module of this folder is found without being registered. What a table does not know is an unknown key.
+"""
+
+from collections.abc import Collection
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from tuner.inputs.tree import Path
+from tuner.trainers.verl.forks.fork import Fork, below
+
+_SHARED = ("fork", "translate")  # modules that are no project
+
+
+@cache
+def forks() -> tuple[Fork, ...]:
+    """All projects, by name."""
+    names = [module.name for module in iter_modules(__path__) if module.name not in _SHARED]
+    found: list[Fork] = [import_module(f"{__name__}.{name}").FORK for name in names]
+    return tuple(sorted(found, key=lambda fork: fork.name.lower()))
+
+
+def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> Fork | None:
+    """The project that a launch is for: by its program, else by a configuration, else by its keys.
+
+    Args:
+        program: a module or the path of a file; empty where nobody says.
+        config_name: what ``--config-name`` says.
+        keys: those that the user sets, as they are spelled.
+    """
+    stem = (config_name or "").removesuffix(".yaml")
+    told = {fork.name: sum(_is_told(fork, path) for path in keys) for fork in forks()}
+    ranked = max(
+        (fork for fork in forks() if not fork.refines),
+        key=lambda fork: (_starts(fork, program), stem in fork.configs, told[fork.name]),
+    )
+    if not (_starts(ranked, program) or stem in ranked.configs or told[ranked.name]):
+        return None
+    refining = (fork for fork in forks() if fork.refines == ranked.name and told[fork.name])
+    return next(refining, ranked)
+
+
+def _is_told(fork: Fork, path: Path) -> bool:
+    return any(below(path, tell) for tell in fork.tells)
+
+
+def _starts(fork: Fork, program: str) -> bool:
+    dotted = program.removesuffix(".py").replace("/", ".").lstrip(".")
+    return any(dotted == name or dotted.endswith(f".{name}") for name in fork.programs)

@@ -1,0 +1,62 @@
+"""What is known of a project that trains with verl under a name of its own."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from tuner.inputs.settings import Settings
+from tuner.inputs.tree import Path as Keys
+from tuner.inputs.tree import Tree, merged, nested
+
+NO_KEYS: Mapping[str, str] = {}
+NO_GROUPS: Mapping[str, str] = {}
+
+
+def nothing(settings: Settings) -> Mapping[str, Any]:
+    """What a project computes whose settings are read as they stand."""
+    return {}
+
+
+class Fork(Struct, frozen=True, kw_only=True):
+    """A project on a copy of verl: how it is started, its keys, and what differs from a release.
+
+    Keys are dotted; those of verl stand on the right.
+    """
+
+    name: str
+    source: str  # repository, commit, date and files that the rest was read from
+    release: str  # the bundled release whose workers its own are most like
+    programs: tuple[str, ...] = ()  # that no other project has: modules, or how the path of a file ends
+    configs: tuple[str, ...] = ()  # names of its configurations
+    refines: str = ""  # the name of another project that it is a copy of, told from it by keys alone
+    tells: tuple[str, ...] = ()  # keys or sections that verl lacks, which tell it where no program does
+    tree: Tree = {}  # what its configuration lays on that of the release, its own keys among it
+    own: Mapping[str, str] = NO_KEYS  # further keys of its own, which decide nothing here: names by section
+    keys: Mapping[str, str] = NO_KEYS  # its keys or sections that verl spells otherwise
+    shared: tuple[str, ...] = ()  # keys or sections it has in common with verl, where most have another name
+    groups: Mapping[str, str] = NO_GROUPS  # config groups of its own: the choice that trains with verl
+    computed: Callable[[Settings], Mapping[str, Any]] = nothing  # what it makes of its settings itself
+    config_argument: str | None = None  # names a file on its command line, which has no grammar of Hydra
+    unchecked: tuple[str, ...] = ()  # names of verl's checks that do not hold of it
+    notes: tuple[str, ...] = ()  # in what the estimate is not the project's
+
+    @property
+    def laid_on(self) -> Tree:
+        """What it lays on a release's configuration, with every key that it has of its own."""
+        tree: Tree = {}
+        for section, names in self.own.items():
+            for name in names.split():
+                tree = merged(tree, nested((*section.split("."), name), None))
+        return merged(tree, self.tree)  # type: ignore[no-any-return]
+
+    @property
+    def renames(self) -> bool:
+        """Whether its keys are other than verl's."""
+        return bool(self.keys)
+
+
+def below(path: Keys, section: str) -> bool:
+    """Whether a path is a key, or lies in a section, that is given with dots."""
+    parts = tuple(section.split("."))
+    return path[: len(parts)] == parts

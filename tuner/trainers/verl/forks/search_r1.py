@@ -1,0 +1,92 @@
+"""Search-R1: models that search while they reason, on an early copy of verl."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.inputs.settings import Settings
+from tuner.language import N_
+from tuner.trainers.verl.forks.fork import Fork
+
+
+def computed(settings: Settings) -> Mapping[str, Any]:
+    """Prompts are repeated before generation; a trained sequence is a start and all turns behind it."""
+    prompts = settings.integer("data.train_batch_size", default=1024, minimum=1)
+    repeated = settings.integer("actor_rollout_ref.rollout.n_agent", default=1, minimum=1)
+    values: dict[str, Any] = {"data.train_batch_size": prompts * repeated}
+    if settings.flag("do_search", default=True):
+        start = settings.integer("data.max_start_length", default=256, minimum=1)
+        turns = settings.integer("data.max_prompt_length", default=512, minimum=1)
+        values |= {"data.max_prompt_length": start, "data.max_response_length": turns}
+    return values
+
+
+FORK = Fork(
+    name="Search-R1",
+    source=(
+        "github.com/PeterGriffinJin/Search-R1 at commit a14dc3a of 2025-10-29: "
+        "verl/trainer/config/ppo_trainer.yaml, verl/trainer/ppo/ray_trainer.py, "
+        "search_r1/llm_agent/generation.py"
+    ),
+    release="0.3.0.post1",
+    programs=("verl.trainer.main_ppo_format",),
+    tells=(
+        "retriever",
+        "max_turns",
+        "do_search",
+        "data.max_start_length",
+        "data.max_obs_length",
+        "actor_rollout_ref.rollout.n_agent",
+        "actor_rollout_ref.actor.state_masking",
+        "algorithm.no_think_rl",
+        "algorithm.state_masking",
+    ),
+    tree={
+        "data": {
+            "train_data_num": None,
+            "val_data_num": None,
+            "max_start_length": 256,
+            "max_obs_length": 512,
+            "shuffle_train_dataloader": True,
+            "val_batch_size": 1312,
+        },
+        "actor_rollout_ref": {
+            "model": {"enable_gradient_checkpointing": False},
+            "actor": {
+                "ppo_micro_batch_size": 64,
+                "state_masking": False,
+                "fsdp_config": {"grad_offload": False},
+            },
+            "ref": {"log_prob_micro_batch_size": 128, "fsdp_config": {"fsdp_size": -1}},
+            "rollout": {"log_prob_micro_batch_size": 128, "n_agent": 1, "top_p": 0.95},
+        },
+        "critic": {
+            "ppo_micro_batch_size": 64,
+            "model": {"enable_gradient_checkpointing": False, "fsdp_config": {"grad_offload": False}},
+        },
+        "reward_model": {
+            "micro_batch_size": 64,
+            "model": {"fsdp_config": {"min_num_params": 0}},
+            "structure_format_score": 0,
+            "final_format_score": 0,
+            "retrieval_score": 0,
+        },
+        "retriever": {"url": "http://127.0.0.1:8000/retrieve", "topk": 3},
+        "algorithm": {
+            "no_think_rl": False,
+            "state_masking": {
+                "start_state_marker": "<information>",
+                "end_state_marker": "</information>",
+            },
+        },
+        "max_turns": 10,
+        "do_search": True,
+    },
+    computed=computed,
+    notes=(
+        N_(
+            "a sequence is counted as a start of data.max_start_length and turns of data.max_prompt_length "
+            "together; that they are generated in several rounds is not counted in the seconds"
+        ),
+        N_("the retriever takes memory of its own where it runs on the same GPUs"),
+    ),
+)

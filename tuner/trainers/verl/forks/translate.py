@@ -1,0 +1,135 @@
+"""Reads a project's settings as verl's, and writes verl's keys as the project spells them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from tuner.errors import InputError
+from tuner.inputs.overrides import Argument, Kind, Override
+from tuner.inputs.settings import Settings
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, shown, split_key
+from tuner.inputs.yaml_file import Document, parse_yaml
+from tuner.language import _
+from tuner.trainers.verl.forks.fork import Fork, below
+
+
+def in_verl(fork: Fork, path: Path) -> Path:
+    """How verl spells a key of a project; the key itself where both agree, or the project has none such."""
+    for length in range(len(path), 0, -1):
+        target = fork.keys.get(".".join(path[:length]))
+        if target is not None:
+            return (*target.split("."), *path[length:])
+    return path
+
+
+def in_fork(fork: Fork, path: Path) -> Path | None:
+    """How a project spells a key of verl; None where it has none for it."""
+    if not fork.renames or any(below(path, shared) for shared in fork.shared):
+        return path
+    for own, target in fork.keys.items():
+        if below(path, target):
+            return (*own.split("."), *path[len(target.split(".")) :])
+    return None
+
+
+def translated(fork: Fork, document: Document) -> Document:
+    """A project's configuration in verl's keys; each keeps the place where it stands."""
+    if not fork.renames:
+        return document
+    tree: Tree = {}
+    locations = dict(document.locations)
+    for path, value in leaves(document.tree):
+        if not path:
+            continue
+        place = document.location(*path)
+        target = in_verl(fork, path)
+        tree = merged(tree, nested(target, value))
+        locations[target] = place
+    return replace(document, tree=tree, locations=locations)
+
+
+def translated_overrides(fork: Fork, overrides: Iterable[Override]) -> tuple[Override, ...]:
+    """A project's overrides in verl's keys; the text stays as typed."""
+    return tuple(
+        replace(override, key=dotted(in_verl(fork, split_key(override.key))))
+        if override.package is None
+        else override
+        for override in overrides
+    )
+
+
+def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
+    """Arguments as OmegaConf reads a list of them: whatever stands behind the first ``=`` is YAML, or text.
+
+    Raises:
+        InputError: an argument has no key.
+
+    Source: omegaconf 2.3, ``OmegaConf.from_cli``.
+    """
+    overrides = []
+    for argument in arguments:
+        key, equals, text = argument.text.partition("=")
+        if not equals or not key:
+            raise InputError(
+                _("{shown} is not an override").format(shown=shown(argument.text)),
+                location=argument.location,
+                hint=_("write key=value"),
+            )
+        overrides.append(
+            Override(
+                key=key.lstrip("+"),
+                package=None,
+                kind=Kind.CHANGE,
+                value=_value(text),
+                text=argument.text,
+                location=argument.location,
+            )
+        )
+    return tuple(overrides)
+
+
+def laid_on(fork: Fork, tree: Tree) -> Tree:
+    """A release's configuration with what the project lays on it, and with every key that it has."""
+    tree = merged(tree, fork.laid_on)
+    for key in fork.keys.values():
+        if not contains(tree, split_key(key)):
+            tree = merged(tree, nested(split_key(key), None))
+    return tree
+
+
+def known_keys(fork: Fork, tree: Tree) -> Tree:
+    """Those of the keys in such a tree that the project has, in verl's spelling."""
+    if not fork.renames:
+        return tree
+    known: Tree = fork.laid_on
+    for key in (*fork.keys.values(), *fork.shared):
+        path = split_key(key)
+        known = merged(known, nested(path, lookup(tree, path)))
+    return known
+
+
+def completed(fork: Fork, settings: Settings) -> Settings:
+    """The settings with what the project computes of them."""
+    for key, value in fork.computed(settings).items():
+        path = split_key(key)
+        settings = replace(settings, tree=merged(settings.tree, nested(path, value)))
+    return settings
+
+
+def spelled_override(fork: Fork, text: str) -> str | None:
+    """An override in verl's keys as a project has it; None where it has no key for it."""
+    if not fork.renames:
+        return text
+    bare = text.lstrip("+~")
+    key, equals, value = bare.partition("=")
+    path = in_fork(fork, split_key(key))
+    return None if path is None or text.startswith("~") else f"{dotted(path)}{equals}{value}"
+
+
+def _value(text: str) -> Any:
+    try:
+        tree = parse_yaml(f"value: {text}", source="").tree
+    except InputError:
+        return text
+    return tree.get("value") if list(tree) == ["value"] else text

@@ -1,0 +1,74 @@
+"""Says on what a configuration is laid, and why: a project's defaults, a user's own copy, or a release's."""
+
+from tuner.errors import Location
+from tuner.inputs.given import Remark
+from tuner.inputs.settings import Layer, Origin
+from tuner.language import _
+from tuner.trainers.protocol import ReleaseChoice
+from tuner.trainers.verl.fingerprint import Likeness
+from tuner.trainers.verl.forks.fork import Fork
+from tuner.trainers.verl.private_defaults import PrivateDefaults
+from tuner.trainers.verl.recipes import started_as
+
+
+def told_release(
+    fork: Fork | None, program: str, likeness: Likeness | None, file: str
+) -> ReleaseChoice | None:
+    """The release that a configuration itself tells; None where it tells none.
+
+    Args:
+        fork: the project that it is for.
+        program: what its launch starts.
+        likeness: the release that its settings, or the user's copy of the defaults, are most like.
+        file: where those stand.
+    """
+    if fork is not None:
+        version = fork.release if likeness is None else likeness.version
+        reason = _("{fork} runs a copy of verl that is like it").format(fork=fork.name)
+        return ReleaseChoice(version=version, reason=reason, certain=True)
+    if likeness is not None:
+        reason = _("the release that {file} is most like: {differences}").format(
+            file=file, differences=likeness.differences()
+        )
+        return ReleaseChoice(version=likeness.version, reason=reason)
+    recipe = started_as(program)
+    if recipe is None or not recipe.release:
+        return None
+    reason = _("the release that {program} is written for").format(program=program)
+    return ReleaseChoice(version=recipe.release, reason=reason)
+
+
+def remarks(
+    fork: Fork | None, private: PrivateDefaults | None, *, used: bool, source: str
+) -> tuple[Remark, ...]:
+    """What is taken to be so when a configuration is laid on defaults.
+
+    Args:
+        fork: the project that it is for.
+        private: the user's own copy of verl's defaults.
+        used: whether it is laid on that copy.
+        source: what is named beside each remark.
+    """
+    texts: list[str] = []
+    if fork is not None:
+        texts.append(_("read as {fork}").format(fork=fork.name))
+        texts += [_(note) for note in fork.notes]
+    if private is not None:
+        text = (
+            _("laid on {file}, which is most like verl {version}: {differences}")
+            if used
+            else _("{file} is left aside, being most like verl {version}: {differences}")
+        )
+        differences = private.likeness.differences()
+        texts.append(text.format(file=private.file, version=private.version, differences=differences))
+    return tuple(Remark(text=text, location=Location(source=source)) for text in texts)
+
+
+def default_origin(fork: Fork | None, private: PrivateDefaults | None, version: str) -> Origin:
+    """Where a value comes from that the user did not set; it has a place in the user's own copy alone."""
+    if private is not None:
+        text = _("default of {file}").format(file=private.file)
+        return Origin(layer=Layer.DEFAULT, text=text, location=Location(source=str(private.file)))
+    if fork is not None:
+        return Origin(layer=Layer.DEFAULT, text=_("default of {fork}").format(fork=fork.name))
+    return Origin(layer=Layer.DEFAULT, text=_("default of verl {version}").format(version=version))

@@ -1,0 +1,224 @@
+"""A user's configuration, before and after it is laid on the defaults of a release."""
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path as FilePath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.errors import Location
+from tuner.inputs.given import Remark
+from tuner.inputs.overrides import (
+    COMMAND_LINE,
+    Arguments,
+    Kind,
+    on_command_line,
+)
+from tuner.inputs.settings import Program, Settings, UnknownKey
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
+from tuner.trainers.protocol import Base, Loaded, ReleaseChoice
+from tuner.trainers.verl.arguments import parsed, user_locations
+from tuner.trainers.verl.backend import choose_config, missing_config
+from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
+from tuner.trainers.verl.defaults_list import Composition
+from tuner.trainers.verl.example_configs import example_config
+from tuner.trainers.verl.fingerprint import Likeness, composed_like
+from tuner.trainers.verl.forks.fork import Fork
+from tuner.trainers.verl.forks.translate import (
+    completed,
+    known_keys,
+    laid_on,
+    spelled_override,
+)
+from tuner.trainers.verl.grounds import default_origin, remarks, told_release
+from tuner.trainers.verl.layers import Layers
+from tuner.trainers.verl.private_defaults import PrivateDefaults, private_defaults
+from tuner.trainers.verl.recipe import Recipe
+from tuner.trainers.verl.recipes import named, recognise, started_as
+from tuner.trainers.verl.releases import BUNDLED, installed_release
+from tuner.trainers.verl.schema import Schema, releases_with
+
+_STRATEGY = "actor_rollout_ref.actor.strategy"
+_ENGINE = "model_engine"
+
+
+class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
+    """What the user gives, before it is laid on the defaults of a release."""
+
+    composition: Composition
+    arguments: Arguments
+    keys: dict[Path, Location]
+    program: str = ""  # the module or file that the launch starts; empty where nobody says
+    folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
+    fork: Fork | None = None  # the project that it is for, where that is not verl itself
+
+    def trainer_config(self, version: str) -> str:
+        """Which of verl's trainer configurations it rests on.
+
+        Raises:
+            UnsupportedError: the configuration is for another engine of verl.
+        """
+        return choose_config(self.composition, self.arguments, self.keys, version)
+
+    def adding(self, overrides: Sequence[str]) -> "UserConfiguration":
+        """The same with overrides behind those of the user.
+
+        Raises:
+            InputError: an override is malformed.
+        """
+        more = parsed(on_command_line(overrides), self.fork).overrides
+        arguments = replace(self.arguments, overrides=(*self.arguments.overrides, *more))
+        keys = user_locations(self.composition.documents, arguments.overrides)
+        return replace(self, arguments=arguments, keys=keys)
+
+    def on(self, version: str) -> Loaded:
+        """Lay what the user gives on the defaults of a bundled release.
+
+        Raises:
+            InputError: a section is given a plain value.
+            UnsupportedError: the configuration is for another engine of verl.
+        """
+        defaults, base = self._defaults(version)
+        missing = missing_config(self.arguments.config_name, self.composition)
+        origin = default_origin(self.fork, self.private_on(version), version)
+        layers = Layers(dict(defaults.tree), Schema(self._known(defaults)))
+        for document in self.composition.documents:
+            layers.add_document(document)
+        for override in self.arguments.overrides:
+            layers.add_override(override)
+        settings = Settings(
+            tree=layers.tree,
+            defaults=dict(defaults.tree),
+            origins=layers.origins,
+            default_origin=origin,
+            # Those of a file that was not to be had would be unknown as well.
+            unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
+        )
+        if self.fork is not None:
+            program = Program(
+                name=self.fork.name,
+                spell=partial(spelled_override, self.fork),
+                unchecked=self.fork.unchecked,
+            )
+            settings = completed(self.fork, replace(settings, program=program))
+        return Loaded(settings=settings, version=version, base=replace(base, missing=missing))
+
+    def _defaults(self, version: str) -> tuple[Defaults, Base]:
+        """Those of the trainer, the example or the recipe that is told, and how to ask for them again."""
+        trainer = self._trainer_defaults(version)
+        config_name = (self.arguments.config_name or "").removesuffix(".yaml")
+        example = example_config(config_name) if self.composition.empty else None
+        if example is not None and example.base == trainer.config:
+            return _laid(trainer, config_name, example.tree)
+        recipe = self._recipe(trainer, config_name, version)
+        name = None if recipe is None else recipe.config(trainer.config)
+        if recipe is None or name is None:
+            return trainer, _base(trainer)
+        return _laid(trainer, name, recipe.tree)
+
+    def _trainer_defaults(self, version: str) -> Defaults:
+        """Those of the trainer: the release's, the project's, or the user's own copy of them."""
+        trainer = read_defaults(version, self.trainer_config(version))
+        private = self.private_on(version)
+        if private is not None:
+            own = {} if self.fork is None else laid_on(self.fork, {})
+            return replace(trainer, tree=merged(own, private.tree))
+        if self.fork is not None:
+            return replace(trainer, tree=laid_on(self.fork, dict(trainer.tree)))
+        return trainer
+
+    def _recipe(self, trainer: Defaults, config_name: str, version: str) -> Recipe | None:
+        """The recipe that ``--config-name``, the program or the keys tell."""
+        recipe = named(config_name, version) or started_as(self.program, version)
+        if recipe is not None or self.fork is not None or not self.composition.recipes:
+            return recipe
+        return recognise(self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with)
+
+    @property
+    def release(self) -> ReleaseChoice | None:
+        """The release that the configuration itself tells; None where it tells none."""
+        if self.composition.release is not None:
+            return self.composition.release
+        return told_release(self.fork, self.program, self._likeness(), self._likened())
+
+    def remarks(self, version: str) -> tuple[Remark, ...]:
+        """What was taken to be so when the configuration was laid on the defaults of a release."""
+        private = self._private(version)
+        used = private is not None and self.private_on(version) is private
+        place = next(iter(self.keys.values()), Location(source=COMMAND_LINE))
+        return remarks(self.fork, private, used=used, source=place.source)
+
+    def private_on(self, version: str) -> PrivateDefaults | None:
+        """The user's own copy of the defaults that a release is run with; another release's is left aside."""
+        private = self._private(version)
+        if private is None or version in (private.version, installed_release()):
+            return private
+        return None
+
+    def _private(self, version: str) -> PrivateDefaults | None:
+        if (
+            not self.folder
+            or self.composition.release is not None
+            or (self.fork is not None and self.fork.renames)
+        ):
+            return None
+        if self._composed is not None:
+            return None
+        return private_defaults(FilePath(self.folder), self.trainer_config(version))
+
+    @cached_property
+    def _composed(self) -> Likeness | None:
+        """The release that a document is most like which holds all settings of a run."""
+        documents = self.composition.documents
+        if not documents or (self.fork is not None and self.fork.renames):
+            return None
+        return composed_like(documents[-1].tree, self.trainer_config(BUNDLED[-1]))
+
+    def _likeness(self) -> Likeness | None:
+        if self._composed is not None:
+            return self._composed
+        private = self._private(BUNDLED[-1])
+        return None if private is None else private.likeness
+
+    def _likened(self) -> str:
+        private = self._private(BUNDLED[-1])
+        documents = self.composition.documents
+        if private is not None:
+            return str(private.file)
+        return documents[-1].source if documents else ""
+
+    def _known(self, defaults: Defaults) -> Defaults:
+        if self.fork is None or not self.fork.renames:
+            return defaults
+        return replace(defaults, tree=known_keys(self.fork, dict(defaults.tree)))
+
+    def _of_fork(self, unknown: UnknownKey) -> UnknownKey:
+        """The unknown key as the project's, where its keys are other than verl's."""
+        if self.fork is None or not self.fork.renames:
+            return unknown
+        nearest = None if unknown.nearest is None else spelled_override(self.fork, unknown.nearest)
+        return replace(unknown, reader=self.fork.name, nearest=nearest, refused=False, known_in=())
+
+    def _unmarked(self) -> list[Path]:
+        """The user's keys without those that a '+' marks as new."""
+        overrides = self.arguments.overrides
+        changed = [split_key(item.key) for item in overrides if item.kind is Kind.CHANGE]
+        documents = self.composition.documents
+        return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
+
+
+def _laid(trainer: Defaults, name: str, tree: Tree) -> tuple[Defaults, Base]:
+    """The defaults of a configuration that lays keys of its own on the trainer's."""
+    keys = tuple(dotted(path) for path, _ in leaves(tree))
+    base = Base(name=name, words=(f"--config-name={name}",), keys=keys)
+    return replace(trainer, tree=merged(dict(trainer.tree), tree)), base
+
+
+def _base(defaults: Defaults) -> Base:
+    """How these defaults are asked for again."""
+    if defaults.config == CONFIGS[0]:
+        return Base(name=defaults.config, keys=(_STRATEGY,))
+    grouped = contains(defaults.tree, (_ENGINE,))  # since 0.7 the engine is a config group
+    words = (f"{_ENGINE}={defaults.tree[_ENGINE]}",) if grouped else (f"--config-name={defaults.config}",)
+    return Base(name=defaults.config, words=words, keys=(_STRATEGY,))
