@@ -24,7 +24,6 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.limits import expect_few
 from tuner.trainers.verl.named_files import beside_launch, with_config_file
-from tuner.trainers.verl.printed import as_set, release_of_printed
 from tuner.trainers.verl.recipes import named
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
@@ -68,6 +67,8 @@ def _composition(document: Document | None, fork: Fork | None) -> Composition:
         documents = tuple(translated(fork, part) for part in composition.documents)
         return replace(composition, documents=documents)
     if document.printed:
+        from tuner.trainers.verl.printed import as_set, release_of_printed  # no other input asks for it
+
         own, config, of_recipe = as_set(document)
         release = release_of_printed(document)
         return Composition(documents=(own,), config=config, recipes=of_recipe, release=release)
