@@ -235,7 +235,7 @@ def test_a_users_profile_is_told_what_is_wrong_and_where(
 
 
 def test_a_file_that_cannot_be_used_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="there is no such file"):
         find_gpu(str(tmp_path / "none.yaml"))
     (tmp_path / "folder.yml").mkdir()
     with pytest.raises(InputError, match="directory"):

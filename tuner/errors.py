@@ -37,10 +37,14 @@ class TunerError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        where = f"{self.location}: " if self.location else ""
-        key = f"{self.key}: " if self.key else ""
-        hint = _("; ") + self.hint if self.hint else ""
-        return f"{where}{key}{self.message}{hint}"
+        where = str(self.location) if self.location else None
+        return message_of(where=where, key=self.key, message=self.message, hint=self.hint)
+
+
+def message_of(*, where: str | None, key: str | None, message: str, hint: str | None) -> str:
+    """The parts of an error in one line."""
+    before = "".join(f"{part}: " for part in (where, key) if part)
+    return f"{before}{message}" + (_("; ") + hint if hint else "")
 
 
 class InputError(TunerError):

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from tuner import resources, shipped
 from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
+from tuner.files import is_there
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import _
 from tuner.nvml import started
@@ -58,7 +59,7 @@ _OPTIONAL: resources.Kinds = {
 }
 _MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES}
 _SUFFIXES = (".yaml", ".yml")
-_COUNTED = re.compile(r"(?P<count>[1-9]\d*) ?[xX] ?(?P<name>.+)")
+_COUNTED = re.compile(r"(?P<count>[1-9][0-9]{0,8}) ?[xX] ?(?P<name>.+)")
 
 
 def find_gpu(name: str | None) -> Gpu:
@@ -81,7 +82,7 @@ def find_gpu(name: str | None) -> Gpu:
 def counted(text: str) -> tuple[int | None, str]:
     """The GPUs of one node and the name of the card in ``8xh100-sxm``; no number where none stands there."""
     match = _COUNTED.fullmatch(text.strip())
-    if match is None or Path(text).is_file():
+    if match is None or is_there(text, Path.is_file):
         return None, text
     return int(match["count"]), match["name"]
 

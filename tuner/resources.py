@@ -7,7 +7,9 @@ from reprlib import repr as shortened
 from typing import Any
 
 from tuner.errors import InputError, Location
+from tuner.files import read_bytes
 from tuner.language import _
+from tuner.nesting import expect_shallow
 from tuner.units import KIB
 
 Kinds = Mapping[str, "type | tuple[type, ...]"]
@@ -27,12 +29,10 @@ def read_profile(file: Path, *, required: Kinds, optional: Kinds) -> dict[str, A
     where = Location(source=str(file))
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        content = yaml.load(_text(file), Loader=loader)
-    except OSError as error:
-        raise InputError(
-            _("cannot be read: {strerror}").format(strerror=error.strerror), location=where
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        text = _text(file)
+        expect_shallow(text, loader)
+        content = yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         raise InputError(_("not valid YAML: {error}").format(error=error), location=where) from None
     return check_keys(content, file=file, required=required, optional=optional)
 
@@ -79,10 +79,7 @@ def check_keys(
 
 
 def _text(file: Path) -> str:
-    if file.stat().st_size > _MOST_BYTES:
-        limit = _("the file is larger than the limit of {most} KiB").format(most=_MOST_BYTES // KIB)
-        raise InputError(limit, location=Location(source=str(file)))
-    return file.read_text(encoding="utf-8")
+    return read_bytes(file, most=_MOST_BYTES).decode("utf-8")
 
 
 def line_of(file: Path, path: tuple[str, ...]) -> int | None:

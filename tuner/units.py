@@ -14,6 +14,9 @@ MEGA = 10**6
 GIGA = 10**9
 TERA = 10**12
 
+LARGEST = 10**15
+"""No number that decides memory or time is larger: a count of bytes, of tokens of a whole run."""
+
 # Compiled when they are first needed, which is seldom.
 _COUNT = r"(?P<number>\d+(?:_\d+)*(?:\.\d+)?)\s*(?P<suffix>[kKmMbBgG]?)(?P<binary>i?)"
 _AMOUNT = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[MG]i?B)"
@@ -40,7 +43,7 @@ def parse_count(text: str, *, thousand: int = KILO) -> int:
     base = KIB if match["binary"] else thousand
     exponent = {"": 0, "k": 1, "m": 2, "b": 3, "g": 3}[match["suffix"].lower()]
     value = float(match["number"].replace("_", "")) * base**exponent
-    if value < 1 or value != int(value):
+    if not 1 <= value <= LARGEST or not value.is_integer():
         raise InputError(_("{text!r} is not a whole count of at least 1").format(text=text))
     return int(value)
 
@@ -52,7 +55,7 @@ def parse_bytes(text: str) -> int:
         InputError: not a positive amount with a unit.
     """
     match = re.fullmatch(_AMOUNT, text.strip())
-    if match is None or not float(match["number"]):
+    if match is None or not 0 < float(match["number"]) <= LARGEST:
         raise InputError(
             _("{text!r} is no amount of memory").format(text=text), hint=_("write it as 60GiB or 512MiB")
         )
@@ -66,6 +69,6 @@ def parse_seconds(text: str) -> float:
         InputError: not a positive time.
     """
     match = re.fullmatch(_TIME, text.strip())
-    if match is None or not float(match["number"]):
+    if match is None or not 0 < float(match["number"]) <= LARGEST:
         raise InputError(_("{text!r} is no time").format(text=text), hint=_("write it as 120s or 2m"))
     return float(match["number"]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match["unit"]]

@@ -1,13 +1,13 @@
 """Version numbers of released packages: compared with each other, and looked up where one is installed."""
 
 import re
-from functools import cache
+from functools import lru_cache
 from importlib.util import find_spec
 
-VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.\-_+]?[a-zA-Z].*)?")
+VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,9})(?:[.\-_+]?[a-zA-Z].*)?")
 
 
-@cache
+@lru_cache(maxsize=1024)
 def at_least(version: str, minimum: str) -> bool:
     """Whether ``version`` is ``minimum`` or newer; suffixes such as rc1, .dev0 and .post1 do not count."""
     return numbers(version) >= numbers(minimum)

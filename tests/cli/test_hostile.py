@@ -1,10 +1,14 @@
-"""Values that no job has end in one message and exit code 2, at once."""
+"""What no job has, and what nobody would call a configuration, ends in one message and exit code 2."""
 
+import gc
+import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import run
+from tests.cli.runner import Result, run
 
 JOB = (
     "actor_rollout_ref.model.path=Qwen/Qwen3-8B",
@@ -24,8 +28,8 @@ NINES = "9" * 400
         ("--host-memory=inf", "--host-memory inf: expected a number"),
         ("--host-memory=1e308", "--host-memory 1e+308: expected a number"),
         ("--headroom=nan", "--headroom nan: expected a number"),
-        (f"data.train_batch_size={NINES}", "expected a whole number >= 1, got a number with 401 digits"),
-        (f"data.max_response_length={NINES * 12}", "holds a number with too many digits"),
+        (f"data.train_batch_size={NINES}", "holds a larger number than any setting takes"),
+        (f"data.max_response_length={NINES * 12}", "holds a larger number than any setting takes"),
         ("data.train_batch_size=1000000000", "1,000,000,000 sequences in a step are not modelled"),
         ("actor_rollout_ref.rollout.n=1000000000", "sequences in a step are not modelled"),
         ("trainer.n_gpus_per_node=1000000000", "a job of 1,000,000,000 GPUs is not modelled"),
@@ -49,3 +53,207 @@ def test_yaml_that_is_no_configuration_is_one_message(text: str, tmp_path: Path)
     result = run("advise", str(file), "--gpu", "h100-sxm")
     assert result.code == 2
     assert result.err.count("\n") == 1
+
+
+def refused(*words: str, stdin: str = "") -> str:
+    """The one line that refuses an input."""
+    began = time.process_time()
+    result = run(*words, stdin=stdin)
+    assert time.process_time() - began < 2
+    assert (result.code, result.out) == (2, ""), result.err
+    assert result.err.count("\n") == 1
+    assert len(result.err) < 2_500
+    return result.err
+
+
+@pytest.mark.parametrize("digits", [300, 4_000, 5_000])
+@pytest.mark.parametrize(
+    "key",
+    ["data.seed", "trainer.nnodes", "actor_rollout_ref.actor.optim.lr", "trainer.experiment_name", "+x.y"],
+)
+def test_a_number_of_hundreds_of_digits_is_refused_in_any_value(
+    key: str, digits: int, tmp_path: Path
+) -> None:
+    number = "9" * digits
+    expected = "larger number than any setting takes"
+    assert expected in refused("advise", "/dev/null", *JOB, f"{key}={number}")
+    assert expected in refused("config", "/dev/null", *JOB, f"{key}=[1,{{a:{number}}}]")
+    file = tmp_path / "config.yaml"
+    file.write_text(f"a: 1\nb: [0x{number}]\n")
+    assert "config.yaml:2:5" in refused("advise", str(file))
+
+
+@pytest.mark.parametrize("option", ["--gpus-per-node", "--nodes", "--response-p95", "--image-pixels"])
+@pytest.mark.parametrize("number", [NINES, NINES * 12, "-1", "nan", "1e3"])
+def test_an_option_takes_no_number_beyond_all_jobs(option: str, number: str) -> None:
+    result = run("advise", "/dev/null", *JOB, f"{option}={number}", "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert len(result.err) < 2_500
+
+
+def test_sizes_of_amounts_and_of_counts_of_cards_are_bounded() -> None:
+    assert "no GPU" in refused("advise", "/dev/null", *JOB, "--gpu", f"{NINES * 12}xh100-sxm")
+    assert "count" in refused("estimate-memory", "--vocab", NINES)
+    assert "count" in refused("estimate-memory", "--vocab", "152k", "--tokens", f"{NINES}.5G")
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 100_000, "\u4e2d" * 50_000, "${" * 50_000, "[" * 50_000, "\x1b" * 50_000]
+)
+def test_a_message_repeats_no_more_than_a_line_of_a_huge_value(value: str) -> None:
+    for words in (
+        ("advise", value),
+        ("advise", "/dev/null", f"a.b={value}"),
+        ("advise", "/dev/null", *JOB, f"actor_rollout_ref.actor.strategy='{value}'"),
+        ("advise", "/dev/null", f"actor_rollout_ref.model.path='{value}'"),
+        ("advise", "/dev/null", *JOB, "--gpu", value),
+        ("advise", "/dev/null", *JOB, "--nodes", value),
+        ("config", "/dev/null", "--verl-version", value),
+        ("explain-oom", "--message", value),
+        ("rule", value),
+        (value,),
+    ):
+        result = run(*words)
+        assert result.code == 2, words[0]
+        assert 0 < len(result.err) < 2_500
+
+
+def test_a_pipe_that_nobody_writes_into_and_a_device_without_end_are_refused(tmp_path: Path) -> None:
+    pipe, endless, folder = tmp_path / "pipe.yaml", tmp_path / "zero.yaml", tmp_path / "model"
+    os.mkfifo(pipe)
+    endless.symlink_to("/dev/zero")
+    folder.mkdir()
+    with (folder / "config.json").open("wb") as stream:
+        stream.truncate(1_500_000_000)  # a hole: it takes no room
+    assert "no program writes into this pipe" in refused("advise", str(pipe))
+    assert "no program writes into this pipe" in refused("explain-oom", "--message", str(pipe))
+    assert "larger than the limit of 1 MiB" in refused("advise", str(endless))
+    assert "larger than the limit of 16 MiB" in refused("explain-oom", "--message", str(endless))
+    assert "larger than the limit of 256 KiB" in refused("advise", "/dev/null", *JOB, "--gpu", str(endless))
+    assert "larger than the limit of 4 MiB" in refused("advise", "/dev/null", *JOB, "--model", str(folder))
+
+
+def test_a_pipe_is_read_where_somebody_writes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    if os.fork() == 0:
+        pipe.write_text("actor_rollout_ref: {model: {path: Qwen/Qwen3-8B}}\n")
+        os._exit(0)
+    assert "Qwen/Qwen3-8B" in run("config", str(pipe)).out
+    os.wait()
+
+
+def test_deep_nesting_is_refused_wherever_yaml_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "deep.yaml"
+    file.write_text("[" * 200_000)
+    assert "nested deeper" in refused("advise", str(file))
+    assert "nested deeper" in refused("advise", "/dev/null", *JOB, "--gpu", str(file))
+
+
+def unknown_keys(count: int, folder: Path) -> Path:
+    file = folder / "config.yaml"
+    file.write_text(
+        "actor_rollout_ref:\n  model: {path: Qwen/Qwen3-8B}\n  rollout:\n    name: vllm\n"
+        + "".join(f"    gpu_memory_utilization_{number}: 0.5\n" for number in range(count))
+    )
+    return file
+
+
+def test_unknown_keys_cost_no_more_than_their_number(tmp_path: Path) -> None:
+    file = unknown_keys(1_000, tmp_path)
+    began = time.process_time()
+    result = run("check", str(file), "--gpu", "h100-sxm", "actor_rollout_ref.actor.use_dynamic_bsz=True")
+    assert time.process_time() - began < 3
+    assert result.out.count("CFG001") == 1_000
+    assert "nearest known key" in result.out
+    assert "20,002 settings are more than" in refused("advise", str(unknown_keys(20_000, tmp_path)))
+
+
+def test_json_holds_what_is_not_utf8(tmp_path: Path) -> None:
+    odd = b"caf\xe9".decode("utf-8", "surrogateescape")
+    for words in (
+        ("advise", "/dev/null", *JOB, f"trainer.experiment_name={odd}"),
+        ("config", "/dev/null", *JOB, f"trainer.experiment_name={odd}"),
+        ("check", "/dev/null", *JOB, f"+trainer.{odd}=1"),
+        ("advise", "/dev/null", *JOB, f"actor_rollout_ref.rollout.nothing={odd}"),
+    ):
+        result = run(*words, "--output-format", "json")
+        assert result.code in (0, 1, 2), result.err
+        if result.code < 2:
+            json.loads(result.out)
+
+
+def test_a_cache_that_has_no_room_is_no_negative_size() -> None:
+    words = [*JOB, "actor_rollout_ref.model.path=Qwen/Qwen2.5-72B", "--gpu", "rtx-3090", "-f", "json"]
+    assert json.loads(run("advise", "/dev/null", *words).out)["rollout"]["kv_bytes"] == 0
+
+
+def test_a_process_that_calls_it_again_and_again_does_not_grow() -> None:
+    def objects(calls: int) -> int:
+        for _ in range(calls):
+            assert run("config", "/dev/null", *JOB, "+a.b=[1,{c:2}]").code == 0
+        gc.unfreeze()
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = objects(5)
+    assert objects(25) - before < 25 * 10
+
+
+SECRETS = ("0123456789abcdef0123456789abcdef01234567", "hf_" + "aB3" * 11, "correct-horse-battery")
+SCRIPT = f"""export WANDB_API_KEY={SECRETS[0]}
+export HF_TOKEN="{SECRETS[1]}" DB_PASSWORD='{SECRETS[2]}'
+wandb login {SECRETS[0]}
+nvidia-smi --query-gpu=name # {SECRETS[1]}
+X=$(curl -H "Authorization: {SECRETS[1]}" https://example.org/{SECRETS[0]})
+python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B \\
+    actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.use_dynamic_bsz=True \\
+    +trainer.wandb_api_key={SECRETS[2]} trainer.experiment_name={SECRETS[1]} +ray.HF_TOKEN=$HF_TOKEN \\
+    +a.{SECRETS[1]}=1 trainer.project_name="$X" trainer.logger=[console,{SECRETS[0]}] {{wrong}}
+"""
+PRINTED = f"""WANDB_API_KEY={SECRETS[0]}
+(WorkerDict pid=1) env: HF_TOKEN={SECRETS[1]} DB_PASSWORD={SECRETS[2]}
+  File "/home/{SECRETS[1]}/verl/workers/actor.py", line 3, in update_policy
+    login("{SECRETS[1]}", "{SECRETS[0]}")
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. {SECRETS[0]}
+"""
+
+
+def hides(result: Result) -> None:
+    assert result.out + result.err
+    assert [secret for secret in SECRETS if secret in result.out + result.err] == []
+
+
+@pytest.mark.parametrize("wrong", ["", "trainer.nnodes=hf_" + "aB3" * 11, "a.b=[hf_" + "aB3" * 11])
+def test_no_secret_is_printed_by_any_command(wrong: str, tmp_path: Path) -> None:
+    script, printed = tmp_path / "run.sh", tmp_path / "error.txt"
+    script.write_text(SCRIPT.replace("{wrong}", f"'{wrong}'" if wrong else ""))
+    printed.write_text(PRINTED)
+    code = 2 if wrong else 0
+    gpu = ("--gpu", "h100-sxm")
+    for form in ("text", "json", "html"):
+        hides(answer := run("advise", str(script), *gpu, "--output-format", form))
+        assert answer.code == code
+    hides(run("advise", str(script), *gpu, "--full", "--explain"))
+    for form in ("text", "yaml", "json", "overrides"):
+        hides(run("config", str(script), "--all", "--output-format", form))
+    for form in ("concise", "json"):
+        hides(run("check", str(script), *gpu, "--output-format", form))
+    for form in ("text", "json"):
+        hides(
+            run("diff", str(script), str(script), "trainer.nnodes=2", *gpu, "--output-format", form, "--full")
+        )
+        for job in ((), (str(script),)):
+            hides(run("explain-oom", *job, "--message", str(printed), *gpu, "--output-format", form))
+            hides(run("explain-oom", *job, "--message", PRINTED, *gpu, "--output-format", form))
+    words = SCRIPT.partition("main_ppo ")[2].replace("\\\n", "").replace("{wrong}", wrong).split()
+    hides(run("advise", "/dev/null", *words, *gpu, "--output-format", "json"))
+    hides(run("config", *words, "--output-format", "overrides"))
+
+
+def test_the_folder_of_a_snapshot_is_no_secret(tmp_path: Path) -> None:
+    folder = tmp_path / "models--Qwen--Qwen3-8B" / "snapshots" / SECRETS[0]
+    folder.mkdir(parents=True)
+    result = run("advise", "/dev/null", *JOB, f"actor_rollout_ref.model.path={folder}", "--gpu", "h100-sxm")
+    assert "the folder holds no config.json" in result.err
+    assert str(folder) in result.err

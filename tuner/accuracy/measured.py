@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tuner.errors import InputError, Location
+from tuner.files import is_there, read_bytes
 from tuner.language import _
-from tuner.units import MIB
+from tuner.units import LARGEST, MIB
 
 MAX_BYTES = 16 * MIB  # a recorded pass has less than 0.001 MiB
-_LARGEST = 10**15  # no count of tokens or bytes is larger
 _FIGURE = r"(_bytes|seconds)$"  # names of what is measured, never of a setting
 
-Count = Annotated[int, Field(ge=1, le=_LARGEST)]
-Bytes = Annotated[int, Field(ge=0, le=_LARGEST, description="bytes")]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Bytes = Annotated[int, Field(ge=0, le=LARGEST, description="bytes")]
 
 
 class _Model(BaseModel):
@@ -75,9 +75,9 @@ class MeasuredCase(_Model):
     forward_prefetch: bool = False
     deferred_gradient_sync: bool = False
     frozen_tower: Annotated[bool, Field(description="a vision tower without gradients")] = False
-    images_per_prompt: Annotated[int, Field(ge=0, le=_LARGEST, description="of every sequence")] = 0
+    images_per_prompt: Annotated[int, Field(ge=0, le=LARGEST, description="of every sequence")] = 0
     image_pixels: Annotated[
-        int, Field(ge=0, le=_LARGEST, description="of one image, as its processor has resized it")
+        int, Field(ge=0, le=LARGEST, description="of one image, as its processor has resized it")
     ] = 0
     allocated_before_bytes: Annotated[Bytes, Field(description="bytes of tensors when the pass began")]
     peak_allocated_bytes: Annotated[
@@ -151,7 +151,7 @@ def read_measured(file: Path) -> MeasuredFile:
         InputError: it cannot be read, is not JSON, or a case of it is not as :class:`MeasuredCase` says.
     """
     where = Location(source=str(file))
-    content = _read(file, where)
+    content = read_bytes(file, most=MAX_BYTES)
     try:
         return _with_models_beside(file, MeasuredFile.model_validate_json(content))
     except ValidationError as error:
@@ -170,36 +170,11 @@ def _with_models_beside(file: Path, measured: MeasuredFile) -> MeasuredFile:
     """Model folders that are named from the file's own folder, named from the current one."""
     cases = (
         case.model_copy(update={"model": str(file.parent / case.model)})
-        if case.model and _is_there(file.parent / case.model)
+        if case.model and is_there(file.parent / case.model)
         else case
         for case in measured.cases
     )
     return measured.model_copy(update={"cases": tuple(cases)})
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # longer than the file system takes, or with a null character
-        return False
-
-
-def _read(file: Path, where: Location) -> bytes:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError(_("there is no such file"), location=where) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            _("the file cannot be read: {reason}").format(reason=reason), location=where
-        ) from None
-    if len(content) > MAX_BYTES:
-        raise InputError(
-            _("the file is larger than the limit of {max} MiB").format(max=MAX_BYTES // MIB), location=where
-        )
-    return content
 
 
 def _message(kind: str, text: str) -> str:

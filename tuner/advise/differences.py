@@ -79,14 +79,19 @@ def with_conflicts(workload: Workload, ranked: Sequence[Recommendation]) -> tupl
         for recommendation in ranked
     ]
 
+    changing: dict[tuple[str, ...], list[int]] = {}
+    for place, difference in enumerate(differences):
+        for path in difference:
+            changing.setdefault(path, []).append(place)
+
     def conflicting(index: int) -> tuple[str, ...]:
-        mine = differences[index]
-        return tuple(
-            other.finding.rule.name
-            for place, other in enumerate(ranked)
-            if place != index
-            and any(path in mine and mine[path] != value for path, value in differences[place].items())
-        )
+        places = {
+            place
+            for path, value in differences[index].items()
+            for place in changing[path]
+            if differences[place][path] != value
+        }
+        return tuple(ranked[place].finding.rule.name for place in sorted(places))
 
     return tuple(
         replace(recommendation, conflicts=conflicting(index)) for index, recommendation in enumerate(ranked)

@@ -1,6 +1,6 @@
 """Finds what is known of a ``model_type``: in the module of that name, and only that one is imported."""
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -14,7 +14,7 @@ def _names() -> frozenset[str]:
     return frozenset(module.name for module in iter_modules(types.__path__))
 
 
-@cache
+@lru_cache(maxsize=256)
 def find_architecture(model_type: str) -> Architecture:
     """What is known of a type of model; of one that is not here, what is assumed of any."""
     if model_type not in _names():
@@ -23,7 +23,7 @@ def find_architecture(model_type: str) -> Architecture:
     return architecture
 
 
-@cache
+@lru_cache(maxsize=256)
 def layer_traits(model_type: str) -> LayerTraits:
     """How transformers computes a layer of this type; as Llama's where nothing else is known."""
     return find_architecture(model_type).layer

@@ -14,6 +14,7 @@ _COLLECT_AFTER = 100_000  # objects; a run is short, and collecting as often as 
 
 def main() -> None:
     """The entry point: every outcome becomes an exit code and at most one message."""
+    gc.unfreeze()  # of an earlier call in this process, whose objects would otherwise never go
     gc.set_threshold(_COLLECT_AFTER)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -34,7 +35,9 @@ def _run() -> int:
     try:
         choose_language(sys.argv, os.environ)
     except TunerError as error:
-        sys.stderr.write(f"error: {error}\n")
+        from tuner.cli.messages import told
+
+        sys.stderr.write(f"error: {told(error)}\n")
         return BAD_INPUT
     from tuner.cli.application import run  # after the threshold: its imports make most of the objects
 

@@ -10,9 +10,11 @@ from typer._click.exceptions import ClickException  # no public name in every re
 from tuner import __version__
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
 from tuner.cli.library_words import Command, Commands, complain
+from tuner.cli.messages import cut, say, told, told_of_usage
 from tuner.errors import TunerError
+from tuner.inputs.secrets import without_secrets
 from tuner.language import _
-from tuner.render.terminal import plain
+from tuner.render.terminal import plain, silence
 
 #: Modules beside this one, in the order of the help; a command has its module's name, with hyphens.
 COMMANDS = (
@@ -62,21 +64,25 @@ def run() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ClickException as error:
+        error.message = told_of_usage(error.message)
         complain(error)
         return error.exit_code
     except TunerError as error:
-        _complain(_("error: {error}").format(error=plain(error)))
+        say(_("error: {error}").format(error=told(error)))
         return BAD_INPUT
+    except BrokenPipeError:  # of the help; whatever else is printed takes care of it
+        silence(sys.stdout)
+        return 1
     except Exception as error:
         if "--verbose" in sys.argv:
             import traceback
 
             traceback.print_exc()
-        _complain(
+        say(
             _(
                 "internal error: {name}: {error}; please report this bug with the command line and "
                 "its input (--verbose shows the traceback)"
-            ).format(name=type(error).__name__, error=plain(error))
+            ).format(name=type(error).__name__, error=cut(plain(without_secrets(str(error)))))
         )
         return INTERNAL_ERROR
 
@@ -109,7 +115,3 @@ def _root(
     ] = None,
 ) -> None:
     pass  # the language has been chosen before, see tuner.cli.language
-
-
-def _complain(message: str) -> None:
-    typer.echo(message, err=True)

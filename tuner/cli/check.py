@@ -57,7 +57,7 @@ def check(
     from tuner.findings import Severity
     from tuner.inputs.several import separated
     from tuner.render.concise import concise
-    from tuner.render.terminal import Terminal, plain, write
+    from tuner.render.terminal import Terminal, write
 
     options.refuse_misspelled(files, with_premises(check))
     card = choose_card(premises)
@@ -68,7 +68,7 @@ def check(
         outcome = _outcome(given, premises)
         if isinstance(outcome, str):
             unreadable.append(outcome)
-            write(sys.stderr, _("error: {outcome}").format(outcome=plain(outcome)))
+            write(sys.stderr, _("error: {outcome}").format(outcome=outcome))
         else:
             listed += outcome
     if output_format == "json":
@@ -87,15 +87,17 @@ def check(
 
 def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
     """The findings of one input, or the message why it cannot be used; the others are still checked."""
+    from tuner.cli.messages import told
     from tuner.cli.pipeline import consult
     from tuner.errors import TunerError
     from tuner.render.concise import lines
+    from tuner.render.terminal import plain
 
     try:
         return list(lines(consult(given.config, given.words, premises)))
     except TunerError as error:
-        named = given.pasted or given.config in str(error)
-        return str(error) if named else f"{given.config}: {error}"
+        message = told(error)
+        return message if given.pasted or given.config in str(error) else f"{plain(given.config)}: {message}"
 
 
 def _card_report(card: "Card") -> "CheckedGpu":

@@ -120,8 +120,8 @@ def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) 
     Raises:
         InputError: there are more, or nothing to compare one with.
     """
+    from tuner.files import STANDARD_INPUT
     from tuner.inputs.several import separated
-    from tuner.inputs.yaml_file import STANDARD_INPUT
 
     inputs = separated(words)
     if len(inputs) > _SIDES:

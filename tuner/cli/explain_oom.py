@@ -81,10 +81,13 @@ def explain_oom(
 def _error(message: str) -> "OutOfMemory":
     """The error in what the option names."""
     from tuner.errors import InputError, Location
-    from tuner.inputs.pasted import is_file, read_pasted
+    from tuner.files import STANDARD_INPUT, is_there
+    from tuner.inputs.pasted import read_pasted
+    from tuner.inputs.secrets import without_secrets
     from tuner.out_of_memory.reading import read_out_of_memory
 
-    error = None if is_file(message) else read_out_of_memory(message)
+    is_file = message == STANDARD_INPUT or is_there(message)
+    error = None if is_file else read_out_of_memory(without_secrets(message))
     if error is None:
         error = read_out_of_memory(read_pasted(message))
     if error is None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tuner.cli.find_model import model_shape
 from tuner.cli.premises import Premises
 from tuner.errors import InputError
+from tuner.files import is_there
 from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, dotted, lookup
@@ -120,16 +121,9 @@ def _beside(source: str, path: str) -> str:
     """The path, from the folder of the script or one above it where the model lies there and not here."""
     script = Path(source).absolute()
     named = Path(path)
-    if not path.strip() or named.is_absolute() or path.startswith("~") or _is_there(named):
+    if not path.strip() or named.is_absolute() or path.startswith("~") or is_there(named):
         return path
     for folder in list(script.parents)[: _FOLDERS_UP + 1]:
         if config_file(folder / named) is not None:
             return str(folder / named)
     return path
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # no permission, or too long for a name
-        return False

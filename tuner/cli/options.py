@@ -17,8 +17,8 @@ Config = Annotated[
     typer.Argument(
         metavar="CONFIG",
         help=_(
-            "A verl configuration in YAML, a launch script, or the command that starts verl as it is typed; "
-            "- reads any of these from standard input."
+            "A verl configuration in YAML, a launch script, the command that starts verl as it is typed, or "
+            "the log of a run; - reads any of these from standard input."
         ),
     ),
 ]
@@ -48,9 +48,9 @@ Inputs = Annotated[
     typer.Argument(
         metavar="INPUT...",
         help=_(
-            "Configurations as advise takes them: files in YAML, launch scripts, -, or one command as it is "
-            "typed. A word with = that names no file is an override or a variable; it belongs to the files "
-            "right before it, as do other words behind a script."
+            "Configurations as advise takes them: files in YAML, launch scripts, logs, -, or one command as "
+            "it is typed. A word with = that names no file is an override or a variable; it belongs to the "
+            "files right before it, as do other words behind a script."
         ),
     ),
 ]

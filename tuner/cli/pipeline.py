@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.advise import ReleaseRange, advise, release_range
+from tuner.advise import Advice, ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
 from tuner.cli.hardware import Card, choose_card, choose_cluster
 from tuner.cli.lengths import expect_possible, lengths_of
@@ -22,10 +22,11 @@ from tuner.inputs.settings import Settings
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
-from tuner.render.answer import Answer
+from tuner.render.answer import Answer, RunBeside
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
+from tuner.workload.observed import Observed
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -141,7 +142,12 @@ def consult_further(
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch)
     release = release_of(given, premises.verl_version)
-    job = read_job(given, premises, card=card, release=release, zero_advantage_ratio=zero_advantage_ratio)
+
+    def read(premises: Premises) -> Question:
+        ratio = zero_advantage_ratio
+        return read_job(given, premises, card=card, release=release, zero_advantage_ratio=ratio)
+
+    job, run, of_run = _with_run(given, premises, read)
     settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
     advice = advise(job.reading, headroom=premises.headroom, allow=allow)
     resting = TRAINER.resting_on_defaults(settings, workload, version=version)
@@ -159,8 +165,30 @@ def consult_further(
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         left_out=TRAINER.left_out(settings, workload, version=version),
         advice=advice,
+        of_run=of_run,
+        run=None if run is None else _beside(run, advice, job),
     )
     return answer, job.reading.write
+
+
+def _with_run(
+    given: Given, premises: Premises, read: Callable[[Premises], Question]
+) -> tuple[Question, Observed | None, tuple[str, ...]]:
+    """The job with the lengths of its run where a log tells them, the run, and the names of these."""
+    job = read(premises)
+    run = None if given.log is None else TRAINER.observed(given.log.steps, job.reading.workload)
+    if run is None:
+        return job, None, ()
+    from tuner.cli.observed_run import with_lengths
+
+    told, names = with_lengths(premises, run, job.reading.workload.batch)
+    return (read(told) if names else job), run, names
+
+
+def _beside(run: Observed, advice: Advice, job: Question) -> RunBeside:
+    from tuner.cli.observed_run import run_beside
+
+    return run_beside(advice, run, job.loaded.settings, job.loaded.version)
 
 
 class _Job(Struct, frozen=True, kw_only=True):

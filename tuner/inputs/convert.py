@@ -6,9 +6,10 @@ from typing import Any
 
 from tuner.inputs.tree import shown
 from tuner.language import _
+from tuner.units import LARGEST
 
-LARGEST = 10**15
-"""No number of a configuration is larger: a count of bytes, of tokens of a whole run, a seed."""
+LARGEST_READ = 2**64
+"""No whole number of a configuration is larger, whatever reads it: a seed, a hash."""
 
 
 def number_expected(minimum: float | None, maximum: float | None) -> str:
@@ -21,7 +22,10 @@ def number_expected(minimum: float | None, maximum: float | None) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """A number up to :data:`LARGEST`, None for anything else. Quoted numbers count, booleans do not."""
+    """A number up to :data:`tuner.units.LARGEST`, None for anything else.
+
+    Quoted numbers count, booleans do not.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -32,7 +36,7 @@ def as_number(value: Any) -> float | None:
 
 
 def as_integer(value: Any) -> int | None:
-    """A whole number up to :data:`LARGEST`, None for anything else.
+    """A whole number up to :data:`tuner.units.LARGEST`, None for anything else.
 
     Quoted digits and whole floats count, booleans do not.
     """
@@ -57,6 +61,15 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     return str(value)
+
+
+def has_too_large(value: Any) -> bool:
+    """Whether a value is, or holds, a whole number that no setting takes."""
+    if isinstance(value, dict):
+        return any(map(has_too_large, value.values()))
+    if isinstance(value, list):
+        return any(map(has_too_large, value))
+    return isinstance(value, int) and abs(value) > LARGEST_READ
 
 
 def described(value: Any) -> str:

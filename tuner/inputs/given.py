@@ -1,4 +1,4 @@
-"""What a person gives as the configuration, whatever form it has: YAML, a launch script, a pasted command.
+"""What a person gives as the configuration: YAML, a launch script, a pasted command, the log of a run.
 
 The form is told by the content, so that standard input serves for all of them.
 """
@@ -12,12 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
+from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
-from tuner.inputs.secrets import without_secrets
-from tuner.inputs.yaml_file import STANDARD_INPUT, Document, parse_yaml, read_text, read_yaml
+from tuner.inputs.secrets import hidden_override, without_secrets
+from tuner.inputs.yaml_file import MAX_BYTES, Document, of_folder, parse_yaml, read_yaml, text_of
 from tuner.language import _
 
 if TYPE_CHECKING:
+    from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.script import Script
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
@@ -65,6 +67,7 @@ class Given(Struct, frozen=True, kw_only=True):
     unsettled: tuple[Unsettled, ...] = ()
     remarks: tuple[Remark, ...] = ()
     lost: tuple[LostOverride, ...] = ()
+    log: "RunLog | None" = None  # what else the log says that the configuration was read from
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
 
@@ -81,13 +84,22 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
         InputError: it cannot be read, or is none of these forms.
     """
     file = Path(config)
-    if config != STANDARD_INPUT and not file.exists() and is_command(config):
+    if config != STANDARD_INPUT and not is_there(file) and is_command(config):
         return _pasted([config, *words])
     remarks: tuple[Remark, ...] = ()
-    if config != STANDARD_INPUT and file.is_dir():
+    if config != STANDARD_INPUT and is_there(file, Path.is_dir):
         file, remarks = _in_folder(file)
         config = str(file)
-    text = read_text(file)
+    log = None
+    with opened(file, most=MAX_BYTES + 1, of_folder=of_folder()) as (start, stream):
+        if not config.endswith(YAML_NAMES + SHELL_NAMES):
+            from tuner.inputs.log.ends import read_ends
+            from tuner.inputs.log.run_log import is_log, read_log
+
+            log = read_ends(start, stream) if is_log(start) else None
+    if log is not None:
+        return _logged(read_log(config, log), file, words)
+    text = text_of(start, file)
     if not _is_shell(config, text):
         return _of_yaml(config, text, words, remarks)
     from tuner.inputs.script import read_script
@@ -167,7 +179,7 @@ def _pasted(words: Sequence[str]) -> Given:
     started = launches([command])
     if started:
         arguments = [
-            Argument(text=without_secrets(str(word.text)), location=word.location)
+            Argument(text=hidden_override(str(word.text)), location=word.location)
             for word in started[0].arguments
         ]
     else:
@@ -184,6 +196,37 @@ def _pasted(words: Sequence[str]) -> Given:
         folder=str(Path.cwd()),
     )
     return _with_config(given, Path.cwd())
+
+
+def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
+    """The configuration that a log tells: as it was printed, else as the job was started."""
+    typed = on_command_line(words)
+    printed = log.configuration
+    if printed is not None:
+        document = Document(source=str(file), tree=printed.tree, locations=printed.locations, printed=True)
+        return Given(source=str(file), document=document, arguments=tuple(typed), log=log)
+    if log.overrides:
+        place = Location(source=str(file), line=log.overrides_line)
+        arguments = [Argument(text=hidden_override(text), location=place) for text in log.overrides]
+        given = Given(source=str(file), arguments=(*arguments, *typed), log=log, folder=_folder(str(file)))
+        return _with_config(given, file.parent)
+    if log.command:
+        from tuner.inputs.script import read_script
+
+        script = read_script(file, log.command.encode(), ())
+        if script.launches:
+            given = _launched(file, script, (), None)
+            place = Location(source=str(file), line=log.command_line)
+            arguments = [Argument(text=argument.text, location=place) for argument in given.arguments]
+            return replace(given, arguments=(*arguments, *typed), log=log)
+    raise InputError(
+        _("the log holds no configuration"),
+        location=Location(source=str(file)),
+        hint=_(
+            "give a log from the start of the job, where the trainer prints its settings; an error alone "
+            "is explained by: tuner explain-oom --message FILE"
+        ),
+    )
 
 
 def _launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:
@@ -279,13 +322,16 @@ def _unsettled(field: "Field") -> Unsettled | None:
     if equals and (not numeric or any(piece.strip("'\"") for piece in rest)):
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
-        key=key.lstrip("+"), text=unknowns[0].text, name=unknowns[0].name, location=field.location
+        key=without_secrets(key.lstrip("+")),
+        text=without_secrets(unknowns[0].text),
+        name=unknowns[0].name,
+        location=field.location,
     )
 
 
 def _spelled(field: "Field") -> str:
     """An argument with a word in place of what is not known in it."""
-    return without_secrets(
+    return hidden_override(
         "".join(
             piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
         )
@@ -321,7 +367,7 @@ def _with_config(given: Given, folder: Path) -> Given:
     file_name = name.text if name.text.endswith(".yaml") else f"{name.text}.yaml"
     for start in (Path.cwd(), folder, *list(folder.absolute().parents)[:_FOLDERS_UP]):
         file = start / relative / file_name
-        if file.is_file():
+        if is_there(file, Path.is_file):
             document = read_yaml(file)
             remark = Remark(text=_("laid on {file}").format(file=file), location=name.location)
             return replace(given, document=document, remarks=(*given.remarks, remark))

@@ -8,7 +8,7 @@ variable, clock or user code is touched.
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from tuner.inputs.kept import Kept
@@ -17,6 +17,7 @@ from tuner.language import _
 
 MAX_DEPTH = 64  # of interpolations that point at interpolations
 MAX_STEPS = 2_000  # values looked at for one read
+_MOST_CHARACTERS = 5_000  # of a text that OmegaConf's own parser reads
 MISSING = "???"  # OmegaConf's mark for a value that must still be given
 
 # The forms that nearly all interpolations have; the rest is left to OmegaConf's parser.
@@ -256,10 +257,12 @@ def _absolute(key: str, home: Path) -> Path:
 def _parse(text: str, node: Any, resolver: Any) -> Any:
     from omegaconf.grammar_visitor import GrammarVisitor
 
+    if len(text) > _MOST_CHARACTERS or text.count("${") > MAX_DEPTH:
+        raise UnresolvedError(_("the interpolation expands to too much"))
     return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
 
 
-@cache  # proposals are read on the same defaults over and over
+@lru_cache(maxsize=1024)  # proposals are read on the same defaults over and over
 def _grammar_tree(text: str) -> Any:
     # The grammar costs 60 ms to import and few configurations need it.
     from omegaconf.errors import GrammarParseError

@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.inputs.convert import has_too_large
+from tuner.inputs.secrets import hidden_override
 from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
@@ -19,6 +21,7 @@ _CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
 CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
+_MOST_CHARACTERS = 50_000  # of an override that Hydra's own parser reads, at 10 us each
 
 
 class Kind(Enum):
@@ -56,9 +59,9 @@ class Arguments(Struct, frozen=True, kw_only=True):
 
 
 def on_command_line(words: Sequence[str]) -> list[Argument]:
-    """Words that were typed: the line of each is its number."""
+    """Words that were typed, without their secrets: the line of each is its number."""
     return [
-        Argument(text=word, location=Location(source=COMMAND_LINE, line=number, column=1))
+        Argument(text=hidden_override(word), location=Location(source=COMMAND_LINE, line=number, column=1))
         for number, word in enumerate(words, start=1)
     ]
 
@@ -123,7 +126,16 @@ def _read(argument: Argument) -> Override:
 
     plain = read_plain(argument.text)
     if plain is None:
+        if len(argument.text) > _MOST_CHARACTERS:
+            raise InputError(
+                _("{shown} is longer than the limit of {most:,} characters").format(
+                    shown=shown(argument.text), most=_MOST_CHARACTERS
+                ),
+                location=argument.location,
+            )
         return _parse(argument)
+    if has_too_large(plain.value):
+        raise _too_large(argument)
     return Override(
         key=plain.key,
         package=None,
@@ -160,9 +172,9 @@ def _parse(argument: Argument) -> Override:
     except RecursionError:
         raise _too_deep(text, place) from None
     except ValueError:  # of Python, which converts no more than 4,300 digits
-        raise InputError(
-            _("{shown} holds a number with too many digits").format(shown=shown(text)), location=place
-        ) from None
+        raise _too_large(argument) from None
+    if has_too_large(value):
+        raise _too_large(argument)
     return Override(
         key=parsed.key_or_group,
         package=parsed.package,
@@ -170,6 +182,13 @@ def _parse(argument: Argument) -> Override:
         value=value,
         text=text,
         location=place,
+    )
+
+
+def _too_large(argument: Argument) -> InputError:
+    return InputError(
+        _("{shown} holds a larger number than any setting takes").format(shown=shown(argument.text)),
+        location=argument.location,
     )
 
 

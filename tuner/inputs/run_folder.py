@@ -14,7 +14,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
+from tuner.files import is_there
 from tuner.inputs.overrides import Argument
+from tuner.inputs.secrets import hidden_override, hidden_value
 from tuner.inputs.tree import Path as Keys
 from tuner.inputs.tree import Tree
 from tuner.inputs.yaml_file import Document, parse_list
@@ -65,7 +67,7 @@ def beside(document: Document) -> Path | None:
     if not _is_hydra_own(document.tree) and file.name not in _WANDB:
         return None
     config = file.with_name(_CONFIG)
-    if config.is_file():
+    if is_there(config, Path.is_file):
         return config
     raise InputError(
         _("this file of a run holds no configuration, and {name} is not beside it").format(name=_CONFIG),
@@ -79,7 +81,7 @@ def unwrapped(document: Document) -> Document:
     if not _is_wandb(document.tree):
         return document
     kept = {
-        key: entry["value"]
+        key: hidden_value(key, entry["value"])  # "value" is all that the reader saw of its name
         for key, entry in document.tree.items()
         if key not in _WANDB_KEYS and isinstance(entry, dict) and "value" in entry
     }
@@ -109,7 +111,7 @@ def typed_overrides(text: str, *, source: str) -> tuple[Argument, ...] | None:
                 location=place,
                 hint=_("give a mapping of keys to values, or a list of texts such as key=value"),
             )
-        arguments.append(Argument(text=entry, location=place))
+        arguments.append(Argument(text=hidden_override(entry), location=place))
     return tuple(arguments)
 
 
@@ -137,12 +139,14 @@ def _runs(folder: Path) -> Iterator[Path]:
 def _run_of(folder: Path) -> Path | None:
     """The configuration of the run whose own folder this is."""
     for inside in (folder / HYDRA, folder):
-        if inside.name == HYDRA or (inside / "hydra.yaml").is_file():
+        if inside.name == HYDRA or is_there(inside / "hydra.yaml", Path.is_file):
             for name in (_CONFIG, _OVERRIDES):
-                if (inside / name).is_file():
+                if is_there(inside / name, Path.is_file):
                     return inside / name
     for inside in (folder / "files", folder):
-        if (inside / _CONFIG).is_file() and any((inside / name).is_file() for name in _WANDB):
+        if is_there(inside / _CONFIG, Path.is_file) and any(
+            is_there(inside / name, Path.is_file) for name in _WANDB
+        ):
             return inside / _CONFIG
     return None
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
+from tuner.files import is_there, read_bytes
 from tuner.inputs.shell.interpreter import Assumed, Command, Interpreter
 from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
@@ -128,11 +129,15 @@ def _beside(script: Path, name: str) -> tuple[str, bytes] | None:
     """A file that a script names: from the folder of the script or one above it, never from elsewhere."""
     folder = script.parent.absolute()
     for start in (Path.cwd(), folder, *list(folder.parents)[:_FOLDERS_UP]):
-        file = (start / name).resolve()
+        try:
+            file = (start / name).resolve()
+        except (OSError, ValueError, RuntimeError):  # no name of a file, or links in a circle
+            continue
         top = list(folder.resolve().parents)[:_FOLDERS_UP]
         within = file.is_relative_to(folder.resolve()) or any(
             file.is_relative_to(above) for above in top if above != above.parent
         )
-        if within and file.is_file() and file.stat().st_size <= MOST_BYTES:
-            return str(Path(name) if (Path.cwd() / name).is_file() else file), file.read_bytes()
+        if within and is_there(file, Path.is_file):
+            shown = Path(name) if is_there(Path.cwd() / name, Path.is_file) else file
+            return str(shown), read_bytes(file, most=MOST_BYTES)
     return None

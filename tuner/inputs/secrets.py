@@ -17,9 +17,9 @@ _ASSIGNED = re.compile(rf"\b({_NAME})=(\"[^\"]*\"|'[^']*'|\S+)")
 # Hugging Face, OpenAI and Anthropic, GitHub, AWS, Weights & Biases, Slack, JSON web tokens.
 _VALUES = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{16,})"
-    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"
-    r"|AKIA[A-Z0-9]{12,}|(?<![A-Za-z0-9])[0-9a-f]{40}(?![A-Za-z0-9])|xox[abps]-[\w-]{10,}"
-    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
+    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|AKIA[A-Z0-9]{12,}"
+    r"|(?<![A-Za-z0-9])(?<!snapshots/)[0-9a-f]{40}(?![A-Za-z0-9])|xox[abps]-[\w-]{10,}"
+    r"|(?<![\w-])eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
 )
 
 
@@ -32,7 +32,7 @@ def is_secret(variable: str, value: str) -> bool:
 def hidden_value(key: str, value: Any) -> Any:
     """A value of a configuration with a word in place of whatever is a secret, by its key or its form."""
     if isinstance(value, dict):
-        return {name: hidden_value(str(name), child) for name, child in value.items()}
+        return {without_secrets(str(name)): hidden_value(str(name), child) for name, child in value.items()}
     if isinstance(value, list):
         return [hidden_value(key, child) for child in value]
     if not isinstance(value, str):
@@ -44,7 +44,7 @@ def hidden_override(text: str) -> str:
     """An override, or another word of a command line, without its secret."""
     key, equals, value = text.partition("=")
     name = key.lstrip("+~").rpartition(".")[2]
-    return f"{key}{equals}{hidden_value(name, value)}" if equals else without_secrets(text)
+    return f"{without_secrets(key)}{equals}{hidden_value(name, value)}" if equals else without_secrets(text)
 
 
 def _is_secret_key(key: str, value: str) -> bool:

@@ -8,12 +8,11 @@ configuration.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
+from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.given import SHELL_NAMES, YAML_NAMES, is_command
-from tuner.inputs.yaml_file import STANDARD_INPUT
 
 _SETTING = ("+", "~")  # how an override begins that adds or deletes a key
 
@@ -49,7 +48,7 @@ def _separated(words: Sequence[str]) -> Iterator[Input]:
 
 def _is_pasted(words: Sequence[str]) -> bool:
     first = words[0]
-    is_file = first == STANDARD_INPUT or Path(first).exists()
+    is_file = first == STANDARD_INPUT or is_there(first)
     return not is_file and is_command(first) and any(map(_is_setting, words))
 
 
@@ -58,9 +57,9 @@ def _belongs(word: str, name: str) -> bool:
     if _is_setting(word) or (word.startswith("-") and word != STANDARD_INPUT):
         return True
     takes_arguments = name == STANDARD_INPUT or name.endswith(SHELL_NAMES)
-    names_file = word == STANDARD_INPUT or word.endswith(SHELL_NAMES + YAML_NAMES) or Path(word).exists()
+    names_file = word == STANDARD_INPUT or word.endswith(SHELL_NAMES + YAML_NAMES) or is_there(word)
     return takes_arguments and not names_file
 
 
 def _is_setting(word: str) -> bool:
-    return ("=" in word or word.startswith(_SETTING)) and not Path(word).exists()
+    return ("=" in word or word.startswith(_SETTING)) and not is_there(word)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from tuner.inputs.secrets import without_secrets
+
 Path = tuple[str, ...]
 Tree = dict[str, Any]
 
@@ -30,7 +32,7 @@ def split_key(key: str) -> Path:
 
 def shown(value: Any) -> str:
     """A value for an error message: as Python writes it, cut where it gets long."""
-    text = repr(value)
+    text = without_secrets(repr(value))
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 

@@ -1,7 +1,6 @@
 """Reads a YAML file into a tree whose every key knows its line and column."""
 
 import re
-import sys
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -9,14 +8,14 @@ import yaml
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.files import expect_within, opened
 from tuner.inputs.tree import Path, Tree
 from tuner.inputs.yaml_nodes import TreeBuilder, loader
 from tuner.language import _
+from tuner.nesting import expect_shallow
 from tuner.units import MIB
 
 MAX_BYTES = MIB  # a composed configuration of a trainer has 0.04 MiB
-MAX_DEPTH = 64
-STANDARD_INPUT = "-"
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.M)
 
@@ -28,6 +27,7 @@ class Document(Struct, frozen=True, kw_only=True):
     tree: Tree
     locations: dict[Path, Location]  # of keys, and of the elements of lists by their index
     package: str | None = None  # what Hydra's header "# @package NAME" says
+    printed: bool = False  # by the trainer when it started: every setting, interpolations resolved
 
     def location(self, *path: str) -> Location:
         """Where a key stands; the file itself for a path that it does not hold."""
@@ -86,33 +86,25 @@ def read_text(file: FilePath) -> str:
     Raises:
         InputError: it is no file of text, or too large.
     """
+    with opened(file, most=MAX_BYTES + 1, of_folder=of_folder()) as (data, _rest):
+        return text_of(data, file)
+
+
+def of_folder() -> str:
+    """What to do where a folder was given in place of a file."""
+    return _("give the YAML file in it")
+
+
+def text_of(data: bytes, file: FilePath) -> str:
+    """What was read of a file, at most one byte above the limit, as text.
+
+    Raises:
+        InputError: it is no text in UTF-8, or above the limit.
+    """
     where = Location(source=str(file))
-    try:
-        if file.is_dir():
-            raise InputError(_("is a directory"), location=where, hint=_("give the YAML file in it"))
-        data = _read_bytes(file)
-    except FileNotFoundError:
-        raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            _("the file cannot be read: {reason}").format(reason=reason), location=where
-        ) from None
-    if len(data) > MAX_BYTES:
-        hint = _("a trainer's whole configuration has about 0.04 MiB: is this the right file?")
-        raise InputError(
-            _("the file is larger than the limit of {max} MiB").format(max=MAX_BYTES // MIB),
-            location=where,
-            hint=hint,
-        )
+    too_large = _("a trainer's whole configuration has about 0.04 MiB: is this the right file?")
+    expect_within(data, most=MAX_BYTES, where=where, too_large=too_large)
     return _decode(data, where)
-
-
-def _read_bytes(file: FilePath) -> bytes:
-    if str(file) == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with file.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
 
 
 def _decode(data: bytes, where: Location) -> str:
@@ -137,7 +129,7 @@ def _decode(data: bytes, where: Location) -> str:
 
 def _compose(text: str, source: str) -> yaml.Node | None:
     try:
-        _check_depth(text)
+        expect_shallow(text, loader())
         return yaml.compose(text, loader())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -156,22 +148,6 @@ def _compose(text: str, source: str) -> yaml.Node | None:
         raise InputError(
             _("this is not valid YAML: {error}").format(error=error), location=Location(source=source)
         ) from None
-
-
-def _check_depth(text: str) -> None:
-    """Refuse nesting that would exhaust the stack of a recursive composer."""
-    depth = 0
-    for event in yaml.parse(text, loader()):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                mark: Any = event.start_mark
-                raise yaml.MarkedYAMLError(
-                    problem=_("nested deeper than {max_depth} levels").format(max_depth=MAX_DEPTH),
-                    problem_mark=mark,
-                )
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _hint(problem: str, text: str, place: Location) -> str:

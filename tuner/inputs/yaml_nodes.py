@@ -12,6 +12,8 @@ from typing import Any
 import yaml
 
 from tuner.errors import InputError, Location
+from tuner.inputs.convert import has_too_large
+from tuner.inputs.secrets import hidden_value, without_secrets
 from tuner.inputs.tree import Path, Tree, dotted, shown
 from tuner.language import _
 
@@ -91,7 +93,8 @@ class TreeBuilder:
         for index, child in enumerate(node.value):
             place = (*path, str(index))
             self.locations[place] = self.location(child)
-            values.append(self.value(child, place, child))
+            value = self.value(child, place, child)
+            values.append(without_secrets(value) if isinstance(value, str) else value)
         return values
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> Tree:
@@ -118,7 +121,8 @@ class TreeBuilder:
             here = (*path, key)
             self._forget(here)
             self.locations[here] = place
-            tree[key] = self.value(value_node, here, key_node)
+            value = self.value(value_node, here, key_node)
+            tree[key] = hidden_value(key, value) if isinstance(value, str) else value
         return tree
 
     def _merged(self, node: yaml.Node, path: Path) -> Tree:
@@ -147,7 +151,7 @@ class TreeBuilder:
                 hint=_("keys are plain words"),
             )
         self._scalar(node)  # refuses unknown tags
-        return str(node.value)
+        return without_secrets(str(node.value))
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         kind = node.tag.removeprefix(_STANDARD_TAG)
@@ -155,12 +159,18 @@ class TreeBuilder:
         if read is None:
             raise self._unknown_tag(node)
         try:
-            return read(self._construct, node)
+            value = read(self._construct, node)
         except (ValueError, OverflowError, LookupError):
             raise InputError(
                 _("{shown} is not a valid {kind}").format(shown=shown(node.value), kind=kind),
                 location=self.location(node),
             ) from None
+        if has_too_large(value):
+            raise InputError(
+                _("{shown} is a larger number than any setting takes").format(shown=shown(node.value)),
+                location=self.location(node),
+            )
+        return value
 
     def _expect_tag(self, node: yaml.Node, kind: str) -> None:
         if node.tag != _STANDARD_TAG + kind:

@@ -1,7 +1,7 @@
 """Finding a model: a local ``config.json``, else a bundled profile. Never the network."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from tuner import shipped
 from tuner.errors import InputError, Location
+from tuner.files import is_there, read_bytes
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.shape import shape_from_config
+from tuner.units import MIB
 
 if TYPE_CHECKING:
     from tuner.models.profile import ModelProfile
@@ -24,6 +26,7 @@ _WITHIN = (
     "actor",
     "actor/huggingface",
 )  # where a trainer's checkpoint has the configuration
+_MOST_BYTES = 4 * MIB  # a quantized checkpoint that lists its layers has 0.3 MiB
 _CACHE_PREFIX = "models--"  # Hugging Face cache: models--<organisation>--<name>/snapshots/<hash>
 
 
@@ -64,9 +67,9 @@ def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
     if not path.strip():
         raise InputError(_("the model path is empty"), hint=_how_to_name_one())
     local = (base or Path()) / _expanded(path)
-    if _exists(local, Path.is_file):
+    if is_there(local, Path.is_file):
         return _read_config_json(local)
-    if _exists(local, Path.is_dir):
+    if is_there(local, Path.is_dir):
         return _read_folder(local)
     if local.suffix == ".json":
         raise InputError(_("no such file"), location=Location(source=str(local)), hint=_how_to_name_one())
@@ -92,7 +95,7 @@ def bundled() -> tuple[ModelShape, ...]:
 def config_file(folder: Path) -> Path | None:
     """The ``config.json`` of a checkpoint, also where a trainer has put it below; None without one."""
     files = (folder / place / "config.json" for place in _WITHIN)
-    return next((file for file in files if _exists(file, Path.is_file)), None)
+    return next((file for file in files if is_there(file, Path.is_file)), None)
 
 
 def _expanded(path: str) -> Path:
@@ -100,13 +103,6 @@ def _expanded(path: str) -> Path:
         return Path(path).expanduser()
     except RuntimeError:  # "~name" of a user that this machine does not have
         return Path(path)
-
-
-def _exists(path: Path, kind: Callable[[Path], bool]) -> bool:
-    try:
-        return kind(path)
-    except OSError:  # no permission, or too long for this file system: not here
-        return False
 
 
 def _how_to_name_one() -> str:
@@ -134,20 +130,15 @@ def _load_json(file: Path) -> dict[str, Any]:
     import json
 
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(read_bytes(file, most=_MOST_BYTES).decode("utf-8"))
     except json.JSONDecodeError as error:
         raise InputError(
             _("not valid JSON: {msg}").format(msg=error.msg),
             location=Location(source=str(file), line=error.lineno, column=error.colno),
             hint=_("a model is read from the config.json of its checkpoint"),
         ) from None
-    except (UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, or brackets
         raise InputError(_("not a JSON text file"), location=Location(source=str(file))) from None
-    except OSError as error:
-        raise InputError(
-            _("cannot be read: {strerror}").format(strerror=error.strerror),
-            location=Location(source=str(file)),
-        ) from None
     if not isinstance(content, dict):
         raise InputError(
             _("expected a JSON object, found {name}").format(name=type(content).__name__),

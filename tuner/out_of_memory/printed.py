@@ -9,7 +9,8 @@ LONGEST = 2000  # characters of a line that are looked at
 # Colours, also where a page lost the escape character and kept the rest of the sequence.
 _COLOURS = re.compile(r"(?:\x1b|\u241b|\^\[)\[[0-9;?]*[ -/]*[@-~]|\[\d{1,3}(?:;\d{1,3})*m")
 _SOURCE = re.compile(
-    r"\((?P<process>[\w.<>:-]{0,80} ?pid=\d{1,10})(?:, ip=[\w.:]{1,40})?\) ?"  # Ray, vLLM
+    # Ray, which may name the actor too, and vLLM
+    r"\((?P<process>[\w.<>:-]{0,80}(?: [\w.<>:-]{1,80})? ?pid=\d{1,10})(?:, ip=[\w.:]{1,40})?\) ?"
     r"|\[(?P<rank>(?:rank|default)\d{1,6})\]: ?"  # torch, torchrun
     r"|\((?P<daemon>raylet|autoscaler|gcs_server)\) ?"
 )
@@ -28,9 +29,14 @@ class Line(Struct, frozen=True):
     source: str = ""
 
 
-def cleaned(raw: str) -> Line:
-    """One line without what stands in front of it."""
-    source, rest = "", _COLOURS.sub("", raw[:LONGEST]).lstrip("\r")
+def cleaned(raw: str, *, longest: int = LONGEST) -> Line:
+    """One line without what stands in front of it.
+
+    Args:
+        raw: as it was printed.
+        longest: characters of it that are looked at.
+    """
+    source, rest = "", _COLOURS.sub("", raw[:longest]).lstrip("\r")
     while True:
         before = rest
         said = _SOURCE.match(rest)

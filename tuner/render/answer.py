@@ -1,5 +1,6 @@
 """What one run of the pipeline found out. Every output format is a rendering of an :class:`Answer`."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,6 +13,14 @@ from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
 if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
+    from tuner.advise.observations import Observations
+
+
+class RunBeside(Struct, frozen=True, kw_only=True):
+    """A run beside the model, with the keys that decide each field of its workload."""
+
+    observations: "Observations"
+    keys: Mapping[tuple[str, ...], tuple[str, ...]]
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -30,3 +39,5 @@ class Answer(Struct, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...] = ()  # parts of the job that the advice does not count
     advice: Advice
     allocation: "Explanation | None" = None  # of a failed allocation that was asked about
+    of_run: tuple[str, ...] = ()  # names of the lengths that come from a run's log
+    run: RunBeside | None = None  # where a log reports of its steps

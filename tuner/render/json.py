@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from tuner import __version__
 from tuner.advise import Advice, Recommendation, ReleaseRange
 from tuner.advise.allocation import Explanation
@@ -16,6 +18,7 @@ from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
 from tuner.render.concise import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
+from tuner.render.observed_report import log_report
 from tuner.render.report import (
     AllocationReport,
     CandidateReport,
@@ -62,13 +65,15 @@ def report(answer: Answer) -> Report:
         left_out=tuple(map(_left_out, answer.left_out)),
         batches=batch_rows(advice.workload),
         memory=_memory(advice.estimate, advice.time),
-        rollout=advice.rollout,
+        # Below zero it says how much is missing, which is no size of a cache.
+        rollout=replace(advice.rollout, kv_bytes=max(0, advice.rollout.kv_bytes)),
         time=_time(advice.time),
         findings=tuple(_finding(item) for item in advice.recommendations),
         combination=_combination(advice),
         symbols=_symbols(advice),
         failed_allocation=None if answer.allocation is None else allocation_report(answer.allocation),
         release_range=None if advice.releases is None else _releases(advice.releases),
+        log=None if answer.given.log is None else log_report(answer, answer.given.log),
     )
 
 

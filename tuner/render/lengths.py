@@ -1,5 +1,7 @@
 """How long sequences are, in words: what was given and what is assumed."""
 
+from collections.abc import Collection
+
 from tuner.advise import Advice
 from tuner.language import _
 from tuner.render.numbers import tokens
@@ -7,35 +9,44 @@ from tuner.render.words import listed
 from tuner.workload import Batch, Images
 
 
-def premise(batch: Batch) -> str:
-    """The lengths that the answer rests on, and the options that would make it sharper."""
+def premise(batch: Batch, of_run: Collection[str] = ()) -> str:
+    """The lengths that the answer rests on, and the options that would make it sharper.
+
+    Args:
+        batch: of the job.
+        of_run: names of the lengths that the log of a run tells.
+    """
     lengths = batch.lengths
     words = []
     missing = []
-    for mean, text, option, average in (
+    for name, mean, text, option, average in (
         (
+            "mean_prompt",
             lengths.mean_prompt,
             _("mean prompt {average} ({reason})"),
             "--mean-prompt-length",
             batch.mean_prompt_tokens,
         ),
         (
+            "mean_response",
             lengths.mean_response,
             _("mean response {average} ({reason})"),
             "--mean-response-length",
             batch.mean_response_tokens,
         ),
     ):
-        reason = option if mean is not None else _("assumed")
+        said = _("the log") if name in of_run else option
+        reason = said if mean is not None else _("assumed")
         words.append(text.format(average=tokens(round(average)), reason=reason))
         missing += [] if mean is not None else [option]
     if lengths.mean_prompt is None and lengths.mean_response is None and lengths.response_p95 is None:
         halves = f"{tokens(round(batch.mean_prompt_tokens))} + {tokens(round(batch.mean_response_tokens))}"
         return _("half of the maxima assumed ({halves}); give --mean-response-length").format(halves=halves)
     if lengths.response_p95 is not None:
+        said = _("the log") if "response_p95" in of_run else "--response-p95"
         words.append(
-            _("95 % of responses up to {response_p95} (--response-p95)").format(
-                response_p95=tokens(lengths.response_p95)
+            _("95 % of responses up to {response_p95} ({reason})").format(
+                response_p95=tokens(lengths.response_p95), reason=said
             )
         )
     return listed(words) + (_("; give {missing}").format(missing=_(" and ").join(missing)) if missing else "")

@@ -19,6 +19,7 @@ from tuner.memory.failed_allocation.explanation import Confidence
 from tuner.memory.limits import Fitting
 from tuner.render.batches import BatchRow
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
+from tuner.render.observed_report import LogReport
 from tuner.render.struct_models import STRUCTS
 from tuner.trainers.protocol import Affects
 from tuner.workload import Phase, Workload
@@ -404,6 +405,7 @@ class Report(_Model):
     release_range: Annotated[ReleaseReport | None, Field(description="null where the release is bundled")] = (
         None
     )
+    log: Annotated[LogReport | None, Field(description="null where the input is no log of a run")] = None
 
 
 class CheckLine(_Model):

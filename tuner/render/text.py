@@ -50,6 +50,7 @@ def advice_text(answer: Answer, terminal: Terminal, *, full: bool = False, expla
         verdict(advice, terminal, answer.left_out),
         _premises_in_short(answer, terminal),
         chart(advice.estimate, terminal),
+        _observed(answer, terminal),
         block(advice, terminal, answer.left_out),
         brief(advice, terminal),
     ]
@@ -64,6 +65,7 @@ def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
         premises_text(answer, terminal),
         _title(_("GPU memory by phase, per GPU"), terminal) + "\n" + chart(advice.estimate, terminal),
         _aside(advice, terminal),
+        _observed(answer, terminal),
         _sums(advice, terminal) if explain else "",
         _batches(advice, terminal),
         recommendations(advice, terminal),
@@ -79,6 +81,14 @@ def _failed_allocation(answer: Answer, terminal: Terminal) -> str:
     from tuner.render.allocation import allocation_text  # few runs ask for it, and it has much behind it
 
     return allocation_text(answer.allocation, terminal)
+
+
+def _observed(answer: Answer, terminal: Terminal) -> str:
+    if answer.given.log is None:
+        return ""
+    from tuner.render.observations import observed_text  # no other input asks for it
+
+    return observed_text(answer, terminal)
 
 
 def _batches(advice: Advice, terminal: Terminal) -> str:
@@ -126,7 +136,11 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
     for name, text in (*_basis(answer), *_of_script(answer)):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
-    lines.append(terminal.prose(titled(_("lengths"), premise(workload.batch)), indent="    ", first="  "))
+    lines.append(
+        terminal.prose(
+            titled(_("lengths"), premise(workload.batch, answer.of_run)), indent="    ", first="  "
+        )
+    )
     if workload.batch.images is not None:
         seen = images(workload.batch.images)
         lines.append(terminal.prose(titled(_("images"), seen), indent="    ", first="  "))
@@ -198,7 +212,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
         ),
         *(((_("measured"), _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
         (_("batch"), _batch(workload)),
-        (_("lengths"), premise(workload.batch)),
+        (_("lengths"), premise(workload.batch, answer.of_run)),
         *(((_("images"), images(workload.batch.images)),) if workload.batch.images is not None else ()),
     ]
     rows += _of_script(answer)

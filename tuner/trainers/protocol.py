@@ -15,6 +15,7 @@ from msgspec import Struct
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
 from tuner.inputs.given import Remark
+from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.overrides import Argument
 from tuner.inputs.settings import Origin, Settings
 from tuner.inputs.yaml_file import Document
@@ -22,6 +23,7 @@ from tuner.language import N_
 from tuner.model_shape import ModelShape
 from tuner.out_of_memory.stack import Call
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
+from tuner.workload.observed import Observed
 from tuner.workload.place import Place
 
 
@@ -320,6 +322,9 @@ class Trainer(Protocol):
 
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
+
+    def observed(self, steps: Sequence[StepMetrics], workload: Workload) -> Observed | None:
+        """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
     def place_of(self, calls: Sequence[Call]) -> Place:
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""

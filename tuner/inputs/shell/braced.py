@@ -54,7 +54,7 @@ class Braced:
             return text(str(len(self._scope.arguments)))
         if name == "0":
             return text(self._scope.script)
-        if name.isdigit():
+        if name.isdecimal():
             position = int(name[:6]) - 1
             arguments = self._scope.arguments
             return arguments[position] if position < len(arguments) else Text()
@@ -177,7 +177,7 @@ class Braced:
     def _is_set(self, name: str) -> bool:
         if name in _SEPARATE:
             return bool(self._scope.arguments)
-        if name.isdigit():
+        if name.isdecimal():
             return int(name[:6]) <= len(self._scope.arguments)
         return name in self._scope.variables
 
@@ -215,8 +215,10 @@ class Braced:
         known = value.known
         slash = next((place for place, child in enumerate(rest) if child.type == "/"), len(rest))
         first, second = (_joined(self._operand(part)).known for part in (rest[:slash], rest[slash + 1 :]))
-        if known is None or first is None or second is None:
+        if known is None or first is None or second is None or len(first) > parameters.LONGEST_PATTERN:
             return self._unknown(node, value.unknowns[0].name if value.unknowns else "")
+        if operator not in _CASES:
+            self._scope.effort.match(min(parameters.LONGEST, len(known)))
         if operator in ("#", "##"):
             return text(parameters.without_prefix(known, first, longest=operator == "##"))
         if operator in ("%", "%%"):

@@ -6,7 +6,7 @@ Source: GNU Bash manual, "Shell Builtin Commands".
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from tuner.errors import InputError, Location
+from tuner.errors import Location
 from tuner.inputs.secrets import is_secret
 from tuner.inputs.shell.conditions import Conditions, Status
 from tuner.inputs.shell.expansion import Expander
@@ -14,9 +14,7 @@ from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.scope import Scope, Value
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
-from tuner.language import _
 
-MOST_CHARACTERS = 1 << 20  # of one value; scripts of launches stay below a thousandth of it
 _MOST_ELEMENTS = 10_000  # of an array
 Builtin = Callable[[Sequence[Field], Location], Status]
 _SILENT = frozenset(
@@ -88,6 +86,7 @@ class Builtins:
             before = variables.get(name)
             if adds and isinstance(before, tuple) and isinstance(value, tuple):
                 value = (*before, *value)
+                self._shell.scope.effort.copy_values(len(value))
             elif adds and isinstance(before, Text) and isinstance(value, tuple):
                 value = (before, *value)
             variables[name] = value
@@ -95,13 +94,6 @@ class Builtins:
         one = Text() if value_node is None else expander.one(value_node)
         if is_secret(name, str(one)):
             one = Text((Unknown(name=name, text=f"${name}", location=source.location(target)),))
-        if one.size > MOST_CHARACTERS:
-            raise InputError(
-                _("{name} grows beyond {characters:,} characters").format(
-                    name=name, characters=MOST_CHARACTERS
-                ),
-                location=source.location(target),
-            )
         if index:
             self._assign_element(name, index.removesuffix("]").strip("\"'"), one, target, expander)
             return name
@@ -112,6 +104,7 @@ class Builtins:
             variables[name] = (text(before[0] if before else "", one), *before[1:])
         elif isinstance(before, Text):
             variables[name] = text(before, one)
+            self._shell.scope.effort.copy_text(before.weight)
         else:
             unset = Unknown(name=name, text=f"${name}", location=source.location(target))
             variables[name] = one if name in self._shell.scope.unset else text(unset, one)
@@ -190,7 +183,7 @@ class Builtins:
     def _shift(self, words: Sequence[Field], _place: Location) -> Status:
         count = words[0].text.known if words else "1"
         scope = self._shell.scope
-        if count is None or not count.isdigit() or int(count[:6]) > len(scope.arguments):
+        if count is None or not count.isdecimal() or len(count) > 6 or int(count) > len(scope.arguments):
             return False
         scope.arguments = scope.arguments[int(count) :]
         return True

@@ -3,13 +3,12 @@
 Source: GNU Bash manual, "Bash Conditional Expressions".
 """
 
-import re
 from collections.abc import Callable, Sequence
 
 from tuner.inputs.shell.arithmetic import parsed
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.machine import names_other_accelerator
-from tuner.inputs.shell.parameters import pattern
+from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern, searched
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.values import Text, text
@@ -117,10 +116,9 @@ class Conditions:
         if operator in ("<", ">"):
             return left.known < right.known if operator == "<" else left.known > right.known
         if operator == "=~":
-            try:
-                return re.search(right.known[:200], left.known[:10_000]) is not None
-            except re.error:
-                return None
+            return searched(left.known, right.known)
+        if pattern_ and (len(left.known) > LONGEST or len(right.known) > LONGEST_PATTERN):
+            return None
         equal = bool(pattern(right.known).match(left.known)) if pattern_ else left.known == right.known
         return equal if operator != "!=" else not equal
 

@@ -12,7 +12,7 @@ from tuner.errors import Location
 from tuner.inputs.shell.conditions import Conditions, Status, both, either, opposite
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
-from tuner.inputs.shell.parameters import pattern
+from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.values import Text
@@ -156,7 +156,8 @@ class Control:
         ]
         if patterns == ["*"]:
             return True
-        if known is None or None in patterns:
+        too_long = any(len(each) > LONGEST_PATTERN for each in patterns if each is not None)
+        if known is None or None in patterns or too_long or len(known) > LONGEST:
             return None
         return any(pattern(each).match(known) is not None for each in patterns if each is not None)
 

@@ -19,8 +19,10 @@ _ESCAPE = re.compile(r"\\(?:\n|(.))", re.DOTALL)
 _ESCAPE_IN_STRING = re.compile(r"\\(?:\n|([$`\"\\]))")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\033"}
+_MOST_DIGITS = 18  # of the ends of {1..9}
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
 _MOST_FIELDS = 10_000
+_BARE = re.compile(r"[A-Za-z0-9_./:=,@%+-]+", re.ASCII)  # a word that stands for itself
 _ALL_AS_ONE = re.compile(
     r"\$\*|\$\{(?:\*|[A-Za-z_0-9]+\[\*\])[^+\-]*\}"
 )  # with blanks between, inside quotes
@@ -50,11 +52,16 @@ class Expander:
                 words[-1].append(node)
             else:
                 words.append([node])
-        fields = []
+        fields: list[Field] = []
         for word in words:
             location = self._source.location(word[0])
+            bare = self._source.of(word[0]) if len(word) == 1 else ""
+            if _BARE.fullmatch(bare):
+                fields.append(Field(text=Text((bare,)), location=location))
+                continue
             for alternative in self._alternatives(word):
                 fields += [Field(text=item, location=location) for item in split(alternative)]
+        self._scope.effort.copy_values(len(fields))
         return fields[:_MOST_FIELDS]
 
     def one(self, node: Node) -> Text:
@@ -68,6 +75,11 @@ class Expander:
 
     def expand(self, node: Node) -> Expanded:
         """The segments of a word or of a part of one."""
+        expanded = self._expanded(node)
+        self._scope.effort.copy_text(sum(segment.text.weight for run in expanded for segment in run))
+        return expanded
+
+    def _expanded(self, node: Node) -> Expanded:
         kind = node.type
         if kind in _QUOTED:
             return self._string(node)
@@ -194,7 +206,7 @@ class Expander:
         """A word, or each that a brace expression makes of it."""
         if len(nodes) == 1 and nodes[0].type == "brace_expression":
             match = _RANGE.fullmatch(self._source.of(nodes[0])[1:-1])
-            if match is not None:
+            if match is not None and max(map(len, match.groups(""))) <= _MOST_DIGITS:
                 first, last, step = int(match[1]), int(match[2]), abs(int(match[3] or 1)) or 1
                 numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
                 return [literal(str(number)) for number in numbers[:_MOST_FIELDS]]

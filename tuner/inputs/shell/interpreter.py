@@ -10,6 +10,7 @@ from tuner.errors import InputError, Location
 from tuner.inputs.shell.builtins import Builtins
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
 from tuner.inputs.shell.control import Control
+from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.machine import answer
@@ -19,7 +20,6 @@ from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.values import Field, Text, Unknown, text
 from tuner.language import _
 
-MOST_STEPS = 400_000  # statements that are followed
 _DEEPEST = 40  # functions, substitutions and files within each other
 _NOTHING = frozenset({"comment", "heredoc_body"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
@@ -57,7 +57,7 @@ class Interpreter:
         self.assumed: list[Assumed] = []
         self.not_read: list[Unknown] = []
         self._read = read
-        self._steps = 0
+        self._at: tuple[Source, Node] | None = None  # the last statement
         self._depth = 0
         self._builtins = Builtins(self)
         self._control = Control(self)
@@ -77,24 +77,29 @@ class Interpreter:
         }
 
     def follow(self, source: Source) -> None:
-        """Follow a whole script."""
-        with contextlib.suppress(ExitShell, LeaveLoop, ReturnFromFunction):
-            self._within(source)
-
-    def statement(self, node: Node) -> Status:
-        """Follow one statement.
+        """Follow a whole script.
 
         Raises:
-            InputError: the script takes more steps than a launch script would.
+            InputError: the script takes more work than a launch script would.
         """
+        try:
+            with contextlib.suppress(ExitShell, LeaveLoop, ReturnFromFunction):
+                self._within(source)
+        except TooMuchError:
+            raise InputError(
+                _(
+                    "the script takes more than {steps:,} steps, or makes values of {characters:,} characters"
+                ).format(steps=MOST_STEPS, characters=MOST_CHARACTERS),
+                location=None if self._at is None else self._at[0].location(self._at[1]),
+                hint=_("give the command that starts the trainer alone, with the values that it gets"),
+            ) from None
+
+    def statement(self, node: Node) -> Status:
+        """Follow one statement."""
         if node.type in _NOTHING or not node.is_named:
             return True
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            raise InputError(
-                _("the script takes more than {steps:,} steps").format(steps=MOST_STEPS),
-                location=self.source.location(node),
-            )
+        self._at = self.source, node
+        self.scope.effort.spend()
         follow = self._table.get(node.type)
         return self.run_all(node.children) if follow is None else follow(node)
 
@@ -135,7 +140,8 @@ class Interpreter:
 
     def evaluate(self, content: str, place: Location) -> Status:
         """Follow a text that the script makes: ``eval``, ``bash -c``."""
-        return self._within(parse(place.source, content.encode(), first=place))
+        self.scope.effort.parse(len(content))
+        return self._within(parse(place.source, content.encode("utf-8", "surrogateescape"), first=place))
 
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
@@ -143,6 +149,7 @@ class Interpreter:
         if content is None:
             self.not_read.append(Unknown(name="", text=str(name), location=place))
             return None
+        self.scope.effort.parse(len(content[1]))
         before = self.scope.arguments
         self.scope.arguments = tuple(arguments) or before
         try:

@@ -7,7 +7,18 @@ import re
 from fnmatch import translate
 from functools import lru_cache
 
-_LONGEST = 100_000  # characters of a string that patterns are tried on
+LONGEST = 4_000  # characters of a string that patterns are tried on
+LONGEST_PATTERN = 400
+_LONGEST_SEARCHED = 400  # characters that a regular expression is tried on
+_MOST_REPEATS = 3  # in a regular expression; its time grows with this power of the text
+_CLASSES = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "space": r"\s",
+}
 
 
 @lru_cache(maxsize=256)
@@ -16,9 +27,28 @@ def pattern(glob: str) -> re.Pattern[str]:
     return re.compile(translate(glob.replace("[^", "[!")), re.DOTALL)
 
 
+def searched(value: str, expression: str) -> bool | None:
+    """``[[ value =~ expression ]]``; None for an expression that could take for ever, or is not Python's."""
+    for name, members in _CLASSES.items():
+        expression = expression.replace(f"[:{name}:]", members)
+    repeats = re.findall(r"[*+?{]", expression)
+    doubtful = re.search(r"\)[*+?{]|\\[0-9]|\[\[|\(\?|--|&&|~~|\|\||\{\d{3}", expression)
+    if (
+        len(value) > _LONGEST_SEARCHED
+        or len(expression) > LONGEST_PATTERN
+        or len(repeats) > _MOST_REPEATS
+        or doubtful
+    ):
+        return None
+    try:
+        return re.search(expression, value) is not None
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
 def without_prefix(value: str, glob: str, *, longest: bool) -> str:
     """``${name#glob}`` and ``${name##glob}``."""
-    if len(value) > _LONGEST:
+    if len(value) > LONGEST:
         return value
     ends = range(len(value), -1, -1) if longest else range(len(value) + 1)
     matching = pattern(glob)
@@ -27,7 +57,7 @@ def without_prefix(value: str, glob: str, *, longest: bool) -> str:
 
 def without_suffix(value: str, glob: str, *, longest: bool) -> str:
     """``${name%glob}`` and ``${name%%glob}``."""
-    if len(value) > _LONGEST:
+    if len(value) > LONGEST:
         return value
     starts = range(len(value) + 1) if longest else range(len(value), -1, -1)
     matching = pattern(glob)
@@ -36,7 +66,7 @@ def without_suffix(value: str, glob: str, *, longest: bool) -> str:
 
 def replaced(value: str, glob: str, by: str, *, operator: str) -> str:
     """``${name/glob/by}`` with ``operator`` ``/``, ``//``, ``/#`` or ``/%``."""
-    if len(value) > _LONGEST or (not glob and operator in ("/", "//")):
+    if len(value) > LONGEST or (not glob and operator in ("/", "//")):
         return value
     expression = translate(glob.replace("[^", "[!"))
     core = re.sub(r"^\(\?s:(.*)\)\\[Zz]$", r"(?s:\1)", expression)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.errors import Location
+from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.values import Text, Unknown
 
@@ -29,10 +30,19 @@ class Scope:
     variables: dict[str, Value] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
+    effort: Effort = field(default_factory=Effort)  # of all copies together
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
-        return Scope(self.script, self.arguments, dict(self.variables), dict(self.functions), set(self.unset))
+        self.effort.copy_values(len(self.variables) + len(self.functions))
+        return Scope(
+            self.script,
+            self.arguments,
+            dict(self.variables),
+            dict(self.functions),
+            set(self.unset),
+            self.effort,
+        )
 
     def take(self, other: "Scope") -> None:
         """Become what another state is."""

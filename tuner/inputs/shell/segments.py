@@ -38,18 +38,21 @@ def split(expanded: Expanded) -> list[Text]:
         current: list[Text] | None = None
         for segment in run:
             if not segment.splits:
-                current = [*(current or []), segment.text]
+                current = current or []
+                current.append(segment.text)
                 continue
             for piece in segment.text.pieces:
                 if isinstance(piece, Unknown):
-                    current = [*(current or []), Text((piece,))]
+                    current = current or []
+                    current.append(Text((piece,)))
                     continue
                 for blank, part in re.findall(r"([ \t\n]+)|([^ \t\n]+)", piece):
                     if blank and current is not None:
                         fields.append(text(*current))
                         current = None
                     elif part:
-                        current = [*(current or []), text(part)]
+                        current = current or []
+                        current.append(text(part))
         if current is not None:
             fields.append(text(*current))
     return fields

@@ -44,6 +44,11 @@ class Text(Struct, frozen=True):
         """Characters of the known pieces."""
         return sum(len(piece) for piece in self.pieces if isinstance(piece, str))
 
+    @property
+    def weight(self) -> int:
+        """Characters of all pieces, those that are not known by how they are written."""
+        return sum(len(piece) if isinstance(piece, str) else len(piece.text) for piece in self.pieces)
+
     def __str__(self) -> str:
         return "".join(map(str, self.pieces))
 

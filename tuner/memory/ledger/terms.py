@@ -147,6 +147,11 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
         """Peak of what the trainer's own PyTorch allocator hands out (no engine, no context)."""
         return max(sum(term.bytes for term in moment.terms if term.of_allocator) for moment in self.moments)
 
+    @property
+    def allocated_high_bytes(self) -> int:
+        """The same, with the upper end of every term."""
+        return max(sum(term.high for term in moment.terms if term.of_allocator) for moment in self.moments)
+
     @cached_property
     def reserved_interval(self) -> tuple[int, int]:
         """The least and the most that PyTorch's allocator may hold by the end, see :func:`reserved_bytes`."""

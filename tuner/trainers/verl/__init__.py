@@ -9,6 +9,7 @@ from tuner.trainers.verl.coverage.left_out import key_classes, left_out
 from tuner.trainers.verl.deciding import deciding_keys
 from tuner.trainers.verl.keys_of_fields import keys_of_fields
 from tuner.trainers.verl.load import parse
+from tuner.trainers.verl.observed import observed
 from tuner.trainers.verl.places import place_of
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
@@ -44,6 +45,7 @@ __all__ = [
     "model_key",
     "model_path",
     "name",
+    "observed",
     "override_writer",
     "parse",
     "place_of",

@@ -5,7 +5,7 @@ the releases that read them, and the class of each key.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -65,7 +65,7 @@ class _Side(Struct, frozen=True, kw_only=True):
         return _row(name, self.release) if self.knows(name) else None
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _row(name: str, release: str) -> Class | None:
     return next(iter(classes(name, release)), None)
 

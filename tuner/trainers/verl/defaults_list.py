@@ -7,9 +7,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
+from tuner.files import is_there
 from tuner.inputs.tree import Path, nested, split_key
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import N_, _
+from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.releases import BUNDLED
@@ -28,6 +30,8 @@ class Composition(Struct, frozen=True, kw_only=True):
     config: str | None = None  # a name of CONFIGS, None where the files name none
     engine: str | None = None  # choice of the config group model_engine
     engine_location: Location | None = None
+    release: ReleaseChoice | None = None  # that printed the settings; None of what no trainer printed
+    recipes: bool = True  # whether keys that only a recipe has tell that the job is of that recipe
 
     @property
     def empty(self) -> bool:
@@ -154,7 +158,7 @@ def package_of(name: str, parent: Path) -> Path:
 def _beside(
     file: FilePath, name: str, place: Location, package: Path, open_files: tuple[FilePath, ...]
 ) -> Composition:
-    if not file.is_file():
+    if not is_there(file, FilePath.is_file):
         message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
             name=name, file=file
         )

@@ -15,7 +15,6 @@ from tuner.inputs.tree import (
     leaves,
     lookup,
     merged,
-    nested,
     shown,
     split_key,
     without,
@@ -25,6 +24,7 @@ from tuner.language import _
 from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.schema import Schema, releases_with
 
+_MOST_COMPARED = 25  # unknown keys that are compared with all that are known, and whose repair is tried
 _REFUSED = (Kind.CHANGE, Kind.DELETE)  # how Hydra does not let a key be named that is not there
 
 
@@ -32,7 +32,7 @@ class Layers:
     """The tree as it grows, and who set what."""
 
     def __init__(self, tree: Tree, schema: Schema) -> None:
-        self.tree = tree
+        self.tree = _copied(tree)
         self.origins: dict[Path, Origin] = {}
         self._schema = schema
         self._suspects: dict[Path, tuple[Kind | None, Location]] = {}  # the kind is None for a file's key
@@ -66,25 +66,31 @@ class Layers:
 
     def unknown(self) -> Iterator[UnknownKey]:
         """The keys to report, in the order of the input."""
-        for path, (kind, location) in self._suspects.items():
+        for position, (path, (kind, location)) in enumerate(self._suspects.items()):
             added = kind in (Kind.ADD, Kind.FORCE_ADD)
             if added and self._schema.in_dataclass(path):
                 continue
-            known_in = releases_with(path)
-            nearest = self._nearest(path, deliberate=added, moved=bool(known_in))
+            known_in = releases_with(path) if position < _MOST_COMPARED else ()
+            nearest = self._spelled_otherwise(path)
+            if nearest is None and position < _MOST_COMPARED:
+                nearest = self._resembling(path, deliberate=added, moved=bool(known_in))
             if not added or nearest is not None:
                 refused = kind in _REFUSED
                 yield UnknownKey(
                     key=dotted(path), nearest=nearest, location=location, refused=refused, known_in=known_in
                 )
 
-    def _nearest(self, path: Path, *, deliberate: bool, moved: bool) -> str | None:
-        """The key to suggest, as a user would type it."""
+    def _spelled_otherwise(self, path: Path) -> str | None:
+        """The same key as Hydra takes it: with a ``+``, or with its dots between the parts."""
         if self._schema.in_dataclass(path) or self._schema.in_yaml(path):
             return f"+{dotted(path)}"
         flat = split_key(".".join(path))  # a key that was written with its dots inside
         if len(flat) > len(path) and self._schema.in_yaml(flat):
             return dotted(flat)
+        return None
+
+    def _resembling(self, path: Path, *, deliberate: bool, moved: bool) -> str | None:
+        """A known key that looks like it, as a user would type it."""
         nearest = self._schema.nearest(path, deliberate=deliberate, moved=moved)
         if nearest is None:
             return None
@@ -102,9 +108,20 @@ class Layers:
             )
         if value != {}:
             self._forget_below(path)
-        self.tree = merged(self.tree, nested(path, value))
+        self._put(path, value)
         self.origins.pop(path, None)  # the last to set a key is the last in the order
         self.origins[path] = origin
+
+    def _put(self, path: Path, value: Any) -> None:
+        """Lay a leaf on the tree, in place: a copy of the section for each of its keys would be quadratic."""
+        node = self.tree
+        for key in path[:-1]:
+            below = node.get(key)
+            if not isinstance(below, dict):
+                below = node[key] = {}
+            node = below
+        name = path[-1]
+        node[name] = merged(node[name], value) if name in node else value
 
     def _forget_below(self, path: Path) -> None:
         if contains(self.tree, path) and isinstance(lookup(self.tree, path), dict):
@@ -124,10 +141,18 @@ class Layers:
             raise InputError(message, location=override.location, key=override.key, hint=hint)
         self._forget_below(path)
         self.origins.pop(path, None)
-        for suspect in [suspect for suspect in self._suspects if suspect[: len(path)] == path]:
+        suspects = [path]
+        if isinstance(current, dict):
+            suspects = [suspect for suspect in self._suspects if suspect[: len(path)] == path]
+        for suspect in self._suspects.keys() & suspects:
             if self._suspects[suspect][0] not in _REFUSED:  # else Hydra has stopped there
                 del self._suspects[suspect]
         self.tree = without(self.tree, path)
+
+
+def _copied(tree: Tree) -> Tree:
+    """The same sections once more, so that the defaults of a release stay what they are."""
+    return {key: _copied(node) if isinstance(node, dict) else node for key, node in tree.items()}
 
 
 def _check_group(override: Override) -> None:

@@ -22,6 +22,7 @@ from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     translated,
 )
+from tuner.trainers.verl.limits import expect_few
 from tuner.trainers.verl.named_files import beside_launch, with_config_file
 from tuner.trainers.verl.recipes import named
 from tuner.trainers.verl.user_configuration import UserConfiguration
@@ -40,23 +41,38 @@ def parse(
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
-        UnsupportedError: the configuration is for another entry point of verl.
+        UnsupportedError: the configuration is for another entry point of verl, or larger than any is.
     """
+    expect_few(len(given), given[-1].location if given else None)
     fork = _fork_of(document, given, program)
     if fork is not None and fork.config_argument is not None:
         document, given = with_config_file(fork, document, given, folder)
     arguments = parsed(given, fork)
     document, arguments = _with_named(document, arguments, fork, folder)
-    composition = follow(document) if document is not None else Composition()
-    if fork is not None:
-        documents = tuple(translated(fork, part) for part in composition.documents)
-        composition = replace(composition, documents=documents)
+    composition = _composition(document, fork)
     keys = user_locations(composition.documents, arguments.overrides)
+    expect_few(len(keys), next(reversed(keys.values()), None))
     if fork is None:
         refuse_other_entry_points(keys)
     return UserConfiguration(
         composition=composition, arguments=arguments, keys=keys, program=program, folder=folder, fork=fork
     )
+
+
+def _composition(document: Document | None, fork: Fork | None) -> Composition:
+    if document is None:
+        return Composition()
+    if fork is not None:  # what such a project prints is held against no release: every setting counts as set
+        composition = follow(document)
+        documents = tuple(translated(fork, part) for part in composition.documents)
+        return replace(composition, documents=documents)
+    if document.printed:
+        from tuner.trainers.verl.printed import as_set, release_of_printed  # no other input asks for it
+
+        own, config, of_recipe = as_set(document)
+        release = release_of_printed(document)
+        return Composition(documents=(own,), config=config, recipes=of_recipe, release=release)
+    return follow(document)
 
 
 def _fork_of(document: Document | None, given: Sequence[Argument], program: str) -> Fork | None:

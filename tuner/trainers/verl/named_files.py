@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tuner.errors import InputError
+from tuner.files import is_there
 from tuner.inputs.overrides import Argument
 from tuner.inputs.tree import merged
 from tuner.inputs.yaml_file import Document, read_yaml
@@ -21,7 +22,7 @@ def beside_launch(name: str, folder: str) -> Document | None:
     for start in _starts(folder):
         for place in _CONFIG_FOLDERS:
             file = start / place / f"{name}.yaml"
-            if file.is_file():
+            if is_there(file, Path.is_file):
                 return read_yaml(file)
     return None
 
@@ -42,7 +43,7 @@ def with_config_file(
     name = naming[-1].text.removeprefix(option).strip("'\"")
     for start in _starts(folder):
         file = start / name
-        if file.is_file():
+        if is_there(file, Path.is_file):
             named = read_yaml(file)
             return named if document is None else _on(named, document), rest
     raise InputError(

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.errors import InputError, TunerError
+from tuner.files import is_there
 from tuner.inputs.tree import Path, Tree, merged, nested
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import _
@@ -87,9 +88,9 @@ def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
             places.insert(0, above)
         for place in places:
             file = place / f"{config}.yaml"
-            if file.is_file():
+            if is_there(file, FilePath.is_file):
                 yield file
-        if (above / ".git").exists():  # what lies above is no part of the user's repository
+        if is_there(above / ".git"):  # what lies above is no part of the user's repository
             return
 
 
@@ -148,7 +149,7 @@ class _Composer:
     def _file(self, name: str, folder: FilePath, package: Path) -> Tree:
         for start in (folder, self._top):
             file = start / f"{name}.yaml"
-            if file.is_file():
+            if is_there(file, FilePath.is_file):
                 return self.tree(read_yaml(file), file.parent, package)
         raise InputError(_("{name!r} is not beside the configuration").format(name=name))
 

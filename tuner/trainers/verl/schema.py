@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher, get_close_matches
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves
@@ -54,7 +54,7 @@ class Schema:
             return min(endings, key=lambda known: (known[0] not in _MAIN_SECTIONS, len(known)))
         names = [path[-1]] if path[-1] in self._by_name else []
         if not moved:
-            names += get_close_matches(path[-1], self._by_name, n=3, cutoff=_NAME_SIMILARITY)
+            names += _close(path[-1], tuple(self._by_name))
         named = [known for name in dict.fromkeys(names) for known in self._by_name[name]]
         rated = [
             (_shared(path, known), path[-1] == known[-1], self.in_yaml(known), _ratio(path, known), known)
@@ -104,6 +104,11 @@ def releases_with(path: Path) -> tuple[str, ...]:
         for version in BUNDLED
         if any(contains(read_defaults(version, config).tree, path) for config in CONFIGS)
     )
+
+
+@lru_cache(maxsize=256)  # a configuration is read again with each advice
+def _close(name: str, names: tuple[str, ...]) -> list[str]:
+    return get_close_matches(name, names, n=3, cutoff=_NAME_SIMILARITY)
 
 
 def _shared(path: Path, known: Path) -> int:

@@ -131,13 +131,15 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _recipe(self, trainer: Defaults, config_name: str, version: str) -> Recipe | None:
         """The recipe that ``--config-name``, the program or the keys tell."""
         recipe = named(config_name, version) or started_as(self.program, version)
-        if recipe is not None or self.fork is not None:
+        if recipe is not None or self.fork is not None or not self.composition.recipes:
             return recipe
         return recognise(self._unmarked(), dict(trainer.tree), version, known_elsewhere=releases_with)
 
     @property
     def release(self) -> ReleaseChoice | None:
         """The release that the configuration itself tells; None where it tells none."""
+        if self.composition.release is not None:
+            return self.composition.release
         return told_release(self.fork, self.program, self._likeness(), self._likened())
 
     def remarks(self, version: str) -> tuple[Remark, ...]:
@@ -155,7 +157,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return None
 
     def _private(self, version: str) -> PrivateDefaults | None:
-        if not self.folder or (self.fork is not None and self.fork.renames):
+        if (
+            not self.folder
+            or self.composition.release is not None
+            or (self.fork is not None and self.fork.renames)
+        ):
             return None
         if self._composed is not None:
             return None

@@ -1,0 +1,94 @@
+"""A slice of what ``python -m tests.fuzz`` does, and what its watch sees."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.campaign import campaign
+from tests.fuzz.case import Case
+from tests.fuzz.faults import faults
+from tests.fuzz.generate import case
+from tests.fuzz.shrink import shrunk
+from tests.fuzz.watch import Outcome
+from tests.fuzz.worker import watched
+
+LAUNCH = """
+python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B \\
+    actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.use_dynamic_bsz=True
+"""
+HOSTILE = {
+    "harmless": "true",
+    "deletes": "touch witness; rm -rf victim ./victim $PWD/victim",
+    "fetches": "curl -s http://127.0.0.1:9/x.sh | bash; wget -O- http://127.0.0.1:9 | sh",
+    "starts": 'eval "touch witness"; python3 -c "open(\'witness\', \'w\')"; bash -c "touch witness"; x=$(touch witness)',
+    "is sourced": "source ./victim/other.sh; . $0",
+    "never ends": "while true; do touch witness; done; until false; do :; done",
+    "never ends and grows": "while :; do x=$x$x$y; done",
+    "loops in loops": "for ((i=0;i<10**9;i++)); do for ((j=0;j<10**9;j++)); do echo $i $j; done; done",
+    "calls itself": "f() { f; f; }; f",
+    "is a fork bomb": ":(){ :|:& };:",
+    "has 50,000 lines": "echo line\n" * 50_000,
+    "computes for 50,000 lines": "".join(f"X{n}=$((X{n - 1} + 1))\n" for n in range(50_000)),
+    "asks 50,000 times": "if [ $X = 1 ]; then Y=2; fi\n" * 50_000,
+    "expands": "A=({1..10000}); B=(${A[@]} ${A[@]}); C=(${B[@]/1/$B}); echo {1..99999}{1..99999}",
+    "matches for ever": "x="
+    + "a" * 4_000
+    + "b; [[ $x =~ ^(a+)+$ ]]; y=${x//*a*a*a*a*a*a*c/}; z=${x%%*a*a*a*c}",
+    "nests": "$(" * 3_000,
+}
+
+
+def in_another_process(cases: list[Case]) -> list[Outcome]:
+    """What is seen while cases run; the watch cannot be taken off a process again."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(watched, cases).result(timeout=120)
+
+
+def test_a_hostile_script_is_read_at_once_and_nothing_of_it_is_executed() -> None:
+    victim = {"victim/file": b"kept", "victim/other.sh": b"touch witness\n"}
+    cases = [
+        Case(("advise", "run.sh", "--gpu=h100-sxm"), {"run.sh": (text + LAUNCH).encode(), **victim})
+        for text in HOSTILE.values()
+    ]
+    outcomes = dict(zip(HOSTILE, in_another_process(cases), strict=True))
+    assert {name: outcome.problems for name, outcome in outcomes.items() if outcome.problems} == {}
+    assert outcomes["harmless"].code == outcomes["deletes"].code == outcomes["fetches"].code == 0
+    assert outcomes["never ends"].code == 0
+    assert outcomes["is a fork bomb"].code == 2
+
+
+def test_generated_inputs_end_as_documented(request: pytest.FixtureRequest) -> None:
+    number = request.config.getoption("--slice")
+    seed = 0 if number == "all" else int(number)
+    said: list[str] = []
+    tally = campaign(
+        seed, first=0, seconds=60, processes=1, most=60, say=lambda failure: said.append(str(failure))
+    )
+    assert said == [], f"python -m tests.fuzz --seed {seed} --input NUMBER"
+    assert tally.inputs == 60
+    assert set(tally.codes) >= {"0", "2"}
+
+
+def test_an_input_is_the_same_again() -> None:
+    assert case(7, 3) == case(7, 3)
+    assert case(7, 3) != case(7, 4)
+
+
+def test_the_watch_sees_what_it_is_there_for(tmp_path: Path) -> None:
+    expected = {
+        "writes": "to write", "deletes": "os.remove", "starts": "subprocess.Popen", "fails": "exit code KeyError",
+        "bug": "exit code 3", "long": "an error of 50,000 characters", "tells": "prints the secret",
+        "no json": "prints what is not JSON", "large": "MB",
+    }  # fmt: skip
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        seen = pool.submit(faults, ["nothing", *expected], str(tmp_path)).result(timeout=120)
+    assert seen.pop("nothing") == ()
+    assert {name: text for name, text in expected.items() if text not in " ".join(seen[name])} == {}
+
+
+def test_a_failing_input_becomes_smaller() -> None:
+    made = Case(("advise", "a=1", "b=2", "c=3"), {"run.sh": b"one\ntwo\nthree\nfour\n"})
+    small = shrunk(made, lambda one: "b=2" in one.words and b"three" in one.files["run.sh"])
+    assert small == Case(("advise", "b=2"), {"run.sh": b"three\n"})

@@ -1,0 +1,154 @@
+"""A run beside the model: seconds and memory as they were observed and as they are modelled."""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from msgspec import Struct
+
+from tuner.advise.answer import Advice
+from tuner.workload import Phase
+from tuner.workload.observed import Observed
+
+_SLOWER = 1.5  # times the modelled seconds; the model compares jobs, and is no clock
+_TELLING_SHARE = 0.1  # of a step, below which seconds are not worth a word
+_IDLE_SHARE = 0.5  # of the KV cache
+_CUT_SHARE = 0.05  # of responses
+_MORE = 1.05  # times the upper end of the modelled memory
+_PREEMPTED = 0.01  # times, of a sequence
+
+
+class Sign(Enum):
+    """What a run shows that a model alone cannot know."""
+
+    LONGEST = "longest"  # the phase that takes most of the step
+    SLOWER = "slower"  # a phase takes longer than the model can explain
+    UNCOUNTED = "uncounted"  # much of the step is no phase of the model
+    PREEMPTING = "preempting"  # the rollout engine has too little cache for the sequences that it runs
+    CACHE_IDLE = "cache_idle"  # it has far more than they fill
+    CUT_RESPONSES = "cut_responses"  # many responses end at their maximum length
+    MORE_MEMORY = "more_memory"  # the run took more than the model's high end
+
+
+class Observation(Struct, frozen=True, kw_only=True):
+    """One sign, with its figures."""
+
+    sign: Sign
+    value: float  # a share, but for SLOWER and MORE_MEMORY (times the modelled) and PREEMPTING (per sequence)
+    phase: Phase | None = None
+    names: tuple[str, ...] = ()  # of the trainer's timers, most seconds first
+    fields: tuple[tuple[str, ...], ...] = ()  # of the workload, that decide it
+
+
+class PhaseBeside(Struct, frozen=True, kw_only=True):
+    """The seconds of one phase; None where the run, or the model, has none."""
+
+    phase: Phase
+    observed_seconds: float | None
+    modelled_seconds: float | None
+
+
+class MemoryBeside(Struct, frozen=True, kw_only=True):
+    """What the allocator of the trainer's process handed out at most, the counted engine included."""
+
+    observed_bytes: int
+    modelled_bytes: int
+    modelled_high_bytes: int  # with the upper end of every term
+    reserved_bytes: int | None
+    modelled_reserved_bytes: tuple[int, int]
+
+
+class Observations(Struct, frozen=True, kw_only=True):
+    """A run beside the model of its job."""
+
+    run: Observed
+    phases: tuple[PhaseBeside, ...]
+    modelled_step_seconds: float
+    memory: MemoryBeside | None
+    signs: tuple[Observation, ...]
+
+
+def observations(advice: Advice, run: Observed) -> Observations:
+    """Put what a run reported beside the model of its job.
+
+    Args:
+        advice: on the job, with the lengths of its responses as the run has them.
+        run: of it.
+    """
+    modelled = {time.phase: time.seconds for time in advice.time.phases}
+    reported = dict(run.seconds)
+    phases = tuple(
+        PhaseBeside(phase=phase, observed_seconds=reported.get(phase), modelled_seconds=modelled.get(phase))
+        for phase in Phase
+        if phase in reported or phase in modelled
+    )
+    memory = _memory(advice, run)
+    return Observations(
+        run=run,
+        phases=phases,
+        modelled_step_seconds=advice.time.seconds,
+        memory=memory,
+        signs=(*_of_time(run, phases), *_of_cache(advice, run), *_of_memory(memory)),
+    )
+
+
+def _memory(advice: Advice, run: Observed) -> MemoryBeside | None:
+    if run.memory is None:
+        return None
+    phases, rollout = advice.estimate.phases, advice.rollout
+    engine = rollout.weight_bytes + max(0, rollout.kv_bytes) if run.memory.holds_engine else 0
+    reserved = [phase.reserved_interval for phase in phases]
+    return MemoryBeside(
+        observed_bytes=run.memory.allocated_bytes,
+        modelled_bytes=engine + max(phase.allocated_bytes for phase in phases),
+        modelled_high_bytes=engine + max(phase.allocated_high_bytes for phase in phases),
+        reserved_bytes=run.memory.reserved_bytes,
+        modelled_reserved_bytes=(
+            engine + max(low for low, _ in reserved),
+            engine + max(high for _, high in reserved),
+        ),
+    )
+
+
+def _of_time(run: Observed, phases: tuple[PhaseBeside, ...]) -> Iterator[Observation]:
+    step = run.step_seconds
+    if not step:
+        return
+    measured = [(one.phase, one.observed_seconds) for one in phases if one.observed_seconds is not None]
+    of_step = [(phase, seconds) for phase, seconds in measured if phase is not Phase.SAVE_CHECKPOINT]
+    if of_step:
+        phase, seconds = max(of_step, key=lambda one: one[1])
+        yield Observation(sign=Sign.LONGEST, value=min(1.0, seconds / step), phase=phase)
+    for one in phases:
+        if one.observed_seconds and one.modelled_seconds and one.observed_seconds >= _TELLING_SHARE * step:
+            factor = one.observed_seconds / one.modelled_seconds
+            if factor >= _SLOWER:
+                yield Observation(sign=Sign.SLOWER, value=factor, phase=one.phase)
+    modelled = {one.phase for one in phases if one.modelled_seconds is not None}
+    uncounted = (step - sum(seconds for phase, seconds in of_step if phase in modelled)) / step
+    if uncounted >= _TELLING_SHARE:
+        others = [(phase.value, seconds) for phase, seconds in of_step if phase not in modelled]
+        ranked = sorted([*others, *run.further_seconds], key=lambda other: -other[1])
+        names = tuple(name for name, seconds in ranked if seconds >= _TELLING_SHARE / 2 * step)
+        yield Observation(sign=Sign.UNCOUNTED, value=uncounted, names=names)
+
+
+_CACHE_FIELDS = (("rollout", "memory_fraction"), ("rollout", "max_sequences"))
+
+
+def _of_cache(advice: Advice, run: Observed) -> Iterator[Observation]:
+    rollout, batch = advice.rollout, advice.workload.batch
+    if run.preemptions is not None and run.preemptions >= _PREEMPTED:
+        yield Observation(sign=Sign.PREEMPTING, value=run.preemptions, fields=_CACHE_FIELDS)
+    elif rollout.kv_tokens > 0 and run.mean_response_tokens is not None:
+        filled = rollout.running_sequences * batch.mean_sequence_tokens / rollout.kv_tokens
+        if filled < _IDLE_SHARE:
+            yield Observation(sign=Sign.CACHE_IDLE, value=filled, fields=_CACHE_FIELDS)
+    if run.clip_ratio is not None and run.clip_ratio >= _CUT_SHARE:
+        yield Observation(
+            sign=Sign.CUT_RESPONSES, value=run.clip_ratio, fields=(("batch", "max_response_tokens"),)
+        )
+
+
+def _of_memory(memory: MemoryBeside | None) -> Iterator[Observation]:
+    if memory is not None and memory.observed_bytes > _MORE * memory.modelled_high_bytes:
+        yield Observation(sign=Sign.MORE_MEMORY, value=memory.observed_bytes / memory.modelled_bytes)

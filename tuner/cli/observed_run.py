@@ -1,0 +1,67 @@
+"""What the log of a run adds to its configuration: lengths that no option says, and a comparison."""
+
+from math import ceil
+
+from msgspec.structs import replace
+
+from tuner.advise import Advice
+from tuner.advise.observations import observations
+from tuner.cli.premises import Premises
+from tuner.inputs.settings import Settings
+from tuner.render.answer import RunBeside
+from tuner.trainers.chosen import TRAINER
+from tuner.workload import P95, Batch
+from tuner.workload.observed import Observed
+
+_CUT_SHARE = 1 - P95  # of responses: where as many reach the maximum, it is their 95th percentile
+
+
+def with_lengths(premises: Premises, run: Observed, batch: Batch) -> tuple[Premises, tuple[str, ...]]:
+    """The premises with the lengths of a run, and the names of those that are its own.
+
+    What an option says stays, and so does a maximum that is below what the run had: it is of another job.
+
+    Args:
+        premises: what the options say.
+        run: what was observed.
+        batch: of the job, as its configuration has it.
+    """
+    told: dict[str, int | None] = {
+        "mean_prompt": _within(run.mean_prompt_tokens, batch.max_prompt_tokens),
+        "mean_response": _within(run.mean_response_tokens, batch.max_response_tokens),
+    }
+    if told["mean_response"] is not None and premises.mean_response is None:
+        told["response_p95"] = _p95(run, batch, told["mean_response"])
+    added = {
+        name: value for name, value in told.items() if value is not None and getattr(premises, name) is None
+    }
+    return replace(premises, **added), tuple(added)
+
+
+def run_beside(advice: Advice, run: Observed, settings: Settings, version: str) -> RunBeside:
+    """A run beside the model of its job, with the keys that decide what it shows."""
+    keys = TRAINER.keys_of_fields(settings, advice.workload, version=version)
+    return RunBeside(observations=observations(advice, run), keys=keys)
+
+
+def _within(observed: float | None, most: int) -> int | None:
+    """A mean length as an option would say it; None where the job allows no such length."""
+    if observed is None or not 1 <= round(observed) <= most:
+        return None
+    return round(observed)
+
+
+def _p95(run: Observed, batch: Batch, mean: int) -> int | None:
+    """The length that 95 % of responses do not exceed; None where the mean tells it as well.
+
+    Runs report the mean, the longest and the share at the maximum. The percentile is the maximum where as
+    many responses reach it. Elsewhere it is assumed from the mean, and is no longer than the longest.
+    """
+    most = batch.max_response_tokens
+    if run.clip_ratio is not None and run.clip_ratio >= _CUT_SHARE:
+        return most if mean >= _CUT_SHARE * most else None
+    longest = run.longest_response_tokens
+    assumed = mean + (2 * P95 - 1) * min(mean, most - mean)
+    if longest is None or longest >= assumed:
+        return None
+    return max(mean, min(most, ceil(longest)))

@@ -1,0 +1,139 @@
+"""Reads a user's file as bytes: within a limit, and without waiting for what never comes."""
+
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from tuner.errors import InputError, Location
+from tuner.language import _
+from tuner.units import KIB, MIB
+
+STANDARD_INPUT = "-"
+
+_PIECE_BYTES = 64 * KIB
+_PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
+
+
+def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bool:
+    """Whether a path leads to something, be it of a kind such as ``Path.is_file``.
+
+    What the file system cannot have (too long a name, no permission to look) is not there.
+    """
+    try:
+        return kind(Path(path))
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def opened(file: Path, *, most: int, of_folder: str | None = None) -> Iterator[tuple[bytes, BinaryIO]]:
+    """A file, or standard input where it is ``-``: its first bytes, and the stream that goes on behind them.
+
+    Args:
+        file: what to read; a device or a pipe may be read as well.
+        most: how many first bytes.
+        of_folder: what to do where it is a folder.
+
+    Raises:
+        InputError: it is not there or cannot be read, or nobody writes into the pipe that it is.
+    """
+    where = Location(source=str(file))
+    try:
+        with _standard_input() if str(file) == STANDARD_INPUT else _opened(file) as (begun, stream):
+            yield begun + b"".join(_pieces(stream, most - len(begun))), stream
+    except FileNotFoundError:
+        raise InputError(_("there is no such file"), location=where, hint=_("check the path")) from None
+    except IsADirectoryError:
+        raise InputError(_("is a directory"), location=where, hint=of_folder) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            _("the file cannot be read: {reason}").format(reason=reason), location=where
+        ) from None
+
+
+def expect_within(data: bytes, *, most: int, where: Location, too_large: str | None = None) -> None:
+    """Refuse what is larger than a limit.
+
+    Args:
+        data: what was read, of which more than the limit is enough.
+        most: bytes.
+        where: it is from.
+        too_large: what to do where it holds more.
+
+    Raises:
+        InputError: it is larger.
+    """
+    if len(data) > most:
+        size = f"{most // MIB} MiB" if most >= MIB else f"{most // KIB} KiB"
+        raise InputError(
+            _("the file is larger than the limit of {size}").format(size=size), location=where, hint=too_large
+        )
+
+
+def read_bytes(file: Path, *, most: int, of_folder: str | None = None, too_large: str | None = None) -> bytes:
+    """The content of a file, or of standard input where it is ``-``.
+
+    Args:
+        file: what to read; a device or a pipe is read up to the limit as well.
+        most: bytes.
+        of_folder: what to do where it is a folder.
+        too_large: what to do where it holds more.
+
+    Raises:
+        InputError: it is not there, cannot be read or is larger, or nobody writes into the pipe that it is.
+    """
+    with opened(file, most=most + 1, of_folder=of_folder) as (data, _rest):
+        expect_within(data, most=most, where=Location(source=str(file)), too_large=too_large)
+        return data
+
+
+@contextmanager
+def _standard_input() -> Iterator[tuple[bytes, BinaryIO]]:
+    if sys.stdin is None:  # the shell has closed it: <&-
+        raise ValueError(_("standard input is closed"))
+    yield b"", sys.stdin.buffer
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[bytes, BinaryIO]]:
+    """A file, and what had to be taken out of it to know that somebody writes into it."""
+    # Not blocking: a named pipe that nobody writes into would never be opened.
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        kind = os.fstat(descriptor).st_mode
+        begun = _begun(descriptor) if stat.S_ISFIFO(kind) else b""
+        if not stat.S_ISREG(kind):
+            os.set_blocking(descriptor, True)
+        yield begun, stream
+
+
+def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
+    """A stream up to a limit, piece by piece: to ask for all at once takes the memory of the limit."""
+    while most > 0 and (piece := stream.read(min(most, _PIECE_BYTES))):
+        most -= len(piece)
+        yield piece
+
+
+def _begun(descriptor: int) -> bytes:
+    """Wait until somebody writes into a pipe; the first byte where it has been taken out already.
+
+    Raises:
+        ValueError: nobody does.
+    """
+    writing = select.poll()
+    writing.register(descriptor, select.POLLIN)
+    if writing.poll(_PATIENCE_MS):
+        return b""
+    try:
+        first = os.read(descriptor, 1)
+    except BlockingIOError:  # somebody has opened it to write and is slow
+        return b""
+    if not first:
+        raise ValueError(_("no program writes into this pipe"))
+    return first

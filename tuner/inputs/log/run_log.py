@@ -1,0 +1,163 @@
+"""Reads the log of a run: what it was configured with, what its steps reported, how it ended."""
+
+import ast
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.inputs.log.ends import Ends
+from tuner.inputs.log.lines import LogLine, lines_of
+from tuner.inputs.log.mapping import PrintedMapping, begins_mapping, read_mapping
+from tuner.inputs.log.metrics import StepMetrics, last_steps, read_step
+from tuner.inputs.secrets import without_secrets
+from tuner.inputs.tree import leaves
+from tuner.out_of_memory.printed import cleaned
+from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
+
+# One of which a log has in its first mebibyte, at the begin of a line or behind what a progress bar printed.
+_OF_LOG = re.compile(
+    rb"^(?:\x1b\[[0-9;]*m)*\([\w.<>:-]{0,80}(?: [\w.<>:-]{1,80})? ?pid=\d+"  # Ray's prefix
+    rb"|(?<![\w/])step:\d{1,9} - [\w/@.-]{1,120}:"
+    rb"|^Error executing job with overrides: \["
+    rb"|^\{'\w{1,80}': \{'\w{1,80}': "  # a nested mapping as pprint writes it
+    rb"|^\+{1,3} (?:\w+=\S* )*(?:\S*/)?(?:python3?|torchrun|ray|accelerate|uv) "  # set -x
+    rb"|^Traceback \(most recent call last\):",
+    re.MULTILINE,
+)
+_OVERRIDES = "Error executing job with overrides: ["
+_ECHOED = re.compile(r"\+{1,3} (?:\w+=\S* )*(?:\S*/)?(?:python3?|torchrun|ray|accelerate|uv) ")
+_ENGINE = re.compile(
+    r"\bLLM engine \(v(\d{1,4}(?:\.\d{1,4}){1,3})|\bvLLM API server version (\d[\d.]{1,20}\d)"
+)
+_FAILED_MAPPINGS = 20  # after which no further one is tried
+_MOST_MAPPINGS = 16
+_MOST_ARGUMENTS = 1000
+_MOST_ERROR_CHARACTERS = 8 * 1024 * 1024  # at the end, where an error is looked for
+
+
+class RunLog(Struct, frozen=True, kw_only=True):
+    """What a log says; a job that was started several times is taken as it was started last."""
+
+    configuration: PrintedMapping | None  # every setting, interpolations resolved
+    overrides: tuple[str, ...] = ()  # of the command line, from the message of a job that failed
+    overrides_line: int | None = None
+    command: str = ""  # that started the job, as the shell echoed it; empty where no configuration is lacking
+    command_line: int | None = None
+    engine_version: str | None = None  # of the rollout engine, where it says so
+    steps: tuple[StepMetrics, ...] = ()  # the last ones
+    out_of_memory: OutOfMemory | None = None
+    cut_bytes: int = 0  # in the middle, which were not read
+    unread: bool = False  # standard input went on
+
+
+def is_log(start: bytes) -> bool:
+    """Whether a text is a log of a run, by its beginning."""
+    return not start.startswith(b"#!") and _OF_LOG.search(start) is not None
+
+
+def read_log(source: str, ends: Ends) -> RunLog:
+    """Read a log.
+
+    Args:
+        source: names it.
+        ends: its text.
+    """
+    lines = list(lines_of(ends))
+    configuration, first = _configuration(lines, source)
+    command, overrides = _last_command(lines[first:]), _last_overrides(lines[first:])
+    return RunLog(
+        configuration=configuration,
+        overrides=() if overrides is None else _literal(overrides.text),
+        overrides_line=None if overrides is None else overrides.number,
+        command="" if command is None else cleaned(command.text, longest=len(command.text)).text.lstrip("+ "),
+        command_line=None if command is None else command.number,
+        engine_version=_engine_version(lines[first:]),
+        steps=last_steps(step for line in lines[first:] if (step := _step(line)) is not None),
+        out_of_memory=_out_of_memory(lines, first),
+        cut_bytes=ends.cut_bytes,
+        unread=ends.unread,
+    )
+
+
+def _configuration(lines: Sequence[LogLine], source: str) -> tuple[PrintedMapping | None, int]:
+    """The configuration of the last start, and the index of its first line; None and 0 where there is none.
+
+    A program prints other mappings too. The configuration is the largest, or the last of those that are
+    at least half as large.
+    """
+    mappings: list[tuple[int, int, PrintedMapping]] = []
+    failed, behind = 0, 0
+    for index, line in enumerate(lines):
+        if index < behind or "{'" not in line.text or not begins_mapping(cleaned(line.text).text):
+            continue
+        mapping = read_mapping(lines, index, source)
+        if mapping is None:
+            failed += 1
+            if failed > _FAILED_MAPPINGS:
+                break
+            continue
+        behind = index + mapping.lines
+        if any(isinstance(value, dict) for value in mapping.tree.values()):
+            mappings.append((sum(1 for _leaf in leaves(mapping.tree)), index, mapping))
+            mappings = mappings[:1] + mappings[1:][-_MOST_MAPPINGS:]
+    if not mappings:
+        return None, 0
+    most = max(number for number, _index, _mapping in mappings)
+    _leaves, index, mapping = next(one for one in reversed(mappings) if one[0] * 2 >= most)
+    return mapping, index
+
+
+def _step(line: LogLine) -> StepMetrics | None:
+    return read_step(line.text) if "step:" in line.text else None
+
+
+def _last_overrides(lines: Sequence[LogLine]) -> LogLine | None:
+    return next((line for line in reversed(lines) if _OVERRIDES in line.text), None)
+
+
+def _literal(text: str) -> tuple[str, ...]:
+    """The words of a list that Python printed; none where the line was cut."""
+    written = text[text.index(_OVERRIDES) + len(_OVERRIDES) - 1 :]
+    try:
+        words = ast.literal_eval(written[: written.rindex("]") + 1])
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    if not isinstance(words, list) or len(words) > _MOST_ARGUMENTS:
+        return ()
+    return tuple(word for word in words if isinstance(word, str))
+
+
+def _last_command(lines: Sequence[LogLine]) -> LogLine | None:
+    """The last command with overrides that a shell echoed."""
+    for line in reversed(lines):
+        if line.text.lstrip("\x1b[0m").startswith("+") and "=" in line.text:
+            text = cleaned(line.text, longest=len(line.text)).text
+            if _ECHOED.match(text):
+                return line
+    return None
+
+
+def _engine_version(lines: Sequence[LogLine]) -> str | None:
+    for line in lines:
+        if "engine (v" in line.text or "server version" in line.text:
+            match = _ENGINE.search(line.text)
+            if match is not None:
+                return match[1]
+    return None
+
+
+def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
+    """The error that ended the job, with its line in the log."""
+    begin, characters = len(lines), 0
+    while begin > first and characters < _MOST_ERROR_CHARACTERS:
+        begin -= 1
+        characters += len(lines[begin].text) + 1
+    error = read_out_of_memory(
+        "\n".join(without_secrets(line.text).replace("\r", " ") for line in lines[begin:])
+    )
+    if error is None:
+        return None
+    number = lines[min(begin + error.line, len(lines)) - 1].number
+    return replace(error, line=number or 0)

@@ -1,0 +1,44 @@
+"""What it costs to follow a script, in statements; what no launch script takes is not followed further."""
+
+MOST_STEPS = 20_000
+MOST_CHARACTERS = 1 << 20  # of one value; scripts of launches stay below a thousandth of it
+_CHARACTERS_PER_STEP = 1_000  # that are copied in the time of a statement
+_VALUES_PER_STEP = 20
+_COMPARED_PER_STEP = 20_000  # pairs of characters that a pattern is tried on
+
+
+class TooMuchError(Exception):
+    """A script makes more work, or larger values, than a launch script would."""
+
+
+class Effort:
+    """The work of following one script, wherever it is done. The amounts are rates on a slow machine."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def spend(self, steps: int = 1) -> None:
+        """Take some steps.
+
+        Raises:
+            TooMuchError: there were too many.
+        """
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            raise TooMuchError
+
+    def copy_text(self, characters: int) -> None:
+        """Make a value of this size."""
+        self.spend(characters // _CHARACTERS_PER_STEP + (MOST_STEPS if characters > MOST_CHARACTERS else 0))
+
+    def copy_values(self, count: int) -> None:
+        """Copy variables, or make the fields of a word."""
+        self.spend(count // _VALUES_PER_STEP)
+
+    def parse(self, characters: int) -> None:
+        """Parse a text that the script makes."""
+        self.spend(1 + characters // 100)
+
+    def match(self, characters: int) -> None:
+        """Try a pattern at every place of a text."""
+        self.spend(characters**2 // _COMPARED_PER_STEP)

@@ -1,0 +1,159 @@
+"""A run beside the model, as text: seconds by phase, memory, and what follows from both."""
+
+from collections.abc import Iterator
+
+from tuner.advise.observations import MemoryBeside, Observation, Observations, Sign
+from tuner.inputs.given import Given
+from tuner.language import N_, _, ngettext
+from tuner.out_of_memory.kinds import Kind
+from tuner.render.answer import Answer, RunBeside
+from tuner.render.columns import left, right
+from tuner.render.numbers import gib, interval, percent
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import clauses, full_stop, listed
+from tuner.units import MIB
+from tuner.workload.observed import Observed
+
+_NAME_WIDTH = len("save_checkpoint")
+_SECONDS_WIDTH = 12
+
+_SIGNS = {
+    Sign.LONGEST: N_("{phase} takes most of the step, {share}."),
+    Sign.SLOWER: N_(
+        "{phase} takes {factor:.1f} times the modelled seconds: what it waits for is no arithmetic of the "
+        "model, such as tools, data, other jobs on the machine or a slow network."
+    ),
+    Sign.UNCOUNTED: N_("{share} of the step is no phase of the model{names}."),
+    Sign.PREEMPTING: N_(
+        "A sequence is preempted {value:.2f} times and computed again: the rollout engine runs more "
+        "sequences than its KV cache holds. Give it more memory, or let it run fewer: {keys}."
+    ),
+    Sign.CACHE_IDLE: N_(
+        "At their mean length the sequences that run fill {share} of the KV cache: the memory serves longer "
+        "ones only. Let more sequences run, or give the training some of it: {keys}."
+    ),
+    Sign.CUT_RESPONSES: N_(
+        "{share} of responses end at the maximum length, and rewards see them cut: {keys}."
+    ),
+    Sign.MORE_MEMORY: N_(
+        "The run took {factor:.2f} times the modelled memory, more than its upper end: compare the settings "
+        "above with the job, and please report it."
+    ),
+}
+
+
+def observed_text(answer: Answer, terminal: Terminal) -> str:
+    """What the log says beside its configuration; empty where the input is no log."""
+    log = answer.given.log
+    if log is None:
+        return ""
+    lines = [terminal.style(_title(answer), "bold")]
+    if answer.run is not None:
+        if answer.run.observations.run.seconds:
+            lines += _table(answer.run.observations, terminal)
+        lines += (_prose(text, terminal) for text in _sentences(answer.run))
+    lines += (_prose(text, terminal) for text in _of_log(answer.given))
+    return "\n".join(lines) if len(lines) > 1 else ""
+
+
+def _title(answer: Answer) -> str:
+    if answer.run is None:
+        return _("The log")
+    run = answer.run.observations.run
+    return ngettext(
+        "Observed beside modelled, in step {last} of the log",
+        "Observed beside modelled, medians of steps {first} to {last} of the log",
+        run.steps,
+    ).format(first=run.first_step, last=run.last_step)
+
+
+def _table(beside: Observations, terminal: Terminal) -> Iterator[str]:
+    head = right(_("observed"), _SECONDS_WIDTH) + right(_("modelled"), _SECONDS_WIDTH)
+    yield terminal.style(_row(_("phase"), head), "dim")
+    for phase in beside.phases:
+        yield _row(phase.phase.value, _cells(phase.observed_seconds, phase.modelled_seconds))
+    yield _row(_("step"), _cells(beside.run.step_seconds, beside.modelled_step_seconds))
+
+
+def _row(name: str, cells: str) -> str:
+    return f"  {left(name, _NAME_WIDTH)}{cells}".rstrip()
+
+
+def _cells(*seconds: float | None) -> str:
+    return "".join(("-" if one is None else f"{one:.1f} s").rjust(_SECONDS_WIDTH) for one in seconds)
+
+
+def _prose(text: str, terminal: Terminal) -> str:
+    return terminal.prose(plain(text), indent="    ", first="  ")
+
+
+def _sentences(run: RunBeside) -> Iterator[str]:
+    beside = run.observations
+    if beside.memory is not None:
+        yield _memory(beside.run, beside.memory)
+    for sign in beside.signs:
+        yield _sign(sign, run)
+
+
+def _memory(run: Observed, memory: MemoryBeside) -> str:
+    """What the allocator handed out beside what the model says of it, and what is counted."""
+    assert run.memory is not None  # else there is nothing beside it
+    parts = [
+        _("Memory: {observed} allocated at most, {modelled} modelled").format(
+            observed=gib(memory.observed_bytes), modelled=_modelled(memory)
+        )
+    ]
+    if memory.reserved_bytes is not None:
+        parts.append(
+            _("{reserved} reserved, {modelled} modelled").format(
+                reserved=gib(memory.reserved_bytes), modelled=interval(memory.modelled_reserved_bytes)
+            )
+        )
+    parts.append(_("taken {taken}, in the trainer's process").format(taken=_(run.memory.taken)))
+    if run.memory.holds_engine:
+        parts.append(
+            _(
+                "weights and KV cache of the rollout engine are in both, since PyTorch counts them even "
+                "while it sleeps and they are not on the card"
+            )
+        )
+    else:
+        parts.append(_("without the rollout engine and CUDA's contexts"))
+    return full_stop(clauses(parts))
+
+
+def _modelled(memory: MemoryBeside) -> str:
+    modelled, high = gib(memory.modelled_bytes), gib(memory.modelled_high_bytes)
+    return (
+        modelled if modelled == high else _("{modelled} (up to {high})").format(modelled=modelled, high=high)
+    )
+
+
+def _sign(sign: Observation, run: RunBeside) -> str:
+    keys = (key for field in sign.fields for key in run.keys.get(field, ()))
+    names = _(" ({names})").format(names=listed(sign.names)) if sign.names else ""
+    return _(_SIGNS[sign.sign]).format(
+        phase="" if sign.phase is None else sign.phase.value,
+        share=percent(sign.value),
+        factor=sign.value,
+        value=sign.value,
+        names=names,
+        keys=listed(dict.fromkeys(keys)) or "-",
+    )
+
+
+def _of_log(given: Given) -> Iterator[str]:
+    """How the job ended, and what of the log was not read."""
+    log = given.log
+    assert log is not None  # else nothing is said of it
+    error = log.out_of_memory
+    if error is not None and error.kind is not Kind.KILLED:
+        place = _("line {line}").format(line=error.line) if error.line else _("its end")
+        yield _(
+            "The job ran out of memory ({place}): {error}. tuner explain-oom {source} --message {source} "
+            "says what was too large."
+        ).format(place=place, error=error.text.rstrip("."), source=given.source)
+    if log.cut_bytes:
+        yield _("{size} MiB in the middle of the log were not read.").format(size=round(log.cut_bytes / MIB))
+    if log.unread:
+        yield _("Standard input goes on behind what was read.")

@@ -1,0 +1,158 @@
+"""The machine-readable form of a run beside the model, and of how the job of its log ended."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuner.advise.observations import MemoryBeside, Observation, Sign
+from tuner.inputs.log.run_log import RunLog
+from tuner.out_of_memory.kinds import Kind
+from tuner.render.answer import Answer, RunBeside
+from tuner.workload import Phase
+from tuner.workload.observed import Observed
+
+Bytes = Annotated[int, Field(description="bytes")]
+MaybeSeconds = Annotated[float | None, Field(description="seconds; null where there are none")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ObservedPhase(_Model):
+    """The seconds of one phase, as the run has them and as they are modelled."""
+
+    phase: Phase
+    observed_seconds: MaybeSeconds
+    modelled_seconds: MaybeSeconds
+
+
+class ObservedMemory(_Model):
+    """The highest memory of PyTorch's allocator in the trainer's process, as the run has it and modelled."""
+
+    allocated_bytes: Bytes
+    modelled_bytes: Bytes
+    modelled_high_bytes: Annotated[int, Field(description="bytes, with the upper end of every term")]
+    reserved_bytes: Annotated[int | None, Field(description="bytes; null where the run does not say")]
+    modelled_reserved_bytes: Annotated[
+        tuple[int, int], Field(description="the least and the most bytes that the allocator may hold")
+    ]
+    holds_engine: Annotated[
+        bool,
+        Field(description="weights and cache of the rollout engine are counted in all, even while it sleeps"),
+    ]
+    taken: Annotated[str, Field(description="when, and of which processes")]
+
+
+class ObservedSign(_Model):
+    """What the run shows that a model alone cannot know."""
+
+    sign: Sign
+    value: Annotated[
+        float,
+        Field(description="a share; slower and more_memory: times the modelled; preempting: per sequence"),
+    ]
+    phase: Phase | None
+    timers: Annotated[tuple[str, ...], Field(description="the trainer's names of what takes the time")]
+    keys: Annotated[tuple[str, ...], Field(description="settings that decide it")]
+
+
+class ObservedSteps(_Model):
+    """The medians over the steps of a run beside the model."""
+
+    first_step: int
+    last_step: int
+    steps: int
+    phases: tuple[ObservedPhase, ...]
+    further_seconds: Annotated[
+        dict[str, float], Field(description="seconds of what is no phase, by the trainer's timers")
+    ]
+    step_seconds: MaybeSeconds
+    modelled_step_seconds: float
+    mean_prompt_tokens: float | None
+    mean_response_tokens: float | None
+    longest_response_tokens: float | None
+    clip_ratio: Annotated[float | None, Field(description="share of responses of the maximum length")]
+    preemptions: Annotated[float | None, Field(description="of a sequence, in the rollout engine")]
+    memory: ObservedMemory | None
+    host_bytes: Annotated[int | None, Field(description="bytes used on a node, by whomever")]
+    signs: tuple[ObservedSign, ...]
+
+
+class LoggedError(_Model):
+    """How the job ran out of memory."""
+
+    kind: Kind
+    text: str
+    line: Annotated[int | None, Field(description="of the log; null behind what was not read")]
+
+
+class LogReport(_Model):
+    """What the log of a run says beside its configuration."""
+
+    lengths: Annotated[tuple[str, ...], Field(description="lengths of the workload that come from the run")]
+    observed: Annotated[ObservedSteps | None, Field(description="null where no step reports")]
+    out_of_memory: LoggedError | None
+    cut_bytes: Annotated[int, Field(description="bytes in the middle of the log that were not read")]
+
+
+def log_report(answer: Answer, log: RunLog) -> LogReport:
+    """What a log says, and a run beside the model."""
+    error = log.out_of_memory
+    return LogReport(
+        lengths=answer.of_run,
+        observed=None if answer.run is None else _steps(answer.run),
+        out_of_memory=None
+        if error is None
+        else LoggedError(kind=error.kind, text=error.text, line=error.line or None),
+        cut_bytes=log.cut_bytes,
+    )
+
+
+def _steps(beside: RunBeside) -> ObservedSteps:
+    both = beside.observations
+    run = both.run
+    return ObservedSteps(
+        first_step=run.first_step,
+        last_step=run.last_step,
+        steps=run.steps,
+        phases=tuple(
+            ObservedPhase(
+                phase=one.phase,
+                observed_seconds=one.observed_seconds,
+                modelled_seconds=one.modelled_seconds,
+            )
+            for one in both.phases
+        ),
+        further_seconds=dict(run.further_seconds),
+        step_seconds=run.step_seconds,
+        modelled_step_seconds=both.modelled_step_seconds,
+        mean_prompt_tokens=run.mean_prompt_tokens,
+        mean_response_tokens=run.mean_response_tokens,
+        longest_response_tokens=run.longest_response_tokens,
+        clip_ratio=run.clip_ratio,
+        preemptions=run.preemptions,
+        memory=None if both.memory is None else _memory(run, both.memory),
+        host_bytes=run.host_bytes,
+        signs=tuple(_sign(sign, beside) for sign in both.signs),
+    )
+
+
+def _memory(run: Observed, memory: MemoryBeside) -> ObservedMemory:
+    assert run.memory is not None  # else there is nothing beside it
+    return ObservedMemory(
+        allocated_bytes=memory.observed_bytes,
+        modelled_bytes=memory.modelled_bytes,
+        modelled_high_bytes=memory.modelled_high_bytes,
+        reserved_bytes=memory.reserved_bytes,
+        modelled_reserved_bytes=memory.modelled_reserved_bytes,
+        holds_engine=run.memory.holds_engine,
+        taken=run.memory.taken,
+    )
+
+
+def _sign(sign: Observation, beside: RunBeside) -> ObservedSign:
+    keys = (key for field in sign.fields for key in beside.keys.get(field, ()))
+    return ObservedSign(
+        sign=sign.sign, value=sign.value, phase=sign.phase, timers=sign.names, keys=tuple(dict.fromkeys(keys))
+    )

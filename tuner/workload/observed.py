@@ -1,0 +1,38 @@
+"""What a run of a job reported of its steps: seconds, lengths, memory."""
+
+from msgspec import Struct
+
+from tuner.workload.step import Phase
+
+
+class PeakMemory(Struct, frozen=True, kw_only=True):
+    """The highest memory that PyTorch's allocator counted in the trainer's process, since it was started."""
+
+    allocated_bytes: int
+    reserved_bytes: int | None  # None where the run does not say
+    holds_engine: (
+        bool  # weights and cache of a sleeping rollout engine count as well, whether on the card or not
+    )
+    taken: str  # when, and of which processes
+
+
+class Observed(Struct, frozen=True, kw_only=True):
+    """The medians over the steps of a run, but for memory, of which the highest counts."""
+
+    first_step: int
+    last_step: int
+    steps: int  # that are counted
+    seconds: tuple[tuple[Phase, float], ...] = ()
+    further_seconds: tuple[tuple[str, float], ...] = ()  # of no phase, by the trainer's timers; most first
+    step_seconds: float | None = None
+    mean_prompt_tokens: float | None = None
+    mean_response_tokens: float | None = None
+    longest_response_tokens: float | None = None  # of a step
+    clip_ratio: float | None = None  # share of responses that the maximum length ended
+    preemptions: float | None = None  # of a sequence, in the rollout engine
+    memory: PeakMemory | None = None
+    host_bytes: int | None = None  # used on a node, by whomever; the highest
+
+    def phase_seconds(self, phase: Phase) -> float | None:
+        """The seconds of a phase; None where the run does not say."""
+        return dict(self.seconds).get(phase)
