@@ -14,7 +14,7 @@ Changes = Mapping[tuple[str, ...], Any]
 """New values by the path of their field."""
 
 
-@lru_cache(maxsize=1024)  # a block that is put together comes by the same two jobs more than once
+@lru_cache(maxsize=512)  # a block that is put together comes by the same two jobs more than once
 def changes(before: Workload, after: Workload) -> Changes:
     """Fields that differ, by path, down to the leaves of nested structs."""
     differing: dict[tuple[str, ...], Any] = {}

@@ -262,7 +262,7 @@ def _parse(text: str, node: Any, resolver: Any) -> Any:
     return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
 
 
-@lru_cache(maxsize=1024)  # proposals are read on the same defaults over and over
+@lru_cache(maxsize=256)  # proposals are read on the same defaults over and over
 def _grammar_tree(text: str) -> Any:
     # The grammar costs 60 ms to import and few configurations need it.
     from omegaconf.errors import GrammarParseError

@@ -11,7 +11,7 @@ _Moments = Callable[[PassInput], tuple[Moment, ...]]
 
 
 # Advice compares hundreds of workloads that differ in one pass.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
     """What is allocated beyond the resident states, at each moment of a pass.
 

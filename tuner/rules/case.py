@@ -42,7 +42,7 @@ class Figures:
         return timing.step_time(self._workload, concurrent_sequences=self.rollout.concurrent_sequences)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def figures(workload: Workload) -> Figures:
     """The model's figures for a workload, remembered."""
     return Figures(workload)

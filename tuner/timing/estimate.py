@@ -61,7 +61,7 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
     yield _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     return _phase_time(Phase.ROLLOUT, rollout_parts(inputs, concurrent_sequences=concurrent_sequences))
 
@@ -71,7 +71,7 @@ def _judging_time(inputs: JudgeInput) -> PhaseTime:
     return _phase_time(Phase.REWARD, judging_parts(inputs))
 
 
-@lru_cache(maxsize=4096)  # a proposal leaves most passes as they are
+@lru_cache(maxsize=512)  # a proposal leaves most passes as they are
 def _pass_time(job: Job) -> PhaseTime:
     return _phase_time(job.step_pass.phase, _update(job) if job.trains else _forward(job))
 
