@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.fuzz.case import Case
 from tests.fuzz.generate import case
-from tests.fuzz.watch import Outcome, Watch
+from tests.fuzz.watch import Outcome, Watch, held
 
 _MOST_ADDRESSES = 6 * 1024**3  # so that no input takes the machine's memory
 _FIRST = Case(
@@ -58,18 +58,10 @@ def serve(to: Connection, seed: int, numbers: range) -> None:
     try:
         for number in numbers:
             to.send(Told(number))
-            to.send(Told(number, runner.run(case(seed, number)), resident()))
+            to.send(Told(number, runner.run(case(seed, number)), held()))
     finally:
         runner.close()
         to.close()
-
-
-def resident() -> int:
-    """Bytes of memory that this process holds."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
 
 
 def watched(cases: list[Case]) -> list[Outcome]:
