@@ -2,6 +2,8 @@
 
 import io
 import time
+from copy import deepcopy
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tuner.inputs.log.metrics import MOST_STEPS, last_steps, read_step
 from tuner.inputs.log.run_log import RunLog, is_log, read_log
 from tuner.inputs.tree import lookup
 from tuner.inputs.yaml_file import Document
+from tuner.trainers.verl.defaults import read_defaults
 from tuner.trainers.verl.printed import as_set, printed_by
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.units import MIB
@@ -45,6 +48,25 @@ def test_a_printed_configuration_tells_its_release_and_what_was_set(version: str
     assert {path: lookup(own.tree, path) for path in set_by_user} == set_by_user
     keys = [(section, *below) for section, node in own.tree.items() for below in _leaves(node)]
     assert set(keys) == set(set_by_user)
+
+
+@pytest.mark.parametrize(("older", "newer"), list(pairwise(BUNDLED)))
+@pytest.mark.parametrize("config", ["ppo_trainer", "ppo_megatron_trainer"])
+def test_a_state_of_development_is_told_by_the_keys_that_it_has_already(
+    older: str, newer: str, config: str
+) -> None:
+    before, after = (set(_leaves(read_defaults(version, config).tree)) for version in (older, newer))
+    new = sorted(after - before)
+    lacking = new[: len(new) // 2]  # of the keys that the newer release brings
+    tree = deepcopy(dict(read_defaults(newer, config).tree))
+    for path in lacking:
+        del lookup(tree, path[:-1])[path[-1]]
+    assert printed_by(Document(source="run.log", tree=tree, locations={}, printed=True)).version == newer
+
+
+def test_keys_that_a_user_adds_make_no_other_release() -> None:
+    added = ["+trainer.mine=1", "+actor_rollout_ref.actor.loss_agg_mode=token-mean", "+data.seed=3"]
+    assert printed_by(document(log("0.3.0.post1", added))).version == "0.3.0.post1"
 
 
 def _leaves(node: object) -> list[tuple[str, ...]]:

@@ -29,6 +29,9 @@ from tuner.trainers.verl.schema import releases_with
 
 _NOT_OF_A_JOB = ("defaults", "hydra")
 _CHAIN = 16  # interpolations that point at interpolations
+# verl prints every key that it has, so one that a release lacks speaks for a later state of verl; users add
+# few with ``+``. One that only the release has may have come after the state of development that was run.
+_ONLY_PRINTED = 3  # times as far from the release as a key that only the release has
 
 
 class PrintedBy(Struct, frozen=True, kw_only=True):
@@ -49,10 +52,10 @@ def printed_by(document: Document) -> PrintedBy:
     expect_few(sum(1 for _leaf in leaves(tree)), document.location())
     candidates = [(version, config) for version in reversed(BUNDLED) for config in CONFIGS]
     others = [_others(tree, read_defaults(*candidate)) for candidate in candidates]
-    (keys, _values), (version, config) = min(
-        zip(others, candidates, strict=True), key=lambda candidate: candidate[0]
+    least, (version, config) = min(
+        zip(others, candidates, strict=True), key=lambda candidate: candidate[0].distance
     )
-    return PrintedBy(version=version, config=config, other_keys=keys)
+    return PrintedBy(version=version, config=config, other_keys=least.printed_keys + least.release_keys)
 
 
 def release_of_printed(document: Document) -> ReleaseChoice:
@@ -117,15 +120,28 @@ def _beside(tree: Tree, defaults: Tree, path: Path = ()) -> Iterator[tuple[Path,
             yield here, value, raw
 
 
-def _others(tree: Tree, defaults: Defaults) -> tuple[int, int]:
-    """How many keys one of both has and the other has not, and how many values differ."""
-    keys = values = 0
+class _Others(Struct, frozen=True, kw_only=True):
+    """In what a printed configuration and one of a release differ."""
+
+    printed_keys: int  # that only the printed one has
+    release_keys: int  # that only the release has
+    values: int  # of keys that both have
+
+    @property
+    def distance(self) -> tuple[int, int]:
+        return self.printed_keys * _ONLY_PRINTED + self.release_keys, self.values
+
+
+def _others(tree: Tree, defaults: Defaults) -> _Others:
+    printed_keys = release_keys = values = 0
     for _path, value, raw in _beside(tree, dict(defaults.tree)):
-        if value is ABSENT or raw is ABSENT:
-            keys += 1
+        if raw is ABSENT:
+            printed_keys += 1
+        elif value is ABSENT:
+            release_keys += 1
         elif not is_interpolation(raw):
             values += not same(value, raw)
-    return keys, values
+    return _Others(printed_keys=printed_keys, release_keys=release_keys, values=values)
 
 
 def _set(tree: Tree, defaults: Tree) -> list[tuple[Path, Any]]:
