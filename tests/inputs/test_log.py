@@ -106,6 +106,31 @@ def test_whatever_stands_around_the_lines(dressed: object, what: str) -> None:
     assert other.tree == plain.tree
 
 
+WARNED = (  # of Python, PyTorch, tqdm
+    "/opt/verl/trainer/main_ppo.py:307: UserWarning: Disabled critic as algorithm.adv_estimator != gae.",
+    "  use_critic=need_critic(config),",
+    "  from verl.utils.megatron.router_replay_utils import (",
+    "Filtering prompts longer than 2048 tokens (num_proc=1):  13%|#7  | 1000/7473 [00:02<00:13, 49.5s]",
+    "[W105 17:12:50.8 compiler_depend.ts:1060] Warning: it's less than {1836000ms",
+    "    *********",
+    "",
+    "'a': 1,",
+)
+
+
+@pytest.mark.parametrize("line", [1, 2, 20, 57, 150])
+def test_what_the_same_process_warned_of_in_between_is_left_out(line: int) -> None:
+    path = "/mnt/a folder with blanks/" + "very long words of a path " * 8
+    text = printed("0.7.1", [*DYNAMIC, f"data.train_files='{path}'"])
+    lines = text.splitlines()
+    plain = read(by_ray(text)).configuration
+    mixed = read(by_ray("\n".join([*lines[:line], *WARNED, *lines[line:]]))).configuration
+    assert plain is not None
+    assert mixed is not None
+    assert mixed.tree == plain.tree
+    assert lookup(mixed.tree, ("data", "train_files")) == path
+
+
 def test_long_strings_come_back_whole() -> None:
     path = "/mnt/a folder with blanks/" + "very long words of a path " * 8
     given = document(log("0.5.0", [f"data.train_files='{path}'"]))

@@ -51,9 +51,21 @@ def read_mapping(lines: Sequence[LogLine], first: int, source: str) -> PrintedMa
         first: index of the line.
         source: names the log.
     """
-    own = _own_lines(lines, first)
-    if own is None:
+    # What a process wrote to its other stream stands among the lines, too. Their indentation, which a quotation
+    # may have changed, is looked at only where they make no mapping as they are.
+    for indented in (False, True):
+        mapping = _parsed(lines, _own_lines(lines, first, indented=indented), source)
+        if mapping is not None:
+            return mapping
+    return None
+
+
+def _parsed(
+    lines: Sequence[LogLine], own: Sequence[tuple[int, str]] | None, source: str
+) -> PrintedMapping | None:
+    if not own:
         return None
+    first = own[0][0]
     text = "\n".join(part for _index, part in own)
     try:
         body = ast.parse(text, mode="eval").body
@@ -74,15 +86,24 @@ def read_mapping(lines: Sequence[LogLine], first: int, source: str) -> PrintedMa
     )
 
 
-def _own_lines(lines: Sequence[LogLine], first: int) -> list[tuple[int, str]] | None:
-    """The lines of the mapping, by index, without what stands in front of them; None where it has no end."""
+def _own_lines(lines: Sequence[LogLine], first: int, *, indented: bool) -> list[tuple[int, str]] | None:
+    """The lines of the mapping, by index, without what stands in front of them; None where it has no end.
+
+    Args:
+        lines: of the log.
+        first: index of the first.
+        indented: leave out those that do not begin where ``pprint`` goes on.
+    """
     begun = cleaned(lines[first].text)
     own: list[tuple[int, str]] = []
-    depth = astray = characters = 0
+    opened: list[int] = []  # columns of the brackets that are open
+    astray = characters = 0
     for index in range(first, min(len(lines), first + _MOST_LINES)):
         line = cleaned(lines[index].text)
         # Between two lines of a process there may be those of others, and of libraries without a prefix.
         mine = line.source == begun.source and (index == first or bool(begun.source) or line.text[:1] == " ")
+        if mine and indented and own:
+            mine = _goes_on(line.text, own[-1][1], opened)
         if not mine or not line.text.strip():
             astray += 1
             if astray > _ASTRAY:
@@ -90,20 +111,28 @@ def _own_lines(lines: Sequence[LogLine], first: int) -> list[tuple[int, str]] | 
             continue
         astray = 0
         text = _GLUED.sub("", line.text.rstrip())
-        depth += _deeper(text)
+        _open(text, opened)
         characters += len(text)
-        if depth > _MOST_DEPTH or characters > _MOST_CHARACTERS:
+        if len(opened) > _MOST_DEPTH or characters > _MOST_CHARACTERS:
             return None
         own.append((index, text))
-        if depth <= 0:
+        if not opened:
             return own
     return None
 
 
-def _deeper(text: str) -> int:
-    """How many brackets a line opens more than it closes; a string never goes on in the next line."""
-    depth, quote, escaped = 0, "", False
-    for character in text:
+def _goes_on(text: str, before: str, opened: Sequence[int]) -> bool:
+    """Whether a line begins below the first thing in the innermost bracket, or goes on with a long string."""
+    column = len(text) - len(text.lstrip(" "))
+    if column == opened[-1] + 1:
+        return True
+    return text[column : column + 1] in _QUOTES and before[-1:] in _QUOTES and column > opened[-1]
+
+
+def _open(text: str, opened: list[int]) -> None:
+    """Follow the brackets of a line; a string never goes on in the next line."""
+    quote, escaped = "", False
+    for column, character in enumerate(text):
         if quote:
             if escaped:
                 escaped = False
@@ -114,10 +143,9 @@ def _deeper(text: str) -> int:
         elif character in _QUOTES:
             quote = character
         elif character in _OPENING:
-            depth += 1
-        elif character in _CLOSING:
-            depth -= 1
-    return depth
+            opened.append(column)
+        elif character in _CLOSING and opened:
+            opened.pop()
 
 
 class _Places:
