@@ -178,6 +178,23 @@ def test_preemptions_that_are_not_known_are_no_sign() -> None:
     assert advised(log("0.9.1", JOB, steps(**changed)))["log"]["observed"]["preemptions"] is None
 
 
+def test_what_refuses_a_launch_whose_steps_are_in_the_log_says_so() -> None:
+    refused = (*JOB, f"{ROLLOUT}.enable_chunked_prefill=False", f"{ROLLOUT}.max_num_batched_tokens=1024")
+
+    def refusals(text: str) -> list[str]:
+        report = advised(text)
+        assert report["verdict"] == "will_not_start"
+        return [one["message"] for one in report["findings"] if one["refuses"]]
+
+    not_run, ran, once = (refusals(log("0.5.0", refused, metrics)) for metrics in ((), steps(6), steps(1)))
+    assert not_run
+    assert all("the log shows" not in message for message in not_run)
+    assert [message.split("; yet the log shows 6 steps: ")[0] for message in ran] == not_run
+    assert [message.split("; yet the log shows 1 step: ")[0] for message in once] == not_run
+    text = " ".join(run("advise", "-", *GPU, stdin=log("0.5.0", refused, steps())).out.split())
+    assert "yet the log shows 6 steps: what ran was another release" in text
+
+
 def test_the_text_names_the_error_and_how_to_explain_it(tmp_path: Path) -> None:
     said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 13.91 GiB."
     file = tmp_path / "run.log"

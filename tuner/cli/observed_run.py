@@ -1,5 +1,6 @@
 """What the log of a run adds to its configuration: lengths that no option says, and a comparison."""
 
+from collections.abc import Sequence
 from math import ceil
 
 from msgspec.structs import replace
@@ -7,7 +8,10 @@ from msgspec.structs import replace
 from tuner.advise import Advice
 from tuner.advise.observations import observations
 from tuner.cli.premises import Premises
+from tuner.findings import Finding
+from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.settings import Settings
+from tuner.language import ngettext
 from tuner.render.answer import RunBeside
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import P95, Batch
@@ -42,6 +46,37 @@ def run_beside(advice: Advice, run: Observed, settings: Settings, version: str) 
     """A run beside the model of its job, with the keys that decide what it shows."""
     keys = TRAINER.keys_of_fields(settings, advice.workload, version=version)
     return RunBeside(observations=observations(advice, run), keys=keys)
+
+
+def with_what_ran(advice: Advice, steps: Sequence[StepMetrics]) -> Advice:
+    """The advice with the steps of the run beside what refuses the launch: the job that ran was another.
+
+    Args:
+        advice: on the configuration of the log.
+        steps: of the log.
+    """
+    count = len({step.step for step in steps} - {0})  # 0 is what was there before the first
+    if not advice.refusals or not count:
+        return advice
+    return replace(
+        advice,
+        refusals=tuple(replace(one, finding=_though_it_ran(one.finding, count)) for one in advice.refusals),
+        recommendations=tuple(
+            replace(one, finding=_though_it_ran(one.finding, count)) if one.finding.refuses else one
+            for one in advice.recommendations
+        ),
+    )
+
+
+def _though_it_ran(finding: Finding, count: int) -> Finding:
+    message = ngettext(
+        "{message}; yet the log shows {count} step: what ran was another release of the trainer or the "
+        "engine, or other settings",
+        "{message}; yet the log shows {count} steps: what ran was another release of the trainer or the "
+        "engine, or other settings",
+        count,
+    ).format(message=finding.message, count=count)
+    return replace(finding, message=message)
 
 
 def _within(observed: float | None, most: int) -> int | None:

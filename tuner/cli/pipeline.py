@@ -149,7 +149,7 @@ def consult_further(
 
     job, run, of_run = _with_run(given, premises, read)
     settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
-    advice = advise(job.reading, headroom=premises.headroom, allow=allow)
+    advice = _beside_steps(advise(job.reading, headroom=premises.headroom, allow=allow), given)
     resting = TRAINER.resting_on_defaults(settings, workload, version=version)
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
@@ -183,6 +183,14 @@ def _with_run(
 
     told, names = with_lengths(premises, run, job.reading.workload.batch)
     return (read(told) if names else job), run, names
+
+
+def _beside_steps(advice: Advice, given: Given) -> Advice:
+    if given.log is None:
+        return advice
+    from tuner.cli.observed_run import with_what_ran
+
+    return with_what_ran(advice, given.log.steps)
 
 
 def _beside(run: Observed, advice: Advice, job: Question) -> RunBeside:

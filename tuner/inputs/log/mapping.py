@@ -51,8 +51,8 @@ def read_mapping(lines: Sequence[LogLine], first: int, source: str) -> PrintedMa
         first: index of the line.
         source: names the log.
     """
-    # What a process wrote to its other stream stands among the lines, too. Their indentation, which a quotation
-    # may have changed, is looked at only where they make no mapping as they are.
+    # What a process wrote to its other stream stands among the lines, too. Their indentation, which a
+    # quotation may have changed, is looked at only where they make no mapping as they are.
     for indented in (False, True):
         mapping = _parsed(lines, _own_lines(lines, first, indented=indented), source)
         if mapping is not None:
