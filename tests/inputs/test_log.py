@@ -153,6 +153,15 @@ def test_steps_that_a_job_repeats_behind_a_checkpoint_count_once() -> None:
     assert [(step.step, step.values["a"]) for step in steps] == [(1, 0.0), (2, 3.0), (3, 4.0)]
 
 
+def test_lines_of_the_same_step_are_one_step() -> None:
+    lines = ["step:2 - a:1.0 - b:2.0", "step:2 - c:3.0", "step:3 - a:4.0", "step:3 - b:5.0 - a:6.0"]
+    steps = last_steps(step for line in lines if (step := read_step(line)) is not None)
+    assert [(step.step, step.values) for step in steps] == [
+        (2, {"a": 1.0, "b": 2.0, "c": 3.0}),
+        (3, {"a": 6.0, "b": 5.0}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "values"),
     [

@@ -45,10 +45,14 @@ def read_step(text: str) -> StepMetrics | None:
 
 
 def last_steps(steps: Iterable[StepMetrics]) -> tuple[StepMetrics, ...]:
-    """The steps of one run, the last of them where there are many; one that was repeated counts once."""
+    """The steps of one run, the last of them where there are many; one that was repeated counts once.
+
+    Lines of the same step that follow each other make one: trainers whose parts run apart log one for each.
+    """
     kept: deque[StepMetrics] = deque(maxlen=MOST_STEPS)
     for step in steps:
-        while kept and step.step <= kept[-1].step:  # the job began again behind a checkpoint
+        while kept and step.step < kept[-1].step:  # the job began again behind a checkpoint
             kept.pop()
-        kept.append(step)
+        before = kept.pop().values if kept and step.step == kept[-1].step else {}
+        kept.append(StepMetrics(step=step.step, values=before | step.values))
     return tuple(kept)
