@@ -238,6 +238,16 @@ def test_how_the_job_was_started_serves_where_nothing_was_printed() -> None:
         assert {setting["location"]["line"] for setting in report["premises"]["settings"]} == {1}
 
 
+def test_a_command_is_read_from_a_report_with_some_steps() -> None:
+    words = " \\\n    ".join(["python3 -m verl.trainer.main_ppo", *JOB])
+    step = "step:3 - timing_s/gen:61.0 - timing_s/step:118.0"
+    report = advised(f"Our settings:\n\n{words} 2>&1 | tee $log\n\n{step}\n", "--verl-version", "0.7.1")
+    assert report["workload"]["batch"]["prompts"] == 512
+    assert phases(report)["rollout"][0] == 61.0
+    lines = [setting["location"]["line"] for setting in report["premises"]["settings"]]
+    assert set(lines) <= set(range(4, 4 + len(JOB)))
+
+
 def test_secrets_of_a_log_are_never_shown(tmp_path: Path) -> None:
     token, key = "hf_" + "q" * 30, "0123456789abcdef" * 2
     text = log("0.5.0", [*JOB, f"+trainer.hf_token={token}", f"+trainer.wandb_api_key={key}"], steps())

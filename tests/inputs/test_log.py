@@ -198,6 +198,21 @@ def test_what_began_the_job_where_no_configuration_is_printed() -> None:
     assert read(f"{failed[:-20]}\n").overrides == ()
 
 
+@pytest.mark.parametrize(
+    "prompt", ["", "$ ", "(base) root@node-0:/work# ", "    ", "CUDA_VISIBLE_DEVICES=0 nohup "]
+)
+def test_a_command_that_was_copied_beside_its_steps(prompt: str) -> None:
+    command = "python3 -m verl.trainer.main_ppo \\\n  data.train_batch_size=8 \\\n  trainer.nnodes=1"
+    other = "python3 -m verl.model_merger merge --local_dir x=y\n# python3 -m verl.trainer.main_ppo a.b=1\n"
+    earlier = command.replace("=8", "=4") + "\nstep:9 - timing_s/gen:5.0\n"
+    found = read(f"It ran\n{earlier}then:\n{prompt}{command}\nstep:3 - timing_s/gen:1.0\n{other}")
+    assert found.command_line == 7
+    assert found.command.endswith(command)
+    assert [(step.step, step.values["timing_s/gen"]) for step in found.steps] == [(3, 1.0)]
+    above = read(f"step:3 - timing_s/gen:1.0\n{command}\n")
+    assert [step.step for step in above.steps] == [3]
+
+
 def test_an_error_keeps_its_line() -> None:
     text = log(
         "0.5.0",
@@ -244,6 +259,9 @@ def test_a_log_is_told_by_its_content(text: str, expected: bool) -> None:
         "step:" * 100_000,
         "+ " + "python3 " * 50_000 + "a=1",
         "Error executing job with overrides: [" + "'a=1', " * 50_000,
+        "python3 x \\\n" * 50_000,
+        "a a# " * 20_000 + "python3 a.b=1",
+        "A=1 " * 20_000 + "python a.b",
         "\r" * 100_000 + "(TaskRunner pid=1) \x00\ufffd",
     ],
 )

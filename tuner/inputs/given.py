@@ -216,8 +216,9 @@ def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
         script = read_script(file, log.command.encode(), ())
         if script.launches:
             given = _launched(file, script, (), None)
-            place = Location(source=str(file), line=log.command_line)
-            arguments = [Argument(text=argument.text, location=place) for argument in given.arguments]
+            arguments = [
+                replace(argument, location=_in_log(argument.location, log)) for argument in given.arguments
+            ]
             return replace(given, arguments=(*arguments, *typed), log=log)
     raise InputError(
         _("the log holds no configuration"),
@@ -227,6 +228,13 @@ def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
             "is explained by: tuner explain-oom --message FILE"
         ),
     )
+
+
+def _in_log(place: Location, log: "RunLog") -> Location:
+    """A place in the command that a log holds, as one in the log."""
+    if place.line is None or log.command_line is None:
+        return Location(source=place.source)
+    return Location(source=place.source, line=log.command_line + place.line - 1)
 
 
 def _launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:

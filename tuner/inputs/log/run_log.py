@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.inputs.log.command import StartingCommand, last_command
 from tuner.inputs.log.ends import Ends
 from tuner.inputs.log.lines import LogLine, lines_of
 from tuner.inputs.log.mapping import PrintedMapping, begins_mapping, read_mapping
@@ -27,7 +28,6 @@ _OF_LOG = re.compile(
     re.MULTILINE,
 )
 _OVERRIDES = "Error executing job with overrides: ["
-_ECHOED = re.compile(r"\+{1,3} (?:\w+=\S* )*(?:\S*/)?(?:python3?|torchrun|ray|accelerate|uv) ")
 _ENGINE = re.compile(
     r"\bLLM engine \(v(\d{1,4}(?:\.\d{1,4}){1,3})|\bvLLM API server version (\d[\d.]{1,20}\d)"
 )
@@ -43,7 +43,7 @@ class RunLog(Struct, frozen=True, kw_only=True):
     configuration: PrintedMapping | None  # every setting, interpolations resolved
     overrides: tuple[str, ...] = ()  # of the command line, from the message of a job that failed
     overrides_line: int | None = None
-    command: str = ""  # that started the job, as the shell echoed it; empty where no configuration is lacking
+    command: str = ""  # that started the job, as it was echoed or typed, with its lines; empty where none is
     command_line: int | None = None
     engine_version: str | None = None  # of the rollout engine, where it says so
     steps: tuple[StepMetrics, ...] = ()  # the last ones
@@ -66,15 +66,15 @@ def read_log(source: str, ends: Ends) -> RunLog:
     """
     lines = list(lines_of(ends))
     configuration, first = _configuration(lines, source)
-    command, overrides = _last_command(lines[first:]), _last_overrides(lines[first:])
+    command, overrides = last_command(lines[first:]), _last_overrides(lines[first:])
     return RunLog(
         configuration=configuration,
         overrides=() if overrides is None else _literal(overrides.text),
         overrides_line=None if overrides is None else overrides.number,
-        command="" if command is None else cleaned(command.text, longest=len(command.text)).text.lstrip("+ "),
-        command_line=None if command is None else command.number,
+        command="" if command is None else command.text,
+        command_line=None if command is None else command.line,
         engine_version=_engine_version(lines[first:]),
-        steps=last_steps(step for line in lines[first:] if (step := _step(line)) is not None),
+        steps=_last_steps(lines, first, command if configuration is None else None),
         out_of_memory=_out_of_memory(lines, first),
         cut_bytes=ends.cut_bytes,
         unread=ends.unread,
@@ -109,6 +109,17 @@ def _configuration(lines: Sequence[LogLine], source: str) -> tuple[PrintedMappin
     return mapping, index
 
 
+def _last_steps(
+    lines: Sequence[LogLine], first: int, command: StartingCommand | None
+) -> tuple[StepMetrics, ...]:
+    """The steps behind the last start; a report may have its steps above the command as well."""
+    for begin in (first if command is None else first + command.index, first):
+        steps = last_steps(step for line in lines[begin:] if (step := _step(line)) is not None)
+        if steps:
+            return steps
+    return ()
+
+
 def _step(line: LogLine) -> StepMetrics | None:
     return read_step(line.text) if "step:" in line.text else None
 
@@ -127,16 +138,6 @@ def _literal(text: str) -> tuple[str, ...]:
     if not isinstance(words, list) or len(words) > _MOST_ARGUMENTS:
         return ()
     return tuple(word for word in words if isinstance(word, str))
-
-
-def _last_command(lines: Sequence[LogLine]) -> LogLine | None:
-    """The last command with overrides that a shell echoed."""
-    for line in reversed(lines):
-        if line.text.lstrip("\x1b[0m").startswith("+") and "=" in line.text:
-            text = cleaned(line.text, longest=len(line.text)).text
-            if _ECHOED.match(text):
-                return line
-    return None
 
 
 def _engine_version(lines: Sequence[LogLine]) -> str | None:
