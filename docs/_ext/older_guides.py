@@ -58,7 +58,9 @@ class OlderGuides(_Directive):
         header = ["Row", "Sentences", "It says", "Today", "What holds", "Answered in"]
         prose = ["It says", "Today", "What holds"]
         made = table(self, header, rows, prose=prose, widths=[5, 9, 27, 11, 33, 15])
-        (body,) = (body for node in made for body in node.findall(nodes.tbody))
+        (whole,) = (found for node in made for found in node.findall(nodes.table))
+        whole["classes"].append("numbered")
+        (body,) = whole.findall(nodes.tbody)
         for row, claim in zip(body.findall(nodes.row), claims, strict=True):
             row[-1] += nodes.paragraph("", "", Answered(label=claim["answered"]), translatable=False)
         return made

@@ -59,7 +59,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     with axes(name="long-context", height=3.6) as ((axis,), finished):
         draw_lines(axis, _LENGTHS, lines, words)
         axis.axhline(card, color="#8c8c8c", linewidth=1)
-        axis.text(_LENGTHS[0], card * 1.02, words["card"], color="#8c8c8c", fontsize=9)
+        axis.text(_LENGTHS[0], card * 1.02, words["card"], fontsize=9, va="bottom")
         axis.set_xscale("log", base=2)
         axis.set_xticks(_LENGTHS, [thousands(length) for length in _LENGTHS])
         axis.set_ylim(0, 2 * card)

@@ -33,9 +33,9 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
         draw_lines(below, BUDGETS, seconds, words)
         for axis in (above, below):
             axis.axvline(turn, color="#8c8c8c", linewidth=1, linestyle=":")
-        below.text(turn * 1.06, 2, words["knee"], color="#8c8c8c", fontsize=9)
+        below.text(turn * 1.06, 2, words["knee"], fontsize=9)
         above.axhline(card, color="#8c8c8c", linewidth=1)
-        above.text(BUDGETS[0], card * 1.02, words["card"], color="#8c8c8c", fontsize=9)
+        above.text(BUDGETS[0], card * 1.02, words["card"], fontsize=9, va="bottom")
         above.set_xscale("log", base=2)
         above.set_xticks(BUDGETS, [thousands(budget) for budget in BUDGETS])
         above.set_ylim(0, 1.6 * card)

@@ -43,7 +43,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
         above.margins(y=0.15)
         below.bar(names, peaks, color=COLOURS[4], hatch="//", edgecolor="white")
         below.axhline(card, color="#8c8c8c", linewidth=1)
-        below.text(-0.4, card * 1.02, words["card"], color="#8c8c8c", fontsize=9)
+        below.text(-0.4, card * 1.02, words["card"], fontsize=9, va="bottom")
         below.set_ylim(0, card * 1.2)
         below.set_ylabel(words["peak"])
         below.tick_params(axis="x", labelrotation=45)
