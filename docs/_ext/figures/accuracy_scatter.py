@@ -75,7 +75,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
         below.set_xticks(ticks, [str(tick) for tick in ticks])
         above.minorticks_off()
         above.set_ylabel(words["predicted"])
-        above.legend(fontsize=7, loc="lower right")
+        above.legend(loc="lower right")
         below.axhline(0, color="#8c8c8c", linewidth=0.8)
         below.set_ylabel(words["percent"])
         below.set_xlabel(words["measured"])

@@ -88,7 +88,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
         axis.minorticks_off()
         axis.set_xlabel(words["measured"])
         axis.set_ylabel(words["predicted"])
-        axis.legend(fontsize=8, loc="lower right")
+        axis.legend(loc="lower right")
     rows = tuple(
         (
             point.run,
