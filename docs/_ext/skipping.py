@@ -49,10 +49,10 @@ def row(percent: int, overrides: Overrides) -> list[str]:
     step = running_job.time(overrides).seconds
     return [
         f"{percent} %",
-        f"{after:.0f} s",
-        f"{step - before + after:.0f} s",
+        f"{after:.0f}\N{NO-BREAK SPACE}s",
+        f"{step - before + after:.0f}\N{NO-BREAK SPACE}s",
         f"{(after - before) / step:+.0%}".replace("%", " %") if percent else "–",
-        f"{percent / 100 * before:.0f} s",
+        f"{percent / 100 * before:.0f}\N{NO-BREAK SPACE}s",
     ]
 
 

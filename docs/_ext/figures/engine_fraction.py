@@ -34,9 +34,10 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     with axes(height=3.8, rows=2, name="engine-fraction") as ((above, below), finished):
         above.plot(_FRACTIONS, sequences, color=COLOURS[0], marker=MARKERS[0], markersize=4)
         above.axhline(cap, color="#8c8c8c", linewidth=1)
-        above.text(_FRACTIONS[-1], cap * 1.03, words["cap"], fontsize=9, va="bottom", ha="right")
+        # Low letters and underscores stay clear of the line and of the points on it.
+        above.text(_FRACTIONS[-1], cap * 1.09, words["cap"], fontsize=9, ha="right")
         above.set_ylabel(words["sequences"])
-        above.set_ylim(0, 1.2 * cap)
+        above.set_ylim(0, 1.3 * cap)
         below.plot(_FRACTIONS, peaks, color=COLOURS[1], marker=MARKERS[1], markersize=4)
         below.axhline(card, color="#8c8c8c", linewidth=1)
         below.text(_FRACTIONS[0], card * 1.02, words["card"], fontsize=9, va="bottom")

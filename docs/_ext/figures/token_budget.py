@@ -40,7 +40,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
         above.set_xticks(BUDGETS, [thousands(budget) for budget in BUDGETS])
         above.set_ylim(0, 1.6 * card)
         above.set_ylabel(words["peak"])
-        above.legend(loc="upper left")
+        below.legend(loc="lower right")  # nothing is drawn there: seconds level off far above zero
         below.set_ylim(0)
         below.set_ylabel(words["seconds"])
         below.set_xlabel(words["budget"])
