@@ -163,7 +163,7 @@ def test_unknown_keys_cost_no_more_than_their_number(tmp_path: Path) -> None:
     file = unknown_keys(1_000, tmp_path)
     began = time.process_time()
     result = run("check", str(file), "--gpu", "h100-sxm", "actor_rollout_ref.actor.use_dynamic_bsz=True")
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 12  # some 2 s; by their square it was a minute
     assert result.out.count("CFG001") == 1_000
     assert "nearest known key" in result.out
     assert "20,002 settings are more than" in refused("advise", str(unknown_keys(20_000, tmp_path)))

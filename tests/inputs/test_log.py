@@ -303,7 +303,7 @@ def test_steps_behind_the_cut_are_read() -> None:
     text += "\n".join(step_line("0.5.0", number, metrics) for number in range(MOST_STEPS + 10))
     began = time.process_time()
     found = read(text)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20  # some 3 s; what grows with the square of a log takes minutes
     assert found.cut_bytes > 0
     assert found.configuration is not None
     assert (len(found.steps), found.steps[-1].step) == (MOST_STEPS, MOST_STEPS + 9)
