@@ -244,7 +244,7 @@ def test_a_price_counts_both_phases_and_time() -> None:
     cost = answers.recommendations()[1].price
     assert cost is not None
     said = price(cost, PAPER, capacity_bytes=round(79.6 * GIB))
-    assert said == "update_actor 86.9 → 61.2 GiB; then it fits; step 4% longer (modelled)"
+    assert said == "update_actor 86.9 → 61.2 GiB; then the expected peak fits; step 4% longer (modelled)"
     unchanged = replace(cost, phase=Phase.ROLLOUT, before_bytes=GIB, after_bytes=GIB, seconds_after=100.1)
     said = price(unchanged, PAPER, capacity_bytes=100 * GIB)
     assert said == "worst phase 86.9 → 61.2 GiB; same step time (modelled)"

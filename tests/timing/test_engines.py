@@ -6,9 +6,18 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner.dtypes import DType
 from tuner.timing import fsdp, megatron
-from tuner.timing.assumptions import COLLECTIVE_S, FUSED_ADAMW_ACCESSES, LINK_SHARE, MEMORY_SHARE
+from tuner.timing.assumptions import (
+    COLLECTIVE_S,
+    FSDP_HOOKS_S,
+    FUSED_ADAMW_ACCESSES,
+    HOST_LAUNCH_S,
+    HOST_RECOMPUTATION_S,
+    LINK_SHARE,
+    MEMORY_SHARE,
+)
 from tuner.timing.decode import RolloutInput, weight_read_bytes
-from tuner.timing.job import Job
+from tuner.timing.job import Job, kernels_seconds
+from tuner.timing.layer import layer_kernels
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
@@ -154,3 +163,17 @@ def test_adapters_are_not_made_8_bit():
     merged = replace(engine, lora=replace(engine.lora, merged_for_rollout=True))
     assert sync_parts(alone)["quantizing"] == 0
     assert sync_parts(alone.with_actor(engine=merged))["quantizing"] > 0
+
+
+def test_the_host_launches_a_layer_runs_fsdps_hooks_and_recomputes():
+    full = update_job(workloads.grpo_7b().with_actor_engine(checkpointing=Checkpointing.FULL))
+    kept = update_job(workloads.grpo_7b().with_actor_engine(checkpointing=Checkpointing.NONE))
+    megatron_job = update_job(workloads.grpo_32b_megatron())
+    once = layer_kernels(full.layer, fused=full.fused) * HOST_LAUNCH_S
+    assert kernels_seconds(kept, backward=False) == pytest.approx(once + FSDP_HOOKS_S)
+    assert kernels_seconds(kept, backward=True) == pytest.approx(once + FSDP_HOOKS_S)
+    assert kernels_seconds(full, backward=True) == pytest.approx(
+        once + HOST_RECOMPUTATION_S + 2 * FSDP_HOOKS_S
+    )
+    alone = layer_kernels(megatron_job.layer, fused=True) * HOST_LAUNCH_S
+    assert kernels_seconds(megatron_job, backward=False) == pytest.approx(alone)

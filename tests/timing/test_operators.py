@@ -1,5 +1,6 @@
 """Shares of the peak by shape: what the tables hold, what lies between, and cards without one."""
 
+import json
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.dtypes import DType
 from tuner.gpus import find_gpu, gpu_names
+from tuner.timing import assumptions as assume
 from tuner.timing.operators import REFERENCE, Operators, Shares, operators_of
 from tuner.timing.rates import layer_attention_flop_per_s, layer_product_flop_per_s
 
@@ -72,6 +74,22 @@ def test_a_card_without_a_table_has_the_shares_of_the_reference(gpu: str) -> Non
         lambda one: layer_attention_flop_per_s(one, head_dim=128, tokens=2048),
     ):
         assert rate(card) == pytest.approx(ratio * rate(reference))
+
+
+def test_the_hosts_constants_lie_among_what_was_measured() -> None:
+    folder = Path(__file__).parents[2] / "profiles" / "operators"
+    figures = [
+        (gpu, item) for gpu in TABLES for item in json.loads((folder / f"{gpu}.json").read_text())["host"]
+    ]
+    plain = {(gpu, item["hidden"]): item["forward_s"] for gpu, item in figures if item["engine"] == "plain"}
+    hooks = [
+        item["forward_s"] - plain[gpu, item["hidden"]] for gpu, item in figures if item["engine"] != "plain"
+    ]
+    recomputing = [
+        item["forward_backward_s"] - 2 * item["forward_s"] for _, item in figures if item["engine"] == "plain"
+    ]
+    assert 0.55e-3 < min(hooks) < assume.FSDP_HOOKS_S < max(hooks) < 2.4e-3
+    assert 1.75e-3 < min(recomputing) < assume.HOST_RECOMPUTATION_S < max(recomputing) < 5.7e-3
 
 
 def test_a_profile_of_a_name_that_is_a_path_reads_no_file() -> None:

@@ -1,7 +1,7 @@
 """``tuner model``: what is known of a model, or the list of all bundled ones."""
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -30,9 +30,7 @@ def model(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help=_("List all bundled models, one line each."))] = False,
-    output_format: Annotated[
-        Literal["text", "json"], typer.Option("--output-format", "-f", help=_("Text to read, or JSON."))
-    ] = "text",
+    output_format: options.PageOrJson = "text",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:

@@ -372,6 +372,10 @@ TextOrJson = Annotated[
     Literal["text", "json"],
     typer.Option("--output-format", "-f", help=_("Text to read, or JSON with everything in bytes.")),
 ]
+PageOrJson = Annotated[
+    Literal["text", "json"],
+    typer.Option("--output-format", "-f", help=_("Text to read, or JSON.")),
+]
 ColourName = Literal["auto", "always", "never"]
 Colour = Annotated[
     ColourName,

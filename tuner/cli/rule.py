@@ -1,7 +1,7 @@
 """``tuner rule``: the page of a rule, or the list of all of them."""
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,7 @@ def rule(
         str | None, typer.Argument(metavar="NAME|CODE", help=_("A rule's name or code."), show_default=False)
     ] = None,
     every: Annotated[bool, typer.Option("--all", help=_("List all rules, one line each."))] = False,
-    output_format: Annotated[
-        Literal["text", "json"], typer.Option("--output-format", "-f", help=_("Text to read, or JSON."))
-    ] = "text",
+    output_format: options.PageOrJson = "text",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:

@@ -143,7 +143,7 @@ def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
             _("worst phase {change}").format(change=change(cost.worst_before_bytes, cost.worst_after_bytes))
         )
     if cost.worst_before_bytes > capacity_bytes >= cost.worst_after_bytes:
-        parts.append(_("then it fits"))
+        parts.append(_("then the expected peak fits"))
     parts = parts or [
         _("{phase} stays at {after}").format(phase=cost.phase.value, after=gib(cost.after_bytes))
     ]

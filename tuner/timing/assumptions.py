@@ -89,7 +89,7 @@ FUSED_LAYER_KERNELS = 16
 HOST_LAUNCH_S = 20e-6
 
 #: Seconds that the hooks of FSDP or FSDP2 add on the host to one layer in one direction. Between 0.6e-3 and
-#: 1.9e-3: layers of 64 tokens beside the same without it, two hosts, three models (``profiles/operators``).
+#: 2.4e-3: layers of 64 tokens beside the same without it, two hosts, three models (``profiles/operators``).
 FSDP_HOOKS_S = 1.0e-3
 
 #: Seconds on the host that recomputing a layer adds to its backward pass: its forward pass again, with what
