@@ -150,20 +150,36 @@ def read_measured(file: Path) -> MeasuredFile:
     Raises:
         InputError: it cannot be read, is not JSON, or a case of it is not as :class:`MeasuredCase` says.
     """
-    where = Location(source=str(file))
-    content = read_bytes(file, most=MAX_BYTES)
+    return parse_measured(file, read_bytes(file, most=MAX_BYTES))
+
+
+def parse_measured(file: Path, content: bytes) -> MeasuredFile:
+    """The measured passes of a file's content.
+
+    Raises:
+        InputError: it is not JSON, or a case of it is not as :class:`MeasuredCase` says.
+    """
     try:
         return _with_models_beside(file, MeasuredFile.model_validate_json(content))
     except ValidationError as error:
-        problems = error.errors(include_url=False)
-        first = problems[0]
-        more = _(" ({problems} more)").format(problems=len(problems) - 1) if len(problems) > 1 else ""
-        raise InputError(
-            f"{_message(first['type'], first['msg'])}{more}",
-            location=where,
-            key=_key(first["loc"]),
+        raise problem(
+            error,
+            Location(source=str(file)),
             hint=_("tuner schema measured prints what such a file holds"),
         ) from None
+
+
+def problem(error: ValidationError, where: Location, *, hint: str) -> InputError:
+    """What is wrong with a record, as one message: the first of its problems, and how many more there are."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    more = _(" ({problems} more)").format(problems=len(problems) - 1) if len(problems) > 1 else ""
+    return InputError(
+        f"{_message(first['type'], first['msg'])}{more}",
+        location=where,
+        key=_key(first["loc"]),
+        hint=hint,
+    )
 
 
 def _with_models_beside(file: Path, measured: MeasuredFile) -> MeasuredFile:
