@@ -5,6 +5,7 @@ from tuner.accuracy.measured import MeasuredCase, MeasuredFile, read_measured
 from tuner.accuracy.passes import pass_time, timed_passes
 from tuner.accuracy.runs import MeasuredRun, read_records
 from tuner.accuracy.seconds import (
+    LEAST_S,
     LeftOut,
     Origin,
     Ratios,
@@ -19,6 +20,7 @@ from tuner.accuracy.special import USUAL, special_settings
 from tuner.accuracy.workload import workload_of
 
 __all__ = [
+    "LEAST_S",
     "USUAL",
     "ComparedFile",
     "Comparison",

@@ -140,8 +140,16 @@ class MeasuredFile(_Model):
     software: Annotated[dict[str, str], Field(description="versions by name")] = {}
     notes: tuple[str, ...] = ()
     date: str = ""
-    cases: Annotated[tuple[MeasuredCase, ...], Field(min_length=1)]
-    validation: Annotated[dict[str, Any] | None, Field(description="of tuner validate; not read")] = None
+    cases: Annotated[tuple[MeasuredCase, ...], Field(description="one at least, but in a report")]
+    validation: Annotated[
+        dict[str, Any] | None, Field(description="of tuner validate; of it the seconds of the cases are read")
+    ] = None
+
+    @model_validator(mode="after")
+    def _with_cases(self) -> "MeasuredFile":
+        if not self.cases and self.validation is None:
+            raise ValueError("cases: has no pass")
+        return self
 
 
 def read_measured(file: Path) -> MeasuredFile:

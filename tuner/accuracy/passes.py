@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from msgspec.structs import replace
 
 from tuner.accuracy.measured import MeasuredCase, MeasuredFile
-from tuner.accuracy.seconds import LeftOut, Origin, TimedFile, TimedPhase
+from tuner.accuracy.seconds import LEAST_S, LeftOut, Origin, TimedFile, TimedPhase
 from tuner.accuracy.workload import workload_of
 from tuner.errors import TunerError
 from tuner.gpus import find_gpu
@@ -16,7 +17,6 @@ from tuner.timing import PhaseTime, step_time
 from tuner.workload import Lengths, Phase, Workload
 
 _CARD = re.compile(r"(?:\d+ x )?([^(,]+)")  # "2 x NVIDIA H200 (143771 MiB), driver 580.159.04"
-_SECONDS = ".seconds"  # ends the name of a measurement
 
 
 def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
@@ -104,27 +104,24 @@ def phase_of(case: MeasuredCase) -> Phase:
 
 def _of_cases(measured: MeasuredFile) -> Iterator[tuple[str, MeasuredCase, float]]:
     for index, case in enumerate(measured.cases):
-        if case.seconds:
+        if case.seconds is not None and case.seconds >= LEAST_S:
             yield f"cases[{index}]", case, case.seconds
 
 
 def _of_report(measured: MeasuredFile) -> Iterator[tuple[str, MeasuredCase, float]]:
     """Repeated passes of a report: the case of the phase, with the micro-batches that were timed."""
-    reported = {
-        figure["name"].removesuffix(_SECONDS): figure
-        for figure in _measurements(measured.validation)
-        if str(figure.get("name", "")).endswith(_SECONDS) and figure.get("extrapolated") is None
-    }
+    reported = {str(figure.get("name", "")): figure for figure in _measurements(measured.validation)}
     for index, case in enumerate(measured.cases):
-        figure = reported.get(phase_of(case).value)
-        if figure is None:
+        figure = reported.get(f"{phase_of(case).value}.seconds", {})
+        details, seconds = figure.get("details"), figure.get("measured")
+        tokens = details.get("tokens") if isinstance(details, dict) else None
+        if not isinstance(tokens, int) or not isinstance(seconds, (int, float)):
             continue
-        tokens, seconds = figure.get("details", {}).get("tokens"), figure.get("measured")
-        if not isinstance(tokens, int) or not isinstance(seconds, (int, float)) or seconds <= 0:
-            continue
-        if tokens >= case.tokens and tokens % case.tokens == 0:  # not a longer pass of the same phase
-            timed = case.model_copy(update={"micro_batches": tokens // case.tokens})
-            yield f"cases[{index}]", timed, seconds
+        micro_batches, rest = divmod(tokens, case.tokens)
+        # Another pass of the same phase, such as the largest that fits, was not what was timed.
+        same = not rest and 1 <= micro_batches <= case.micro_batches and figure.get("extrapolated") is None
+        if same and isfinite(seconds) and seconds >= LEAST_S:
+            yield f"cases[{index}]", case.model_copy(update={"micro_batches": micro_batches}), seconds
 
 
 def _measurements(validation: Any) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,9 @@ from tuner.accuracy.measured import MAX_BYTES, MeasuredFile, parse_measured, pro
 from tuner.errors import InputError, Location
 from tuner.files import read_bytes
 from tuner.language import _
+from tuner.units import LARGEST
 
-Length = Annotated[float, Field(gt=0, le=1e9, description="tokens")]
+Length = Annotated[float, Field(gt=0, le=LARGEST, description="tokens")]
 
 
 class MeasuredRun(BaseModel):

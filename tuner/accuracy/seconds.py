@@ -10,6 +10,8 @@ from msgspec import Struct
 
 #: A prediction counts as close where it is no further off, as a share of what was measured.
 CLOSE = 0.15
+#: Seconds below which a timer has timed nothing.
+LEAST_S = 1e-6
 _LEAST_OF_SERIES = 4  # settings, below which their order says little
 _Key = TypeVar("_Key")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tuner.accuracy import LeftOut, MeasuredRun, Origin, TimedFile, TimedPhase, Utilisation
+from tuner.accuracy import LEAST_S, LeftOut, MeasuredRun, Origin, TimedFile, TimedPhase, Utilisation
 from tuner.cli.hardware import choose_card
 from tuner.cli.pipeline import read_job, release_of
 from tuner.cli.premises import Premises
@@ -33,10 +33,11 @@ def timed_runs(source: str, runs: Sequence[MeasuredRun]) -> TimedFile:
             left_out.append(LeftOut(case=run.id, reason=error.message))
             continue
         observed = TRAINER.observed([StepMetrics(step=1, values=run.measured)], workload)
-        if observed is None or not (observed.seconds or observed.step_seconds):
-            left_out.append(LeftOut(case=run.id, reason=_("it tells no seconds")))
+        timed = [] if observed is None else list(_phases(run, workload, time, observed))
+        if not timed:
+            left_out.append(LeftOut(case=run.id, reason=_("it tells no seconds of a phase that is modelled")))
             continue
-        phases += _phases(run, workload, time, observed)
+        phases += timed
         utilisations += _utilisation(run, workload, time)
     return TimedFile(
         source=source,
@@ -80,7 +81,7 @@ def _phases(run: MeasuredRun, workload: Workload, time: StepTime, observed: Obse
         (_STEP, time.seconds, observed.step_seconds),
     ]
     for name, modelled, measured in pairs:
-        if modelled and measured:
+        if modelled and measured is not None and measured >= LEAST_S:
             yield TimedPhase(
                 case=run.id,
                 phase=name,
