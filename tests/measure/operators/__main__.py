@@ -34,10 +34,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--dry-run", action="store_true", help="run without a GPU")
     arguments = parser.parse_args()
-    peak = find_gpu(arguments.gpu).dense_bf16_flop_per_s
+    card = find_gpu(arguments.gpu)
+    peak = card.dense_bf16_flop_per_s
     shapes = replace(TINY if arguments.dry_run else FULL, peak_flop_per_s=peak)
     document: dict[str, object] = {
         "gpu": arguments.gpu,
+        "dense_bf16_flop_per_s": peak,
+        "memory_bytes_per_s": card.memory_bytes_per_s,
         "source": "python -m measure.operators",
         "hardware": hardware(),
         "versions": {"torch": torch.__version__, "transformers": metadata.version("transformers")},
