@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 import torch
+from measure.operators.dispatch import dispatched
 from measure.operators.elementwise import elementwise
 from measure.operators.experts import grouped, host_seconds_of_experts
 from measure.operators.layers import host_seconds_of_a_layer, host_seconds_of_an_optimizer
@@ -53,6 +54,7 @@ def main() -> None:
         "optimizer": optimizer,
         "grouped": grouped,
         "elementwise": elementwise,
+        "dispatched": dispatched,
         "host": host_seconds_of_a_layer,
         "host_experts": host_seconds_of_experts,
         "host_optimizer": host_seconds_of_an_optimizer,

@@ -47,7 +47,7 @@ def _rates(experts: Experts, rows: int, shapes: Shapes) -> tuple[float, float]:
 
 
 def host_seconds_of_experts(shapes: Shapes) -> list[dict[str, object]]:
-    """Seconds of one layer whose experts run one after the other, and of one that multiplies them together."""
+    """Seconds of one layer whose experts run one after the other, and of one that runs them together."""
     with alone(shapes.device):
         return [
             {

@@ -24,7 +24,7 @@ _FEW, _MANY = 2, 10  # layers: their difference is what layers take, and nothing
 
 
 def host_seconds_of_a_layer(shapes: Shapes) -> list[dict[str, object]]:
-    """Seconds of one layer: forward without gradients; forward and backward, with recomputation and without."""
+    """Seconds of one layer: forward alone, forward and backward with recomputation and without."""
     with alone(shapes.device):
         return [
             {

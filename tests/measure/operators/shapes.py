@@ -111,7 +111,7 @@ def synchronize() -> None:
 
 
 def without_host(operation: Callable[[], object]) -> Callable[[], object]:
-    """The same kernels replayed from a graph, so that no time between them is the host's; as it is on a CPU."""
+    """The same kernels replayed from a graph, so that no time between them is the host's."""
     if not torch.cuda.is_available():
         return operation
     stream = torch.cuda.Stream()

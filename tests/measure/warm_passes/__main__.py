@@ -1,10 +1,11 @@
 """Times warm passes of training engines on one GPU; run it by hand, from the repository.
 
-    PYTHONPATH=.:tests python -m measure.warm_passes --output FILE [--engines NAME ...] [--minutes M] [--dry-run]
+    PYTHONPATH=.:tests python -m measure.warm_passes --output FILE [--engines NAME ...] [--minutes M]
+        [--dry-run]
 
 The engine is the one that ``tuner validate`` runs, over the first layers of real models with random weights.
-Each pass runs twice unseen and three times for its seconds; a further run says what kernels it had. The file is
-written again after each engine. ``--dry-run`` shrinks models and sequences, for a processor.
+Each pass runs twice unseen and three times for its seconds; a further run says what kernels it had. The
+file is written again after each engine. ``--dry-run`` shrinks models and sequences, for a processor.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def main() -> None:
     _import_before_the_fork()
     latest = time.monotonic() + 60 * arguments.minutes
     document: dict[str, Any] = {
-        "what": "seconds of warm passes of the engine that tuner validate runs, random weights, packed sequences",
+        "what": "seconds of warm passes of the engine that tuner validate runs, random weights, packed",
         "hardware": hardware(),
         "software": {name: metadata.version(name) for name in ("torch", "transformers")},
         "date": date.today().isoformat(),

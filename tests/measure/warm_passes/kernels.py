@@ -1,4 +1,4 @@
-"""What the GPU did in one pass: seconds and number of its kernels by kind, and how long it was busy at all."""
+"""What the GPU did in one pass: seconds and number of its kernels by kind, and how long it was busy."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
