@@ -61,7 +61,11 @@ def uncounted(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def in_proportion(*_: Any, tokens: int, **__: Any) -> LayerCount:
     return LayerCount(
-        tokens=tokens, saved_bytes=tokens, forward_peak_bytes=tokens, backward_peak_bytes=tokens
+        tokens=tokens,
+        saved_bytes=tokens,
+        forward_peak_bytes=tokens,
+        backward_peak_bytes=tokens,
+        recomputed_peak_bytes=tokens,
     )
 
 
@@ -296,6 +300,7 @@ def test_a_count_off_the_line_is_refused(
             saved_bytes=tokens**2,
             forward_peak_bytes=tokens,
             backward_peak_bytes=tokens,
+            recomputed_peak_bytes=tokens,
         )
 
     monkeypatch.setattr(layers, "count_layer", quadratic)
