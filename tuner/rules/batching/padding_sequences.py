@@ -24,6 +24,7 @@ Sources
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (padding to a multiple of ranks and mini-batch).
 """
 
+from tuner.batching import divisors
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -49,8 +50,8 @@ def check(case: Case) -> Finding | None:
         return None
     dividing = [
         prompts
-        for prompts in range(1, batch.prompts + 1)
-        if batch.prompts % prompts == 0 and prompts * batch.responses_per_prompt % ranks == 0
+        for prompts in divisors(batch.prompts)
+        if prompts * batch.responses_per_prompt % ranks == 0
     ]
     if not dividing:
         return None
