@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 
 from tests.fuzz.case import Case
 from tests.fuzz.jobs import document, overrides, with_secret
@@ -154,7 +155,7 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
         words.append(f"--verl-version={rng.choice(RELEASES[:6] if rng.random() < 0.8 else RELEASES)}{pair}")
     if command == "config":
         return words, files
-    gpu = rng.choice(gpu_names()) if rng.random() < 0.96 else value(rng)
+    gpu = rng.choice(_gpus()) if rng.random() < 0.96 else value(rng)
     words += (
         [f"--gpu={rng.choice(('', '', '', '', '8x', '16x', '4x', '0x', '9999999x'))}{gpu}"]
         if rng.random() < 0.9
@@ -177,6 +178,11 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
     if rng.random() < 0.2:
         words += _model(rng, files)
     return (["--lang=zh", *words] if rng.random() < 0.1 else words), files
+
+
+@cache
+def _gpus() -> list[str]:
+    return list(gpu_names())  # which reads all profiles each time
 
 
 def _model(rng: random.Random, files: dict[str, bytes]) -> list[str]:
