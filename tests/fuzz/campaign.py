@@ -8,9 +8,8 @@ from multiprocessing.connection import Connection, wait
 
 from tests.fuzz.worker import Told, serve
 
-_PER_PROCESS = (
-    500  # inputs; then a new one: what the allocator keeps of earlier inputs is none of the next one
-)
+# Inputs; then a new one: what the allocator keeps of earlier inputs is none of the next one.
+_PER_PROCESS = 1_500
 _PATIENCE = 120.0  # seconds on the clock for one input: it waits for something
 _WARM = 100  # inputs, after which a process has imported what it needs
 
