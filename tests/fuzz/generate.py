@@ -181,7 +181,9 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
         return words, files
     gpu = rng.choice(_gpus()) if rng.random() < 0.96 else value(rng)
     words += (
-        [f"--gpu={rng.choice(('', '', '', '', '8x', '8x', '16x', '4x', rng.choice(('0x', '9999999x', '2x'))))}{gpu}"]
+        [
+            f"--gpu={rng.choice(('', '', '', '', '8x', '8x', '16x', '4x', rng.choice(('0x', '9999999x', '2x'))))}{gpu}"
+        ]
         if rng.random() < 0.9
         else []
     )

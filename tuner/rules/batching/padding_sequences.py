@@ -49,9 +49,7 @@ def check(case: Case) -> Finding | None:
     if batch.mini_batch_prompts >= batch.prompts or batch.prompts % batch.mini_batch_prompts == 0:
         return None
     dividing = [
-        prompts
-        for prompts in divisors(batch.prompts)
-        if prompts * batch.responses_per_prompt % ranks == 0
+        prompts for prompts in divisors(batch.prompts) if prompts * batch.responses_per_prompt % ranks == 0
     ]
     if not dividing:
         return None
