@@ -43,14 +43,14 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
 def _slowest_rank_mean(batch: Batch, step_pass: StepPass) -> float:
     """Mean length of the sequences on the rank that the others wait for.
 
-    A trainer that balances gives all ranks as many tokens of the whole step, but a rank's mini-batches are cut
-    from these as they lie: in the order in which they came, or sorted by length, in which case those of
+    A trainer that balances gives all ranks as many tokens of the whole step, but a rank's mini-batches are
+    cut from these as they lie: in the order in which they came, or sorted by length, in which case those of
     all ranks are alike. Ranks wait for each other at the end of a mini-batch; under FSDP in every layer, so
     where micro-batches hold a fixed number of sequences, in each of these. A token budget evens them out
     within a rank.
 
-    Source: verl 0.4.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``_balance_batch``), ``trainer/ppo/v1/
-    trainer_base.py``, ``workers/actor/dp_actor.py`` (``update_policy``), ``workers/engine_workers.py``
+    Source: verl 0.4.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` and ``trainer/ppo/v1/trainer_base.py``
+    (``_balance_batch``), ``workers/actor/dp_actor.py`` (``update_policy``), ``workers/engine_workers.py``
     (``train_mini_batch``).
     """
     engine = step_pass.engine
