@@ -31,6 +31,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     dense_fp8_flop_per_s: float | None = None
     link_bytes_per_s: float  # to a neighbouring GPU, one direction
     host_bytes_per_s: float  # to host memory, one direction
+    network_bytes_per_s: float | None = None  # its share of the network between nodes, one direction
     per_node: int | None = None  # the most that one node has; None where that is not known
     evidence: Evidence = Evidence.EXACT
     source: str = ""
@@ -60,6 +61,7 @@ class Cluster(Struct, frozen=True, kw_only=True, cache_hash=True):
     gpus_per_node: int
     nodes: int
     network_bytes_per_s: float  # per GPU between nodes, one direction
+    network_assumed: bool = False  # nobody said how fast the network is
     host_memory_bytes: int | None = None  # per node
 
     @property
