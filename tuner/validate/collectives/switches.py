@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tuner.language import _
+from tuner.models.first_layers import cut_config
 from tuner.validate import training
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Server, Worker
@@ -12,7 +13,7 @@ from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.session import Options, Planned, Session, Subject
 from tuner.validate.training.configured import heads_can_be_shared
-from tuner.validate.training.depths import cut_config, cut_shape, usable_depths
+from tuner.validate.training.depths import cut_shape, usable_depths
 from tuner.validate.training.figures import pass_seconds
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.plan import small
