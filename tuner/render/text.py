@@ -273,6 +273,11 @@ _MEASURED = {
     "dense_bf16_flop_per_s": N_("rate of matrix products"),
     "link_bytes_per_s": N_("bandwidth between GPUs"),
     "host_bytes_per_s": N_("bandwidth to the host"),
+    "products_factor": N_("products of a layer"),
+    "attention_factor": N_("attention"),
+    "elementwise_factor": N_("element-wise kernels"),
+    "head_factor": N_("the output projection"),
+    "host_factor": N_("launching on the host"),
 }
 
 
