@@ -1,0 +1,143 @@
+"""How far each cause of seconds may lie from its typical value, and which causes err together.
+
+A spread is two factors on seconds: the least and the most. It comes from the interval that the constant behind
+a cause states in ``tuner.timing.assumptions``, from the error of interpolating the measured tables, and from
+what is published of other cards. None was fitted to a run.
+"""
+
+from enum import Enum
+from math import exp, hypot, log
+
+from msgspec import Struct
+
+from tuner.evidence import Evidence
+from tuner.timing import assumptions as assume
+from tuner.workload import Phase
+
+
+class Spread(Struct, frozen=True):
+    """The least and the most that seconds may be, as factors of their typical value."""
+
+    low: float
+    high: float
+
+    def and_also(self, other: "Spread") -> "Spread":
+        """Both at once, independent of each other: factors multiply, as the root of their squared logarithms."""
+        return Spread(
+            low=exp(-hypot(log(self.low), log(other.low))), high=exp(hypot(log(self.high), log(other.high)))
+        )
+
+
+class Family(Enum):
+    """Causes that err together, since they rest on the same unknown, by the rate that decides them."""
+
+    PRODUCTS = "dense_bf16_flop_per_s"  # matrix products and attention
+    MEMORY = "memory_bytes_per_s"  # what reads and writes the card's memory
+    LINKS = "link_bytes_per_s"  # between GPUs, and between machines
+    HOST_LINK = "host_bytes_per_s"  # between a GPU and its host
+    HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
+    LENGTHS = "-"  # how long the longest responses are, where only their mean is known
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """What some seconds are spent on."""
+
+    family: Family
+    spread: Spread
+    evidence: Evidence = Evidence.MODELLED
+
+
+EXACT = Spread(1.0, 1.0)
+
+
+def of_constant(typical: float, least: float, most: float) -> Spread:
+    """The spread of seconds that grow with a constant."""
+    return Spread(least / typical, most / typical)
+
+
+def of_share(typical: float, least: float, most: float) -> Spread:
+    """The spread of seconds that fall with a share of a peak."""
+    return Spread(typical / most, typical / least)
+
+
+def of_error(share: float) -> Spread:
+    """The spread of an error of so much to either side."""
+    return Spread(1 / (1 + share), 1 + share)
+
+
+#: Error of reading a table between its sizes: nine of ten shares that are left out of the tables of
+#: ``profiles/operators`` and interpolated from their neighbours come out nearer than that.
+TABLE_ERROR = 0.12
+
+#: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
+#: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
+CARD_ERROR = 0.05
+
+#: Share of bytes per second by which cards of other kinds fall short of what the H100 and the H200 reach.
+#: Heuristic.
+OTHER_MEMORY = Spread(0.95, 1.25)
+
+#: Model FLOP utilization of the actor's update that public runs of dense models report on the H100: the median
+#: of 0.27 to 0.44.
+REFERENCE_MFU = 0.36
+
+#: The same of other kinds of cards, least and most. It sets the spread of their products, whose typical value
+#: is scaled from the reference's tables.
+PUBLISHED_MFU = {"a100": (0.25, 0.36), "h20": (0.57, 0.83), "mi300x": (0.19, 0.19)}
+
+#: Rate of the network between machines over the one that is assumed: from 100 Gbit/s to 400 Gbit/s per GPU.
+NETWORK = Spread(1.0, 4.0)
+
+_TABLE = of_error(TABLE_ERROR)
+_PRODUCTS = of_share(assume.PRODUCT_SHARE, 0.60, 0.80)
+_LINKS = of_share(assume.LINK_SHARE, 0.60, 0.80)
+_MEMORY = of_share(assume.MEMORY_SHARE, 0.85, 0.95)
+_BUCKETS = of_constant(assume.BUCKET_S, 5e-3, 50e-3)
+
+#: What seconds are spent on, by the names that phases give them.
+CAUSES = {
+    "compute": Cause(family=Family.PRODUCTS, spread=_TABLE),
+    "images": Cause(family=Family.PRODUCTS, spread=_TABLE),
+    "bubble": Cause(family=Family.PRODUCTS, spread=_TABLE),
+    "head": Cause(family=Family.PRODUCTS, spread=_PRODUCTS),
+    "prefill": Cause(family=Family.PRODUCTS, spread=_PRODUCTS),
+    "decode": Cause(family=Family.MEMORY, spread=of_share(assume.DECODE_MEMORY_SHARE, 0.60, 0.95)),
+    "optimizer": Cause(family=Family.MEMORY, spread=_MEMORY),
+    "load": Cause(family=Family.MEMORY, spread=_MEMORY),
+    "quantizing": Cause(family=Family.MEMORY, spread=Spread(0.5, 1.1)),
+    "communication": Cause(family=Family.LINKS, spread=_LINKS),
+    "gather": Cause(family=Family.LINKS, spread=of_constant(assume.COLLECTIVE_S, 20e-6, 80e-6)),
+    "states": Cause(family=Family.HOST_LINK, spread=of_share(assume.PAGEABLE_SHARE, 5 / 64, 15 / 64)),
+    "offload": Cause(family=Family.HOST_LINK, spread=of_share(assume.PINNED_SHARE, 0.80, 0.90)),
+    "launch": Cause(family=Family.HOST, spread=of_constant(assume.HOST_LAUNCH_S, 5e-6, 40e-6)),
+    "engine": Cause(family=Family.HOST, spread=of_constant(assume.ENGINE_SEQUENCE_S, 5e-6, 30e-6)),
+    "buckets": Cause(family=Family.HOST, spread=_BUCKETS, evidence=Evidence.HEURISTIC),
+}
+
+#: Causes of which a phase rests on another constant than the others do.
+CAUSES_OF_PHASE = {
+    (Phase.ROLLOUT, "communication"): Cause(
+        family=Family.LINKS, spread=of_constant(assume.ENGINE_ALL_REDUCE_S, 5e-6, 20e-6)
+    ),
+}
+
+#: What has no entry above: half to twice, and assumed.
+UNKNOWN = Cause(family=Family.HOST, spread=Spread(0.5, 2.0), evidence=Evidence.HEURISTIC)
+
+
+def cause_of(phase: Phase, name: str) -> Cause:
+    """The cause of this name in a phase."""
+    return CAUSES_OF_PHASE.get((phase, name)) or CAUSES.get(name, UNKNOWN)
+
+
+def other_products(gpu: str) -> Spread:
+    """Spread of the products of a card without a table, by what real runs on cards of its kind reach.
+
+    Of a card of which nothing is published it is as wide as those of all others together.
+    """
+    kind = gpu.partition("-")[0]
+    published = [PUBLISHED_MFU[kind]] if kind in PUBLISHED_MFU else list(PUBLISHED_MFU.values())
+    return Spread(
+        low=min(1.0, *(REFERENCE_MFU / most for _, most in published)),
+        high=max(1.0, *(REFERENCE_MFU / least for least, _ in published)),
+    )
