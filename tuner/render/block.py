@@ -6,6 +6,7 @@ from tuner.advise import Advice, Combination, Contribution
 from tuner.findings import Severity
 from tuner.language import _
 from tuner.render.left_out import without
+from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import change, gib, percent, same_gib, same_time, seconds_change
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, listed, pasteable, titled
@@ -83,9 +84,10 @@ def _outcome(advice: Advice, together: Combination, terminal: Terminal, left_out
         ),
     ]
     if advice.cheapest is not None:
-        before_s, after_s = advice.cheapest.seconds, together.time.seconds
-        compared = _compared(advice, same=same_time(before_s, after_s))
-        words.append(compared.format(change=seconds_change(before_s, after_s)))
+        before_s, after, gpu = advice.cheapest.seconds, together.step, advice.workload.cluster.gpu.name
+        compared = _compared(advice, same=same_time(before_s, after.seconds))
+        words.append(compared.format(change=seconds_change(before_s, after, together.change, gpu)))
+        words += assumed_lengths(advice.workload.batch)
     if any(refusal.yours or not refusal.overrides for refusal in advice.refusals):
         words.append(_("once the launch is no longer refused"))
     text = clauses(words).replace("->", terminal.arrow)

@@ -6,7 +6,7 @@ jobs are compared the constants are the same on both sides: what does not change
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import hypot
 
@@ -32,29 +32,30 @@ class Interval(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """Seconds that one job takes more than another, below zero where it is faster."""
+    """How much longer a step takes than before, below zero where it is shorter."""
 
     seconds: float
-    low_s: float
-    high_s: float
+    share: float  # of the seconds before
+    low_share: float
+    high_share: float
 
     @property
     def is_gain(self) -> bool:
-        """Whether it is faster by more than the uncertainty of the difference."""
-        return self.high_s < 0
+        """Whether it is shorter by more than the uncertainty of the difference."""
+        return self.high_share < 0
 
     @property
     def is_loss(self) -> bool:
-        """Whether it is slower by more than that."""
-        return self.low_s > 0
-
-
-Amounts = Mapping[tuple[Phase, str], float]
-"""Seconds by phase and cause."""
+        """Whether it is longer by more than that."""
+        return self.low_share > 0
 
 
 def step_interval(time: StepTime, cluster: Cluster) -> Interval:
-    """The interval of a whole step."""
+    """The interval of a whole step.
+
+    Causes of one family are at the low or the high end of their spreads together, so they add up; families are
+    not, so the interval reaches by the root of the squares of what they add.
+    """
     return _interval(time.phases, cluster)
 
 
@@ -66,30 +67,49 @@ def phase_interval(time: PhaseTime, cluster: Cluster) -> Interval:
 def change(before: StepTime, after: StepTime, cluster: Cluster) -> Change:
     """The difference between two steps on the same GPUs, with what is uncertain of that difference alone.
 
-    With seconds ``b_c`` and ``a_c`` of every cause c before and after, its difference lies between
-    ``l_c (a_c - b_c)`` and ``h_c (a_c - b_c)`` for a spread of ``l_c`` to ``h_c``: what both have cancels.
+    The constants are the same before and after. With the causes of one family at an end of their spreads the
+    step takes B_f before and A_f after, where it takes B and A at their typical values: the share
+    ``A_f / B_f - 1`` lies apart from ``A / B - 1`` by what the family leaves uncertain of it. Families
+    together: the root of the squares.
     """
-    first, second = dict(_amounts(before.phases)), dict(_amounts(after.phases))
-    differences = {key: second.get(key, 0.0) - first.get(key, 0.0) for key in {**first, **second}}
-    down, up = deviations(differences, cluster)
-    seconds = after.seconds - before.seconds
-    return Change(seconds=seconds, low_s=seconds - down, high_s=seconds + up)
+    seconds, first = before.seconds, family_ends(before.phases, cluster)
+    share, second = after.seconds / seconds - 1, family_ends(after.phases, cluster)
+    none = (0.0, 0.0)
+    apart = [
+        [
+            (after.seconds + second.get(family, none)[end]) / (seconds + first.get(family, none)[end]) - 1 - share
+            for end in (0, 1)
+        ]
+        for family in {**first, **second}
+    ]
+    return Change(
+        seconds=after.seconds - seconds,
+        share=share,
+        low_share=share - hypot(*(min(0.0, *ends) for ends in apart)),
+        high_share=share + hypot(*(max(0.0, *ends) for ends in apart)),
+    )
 
 
-def deviations(amounts: Amounts, cluster: Cluster) -> tuple[float, float]:
-    """How far below and above their sum amounts of seconds may come out.
+Ends = tuple[float, float]
+"""Seconds by which the causes of a family are less, and more, than typical."""
 
-    For a family f with all of its causes at the low or the high end of their spreads at once,
-    ``d_f = sum (h_c - 1) x_c`` or ``sum (l_c - 1) x_c``; families together ``sqrt(sum d_f^2)``.
-    """
+
+def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> dict[Family, Ends]:
+    """Seconds that all causes of a family add at the low and the high end of their spreads at once."""
     low, high = defaultdict[Family, float](float), defaultdict[Family, float](float)
-    for (phase, name), seconds in amounts.items():
-        cause = spreads.cause_of(phase, name)
-        spread = spread_on(cause, cluster)
-        low[cause.family] += (spread.low - 1) * seconds
-        high[cause.family] += (spread.high - 1) * seconds
-    ends = [(low[family], high[family]) for family in low]
-    return hypot(*(min(0.0, *pair) for pair in ends)), hypot(*(max(0.0, *pair) for pair in ends))
+    for time in phases:
+        for name, seconds in time.parts:
+            family, less, more = _spread_of(time.phase, name, cluster)
+            low[family] += less * seconds
+            high[family] += more * seconds
+    return {family: (low[family], high[family]) for family in low}
+
+
+@lru_cache(maxsize=1024)
+def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[Family, float, float]:
+    cause = spreads.cause_of(phase, name)
+    spread = spread_on(cause, cluster)
+    return cause.family, spread.low - 1, spread.high - 1
 
 
 @lru_cache(maxsize=512)
@@ -120,28 +140,26 @@ def _of_another_kind(family: Family, gpu: Gpu) -> Spread:
     return spreads.other_products(gpu.name) if family is Family.PRODUCTS else spreads.OTHER_MEMORY
 
 
-def _interval(phases: Iterable[PhaseTime], cluster: Cluster) -> Interval:
-    amounts = dict(_amounts(phases))
-    down, up = deviations(amounts, cluster)
-    seconds = sum(amounts.values())
-    evidence, card = _basis(amounts, cluster.gpu)
+def _interval(phases: Sequence[PhaseTime], cluster: Cluster) -> Interval:
+    ends = family_ends(phases, cluster).values()
+    seconds = sum(time.seconds for time in phases)
+    evidence, card = _basis(phases, cluster.gpu)
     return Interval(
-        seconds=seconds, low_s=seconds - down, high_s=seconds + up, evidence=evidence, rates_of=card
+        seconds=seconds,
+        low_s=seconds - hypot(*(low for low, _ in ends)),
+        high_s=seconds + hypot(*(high for _, high in ends)),
+        evidence=evidence,
+        rates_of=card,
     )
 
 
-def _amounts(phases: Iterable[PhaseTime]) -> Iterator[tuple[tuple[Phase, str], float]]:
-    for time in phases:
-        for name, seconds in time.parts:
-            yield (time.phase, name), seconds
-
-
-def _basis(amounts: Amounts, gpu: Gpu) -> tuple[Evidence, str]:
+def _basis(phases: Sequence[PhaseTime], gpu: Gpu) -> tuple[Evidence, str]:
     """What seconds rest on, by the causes that take most of them, and the card that was measured for it."""
     weights = defaultdict[tuple[Evidence, str], float](float)
-    for (phase, name), seconds in amounts.items():
-        cause = spreads.cause_of(phase, name)
-        measured = is_measured(cause.family, gpu)
-        card = gpu.name if measured else table_card(gpu.name)
-        weights[Evidence.MEASURED if measured else cause.evidence, card] += seconds
-    return max(weights, key=lambda basis: weights[basis])
+    for time in phases:
+        for name, seconds in time.parts:
+            cause = spreads.cause_of(time.phase, name)
+            measured = is_measured(cause.family, gpu)
+            card = gpu.name if measured else table_card(gpu.name)
+            weights[Evidence.MEASURED if measured else cause.evidence, card] += seconds
+    return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, gpu.name))
