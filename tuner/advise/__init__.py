@@ -100,9 +100,7 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
 
 def _seconds_of(cheapest: Cheapest) -> CheapestRun:
     step = cheapest.case.step
-    return CheapestRun(
-        seconds=step.seconds, rules=cheapest.rules, low_s=step.low_s, high_s=step.high_s
-    )
+    return CheapestRun(seconds=step.seconds, rules=cheapest.rules, low_s=step.low_s, high_s=step.high_s)
 
 
 def _if_reweighted(

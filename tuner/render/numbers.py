@@ -92,24 +92,30 @@ def rests_on(interval: Interval, gpu: str) -> str:
     }[interval.evidence]
 
 
+def seconds_interval(interval: Interval) -> str:
+    """The least and the most of modelled seconds: ``"36 to 47"``."""
+    low, high = (duration(end, like=interval.seconds) for end in (interval.low_s, interval.high_s))
+    return _("{low} to {high}").format(low=low, high=high)
+
+
 def seconds(interval: Interval, gpu: str) -> str:
-    """Modelled seconds with their interval and evidence: ``"41 s (36 to 47, modelled)"``."""
-    like = interval.seconds
-    return _("{seconds} s ({low} to {high}, {evidence})").format(
-        seconds=duration(like),
-        low=duration(interval.low_s, like=like),
-        high=duration(interval.high_s, like=like),
+    """Modelled seconds with their interval and evidence: ``"41 s (36 to 47, modelled)"``.
+
+    Args:
+        interval: the seconds.
+        gpu: the card that they are modelled for.
+    """
+    return _("{seconds} s ({interval}, {evidence})").format(
+        seconds=duration(interval.seconds),
+        interval=seconds_interval(interval),
         evidence=rests_on(interval, gpu),
     )
 
 
 def phase_seconds(interval: Interval) -> str:
-    """The seconds of one phase with their interval, beside a step's that says the rest: ``"41 (36 to 47)"``."""
-    like = interval.seconds
-    return _("{seconds} ({low} to {high})").format(
-        seconds=duration(like),
-        low=duration(interval.low_s, like=like),
-        high=duration(interval.high_s, like=like),
+    """Seconds of a phase beside those of the step, which say what they rest on: ``"41 (36 to 47)"``."""
+    return _("{seconds} ({interval})").format(
+        seconds=duration(interval.seconds), interval=seconds_interval(interval)
     )
 
 

@@ -18,16 +18,16 @@ from tuner.render.columns import left
 from tuner.render.fitting import unset
 from tuner.render.given import lost, open_values, remarks
 from tuner.render.left_out import named
-from tuner.render.lengths import assumed_lengths, images, premise
+from tuner.render.lengths import images, premise
 from tuner.render.named_in_paths import named_in_paths
-from tuner.render.numbers import gib, parameters, phase_seconds, seconds, tokens
+from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
 from tuner.render.services import service_rows
+from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
 from tuner.render.words import clauses, full_stop, listed, noted, titled
-from tuner.timing import phase_interval
 from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
@@ -321,17 +321,7 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
             memory_fraction=rollout_engine.memory_fraction, means=_(means)
         )
         lines.append(terminal.prose(fraction, indent="    ", first="  "))
-    if advice.time.seconds > 0:
-        ranked = sorted(advice.time.phases, key=lambda time: time.seconds, reverse=True)
-        cluster = advice.workload.cluster
-        phases = listed(
-            f"{time.phase.value} {phase_seconds(phase_interval(time, cluster))}"
-            for time in ranked
-            if time.seconds >= 0.005 * advice.time.seconds
-        )
-        step = clauses([seconds(advice.step, cluster.gpu.name), *assumed_lengths(advice.workload.batch)])
-        said = _("Step time: {step}. By phase, in seconds: {phases}.").format(step=step, phases=phases)
-        lines.append(terminal.prose(said, indent="    ", first="  "))
+    lines += filter(None, [step_seconds(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:

@@ -64,23 +64,30 @@ def phase_interval(time: PhaseTime, cluster: Cluster) -> Interval:
     return _interval((time,), cluster)
 
 
-def change(before: StepTime, after: StepTime, cluster: Cluster) -> Change:
-    """The difference between two steps on the same GPUs, with what is uncertain of that difference alone.
+def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster | None = None) -> Change:
+    """The difference between two steps, with what is uncertain of that difference alone.
 
     The constants are the same before and after. With the causes of one family at an end of their spreads the
     step takes B_f before and A_f after, where it takes B and A at their typical values: the share
     ``A_f / B_f - 1`` lies apart from ``A / B - 1`` by what the family leaves uncertain of it. Families
-    together: the root of the squares.
+    together: the root of the squares. On another card, other constants hold: what it leaves uncertain is
+    independent of the first one's.
+
+    Args:
+        before: one step.
+        after: the other.
+        cluster: the GPUs of both, or of the first.
+        then: those of the second, where they are others.
     """
-    seconds, first = before.seconds, family_ends(before.phases, cluster)
-    share, second = after.seconds / seconds - 1, family_ends(after.phases, cluster)
-    none = (0.0, 0.0)
+    first, second = family_ends(before.phases, cluster), family_ends(after.phases, then or cluster)
+    sources = [(first.get(family, _NOTHING), second.get(family, _NOTHING)) for family in {**first, **second}]
+    if then is not None and then.gpu != cluster.gpu:
+        sources = [pair for ends in sources for pair in ((ends[0], _NOTHING), (_NOTHING, ends[1]))]
+    seconds = before.seconds
+    share = after.seconds / seconds - 1
     apart = [
-        [
-            (after.seconds + second.get(family, none)[end]) / (seconds + first.get(family, none)[end]) - 1 - share
-            for end in (0, 1)
-        ]
-        for family in {**first, **second}
+        [(after.seconds + more[end]) / (seconds + less[end]) - 1 - share for end in (0, 1)]
+        for less, more in sources
     ]
     return Change(
         seconds=after.seconds - seconds,
@@ -92,6 +99,8 @@ def change(before: StepTime, after: StepTime, cluster: Cluster) -> Change:
 
 Ends = tuple[float, float]
 """Seconds by which the causes of a family are less, and more, than typical."""
+
+_NOTHING: Ends = (0.0, 0.0)
 
 
 def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> dict[Family, Ends]:
