@@ -51,7 +51,7 @@ class AccuracyReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner accuracy report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
     cases: tuple[CaseReport, ...]
     summary: Annotated[Summary, STRUCTS]

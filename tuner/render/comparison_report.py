@@ -21,7 +21,6 @@ from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Change, KeyState, Kind
 from tuner.workload import Phase
 
-
 SecondsInterval = Annotated[tuple[float, float], Field(description="the least and the most seconds")]
 
 
@@ -96,6 +95,7 @@ class EffectReport(_Model):
     with_host_bytes: Bytes
     without_seconds: float
     with_seconds: float
+    change: Annotated[timing.Change, STRUCTS, Field(description="of the seconds, with its interval")]
 
 
 class FieldReport(_Model):
@@ -157,7 +157,7 @@ class ComparisonReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner diff report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
     before: SideReport
     after: SideReport
@@ -305,6 +305,7 @@ def _effect(effect: Effect) -> EffectReport:
         with_host_bytes=effect.with_host_bytes,
         without_seconds=effect.without_seconds,
         with_seconds=effect.with_seconds,
+        change=effect.change,
     )
 
 

@@ -6,7 +6,7 @@ from tuner.language import _
 from tuner.render.columns import left, right
 from tuner.render.comparison import Comparison
 from tuner.render.lengths import assumed_lengths
-from tuner.render.numbers import gib, seconds
+from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, full_stop, titled
 from tuner.timing import Change
@@ -48,7 +48,10 @@ def phase_table(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
 def _intervals(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     """How far the seconds of both steps reach, and what the mark in the table means."""
     cases = comparison.before.job.case, comparison.after.job.case
-    words = [seconds(case.step, case.workload.cluster.gpu.name) for case in cases]
+    gpus = [case.workload.cluster.gpu.name for case in cases]
+    first, second = (case.step for case in cases)
+    alike = rests_on(first, gpus[0]) == rests_on(second, gpus[1])
+    words = [phase_seconds(first) if alike else seconds(first, gpus[0]), seconds(second, gpus[1])]
     said = [f" {terminal.arrow} ".join(words), *assumed_lengths(cases[1].workload.batch)]
     yield terminal.prose(full_stop(titled(_("Step time"), clauses(said))), indent="    ", first="  ")
     changes = [phase.change for phase in comparison.phases] + [comparison.change]

@@ -2,6 +2,7 @@
 
 from tuner.evidence import Evidence
 from tuner.language import _
+from tuner.rules.wording import duration, seconds_interval
 from tuner.timing import Change, Interval
 from tuner.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
@@ -64,17 +65,6 @@ def same_time(before: float, after: float) -> bool:
     return abs(after / before - 1) < 0.005
 
 
-def duration(value: float, *, like: float | None = None) -> str:
-    """Seconds without their unit, as many digits as a model of them deserves: ``"146"``, ``"8.4"``, ``"0.42"``.
-
-    Args:
-        value: seconds.
-        like: seconds beside which they stand, which decide the digits.
-    """
-    size = abs(value if like is None else like)
-    return f"{value:.{0 if size >= 10 else 1 if size >= 1 else 2}f}"
-
-
 def rests_on(interval: Interval, gpu: str) -> str:
     """What modelled seconds rest on, in words: ``"modelled"``, ``"modelled from h100-sxm's tables"``.
 
@@ -90,12 +80,6 @@ def rests_on(interval: Interval, gpu: str) -> str:
         Evidence.MODELLED: _("modelled"),
         Evidence.HEURISTIC: _("assumed"),
     }[interval.evidence]
-
-
-def seconds_interval(interval: Interval) -> str:
-    """The least and the most of modelled seconds: ``"36 to 47"``."""
-    low, high = (duration(end, like=interval.seconds) for end in (interval.low_s, interval.high_s))
-    return _("{low} to {high}").format(low=low, high=high)
 
 
 def seconds(interval: Interval, gpu: str) -> str:

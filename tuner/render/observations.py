@@ -8,9 +8,10 @@ from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import Kind
 from tuner.render.answer import Answer, RunBeside
 from tuner.render.columns import left, right
-from tuner.render.numbers import gib, interval, percent, seconds_interval
+from tuner.render.numbers import gib, interval, percent
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed
+from tuner.rules.wording import seconds_interval
 from tuner.timing import Interval
 from tuner.units import MIB
 from tuner.workload.observed import Observed

@@ -26,7 +26,7 @@ from tuner.timing import Interval as TimeInterval
 from tuner.trainers.protocol import Affects
 from tuner.workload import Batch, Phase, Workload
 
-SCHEMA_VERSION: Literal["3.1"] = "3.1"
+SCHEMA_VERSION: Literal["3.0"] = "3.0"
 
 Bytes = Annotated[int, Field(description="bytes")]
 Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
@@ -409,7 +409,7 @@ class Report(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
     premises: Premises
     workload: Annotated[Workload, STRUCTS]
@@ -478,7 +478,7 @@ class CheckReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner check report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
     gpu: CheckedGpu
     findings: tuple[CheckLine, ...]
@@ -490,7 +490,7 @@ class HeadReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner estimate-memory report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
     sizes: Annotated[HeadSizes, STRUCTS]
     heads: Annotated[tuple[HeadRow, ...], STRUCTS]

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tuner import memory, timing
 from tuner.findings import Severity
 from tuner.memory import Estimate, PhaseEstimate, RolloutMemory
-from tuner.timing import Change, Interval, StepTime
+from tuner.timing import Change, Interval, PhaseTime, StepTime
 from tuner.workload import Phase, Workload
 
 # A smaller gain of the step is not worth a line to paste. Whether a larger one is certain, its uncertainty says.
@@ -219,9 +219,13 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Modelled seconds of a step of another workload."""
         return figures(workload).time.seconds
 
+    def interval(self, time: PhaseTime) -> Interval:
+        """Seconds of a phase of this job, with their interval."""
+        return timing.phase_interval(time, self.workload.cluster)
+
     def change(self, workload: Workload) -> Change:
         """Seconds that a step of another workload takes more, with what is uncertain of the difference."""
-        return timing.change(self.time, figures(workload).time, self.workload.cluster)
+        return timing.change(self.time, figures(workload).time, self.workload.cluster, then=workload.cluster)
 
     def faster(self, workload: Workload) -> bool:
         """Whether a proposal shortens the step by a gain worth naming, and for certain."""

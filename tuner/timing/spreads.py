@@ -1,8 +1,8 @@
 """How far each cause of seconds may lie from its typical value, and which causes err together.
 
-A spread is two factors on seconds: the least and the most. It comes from the interval that the constant behind
-a cause states in ``tuner.timing.assumptions``, from the error of interpolating the measured tables, and from
-what is published of other cards. None was fitted to a run.
+A spread is two factors on seconds: the least and the most. It comes from the interval that the constant
+behind a cause states in ``tuner.timing.assumptions``, from the error of interpolating the measured tables,
+and from what is published of other cards. None was fitted to a run.
 """
 
 from enum import Enum
@@ -22,7 +22,7 @@ class Spread(Struct, frozen=True):
     high: float
 
     def and_also(self, other: "Spread") -> "Spread":
-        """Both at once, independent of each other: factors multiply, as the root of their squared logarithms."""
+        """Both at once, independent of each other: the root of the squares of their logarithms."""
         return Spread(
             low=exp(-hypot(log(self.low), log(other.low))), high=exp(hypot(log(self.high), log(other.high)))
         )
@@ -77,8 +77,8 @@ CARD_ERROR = 0.05
 #: Heuristic.
 OTHER_MEMORY = Spread(0.95, 1.25)
 
-#: Model FLOP utilization of the actor's update that public runs of dense models report on the H100: the median
-#: of 0.27 to 0.44.
+#: Model FLOP utilization of the actor's update that public runs of dense models report on the H100: the
+#: median of 0.27 to 0.44.
 REFERENCE_MFU = 0.36
 
 #: The same of other kinds of cards, least and most. It sets the spread of their products, whose typical value

@@ -53,8 +53,8 @@ class Change(Struct, frozen=True, kw_only=True):
 def step_interval(time: StepTime, cluster: Cluster) -> Interval:
     """The interval of a whole step.
 
-    Causes of one family are at the low or the high end of their spreads together, so they add up; families are
-    not, so the interval reaches by the root of the squares of what they add.
+    Causes of one family are at the low or the high end of their spreads together, so they add up; families
+    are not, so the interval reaches by the root of the squares of what they add.
     """
     return _interval(time.phases, cluster)
 
