@@ -196,7 +196,8 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
             accept: :meth:`affords` unless told.
         """
         accept = accept or self.affords
-        ordered = sorted(set(values))
+        # A range ascends as it is, and may have millions of numbers.
+        ordered = values if isinstance(values, range) else sorted(set(values))
         if not ordered or not accept(propose(ordered[0])):  # half of all questions end here
             return None
         low, high = 1, len(ordered)

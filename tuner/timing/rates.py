@@ -8,6 +8,7 @@ The share of a measured rate is that of the peak over the share of the operation
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
+from tuner.timing.cards import attained
 from tuner.timing.operators import attention_share, product_share
 
 
@@ -23,8 +24,8 @@ def layer_product_flop_per_s(
         rows: tokens that are multiplied at a time.
         backward: of the two products that give the gradients, not of the one that gives the output.
     """
-    share = product_share(gpu.name, width=width, rows=rows, backward=backward)
-    return product_flop_per_s(gpu, dtype) * share / assume.PRODUCT_SHARE
+    share = product_share(gpu, width=width, rows=rows, backward=backward)
+    return product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
 
 
 def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
@@ -33,17 +34,17 @@ def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
     Of 8-bit operands the data sheet's, where it has one: what was measured is the rate of 16 bits.
     """
     if dtype is DType.FLOAT8 and gpu.dense_fp8_flop_per_s is not None:
-        return gpu.dense_fp8_flop_per_s * assume.PRODUCT_SHARE
+        return gpu.dense_fp8_flop_per_s * attained(gpu).typical
     width = assume.FLOAT32_SHARE if dtype is DType.FLOAT32 else 1.0
     if gpu.measured is None or gpu.measured.dense_bf16_flop_per_s is None:
-        return gpu.dense_bf16_flop_per_s * width * assume.PRODUCT_SHARE
-    return gpu.measured.dense_bf16_flop_per_s * width * assume.PRODUCT_SHARE / assume.LARGE_PRODUCT_SHARE
+        return gpu.dense_bf16_flop_per_s * width * attained(gpu).typical
+    return gpu.measured.dense_bf16_flop_per_s * width
 
 
 def layer_attention_flop_per_s(gpu: Gpu, *, head_dim: float, tokens: float, backward: bool = False) -> float:
     """Rate of the attention kernel of a layer, on sequences of so many tokens."""
-    share = attention_share(gpu.name, head_dim=head_dim, tokens=tokens, backward=backward)
-    return attention_flop_per_s(gpu) * share / assume.ATTENTION_SHARE
+    share = attention_share(gpu, head_dim=head_dim, tokens=tokens, backward=backward)
+    return product_flop_per_s(gpu, DType.BFLOAT16) * share / attained(gpu).typical
 
 
 def attention_flop_per_s(gpu: Gpu) -> float:
