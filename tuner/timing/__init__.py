@@ -1,7 +1,7 @@
 """The time model: seconds per phase from datasheet rates and counted work."""
 
 from tuner.timing.estimate import PhaseTime, StepTime, step_time
-from tuner.timing.uncertainty import Change, Interval, change, phase_interval, step_interval
+from tuner.timing.uncertainty import Change, Interval, change, interval, phase_interval, step_interval
 
 __all__ = [
     "Change",
@@ -9,6 +9,7 @@ __all__ = [
     "PhaseTime",
     "StepTime",
     "change",
+    "interval",
     "phase_interval",
     "step_interval",
     "step_time",

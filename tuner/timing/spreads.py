@@ -11,7 +11,9 @@ from math import exp, hypot, log
 from msgspec import Struct
 
 from tuner.evidence import Evidence
+from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
+from tuner.timing.cards import attained
 from tuner.workload import Phase
 
 
@@ -36,7 +38,7 @@ class Family(Enum):
     LINKS = "link_bytes_per_s"  # between GPUs, and between machines
     HOST_LINK = "host_bytes_per_s"  # between a GPU and its host
     HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
-    LENGTHS = "-"  # how long the longest responses are, where only their mean is known
+    RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -77,19 +79,22 @@ CARD_ERROR = 0.05
 #: Heuristic.
 OTHER_MEMORY = Spread(0.95, 1.25)
 
-#: Model FLOP utilization of the actor's update that public runs of dense models report on the H100: the
-#: median of 0.27 to 0.44.
-REFERENCE_MFU = 0.36
+#: Model FLOP utilization that public runs of one dense model on the H100 print of the actor's update: the
+#: least, the median and the most of 17. What their machines, drivers and data do beside the model's work is in it.
+RUNS_MFU = (0.27, 0.36, 0.44)
 
-#: The same of other kinds of cards, least and most. It sets the spread of their products, whose typical value
-#: is scaled from the reference's tables.
-PUBLISHED_MFU = {"a100": (0.25, 0.36), "h20": (0.57, 0.83), "mi300x": (0.19, 0.19)}
+#: The same of other kinds of cards, medians. It sets the spread of their products, whose typical value is
+#: scaled from the reference's tables.
+PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 
 #: Rate of the network between machines over the one that is assumed: from 100 Gbit/s to 400 Gbit/s per GPU.
 NETWORK = Spread(1.0, 4.0)
 
+#: How far all seconds of a run lie from those of others of its kind.
+RUNS = of_share(RUNS_MFU[1], RUNS_MFU[0], RUNS_MFU[2])
+
 _TABLE = of_error(TABLE_ERROR)
-_PRODUCTS = of_share(assume.PRODUCT_SHARE, 0.60, 0.80)
+_PRODUCTS = of_share(assume.LARGE_PRODUCT_SHARE, 0.60, 0.80)
 _LINKS = of_share(assume.LINK_SHARE, 0.60, 0.80)
 _MEMORY = of_share(assume.MEMORY_SHARE, 0.85, 0.95)
 _BUCKETS = of_constant(assume.BUCKET_S, 5e-3, 50e-3)
@@ -130,14 +135,21 @@ def cause_of(phase: Phase, name: str) -> Cause:
     return CAUSES_OF_PHASE.get((phase, name)) or CAUSES.get(name, UNKNOWN)
 
 
-def other_products(gpu: str) -> Spread:
-    """Spread of the products of a card without a table, by what real runs on cards of its kind reach.
+def other_products(gpu: Gpu) -> Spread:
+    """Spread of the products of a card without a table, by what large products and real runs reach on it.
 
-    Of a card of which nothing is published it is as wide as those of all others together.
+    Its typical value is that of the reference times the share a that large products reach on the card. Runs
+    that reach an utilization m there, where the reference's reach M, leave seconds of ``(M / m) (a / A)``
+    times the typical ones, with A of the reference. Of a card of which no run is published they are taken as
+    far apart as on all others together.
     """
-    kind = gpu.partition("-")[0]
-    published = [PUBLISHED_MFU[kind]] if kind in PUBLISHED_MFU else list(PUBLISHED_MFU.values())
-    return Spread(
-        low=min(1.0, *(REFERENCE_MFU / most for _, most in published)),
-        high=max(1.0, *(REFERENCE_MFU / least for least, _ in published)),
+    share = attained(gpu)
+    of_large = of_share(share.typical, share.low, share.high)
+    kind = gpu.name.partition("-")[0]
+    published = PUBLISHED_MFU.get(kind)
+    runs = PUBLISHED_MFU.values() if published is None else (published,)
+    ratio = RUNS_MFU[1] * share.typical / assume.LARGE_PRODUCT_SHARE
+    of_runs = Spread(
+        low=min(1.0, *(ratio / run for run in runs)), high=max(1.0, *(ratio / run for run in runs))
     )
+    return Spread(low=min(of_large.low, of_runs.low), high=max(of_large.high, of_runs.high))

@@ -56,12 +56,12 @@ def step_interval(time: StepTime, cluster: Cluster) -> Interval:
     Causes of one family are at the low or the high end of their spreads together, so they add up; families
     are not, so the interval reaches by the root of the squares of what they add.
     """
-    return _interval(time.phases, cluster)
+    return interval(time.phases, cluster)
 
 
 def phase_interval(time: PhaseTime, cluster: Cluster) -> Interval:
     """The interval of one phase."""
-    return _interval((time,), cluster)
+    return interval((time,), cluster)
 
 
 def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster | None = None) -> Change:
@@ -104,13 +104,18 @@ _NOTHING: Ends = (0.0, 0.0)
 
 
 def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> dict[Family, Ends]:
-    """Seconds that all causes of a family add at the low and the high end of their spreads at once."""
+    """Seconds that all causes of a family add at the low and the high end of their spreads at once.
+
+    What runs differ by is a family of its own, to which all seconds belong; between two jobs it cancels.
+    """
     low, high = defaultdict[Family, float](float), defaultdict[Family, float](float)
     for time in phases:
         for name, seconds in time.parts:
             family, less, more = _spread_of(time.phase, name, cluster)
             low[family] += less * seconds
             high[family] += more * seconds
+            low[Family.RUNS] += (spreads.RUNS.low - 1) * seconds
+            high[Family.RUNS] += (spreads.RUNS.high - 1) * seconds
     return {family: (low[family], high[family]) for family in low}
 
 
@@ -146,11 +151,19 @@ def is_measured(family: Family, gpu: Gpu) -> bool:
 
 
 def _of_another_kind(family: Family, gpu: Gpu) -> Spread:
-    return spreads.other_products(gpu.name) if family is Family.PRODUCTS else spreads.OTHER_MEMORY
+    return spreads.other_products(gpu) if family is Family.PRODUCTS else spreads.OTHER_MEMORY
 
 
-def _interval(phases: Sequence[PhaseTime], cluster: Cluster) -> Interval:
-    ends = family_ends(phases, cluster).values()
+def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = True) -> Interval:
+    """The interval of some phases together, which run one after the other.
+
+    Args:
+        phases: with their causes.
+        cluster: the GPUs.
+        in_run: of a training run; False: of passes by themselves, without what runs differ by.
+    """
+    families = family_ends(phases, cluster)
+    ends = [pair for family, pair in families.items() if in_run or family is not Family.RUNS]
     seconds = sum(time.seconds for time in phases)
     evidence, card = _basis(phases, cluster.gpu)
     return Interval(
