@@ -1,5 +1,8 @@
 """Intervals of seconds: how wide they are, what narrows them, and which differences are called gains."""
 
+import inspect
+import itertools
+import re
 from itertools import pairwise
 
 import pytest
@@ -11,7 +14,16 @@ from tests import workloads
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster, MeasuredGpu
-from tuner.timing import PhaseTime, StepTime, change, phase_interval, spreads, step_interval, step_time
+from tuner.timing import (
+    PhaseTime,
+    StepTime,
+    assumptions,
+    change,
+    phase_interval,
+    spreads,
+    step_interval,
+    step_time,
+)
 from tuner.timing.operators import Shares, operators_of
 from tuner.workload import Phase, Workload
 
@@ -142,6 +154,23 @@ def test_two_cards_err_independently():
     other = change(time, time, on("h100-sxm"), then=on("a100-sxm-80g"))
     assert same.low_share == same.high_share == 0
     assert other.low_share < 0 < other.high_share
+
+
+STATED = re.compile(r"\b[Bb]etween (?P<least>\d[\d.e-]*)(?: \([^)]*\))?(?: and| to) (?P<most>\d[\d.e-]*\d)")
+
+
+@pytest.mark.parametrize("name", spreads.ENDS)
+def test_the_ends_of_a_constant_are_those_that_stand_beside_it(name):
+    """One fact, one place: the comment that says where the interval comes from decides."""
+    lines = inspect.getsource(assumptions).splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith(f"{name} = "))
+    above = itertools.takewhile(lambda line: line.startswith("#:"), reversed(lines[:at]))
+    said = " ".join(line.removeprefix("#: ") for line in reversed(list(above)))
+    stated = STATED.search(said)
+    assert stated is not None, said
+    assert (float(stated["least"]), float(stated["most"])) == spreads.ENDS[name]
+    least, most = spreads.ENDS[name]
+    assert least <= getattr(assumptions, name) <= most
 
 
 def left_out(table: Shares, rows: tuple[tuple[float, ...], ...]) -> list[float]:

@@ -47,18 +47,34 @@ class Cause(Struct, frozen=True, kw_only=True):
     family: Family
     spread: Spread
     evidence: Evidence = Evidence.MODELLED
+    in_node: bool = False  # messages that never leave a machine
 
 
-EXACT = Spread(1.0, 1.0)
+#: The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
+ENDS = {
+    "BUCKET_S": (5e-3, 50e-3),
+    "COLLECTIVE_S": (20e-6, 80e-6),
+    "DECODE_MEMORY_SHARE": (0.60, 0.95),
+    "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
+    "ENGINE_SEQUENCE_S": (5e-6, 30e-6),
+    "HOST_LAUNCH_S": (5e-6, 40e-6),
+    "LARGE_PRODUCT_SHARE": (0.60, 0.80),
+    "LINK_SHARE": (0.60, 0.80),
+    "MEMORY_SHARE": (0.88, 0.92),
+    "PAGEABLE_SHARE": (0.08, 0.23),
+    "PINNED_SHARE": (0.80, 0.90),
+}
 
 
-def of_constant(typical: float, least: float, most: float) -> Spread:
-    """The spread of seconds that grow with a constant."""
+def of_constant(name: str) -> Spread:
+    """The spread of seconds that grow with a constant: its ends over its typical value."""
+    typical, (least, most) = getattr(assume, name), ENDS[name]
     return Spread(least / typical, most / typical)
 
 
-def of_share(typical: float, least: float, most: float) -> Spread:
-    """The spread of seconds that fall with a share of a peak."""
+def of_rate(name: str) -> Spread:
+    """The spread of seconds that fall with a constant, a rate or a share of one."""
+    typical, (least, most) = getattr(assume, name), ENDS[name]
     return Spread(typical / most, typical / least)
 
 
@@ -80,53 +96,53 @@ CARD_ERROR = 0.05
 OTHER_MEMORY = Spread(0.95, 1.25)
 
 #: Model FLOP utilization that public runs of one dense model on the H100 print of the actor's update: the
-#: least, the median and the most of 17. What their machines, drivers and data do beside the model's work is in it.
+#: least, the median and the most of 17. What their machines, drivers and data do beside
+#: the model's work is in it.
 RUNS_MFU = (0.27, 0.36, 0.44)
 
 #: The same of other kinds of cards, medians. It sets the spread of their products, whose typical value is
 #: scaled from the reference's tables.
 PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 
+#: Spread of making weights 8-bit by torch's operators one after the other: half of their traffic where caches
+#: hold what was just written.
+QUANTIZING = Spread(0.5, 1.1)
+
 #: Rate of the network between machines over the one that is assumed: from 100 Gbit/s to 400 Gbit/s per GPU.
 NETWORK = Spread(1.0, 4.0)
 
-#: How far all seconds of a run lie from those of others of its kind.
-RUNS = of_share(RUNS_MFU[1], RUNS_MFU[0], RUNS_MFU[2])
+#: How far all seconds of a run lie from those of others of its kind: the ends of these utilizations.
+RUNS = Spread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
 
-_TABLE = of_error(TABLE_ERROR)
-_PRODUCTS = of_share(assume.LARGE_PRODUCT_SHARE, 0.60, 0.80)
-_LINKS = of_share(assume.LINK_SHARE, 0.60, 0.80)
-_MEMORY = of_share(assume.MEMORY_SHARE, 0.85, 0.95)
-_BUCKETS = of_constant(assume.BUCKET_S, 5e-3, 50e-3)
-
-#: What seconds are spent on, by the names that phases give them.
+# What seconds are spent on, by the names that phases give them.
 CAUSES = {
-    "compute": Cause(family=Family.PRODUCTS, spread=_TABLE),
-    "images": Cause(family=Family.PRODUCTS, spread=_TABLE),
-    "bubble": Cause(family=Family.PRODUCTS, spread=_TABLE),
-    "head": Cause(family=Family.PRODUCTS, spread=_PRODUCTS),
-    "prefill": Cause(family=Family.PRODUCTS, spread=_PRODUCTS),
-    "decode": Cause(family=Family.MEMORY, spread=of_share(assume.DECODE_MEMORY_SHARE, 0.60, 0.95)),
-    "optimizer": Cause(family=Family.MEMORY, spread=_MEMORY),
-    "load": Cause(family=Family.MEMORY, spread=_MEMORY),
-    "quantizing": Cause(family=Family.MEMORY, spread=Spread(0.5, 1.1)),
-    "communication": Cause(family=Family.LINKS, spread=_LINKS),
-    "gather": Cause(family=Family.LINKS, spread=of_constant(assume.COLLECTIVE_S, 20e-6, 80e-6)),
-    "states": Cause(family=Family.HOST_LINK, spread=of_share(assume.PAGEABLE_SHARE, 5 / 64, 15 / 64)),
-    "offload": Cause(family=Family.HOST_LINK, spread=of_share(assume.PINNED_SHARE, 0.80, 0.90)),
-    "launch": Cause(family=Family.HOST, spread=of_constant(assume.HOST_LAUNCH_S, 5e-6, 40e-6)),
-    "engine": Cause(family=Family.HOST, spread=of_constant(assume.ENGINE_SEQUENCE_S, 5e-6, 30e-6)),
-    "buckets": Cause(family=Family.HOST, spread=_BUCKETS, evidence=Evidence.HEURISTIC),
+    "compute": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "images": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "bubble": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "head": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
+    "prefill": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
+    "decode": Cause(family=Family.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE")),
+    "optimizer": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "load": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "quantizing": Cause(family=Family.MEMORY, spread=QUANTIZING),
+    "communication": Cause(family=Family.LINKS, spread=of_rate("LINK_SHARE")),
+    "gather": Cause(family=Family.LINKS, spread=of_constant("COLLECTIVE_S")),
+    "states": Cause(family=Family.HOST_LINK, spread=of_rate("PAGEABLE_SHARE")),
+    "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S")),
+    "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
+    "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
 }
 
-#: Causes of which a phase rests on another constant than the others do.
+# Causes that rest on another constant in a phase than elsewhere: an engine's collectives stay in a node.
 CAUSES_OF_PHASE = {
-    (Phase.ROLLOUT, "communication"): Cause(
-        family=Family.LINKS, spread=of_constant(assume.ENGINE_ALL_REDUCE_S, 5e-6, 20e-6)
-    ),
+    (phase, "communication"): Cause(
+        family=Family.LINKS, spread=of_constant("ENGINE_ALL_REDUCE_S"), in_node=True
+    )
+    for phase in (Phase.ROLLOUT, Phase.REWARD)
 }
 
-#: What has no entry above: half to twice, and assumed.
+# What has no entry above: half to twice, and assumed.
 UNKNOWN = Cause(family=Family.HOST, spread=Spread(0.5, 2.0), evidence=Evidence.HEURISTIC)
 
 
@@ -144,7 +160,7 @@ def other_products(gpu: Gpu) -> Spread:
     far apart as on all others together.
     """
     share = attained(gpu)
-    of_large = of_share(share.typical, share.low, share.high)
+    of_large = Spread(share.typical / share.high, share.typical / share.low)
     kind = gpu.name.partition("-")[0]
     published = PUBLISHED_MFU.get(kind)
     runs = PUBLISHED_MFU.values() if published is None else (published,)

@@ -140,7 +140,7 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
             if table_card(gpu.name) != gpu.name:
                 spread = spread.and_also(_of_another_kind(cause.family, gpu))
-    elif cause.family is Family.LINKS and cluster.nodes > 1:
+    elif cause.family is Family.LINKS and cluster.nodes > 1 and not cause.in_node:
         spread = spread.and_also(spreads.NETWORK)
     return spread
 
