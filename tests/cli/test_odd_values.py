@@ -1,4 +1,4 @@
-"""Values of a type that their key does not take: found by ``python -m tests.fuzz``, each by what it says now."""
+"""Values of a type that their key does not take: found by ``python -m tests.fuzz``, each by what it says."""
 
 import pytest
 
