@@ -46,3 +46,10 @@ def test_a_value_of_a_script_that_nobody_knows_does_not_grow_for_long(statement:
     launch = "python3 -m verl.trainer.main_ppo " + " ".join(JOB)
     script.write_text(f"while :; do {statement}; done\n{launch}\n")
     assert calls("config", str(script), code=2) < 1_000_000  # 0.6; 18 million
+
+
+def test_what_is_no_literal_in_a_printed_configuration_is_cut_out_of_its_own_lines(tmp_path: Path) -> None:
+    log, names = tmp_path / "run.log", ", ".join(["name"] * 12)
+    lines = "".join(f" 'k{number}': [{names}],\n" for number in range(500))
+    log.write_text(f"{{'actor_rollout_ref': {{'x': 1,\n{lines} 'z': 1}}}}\n")
+    assert calls("config", str(log)) < 3_000_000  # 1.7; 253 million

@@ -35,3 +35,10 @@ def test_a_metric_beyond_all_numbers_is_none() -> None:
     text = log("0.9.1", JOB, [metrics] * 4)
     result = run("advise", "-", "--gpu", "h100-sxm", stdin=text)
     assert result.code == 0, result.err
+
+
+def test_a_progress_bar_within_a_printed_configuration_ends_no_line() -> None:
+    text = "(Runner pid=1) {'trainer': {'nnodes': 3,\r 'x': 1}, \r\r'data': {'seed': 1}}\n"
+    result = run("config", "-", stdin=text)
+    assert result.code == 0, result.err
+    assert "trainer.nnodes=3" in result.out
