@@ -39,9 +39,9 @@ class Braced:
         self._expand, self._number = expand, number
 
     def simple(self, node: Node) -> Expanded:
-        """``$name``; of digits the first one alone is the name."""
+        """``$name``; a digit is a whole name."""
         name = self._source.of(node.children[-1])
-        if len(name) == 1 or not name.isdecimal():
+        if len(name) == 1 or not name[:1].isdecimal():
             return self.variable(node, name)
         expanded = self.variable(node, name[0])
         append(expanded, literal(name[1:]))
