@@ -53,3 +53,11 @@ def test_what_is_no_literal_in_a_printed_configuration_is_cut_out_of_its_own_lin
     lines = "".join(f" 'k{number}': [{names}],\n" for number in range(500))
     log.write_text(f"{{'actor_rollout_ref': {{'x': 1,\n{lines} 'z': 1}}}}\n")
     assert calls("config", str(log)) < 3_000_000  # 1.7; 253 million
+
+
+def test_a_script_that_starts_nothing_is_followed_no_further_with_each_number_of_arguments(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("for i in {1..1000000}; do echo $i $1; done\n" * 3 + "\n".join(JOB) + "\n")
+    assert calls("config", str(script), code=2) < 4_000_000  # 2.3; 7.1 million
