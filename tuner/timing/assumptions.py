@@ -8,11 +8,11 @@ The model that rests on them compares two configurations; it is no clock.
 
 # -- rates of a GPU ---------------------------------------------------------------------------
 
-#: Share of the dense peak that large products of random matrices reach for a second on end, held back by the
-#: card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192 on an H200 after half a second of warm-up
-#: (2026-11-22), where a short burst reaches 788; 682 for an output projection of 152,064 columns. Between 0.60
-#: and 0.80. ``tuner validate`` measures this rate; where a profile has it, all shares of the peak are taken of it
-#: over this one. Of cards that were not measured see :mod:`tuner.timing.cards`.
+#: Share of the dense peak that large products of random matrices reach for a second on end, held back by
+#: the card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192 on an H200 after half a second of
+#: warm-up (2026-11-22), where a short burst reaches 788; 682 for an output projection of 152,064 columns.
+#: Between 0.60 and 0.80. ``tuner validate`` measures this rate; where a profile has it, all shares of the
+#: peak are taken of it over this one. Of cards that were not measured see :mod:`tuner.timing.cards`.
 LARGE_PRODUCT_SHARE = 0.70
 
 #: Share of the dense peak that an inference engine's attention kernel reaches; a layer's is in tables.
@@ -95,6 +95,13 @@ HOST_RECOMPUTATION_S = 3.5e-3
 #: for the GPU. Between 5e-3 and 50e-3: a log-prob pass of one micro-batch of 4,096 tokens through
 #: Qwen2.5-1.5B took 0.11 to 0.14 s, measured with its data preparation, of which the model is 0.03 s.
 MICRO_BATCH_S = 20e-3
+
+#: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
+#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory.
+SENT_BYTES_PER_S = 0.7e9
+
+#: Bytes per second at which one process reads such a batch: pickled bytes, and tensors from these.
+RECEIVED_BYTES_PER_S = 1.5e9
 
 #: Seconds between two kernels of a replayed CUDA graph. Between 1e-6 and 2e-6.
 GRAPH_LAUNCH_S = 1.5e-6
