@@ -76,6 +76,17 @@ def test_the_bubble_is_a_share_of_the_work():
     assert parts["bubble"] == pytest.approx(work * (2 - 1) / job.micro.count)
 
 
+def test_pieces_of_a_stage_shorten_the_bubble_and_uneven_stages_wait_for_the_largest():
+    workload = workloads.grpo_32b_megatron()
+    parallel = workload.actor.engine.parallel
+    whole, pieces, uneven = (
+        megatron.pass_parts(update_job(workload.with_actor_engine(parallel=replace(parallel, **changed))))
+        for changed in ({}, {"virtual_pipeline": 4}, {"first_stage_layers": 24})
+    )
+    assert pieces["bubble"] == pytest.approx(whole["bubble"] / 4)
+    assert uneven["compute"] == pytest.approx(whole["compute"] * 40 / 32)
+
+
 def test_states_held_by_one_gpu():
     dense = workloads.grpo_7b()
     assert weights_held(dense.model, dense.actor.engine) == dense.model.parameters / 8

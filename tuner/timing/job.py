@@ -140,7 +140,7 @@ def _adapter_seconds(job: Job) -> float:
         job.micro.tokens,
         job.cluster.gpu,
         job.engine.compute_dtype,
-        width=job.layer.width,
+        width=job.layer.width(job.engine.parallel.tensor),
     )
 
 

@@ -15,7 +15,7 @@ class Layer(Struct, frozen=True, kw_only=True):
     """The average decoder layer of a model; counts per token where not said otherwise."""
 
     hidden: int
-    width: int  # the narrower side of its MLP's weights
+    intermediate: int  # of its dense MLP
     head_dim: int  # of queries and keys
     norms: int
     parameters: float  # all of them, every expert included
@@ -32,6 +32,10 @@ class Layer(Struct, frozen=True, kw_only=True):
     window: int | None  # keys that a windowed layer sees at most
     windowed_share: float  # of the layers
 
+    def width(self, split: int) -> float:
+        """The narrower side of its MLP's weights, whose other side ``split`` ranks share."""
+        return min(float(self.hidden), self.intermediate / split)
+
 
 @lru_cache(maxsize=256)
 def average_layer(model: ModelShape) -> Layer:
@@ -44,7 +48,7 @@ def average_layer(model: ModelShape) -> Layer:
     routed = 0 if moe is None else moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
     return Layer(
         hidden=model.hidden,
-        width=min(model.hidden, model.intermediate),
+        intermediate=model.intermediate,
         head_dim=model.head_dim,
         norms=model.norms_per_layer,
         parameters=model.decoder_parameters / model.layers,
@@ -125,7 +129,7 @@ def layer_product_seconds(
         tokens,
         gpu,
         dtype,
-        width=layer.width,
+        width=layer.width(split),
         backward=backward,
     )
     if not layer.routed_active:

@@ -72,7 +72,7 @@ def _as_layer(tower: VisionTower) -> Layer:
     """A block in the terms of a decoder layer, for its element-wise kernels."""
     return Layer(
         hidden=tower.width,
-        width=tower.width,
+        intermediate=tower.width,
         head_dim=tower.head_dim,
         norms=2,
         parameters=tower.block_parameters,
