@@ -35,11 +35,7 @@ DECODE_MEMORY_SHARE = 0.78
 #: FLOP of the attention's backward over its forward: five products instead of two (Dao et al. 2022).
 ATTENTION_BACKWARD = 2.5
 
-# -- element-wise work of one decoder layer, counted in transformers' Qwen2 and Llama code ----
-
-#: Bytes that one eager RMSNorm moves per hidden value: casts to float32 and back, square, mean,
-#: two multiplications (2 + 4, 4 + 4, 4, 4 + 4, 4 + 2, 2 + 2).
-NORM_BYTES = 36
+# -- element-wise work of one decoder layer; what transformers' own kernels move is in tables --
 
 #: Bytes that a fused RMSNorm moves per hidden value: read and write in bf16.
 FUSED_NORM_BYTES = 4
@@ -47,14 +43,8 @@ FUSED_NORM_BYTES = 4
 #: Bytes that both residual additions of a layer move per hidden value: two reads, one write, in bf16.
 RESIDUAL_BYTES = 12
 
-#: Bytes that eager rotary embedding moves per query or key value: half rotation, two products, a sum.
-ROTARY_BYTES = 20
-
 #: Bytes that fused rotary embedding moves per query or key value.
 FUSED_ROTARY_BYTES = 4
-
-#: Bytes that an eager gated activation moves per intermediate value: activation, then product.
-GATE_BYTES = 10
 
 #: Bytes that a fused gated activation moves per intermediate value.
 FUSED_GATE_BYTES = 6
@@ -91,17 +81,19 @@ FSDP_HOOKS_S = 1.0e-3
 #: tokens, less twice the forward pass (``profiles/operators``).
 HOST_RECOMPUTATION_S = 3.5e-3
 
-#: Seconds of one micro-batch outside the layers: cutting out its sequences, loss, metrics that wait
-#: for the GPU. Between 5e-3 and 50e-3: a log-prob pass of one micro-batch of 4,096 tokens through
-#: Qwen2.5-1.5B took 0.11 to 0.14 s, measured with its data preparation, of which the model is 0.03 s.
-MICRO_BATCH_S = 20e-3
+#: Seconds of one micro-batch on the host outside the layers, while the GPU waits for it: some 120 small
+#: operations, such as taking out the padding, slicing, rotary tables, the loss and its metrics, at
+#: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
+MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
-#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory.
-SENT_BYTES_PER_S = 0.7e9
+#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Measured beside an
+#: H100 (``python -m measure.operators``). Between 0.1e9, beside no GPU, and 1e9.
+SENT_BYTES_PER_S = 0.38e9
 
-#: Bytes per second at which one process reads such a batch: pickled bytes, and tensors from these.
-RECEIVED_BYTES_PER_S = 1.5e9
+#: Bytes per second at which one process reads such a batch: pickled bytes, and tensors from these. Measured
+#: with it. Between 0.4e9 and 2e9.
+RECEIVED_BYTES_PER_S = 0.75e9
 
 #: Seconds between two kernels of a replayed CUDA graph. Between 1e-6 and 2e-6.
 GRAPH_LAUNCH_S = 1.5e-6

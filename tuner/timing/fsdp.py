@@ -6,15 +6,16 @@ from tuner.timing import assumptions as assume
 from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
 from tuner.timing.job import Job, Parts, head_of, kernels_seconds
 from tuner.timing.layer import checkpoint_values
+from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import pinned_seconds
-from tuner.workload import Checkpointing
+from tuner.workload import Backend, Checkpointing
 
 
 class Span(Struct, frozen=True, kw_only=True):
     """One layer in one direction: what runs side by side, and how long it takes in the end."""
 
     compute: float
-    exchange: float  # collectives between its own kernels, which nothing hides
+    exchange: float  # collectives and copies between its own kernels, which nothing hides
     launch: float
     gather: float  # collectives beside it: next weights, last gradients
     offload: float  # copies of activations to or from the host
@@ -61,6 +62,34 @@ def gradient_reduce_seconds(job: Job, parameters: float) -> float:
     return seconds
 
 
+def unsharding_copy_seconds(job: Job, parameters: float) -> float:
+    """Copies that make gathered weights into parameters, on the stream that computes: nothing hides them.
+
+    FSDP2 copies them out of the buffer that was gathered into, FSDP1 views that buffer. On one GPU nothing is
+    gathered, and both cast the stored weights.
+
+    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``),
+    ``_fsdp_collectives.py`` (``foreach_all_gather_copy_out``).
+    """
+    engine = job.engine
+    stored, computed = engine.stored_dtype.bytes, job.bytes_per_value
+    moved = 2 * computed if engine.backend is Backend.FSDP2 else 0
+    if engine.parallel.shard == 1 and engine.stored_dtype is not engine.compute_dtype:
+        moved += stored + computed
+    return parameters * moved / copy_bytes_per_s(job.cluster.gpu)
+
+
+def reducing_copy_seconds(job: Job, trained: float) -> float:
+    """Copies that put gradients into one buffer to be reduced, on the stream that computes.
+
+    FSDP2 writes them in the dtype of the reduction, FSDP1's autograd joins them in their own.
+
+    Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``).
+    """
+    written = job.engine.reduce_dtype.bytes if job.engine.backend is Backend.FSDP2 else job.bytes_per_value
+    return trained * (job.bytes_per_value + written) / copy_bytes_per_s(job.cluster.gpu)
+
+
 def sequence_exchange_seconds(job: Job) -> float:
     """Ulysses: all-to-all of queries, keys, values and the attention's output of one layer, forward.
 
@@ -93,7 +122,7 @@ def forward_span(job: Job) -> Span:
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
     return Span(
         compute=job.compute.forward,
-        exchange=sequence_exchange_seconds(job),
+        exchange=sequence_exchange_seconds(job) + unsharding_copy_seconds(job, job.layer.parameters),
         launch=kernels_seconds(job, backward=False),
         gather=weight_gather_seconds(job, job.layer.parameters),
         offload=activation_copy_seconds(job),
@@ -109,11 +138,17 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
     """
     parameters = job.layer.parameters
     trained = parameters if job.engine.lora is None else job.engine.lora.parameters / job.model.layers
-    gather = weight_gather_seconds(job, parameters) if job.engine.reshard_after_forward else 0.0
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
+    exchange = exchanges * sequence_exchange_seconds(job)
+    gather = 0.0
+    if job.engine.reshard_after_forward:
+        gather = weight_gather_seconds(job, parameters)
+        exchange += unsharding_copy_seconds(job, parameters)
+    if reduces:
+        exchange += reducing_copy_seconds(job, trained)
     return Span(
         compute=job.compute.backward,
-        exchange=exchanges * sequence_exchange_seconds(job),
+        exchange=exchange,
         launch=kernels_seconds(job, backward=True),
         gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
         offload=activation_copy_seconds(job),
@@ -127,9 +162,9 @@ def root_seconds(job: Job, *, reduces: bool) -> float:
     Nothing runs beside either. They stay gathered through the pass.
     """
     parameters = job.model.parameters - job.model.decoder_parameters
-    seconds = weight_gather_seconds(job, parameters)
+    seconds = weight_gather_seconds(job, parameters) + unsharding_copy_seconds(job, parameters)
     if job.trains and reduces and job.engine.trains_all_parameters:
-        seconds += gradient_reduce_seconds(job, parameters)
+        seconds += gradient_reduce_seconds(job, parameters) + reducing_copy_seconds(job, parameters)
     return seconds
 
 

@@ -98,7 +98,10 @@ def layer_compute(job: Job) -> LayerCompute:
     base = _product_seconds(job, backward=False)
     extra = _adapter_seconds(job)
     attention = per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu) / split
-    elementwise = per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused) / split
+    elementwise, back = (
+        per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused, backward=way) / split
+        for way in (False, True)
+    )
     forward = max(base, read) + extra + attention + elementwise
     if not job.trains:
         return LayerCompute(forward=forward, backward=0.0)
@@ -106,7 +109,7 @@ def layer_compute(job: Job) -> LayerCompute:
         (1 if engine.lora is not None else 2) * max(_product_seconds(job, backward=True), read)
         + 2 * extra
         + per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu, backward=True) / split
-        + assume.ELEMENTWISE_BACKWARD * elementwise
+        + back
     )
     recomputed = {
         Checkpointing.NONE: 0.0,

@@ -8,7 +8,15 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.timing import assumptions as assume
-from tuner.timing.rates import copy_bytes_per_s, layer_attention_flop_per_s, layer_product_flop_per_s
+from tuner.timing.operators import elementwise_of
+from tuner.timing.rates import (
+    copy_bytes_per_s,
+    grouped_flop_per_s,
+    layer_attention_flop_per_s,
+    layer_product_flop_per_s,
+)
+
+_RESIDUALS = 2  # additions of a layer, after the attention and after the MLP
 
 
 class Layer(Struct, frozen=True, kw_only=True):
@@ -112,8 +120,8 @@ def layer_product_seconds(
 ) -> float:
     """One set of products of a layer: those of every token, and those of its experts.
 
-    An expert multiplies the tokens that are routed to it, one after the other or in one grouped kernel:
-    its rate is that of so few rows either way.
+    An expert multiplies the tokens that are routed to it in one grouped kernel with the others, which reads
+    their weights once; one after the other they are about as fast, the host aside.
 
     Args:
         layer: which one.
@@ -135,7 +143,7 @@ def layer_product_seconds(
     if not layer.routed_active:
         return shared
     rows = tokens * expert_ranks * layer.expert_share
-    rate = layer_product_flop_per_s(gpu, dtype, width=layer.expert_width, rows=rows, backward=backward)
+    rate = grouped_flop_per_s(gpu, dtype, width=layer.expert_width, rows=rows, backward=backward)
     return shared + 2 * layer.routed_active / split * tokens / rate
 
 
@@ -158,24 +166,37 @@ def attention_seconds(
     )
 
 
-def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
-    """Bytes per token that norms, residuals, rotary embedding, activation and routing move, in bf16."""
-    norm = assume.FUSED_NORM_BYTES if fused else assume.NORM_BYTES
-    rotary = assume.FUSED_ROTARY_BYTES if fused else assume.ROTARY_BYTES
-    gate = assume.FUSED_GATE_BYTES if fused else assume.GATE_BYTES
-    return (
-        layer.hidden * (layer.norms * norm + assume.RESIDUAL_BYTES)
-        + layer.normed_query_keys * norm
-        + layer.query_key_values * rotary
-        + layer.gated_values * gate
-        + layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
-    )
+def elementwise_bytes(
+    layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, backward: bool = False
+) -> float:
+    """Bytes that norms, residuals, rotary embedding, activation and routing move for so many tokens, in bf16.
+
+    Operators that run one after the other move what was measured of them on as many values; fused ones read
+    their inputs and write their outputs once, and twice as much backward.
+    """
+    routing = tokens * layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
+    if fused:
+        values = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
+        values += layer.normed_query_keys * assume.FUSED_NORM_BYTES
+        values += layer.query_key_values * assume.FUSED_ROTARY_BYTES
+        values += layer.gated_values * assume.FUSED_GATE_BYTES
+        return (tokens * values + routing) * (assume.ELEMENTWISE_BACKWARD if backward else 1)
+    table = elementwise_of(gpu.name)
+    hidden = tokens * layer.hidden
+    moved = layer.norms * table.bytes_of(table.norm, hidden, backward=backward)
+    moved += _RESIDUALS * table.bytes_of(table.residual, hidden, backward=False)
+    moved += table.bytes_of(table.norm, tokens * layer.normed_query_keys, backward=backward)
+    moved += table.bytes_of(table.rotary, tokens * layer.query_key_values, backward=backward)
+    moved += table.bytes_of(table.gate, tokens * layer.gated_values, backward=backward)
+    return moved + routing * (assume.ELEMENTWISE_BACKWARD if backward else 1)
 
 
-def elementwise_seconds(layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool) -> float:
-    """Element-wise kernels forward: bytes over bandwidth."""
-    bytes_moved = tokens * elementwise_bytes(layer, fused=fused) * dtype.bytes / DType.BFLOAT16.bytes
-    return bytes_moved / copy_bytes_per_s(gpu)
+def elementwise_seconds(
+    layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool, backward: bool = False
+) -> float:
+    """Element-wise kernels in one direction: bytes over bandwidth."""
+    moved = elementwise_bytes(layer, tokens, gpu, fused=fused, backward=backward)
+    return moved * dtype.bytes / DType.BFLOAT16.bytes / copy_bytes_per_s(gpu)
 
 
 def layer_kernels(layer: Layer, *, fused: bool) -> int:

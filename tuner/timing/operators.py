@@ -39,6 +39,34 @@ class Shares(Struct, frozen=True, forbid_unknown_fields=True):
         return exp((1 - between) * first + between * second)
 
 
+class Traffic(Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes that an operation moves per value, at the rate of a copy on the card, by its number of values."""
+
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
+
+
+class Elementwise(Struct, frozen=True):
+    """Traffic of a decoder layer's element-wise operations as transformers runs them, in bfloat16.
+
+    Few values take less each where a card's cache holds them, more where they do not fill the card.
+    """
+
+    values: tuple[float, ...]  # the columns of the others
+    norm: Traffic  # per hidden value
+    rotary: Traffic  # per value of queries and keys
+    gate: Traffic  # per intermediate value
+    residual: Traffic  # per hidden value; gradients are added up by as many additions
+
+    def bytes_of(self, operation: Traffic, values: float, *, backward: bool) -> float:
+        """Bytes of the whole operation on so many values."""
+        if values <= 0:
+            return 0.0
+        column = operation.backward if backward else operation.forward
+        low, high, between = _neighbours(self.values, values)
+        return values * exp((1 - between) * log(column[low]) + between * log(column[high]))
+
+
 class Operators(Struct, frozen=True):
     """What was measured on one card. Other keys of the file say how, when and with which versions."""
 
@@ -47,6 +75,8 @@ class Operators(Struct, frozen=True):
     memory_bytes_per_s: float
     products: Shares
     attention: Shares
+    elementwise: Elementwise | None = None  # None: not measured on this card
+    grouped: Shares | None = None  # products of experts, by the narrower side of an expert's weights and its tokens
 
     def on(self, gpu: Gpu, share: float) -> float:
         """A share of this table on a card: as it is on its own, carried over to another."""
@@ -87,6 +117,23 @@ def attention_share(gpu: Gpu, *, head_dim: float, tokens: float, backward: bool)
     """Share of the peak that causal attention reaches on sequences of so many tokens."""
     table = operators_of(gpu.name)
     return table.on(gpu, table.attention.at(head_dim, tokens, backward=backward))
+
+
+@lru_cache(maxsize=4096)
+def grouped_share(gpu: Gpu, *, width: float, rows: float, backward: bool) -> float:
+    """Share of the peak that grouped products of experts reach, of ``rows`` tokens for each."""
+    table = operators_of(gpu.name)
+    if table.grouped is None:
+        table = operators_of(REFERENCE)
+    assert table.grouped is not None
+    return table.on(gpu, table.grouped.at(width, rows, backward=backward))
+
+
+def elementwise_of(gpu: str) -> Elementwise:
+    """Traffic of element-wise operations on a card, or on the reference."""
+    table = operators_of(gpu).elementwise or operators_of(REFERENCE).elementwise
+    assert table is not None
+    return table
 
 
 def _neighbours(axis: tuple[float, ...], value: float) -> tuple[int, int, float]:
