@@ -72,28 +72,20 @@ FUSED_LAYER_KERNELS = 16
 #: arithmetic takes a tenth of that).
 HOST_LAUNCH_S = 20e-6
 
-#: Seconds that the hooks of FSDP or FSDP2 add on the host to one layer in one direction. Between 0.6e-3 and
-#: 2.4e-3: layers of 64 tokens beside the same without it, two hosts, three models (``profiles/operators``).
-FSDP_HOOKS_S = 1.0e-3
-
-#: Seconds on the host that recomputing a layer adds to its backward pass: its forward pass again, with what
-#: checkpointing does for each saved tensor. Between 1.8e-3 and 5.7e-3: forward and backward of layers of 64
-#: tokens, less twice the forward pass (``profiles/operators``).
-HOST_RECOMPUTATION_S = 3.5e-3
-
 #: Seconds of one micro-batch on the host outside the layers, while the GPU waits for it: some 120 small
 #: operations, such as taking out the padding, slicing, rotary tables, the loss and its metrics, at
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
-#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Measured beside an
-#: H100 (``python -m measure.operators``). Between 0.1e9, beside no GPU, and 1e9.
-SENT_BYTES_PER_S = 0.38e9
+#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Measured beside
+#: an H100 and an H200 (``profiles/operators``): 0.38e9 and 0.41e9. Between 0.1e9, on a smaller machine, and
+#: 1e9.
+SENT_BYTES_PER_S = 0.4e9
 
 #: Bytes per second at which one process reads such a batch: pickled bytes, and tensors from these. Measured
-#: with it. Between 0.4e9 and 2e9.
-RECEIVED_BYTES_PER_S = 0.75e9
+#: with it: 0.75e9 and 0.78e9. Between 0.4e9 and 2e9.
+RECEIVED_BYTES_PER_S = 0.76e9
 
 #: Seconds between two kernels of a replayed CUDA graph. Between 1e-6 and 2e-6.
 GRAPH_LAUNCH_S = 1.5e-6

@@ -15,7 +15,8 @@ class Span(Struct, frozen=True, kw_only=True):
     """One layer in one direction: what runs side by side, and how long it takes in the end."""
 
     compute: float
-    exchange: float  # collectives and copies between its own kernels, which nothing hides
+    exchange: float  # collectives between its own kernels, which nothing hides
+    copies: float  # of weights and gradients among its own kernels
     launch: float
     gather: float  # collectives beside it: next weights, last gradients
     offload: float  # copies of activations to or from the host
@@ -23,13 +24,14 @@ class Span(Struct, frozen=True, kw_only=True):
 
     def parts(self) -> Parts:
         """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
-        busy = self.compute + self.exchange
+        busy = self.compute + self.exchange + self.copies
         launched = max(busy, self.launch)
         chain = self.launch + self.gather if self.launch_delays_gather else self.gather
         gathered = max(launched, chain)
         return {
             "compute": self.compute,
             "communication": self.exchange + gathered - launched,
+            "copies": self.copies,
             "launch": launched - busy,
             "offload": max(gathered, self.offload) - gathered,
         }
@@ -122,7 +124,8 @@ def forward_span(job: Job) -> Span:
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
     return Span(
         compute=job.compute.forward,
-        exchange=sequence_exchange_seconds(job) + unsharding_copy_seconds(job, job.layer.parameters),
+        exchange=sequence_exchange_seconds(job),
+        copies=unsharding_copy_seconds(job, job.layer.parameters),
         launch=kernels_seconds(job, backward=False),
         gather=weight_gather_seconds(job, job.layer.parameters),
         offload=activation_copy_seconds(job),
@@ -139,16 +142,14 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
     parameters = job.layer.parameters
     trained = parameters if job.engine.lora is None else job.engine.lora.parameters / job.model.layers
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
-    exchange = exchanges * sequence_exchange_seconds(job)
-    gather = 0.0
+    gather, copies = 0.0, reducing_copy_seconds(job, trained) if reduces else 0.0
     if job.engine.reshard_after_forward:
         gather = weight_gather_seconds(job, parameters)
-        exchange += unsharding_copy_seconds(job, parameters)
-    if reduces:
-        exchange += reducing_copy_seconds(job, trained)
+        copies += unsharding_copy_seconds(job, parameters)
     return Span(
         compute=job.compute.backward,
-        exchange=exchange,
+        exchange=exchanges * sequence_exchange_seconds(job),
+        copies=copies,
         launch=kernels_seconds(job, backward=True),
         gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
         offload=activation_copy_seconds(job),
@@ -162,9 +163,18 @@ def root_seconds(job: Job, *, reduces: bool) -> float:
     Nothing runs beside either. They stay gathered through the pass.
     """
     parameters = job.model.parameters - job.model.decoder_parameters
-    seconds = weight_gather_seconds(job, parameters) + unsharding_copy_seconds(job, parameters)
+    seconds = weight_gather_seconds(job, parameters)
     if job.trains and reduces and job.engine.trains_all_parameters:
-        seconds += gradient_reduce_seconds(job, parameters) + reducing_copy_seconds(job, parameters)
+        seconds += gradient_reduce_seconds(job, parameters)
+    return seconds
+
+
+def root_copies(job: Job, *, reduces: bool) -> float:
+    """Seconds of the copies of the same weights and gradients."""
+    parameters = job.model.parameters - job.model.decoder_parameters
+    seconds = unsharding_copy_seconds(job, parameters)
+    if job.trains and reduces and job.engine.trains_all_parameters:
+        seconds += reducing_copy_seconds(job, parameters)
     return seconds
 
 
@@ -179,6 +189,7 @@ def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
     total = {
         "compute": 0.0,
         "communication": root_seconds(job, reduces=reduces),
+        "copies": root_copies(job, reduces=reduces),
         "launch": assume.MICRO_BATCH_S,
         "offload": 0.0,
     }

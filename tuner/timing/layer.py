@@ -166,9 +166,7 @@ def attention_seconds(
     )
 
 
-def elementwise_bytes(
-    layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, backward: bool = False
-) -> float:
+def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, backward: bool = False) -> float:
     """Bytes that norms, residuals, rotary embedding, activation and routing move for so many tokens, in bf16.
 
     Operators that run one after the other move what was measured of them on as many values; fused ones read

@@ -28,9 +28,7 @@ def layer_product_flop_per_s(
     return product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
 
 
-def grouped_flop_per_s(
-    gpu: Gpu, dtype: DType, *, width: float, rows: float, backward: bool = False
-) -> float:
+def grouped_flop_per_s(gpu: Gpu, dtype: DType, *, width: float, rows: float, backward: bool = False) -> float:
     """Rate of the grouped products of experts, each of ``rows`` tokens; reading their weights is in it."""
     share = grouped_share(gpu, width=width, rows=rows, backward=backward)
     return product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
