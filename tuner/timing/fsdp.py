@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
-from tuner.timing.job import Job, Parts, head_of, kernels_seconds
+from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import pinned_seconds
@@ -190,7 +190,7 @@ def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
         "compute": 0.0,
         "communication": root_seconds(job, reduces=reduces),
         "copies": root_copies(job, reduces=reduces),
-        "launch": assume.MICRO_BATCH_S,
+        "launch": micro_batch_seconds(job),
         "offload": 0.0,
     }
     spans = [forward_span(job)]

@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
+from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
+from tuner.timing.corrections import Family, correction
 from tuner.timing.head import head_seconds
 from tuner.timing.layer import Layer, average_layer
 from tuner.timing.operators import HostSeconds, host_of_experts, host_seconds
@@ -169,6 +171,11 @@ def head_of(job: Job) -> float:
     )
 
 
+def micro_batch_seconds(job: Job) -> float:
+    """Seconds of one micro-batch on the host outside the layers."""
+    return assume.MICRO_BATCH_S / correction(job.cluster.gpu, Family.HOST)
+
+
 def kernels_seconds(job: Job, *, backward: bool) -> float:
     """Seconds in which the host launches one layer's kernels in one direction, with what FSDP's hooks add.
 
@@ -188,7 +195,7 @@ def kernels_seconds(job: Job, *, backward: bool) -> float:
         grouped = not job.engine.loops_experts
         launched = 1.0 if grouped else min(job.model.moe.experts, job.micro.tokens * job.layer.routed_copies)
         seconds += sparse * launched * _direction(host_of_experts(grouped=grouped), job, backward=backward)
-    return seconds
+    return seconds / correction(job.cluster.gpu, Family.HOST)
 
 
 def _direction(host: HostSeconds, job: Job, *, backward: bool) -> float:

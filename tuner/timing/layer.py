@@ -11,6 +11,7 @@ from tuner.timing import assumptions as assume
 from tuner.timing.operators import elementwise_of
 from tuner.timing.rates import (
     copy_bytes_per_s,
+    elementwise_bytes_per_s,
     grouped_flop_per_s,
     layer_attention_flop_per_s,
     layer_product_flop_per_s,
@@ -194,7 +195,7 @@ def elementwise_seconds(
 ) -> float:
     """Element-wise kernels in one direction: bytes over bandwidth."""
     moved = elementwise_bytes(layer, tokens, gpu, fused=fused, backward=backward)
-    return moved * dtype.bytes / DType.BFLOAT16.bytes / copy_bytes_per_s(gpu)
+    return moved * dtype.bytes / DType.BFLOAT16.bytes / elementwise_bytes_per_s(gpu)
 
 
 def layer_kernels(layer: Layer, *, fused: bool) -> int:

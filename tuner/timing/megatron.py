@@ -1,8 +1,7 @@
 """Seconds of a pass under Megatron: tensor, pipeline, context and expert parallelism."""
 
-from tuner.timing import assumptions as assume
 from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
-from tuner.timing.job import Job, head_of, kernels_seconds
+from tuner.timing.job import Job, head_of, kernels_seconds, micro_batch_seconds
 from tuner.workload import Checkpointing
 
 _REDUCTIONS_PER_LAYER = 2  # after the attention and after the MLP
@@ -53,7 +52,7 @@ def stage_parts(job: Job) -> dict[str, float]:
     return {
         "compute": layers * compute.both,
         "communication": layers * directions * exchange,
-        "launch": layers * max(0.0, launch - busy) + assume.MICRO_BATCH_S,
+        "launch": layers * max(0.0, launch - busy) + micro_batch_seconds(job),
         "head": head_of(job),
     }
 

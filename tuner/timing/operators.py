@@ -136,8 +136,19 @@ def operators_of(gpu: str) -> Operators:
         InputError: the installation lacks its profiles.
         msgspec.ValidationError: a bundled table is not one.
     """
-    tables = {file.stem: file for file in (shipped.profiles() / "operators").glob("*.json")}
-    return msgspec.json.decode(tables.get(gpu, tables[REFERENCE]).read_bytes(), type=Operators)
+    file = shipped.profiles() / "operators" / f"{table_card(gpu)}.json"
+    return msgspec.json.decode(file.read_bytes(), type=Operators)
+
+
+@lru_cache(maxsize=64)
+def table_card(gpu: str) -> str:
+    """The card whose table a card takes its shares from: itself, or the reference.
+
+    Args:
+        gpu: name of the card's profile.
+    """
+    tables = {file.stem for file in (shipped.profiles() / "operators").glob("*.json")}
+    return gpu if gpu in tables else REFERENCE
 
 
 @lru_cache(maxsize=4096)
