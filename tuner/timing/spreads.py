@@ -63,6 +63,7 @@ ENDS = {
     "MEMORY_SHARE": (0.88, 0.92),
     "PAGEABLE_SHARE": (0.08, 0.23),
     "PINNED_SHARE": (0.80, 0.90),
+    "SENT_BYTES_PER_S": (0.1e9, 1e9),
 }
 
 
@@ -85,7 +86,7 @@ def of_error(share: float) -> Spread:
 
 #: Error of reading a table between its sizes: nine of ten shares that are left out of the tables of
 #: ``profiles/operators`` and interpolated from their neighbours come out nearer than that.
-TABLE_ERROR = 0.12
+TABLE_ERROR = 0.10
 
 #: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
 #: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
@@ -124,12 +125,14 @@ CAUSES = {
     "decode": Cause(family=Family.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE")),
     "optimizer": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
     "load": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "copies": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
     "quantizing": Cause(family=Family.MEMORY, spread=QUANTIZING),
     "communication": Cause(family=Family.LINKS, spread=of_rate("LINK_SHARE")),
     "gather": Cause(family=Family.LINKS, spread=of_constant("COLLECTIVE_S")),
     "states": Cause(family=Family.HOST_LINK, spread=of_rate("PAGEABLE_SHARE")),
     "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
     "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S")),
+    "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
     "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
     "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
 }
