@@ -24,8 +24,8 @@ ATTENTION_SHARE = 0.55
 #: datasheets of the Ampere, Hopper and Blackwell generations.
 FLOAT32_SHARE = 0.5
 
-#: Share of the memory bandwidth that copies and element-wise kernels reach: 4.3 of 4.8 TB/s, measured. Between
-#: 0.88 and 0.92: 3.0 of 3.35 TB/s on an H100, 4.25 of 4.8 on another H200.
+#: Share of the memory bandwidth that copies and element-wise kernels reach: 4.3 of 4.8 TB/s, measured.
+#: Between 0.88 and 0.92: 3.0 of 3.35 TB/s on an H100, 4.25 of 4.8 on another H200.
 MEMORY_SHARE = 0.90
 
 #: Share of the memory bandwidth that decoding reaches while it reads weights and KV cache.
