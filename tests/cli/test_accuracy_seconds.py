@@ -136,6 +136,18 @@ def test_a_report_tells_repeated_passes_of_its_own_card() -> None:
         assert row["predicted_s"] == pytest.approx(row["measured_s"], rel=0.5)
 
 
+def test_repeated_passes_count_with_their_median_and_cut_models_with_their_layers(tmp_path: Path) -> None:
+    whole = {**PASS, "seconds": 9.0, "repeated_seconds": [3.0, 1.0, 2.0]}
+    half = {**whole, "layers": 14, "repeated_seconds": [1.0]}
+    rows = report_of(written(tmp_path, whole, half, hardware="1 x NVIDIA H100 80GB HBM3"))["seconds"]
+    assert [(row["origin"], row["gpu"], row["measured_s"]) for row in rows] == [
+        ("warm pass", "h100-sxm", 2.0),
+        ("warm pass", "h100-sxm", 1.0),
+    ]
+    # Of 28 layers: what embedding and output head take is there in both.
+    assert 0.5 < rows[1]["predicted_s"] / rows[0]["predicted_s"] < 0.8
+
+
 def test_passes_of_no_known_card_are_left_out_of_the_seconds_alone(tmp_path: Path) -> None:
     passes = [{**PASS, "seconds": 1.0}, {**PASS, "seconds": 1.5, "pass": "log_prob"}]
     known = report_of(written(tmp_path, *passes, hardware="2 x NVIDIA H200 (143771 MiB), driver 580"))
