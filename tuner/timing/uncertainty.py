@@ -8,7 +8,7 @@ jobs are compared the constants are the same on both sides: what does not change
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import hypot
+from math import hypot, sqrt
 
 from msgspec import Struct
 
@@ -80,20 +80,18 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
         then: those of the second, where they are others.
     """
     first, second = family_ends(before.phases, cluster), family_ends(after.phases, then or cluster)
-    sources = [(first.get(family, _NOTHING), second.get(family, _NOTHING)) for family in {**first, **second}]
+    sources = list(zip(first, second, strict=True))
     if then is not None and then.gpu != cluster.gpu:
-        sources = [pair for ends in sources for pair in ((ends[0], _NOTHING), (_NOTHING, ends[1]))]
-    seconds = before.seconds
-    share = after.seconds / seconds - 1
-    apart = [
-        [(after.seconds + more[end]) / (seconds + less[end]) - 1 - share for end in (0, 1)]
-        for less, more in sources
-    ]
+        sources = [pair for less, more in sources for pair in ((less, _NOTHING), (_NOTHING, more))]
+    seconds, then_s = before.seconds, after.seconds
+    share = then_s / seconds - 1
+    lower = upper = 0.0
+    for less, more in sources:
+        ends = [(then_s + more[end]) / (seconds + less[end]) - 1 - share for end in (0, 1)]
+        lower += min(0.0, *ends) ** 2
+        upper += max(0.0, *ends) ** 2
     return Change(
-        seconds=after.seconds - seconds,
-        share=share,
-        low_share=share - hypot(*(min(0.0, *ends) for ends in apart)),
-        high_share=share + hypot(*(max(0.0, *ends) for ends in apart)),
+        seconds=then_s - seconds, share=share, low_share=share - sqrt(lower), high_share=share + sqrt(upper)
     )
 
 
@@ -103,30 +101,41 @@ Ends = tuple[float, float]
 _NOTHING: Ends = (0.0, 0.0)
 
 
-def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> dict[Family, Ends]:
-    """Seconds that all causes of a family add at the low and the high end of their spreads at once.
+def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
+    """Seconds that all causes of each family add at the low and the high end of their spreads at once.
 
     What runs differ by is a family of its own, to which all seconds belong; between two jobs it cancels.
     """
-    low, high = defaultdict[Family, float](float), defaultdict[Family, float](float)
+    low, high, whole = [0.0] * len(Family), [0.0] * len(Family), 0.0
+    spreads_of = _spreads_on(cluster)
     for time in phases:
+        causes = spreads_of[time.phase]
+        whole += time.seconds
         for name, seconds in time.parts:
-            family, less, more = _spread_of(time.phase, name, cluster)
-            low[family] += less * seconds
-            high[family] += more * seconds
-            low[Family.RUNS] += (spreads.RUNS.low - 1) * seconds
-            high[Family.RUNS] += (spreads.RUNS.high - 1) * seconds
-    return {family: (low[family], high[family]) for family in low}
+            place, less, more = causes.get(name) or _spread_of(time.phase, name, cluster)
+            low[place] += less * seconds
+            high[place] += more * seconds
+    low[_RUNS] = (spreads.RUNS.low - 1) * whole
+    high[_RUNS] = (spreads.RUNS.high - 1) * whole
+    return list(zip(low, high, strict=True))
 
 
-@lru_cache(maxsize=1024)
-def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[Family, float, float]:
+_PLACES = {family: place for place, family in enumerate(Family)}
+_RUNS = _PLACES[Family.RUNS]
+
+
+@lru_cache(maxsize=64)
+def _spreads_on(cluster: Cluster) -> dict[Phase, dict[str, tuple[int, float, float]]]:
+    """By phase and cause: the family's place, and the parts of a second that the ends lie apart."""
+    return {phase: {name: _spread_of(phase, name, cluster) for name in spreads.CAUSES} for phase in Phase}
+
+
+def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[int, float, float]:
     cause = spreads.cause_of(phase, name)
     spread = spread_on(cause, cluster)
-    return cause.family, spread.low - 1, spread.high - 1
+    return _PLACES[cause.family], spread.low - 1, spread.high - 1
 
 
-@lru_cache(maxsize=512)
 def spread_on(cause: Cause, cluster: Cluster) -> Spread:
     """A cause's spread on these GPUs.
 
@@ -162,8 +171,9 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
         cluster: the GPUs.
         in_run: of a training run; False: of passes by themselves, without what runs differ by.
     """
-    families = family_ends(phases, cluster)
-    ends = [pair for family, pair in families.items() if in_run or family is not Family.RUNS]
+    ends = family_ends(phases, cluster)
+    if not in_run:
+        ends[_RUNS] = _NOTHING
     seconds = sum(time.seconds for time in phases)
     evidence, card = _basis(phases, cluster.gpu)
     return Interval(
