@@ -192,7 +192,7 @@ def _room(case: Case, error: OutOfMemory, *, opened: bool) -> Need:
         return Need(measure=Measure.ROOM, limit_bytes=limit, known=not opened or known)
     peak = case.peak_bytes(Phase.ROLLOUT)
     share = free_share(error)
-    if share is None or share / 100 >= workload.rollout.memory_fraction:
+    if share is None or share / 100 >= workload.generator.memory_fraction:
         limit = max(1, peak - ceil(_UNKNOWN * case.capacity_bytes))
         return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT, known=False)
     limit = case.other(with_fraction(workload, share)).peak_bytes(Phase.ROLLOUT)
@@ -207,7 +207,7 @@ def free_share(error: OutOfMemory) -> int | None:
 
 def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str, float, float], ...]:
     """Settings that the error states otherwise than the job: their name, there and here."""
-    rollout = workload.rollout
+    rollout = workload.generator
     here = {
         "fraction": rollout.memory_fraction,
         "sequence_tokens": float(rollout.max_model_tokens or workload.model.max_positions),

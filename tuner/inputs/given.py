@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
+from tuner.inputs.processes import Processes
 from tuner.inputs.secrets import hidden_override, without_secrets
 from tuner.inputs.yaml_file import MAX_BYTES, Document, of_folder, parse_yaml, read_yaml, text_of
 from tuner.language import _
@@ -69,6 +70,7 @@ class Given(Struct, frozen=True, kw_only=True):
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
+    processes: Processes | None = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
 
 
@@ -193,6 +195,7 @@ def _pasted(words: Sequence[str]) -> Given:
         source="command line",
         arguments=tuple(arguments),
         program=started[0].program if started else "",
+        processes=started[0].processes if started else None,
         folder=str(Path.cwd()),
     )
     return _with_config(given, Path.cwd())
@@ -262,6 +265,7 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
             for lost in script.lost
         ),
         program=launch.program,
+        processes=launch.processes,
         folder=_folder(str(file)),
     )
     return _with_config(given, file.parent)

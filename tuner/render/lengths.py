@@ -30,15 +30,22 @@ def premise(batch: Batch, of_run: Collection[str] = ()) -> str:
         (
             "mean_response",
             lengths.mean_response,
-            _("mean response {average} ({reason})"),
+            _("mean response {average} ({reason})")
+            if batch.max_prompt_tokens
+            else _("mean sequence {average} ({reason})"),
             "--mean-response-length",
             batch.mean_response_tokens,
         ),
     ):
         said = _("the log") if name in of_run else option
+        if not batch.max_prompt_tokens and name == "mean_prompt":
+            continue  # of given sequences, which are one piece
         reason = said if mean is not None else _("assumed")
         words.append(text.format(average=tokens(round(average)), reason=reason))
         missing += [] if mean is not None else [option]
+    if not batch.max_prompt_tokens and batch.known_mean_tokens is None:
+        half = tokens(round(batch.mean_sequence_tokens))
+        return _("half of the maximum assumed ({half}); give --mean-response-length").format(half=half)
     if lengths.mean_prompt is None and lengths.mean_response is None and lengths.response_p95 is None:
         halves = f"{tokens(round(batch.mean_prompt_tokens))} + {tokens(round(batch.mean_response_tokens))}"
         return _("half of the maxima assumed ({halves}); give --mean-response-length").format(halves=halves)

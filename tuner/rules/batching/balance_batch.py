@@ -58,6 +58,6 @@ def check(case: Case) -> Finding | None:
         ).format(sequences=counted(batch.sequences, "sequence"), ranks=counted(ranks, "rank")),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
     )

@@ -61,7 +61,7 @@ def check(case: Case) -> Finding | None:
         proposal = _budgeted(proposal, site)
     if not case.pays(proposal):
         return None
-    site = next((site for site in static if site.phase is Phase.UPDATE_ACTOR), static[0])
+    site = next((site for site in static if site.phase is case.workload.actor_update.phase), static[0])
     return Finding(
         rule=RULE,
         message=_(

@@ -71,6 +71,6 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.EXACT,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=case.workload.with_batch(mini_batch_prompts=best),
     )

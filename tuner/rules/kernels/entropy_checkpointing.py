@@ -61,6 +61,6 @@ def check(case: Case) -> Finding | None:
         message=message,
         severity=RULE.severity,
         evidence=Evidence.MEASURED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
     )

@@ -83,7 +83,7 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
         notes=() if find_spec("liger_kernel") else (_(_MISSING),),
     )

@@ -54,6 +54,6 @@ def check(case: Case) -> Finding | None:
         ).format(now=now, sequence_tokens=case.workload.batch.sequence_tokens, then=then),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=best,
     )

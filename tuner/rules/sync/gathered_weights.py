@@ -59,6 +59,6 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
     )

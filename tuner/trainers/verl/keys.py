@@ -11,6 +11,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tuner.trainers.verl.engine_keys import CRITIC_BATCHES, FSDP, MEGATRON, TRAINED_MEGATRON
+from tuner.trainers.verl.fine_tuning_keys import SFT, SFT_ENGINE
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.trainers.verl.rollout_keys import RECIPES, ROLLOUT
 from tuner.trainers.verl.service_keys import REWARD, REWARD_MEGATRON, REWARD_WORKER
@@ -238,11 +240,29 @@ KEYS: Keys = {
 }
 
 
+#: The keys of every program. Those of fine-tuning are under meanings of the first table or are their own.
+KEYS_OF: Mapping[Program, Keys] = {
+    Program.PPO: KEYS,
+    Program.SFT: _keys(SFT),
+    Program.SFT_ENGINE: {
+        **_keys(SFT_ENGINE),
+        **_within("model", _MODEL),
+        **_engine("actor.fsdp", ("engine",), FSDP),
+        **_engine("actor.megatron", ("engine",), TRAINED_MEGATRON),
+        **_optimizer("actor", "optim"),
+    },
+}
+_MEANINGS = frozenset(meaning for table in KEYS_OF.values() for meaning in table)
+
+
 @lru_cache(maxsize=4096)
-def key(meaning: str, version: str) -> str | None:
-    """The key that a release reads for a meaning, None where it has no such switch.
+def key(meaning: str, version: str, program: Program = Program.PPO) -> str | None:
+    """The key that a release's program reads for a meaning, None where it has no such switch.
 
     Raises:
-        KeyError: the meaning is not in the table.
+        KeyError: no program has the meaning.
     """
-    return next((name.key for name in KEYS[meaning] if name.holds(version)), None)
+    names = KEYS_OF[program].get(meaning)
+    if names is None and meaning not in _MEANINGS:
+        raise KeyError(meaning)
+    return next((name.key for name in names or () if name.holds(version)), None)

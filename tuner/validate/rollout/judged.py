@@ -69,7 +69,7 @@ def runnable(subject: Subject) -> list[tuple[Recommendation, Workload]]:
 
 def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
     """Recommendations whose change of the rollout only the engine itself would show."""
-    engine = session.subject.workload.rollout.engine.value
+    engine = session.subject.workload.generator.engine.value
     for recommendation, _proposal, changed in changing(session.subject):
         if not changed & _ALLOCATED and changed != ONLY_LENGTH:
             shown = sorted({_shown_by_engine(name) for name in changed})

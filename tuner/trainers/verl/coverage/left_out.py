@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.protocol import Affects, KeyClass, LeftOut
+from tuner.trainers.verl.coverage.fine_tuning import FINE_TUNING
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Job, Omission
+from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
 
@@ -32,7 +34,8 @@ def key_classes(version: str) -> tuple[KeyClass, ...]:
 
 
 def _rows(job: Job) -> Iterator[LeftOut]:
-    for omission in NOT_MODELLED:
+    fine_tunes = program_of(job.settings.defaults).fine_tunes
+    for omission in FINE_TUNING if fine_tunes else NOT_MODELLED:
         key = _key(omission, job)
         if key is None:
             continue
