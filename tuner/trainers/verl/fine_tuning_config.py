@@ -16,6 +16,8 @@ from tuner.trainers.verl.releases import BUNDLED, installed_release
 _OWN, _FSDP, _MEGATRON = FINE_TUNING_CONFIGS
 _CONFIG_OF_ENGINE = {"fsdp": _FSDP, "fsdp2": _FSDP, "fsdp_turbo": _FSDP, "megatron": _MEGATRON}
 _STRATEGY: Path = ("engine", "strategy")
+_TARGET: Path = ("engine", "_target_")
+_ENGINE_OF_CLASS = {"FSDPEngineConfig": "fsdp", "McoreEngineConfig": "megatron"}
 #: Config groups of the trainer on the model engines.
 GROUPS = ("engine", "optim", "model")
 
@@ -82,6 +84,9 @@ def _engines(composition: Composition, arguments: Arguments) -> Iterator[tuple[A
     for document in reversed(composition.documents):
         if contains(document.tree, _STRATEGY):
             yield lookup(document.tree, _STRATEGY), dotted(_STRATEGY), document.location(*_STRATEGY)
+        if contains(document.tree, _TARGET):  # of a composed configuration
+            name = str(lookup(document.tree, _TARGET)).rpartition(".")[2]
+            yield _ENGINE_OF_CLASS.get(name, name), dotted(_TARGET), document.location(*_TARGET)
 
 
 def _expect_same(overrides: Iterable[Override], config: str) -> None:
