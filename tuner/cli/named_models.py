@@ -106,7 +106,10 @@ class Models(Struct, frozen=True):
         for path in self.settings.origins:
             key = dotted(path)
             value = lookup(self.settings.tree, path) if contains(self.settings.tree, path) else None
-            if isinstance(value, str) and key not in (TRAINER.model_key(self.settings), TRAINER.critic_model_key):
+            if isinstance(value, str) and key not in (
+                TRAINER.model_key(self.settings),
+                TRAINER.critic_model_key,
+            ):
                 yield value, key
         yield Path(self.given.source).stem, Path(self.given.source).name
 

@@ -18,7 +18,9 @@ def sent_parameters(workload: Workload) -> int:
 
 def gathered_parameters(workload: Workload) -> int:
     """Parameters that the trainer gathers; a gather of the whole model takes the frozen ones along."""
-    return workload.model.parameters if workload.weight_sync.gathers_whole_model else sent_parameters(workload)
+    return (
+        workload.model.parameters if workload.weight_sync.gathers_whole_model else sent_parameters(workload)
+    )
 
 
 def trainer_gather_seconds(workload: Workload) -> float:

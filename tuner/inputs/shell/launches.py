@@ -113,8 +113,10 @@ def _count(words: Sequence[Field], name: str) -> Count | None:
         if option.replace("_", "-") != name:
             continue
         value = value if equals or following is None else str(following.text)
-        if value.isdecimal() and 0 < int(value[:_DIGITS]):
-            found = Count(value=int(value[:_DIGITS]), text=f"torchrun {option}={value}", location=word.location)
+        if value.isdecimal() and int(value[:_DIGITS]) > 0:
+            found = Count(
+                value=int(value[:_DIGITS]), text=f"torchrun {option}={value}", location=word.location
+            )
     return found
 
 

@@ -98,7 +98,11 @@ def _kept(share: CacheShare) -> int:
 
 def start_doubt(workload: Workload) -> str | None:
     """Why the engine may not start although it can: its cache is only large enough at its largest."""
-    if workload.rollout is None or start_problems(workload) or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
+    if (
+        workload.rollout is None
+        or start_problems(workload)
+        or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None
+    ):
         return None
     share, older = least_shares(workload)[0], workload.generator.older_core
     if older is not None and _cache_problem(workload, share.cache) is not None:

@@ -32,7 +32,6 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT012",

@@ -35,7 +35,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import Site, actor_update, all_passes, larger
-from tuner.workload import Phase, Workload
+from tuner.workload import Workload
 
 RULE = Rule(
     code="BAT001",

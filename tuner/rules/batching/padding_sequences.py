@@ -30,7 +30,6 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.wording import count
-from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT009",

@@ -31,7 +31,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import with_head
-from tuner.workload import HeadKind, Phase
+from tuner.workload import HeadKind
 
 RULE = Rule(
     code="KRN005",

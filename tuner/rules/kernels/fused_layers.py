@@ -42,7 +42,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Backend, HeadKind, Phase, Workload
+from tuner.workload import Backend, HeadKind, Workload
 
 RULE = Rule(
     code="KRN006",

@@ -32,7 +32,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import gib
-from tuner.workload import Phase, Workload
+from tuner.workload import Workload
 
 RULE = Rule(
     code="MEM012",

@@ -29,7 +29,6 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.sequence_sharing import paying_together
-from tuner.workload import Phase
 
 RULE = Rule(
     code="SEQ003",

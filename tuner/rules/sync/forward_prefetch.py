@@ -34,7 +34,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Backend, Phase, Workload
+from tuner.workload import Backend, Workload
 
 RULE = Rule(
     code="SYN001",

@@ -31,7 +31,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import gib
-from tuner.workload import Backend, Phase
+from tuner.workload import Backend
 
 RULE = Rule(
     code="SYN002",

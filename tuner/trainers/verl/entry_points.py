@@ -1,4 +1,4 @@
-"""Tells the entry points of verl apart: by what a launch starts, by a configuration's name, by the user's keys."""
+"""Tells the entry points of verl apart: by what a launch starts, by a configuration's name, by keys."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -80,7 +80,7 @@ def program_of_keys(keys: Iterable[Path]) -> Program:
 
 
 def refuse_config(name: str, location: Location) -> None:
-    """Raise UnsupportedError when ``name`` is the primary configuration of an entry point that does not train."""
+    """Raise UnsupportedError when ``name`` is the configuration of an entry point that does not train."""
     for entry_point in (GENERATION, EVALUATION):
         if name in entry_point.configs:
             raise _unsupported(entry_point, _("the configuration {name}").format(name=name), location)
@@ -95,7 +95,10 @@ def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
 
 
 def _generates(keys: Collection[Path]) -> bool:
-    return ("data", "output_path") in keys  # main_generation_server shares every other key with the PPO trainer
+    return (
+        "data",
+        "output_path",
+    ) in keys  # main_generation_server shares every other key with the PPO trainer
 
 
 def _recognise(keys: Mapping[Path, Location]) -> tuple[EntryPoint, Path] | None:

@@ -27,8 +27,8 @@ SFT = {
     "actor.saved": "trainer.checkpoint.save_contents >=0.5.0",
 }
 
-#: Of ``verl.trainer.sft_trainer`` and ``sft_trainer_ray``, beside the sections of model, engine and optimizer,
-#: which are those of the model engines. Source: verl 0.6.0 to 0.9.1 ``trainer/sft_trainer.py``.
+#: Of ``verl.trainer.sft_trainer`` and ``sft_trainer_ray``, beside the sections of model, engine and
+#: optimizer, which are those of the model engines. Source: verl 0.6.0 to 0.9.1 ``trainer/sft_trainer.py``.
 SFT_ENGINE = {
     "gpus_per_node": "trainer.n_gpus_per_node",  # read by sft_trainer_ray; else torchrun says how many
     "nodes": "trainer.nnodes",

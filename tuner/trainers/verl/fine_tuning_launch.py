@@ -34,8 +34,8 @@ def remarks_of(program: str, processes: Processes | None, source: str) -> tuple[
     if known or _BY_RAY in program:
         return ()
     text = _(
-        "torchrun says how many GPUs there are (--nproc_per_node, --nnodes); where it is not given, {gpus} and "
-        "{nodes} are taken, or --gpus-per-node and --nodes"
+        "torchrun says how many GPUs there are (--nproc_per_node, --nnodes); where it is not given, "
+        "{gpus} and {nodes} are taken, or --gpus-per-node and --nodes"
     )
     return (Remark(text=text.format(gpus=_GPUS, nodes=_NODES), location=Location(source=source)),)
 
@@ -44,4 +44,6 @@ def base_of(config: str) -> Base:
     """How the defaults of a configuration of fine-tuning are asked for again."""
     if config == FINE_TUNING_CONFIGS[2]:
         return Base(name=config, words=("engine=megatron", "optim=megatron"), keys=("engine._target_",))
-    return Base(name=config, keys=("model.strategy" if config == FINE_TUNING_CONFIGS[0] else "engine._target_",))
+    return Base(
+        name=config, keys=("model.strategy" if config == FINE_TUNING_CONFIGS[0] else "engine._target_",)
+    )

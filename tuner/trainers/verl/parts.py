@@ -122,7 +122,9 @@ def _engine(source: Source, workload: Workload, role: Role, engine: Engine) -> P
     following = engines.following(context)
     return Part(
         path=("reference" if role == "ref" else role, "engine"),
-        fields=tuple(field for field in engine_fields(source, role, engine.backend) if field.path not in following),
+        fields=tuple(
+            field for field in engine_fields(source, role, engine.backend) if field.path not in following
+        ),
         context=context,
         following=following,
     )

@@ -103,7 +103,11 @@ def releases_with(path: Path, configs: tuple[str, ...] = CONFIGS) -> tuple[str, 
     return tuple(
         version
         for version in BUNDLED
-        if any(contains(read_defaults(version, config).tree, path) for config in configs if has_config(version, config))
+        if any(
+            contains(read_defaults(version, config).tree, path)
+            for config in configs
+            if has_config(version, config)
+        )
     )
 
 

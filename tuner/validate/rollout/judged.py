@@ -44,8 +44,9 @@ ONLY_LENGTH = frozenset({"max_model_tokens"})
 
 
 def _changed(now: Workload, proposal: Workload) -> set[str]:
-    names = (field.name for field in fields(now.rollout))
-    return {name for name in names if getattr(now.rollout, name) != getattr(proposal.rollout, name)}
+    before, after = now.generator, proposal.generator
+    names = (field.name for field in fields(before))
+    return {name for name in names if getattr(before, name) != getattr(after, name)}
 
 
 def changing(subject: Subject) -> Iterator[tuple[Recommendation, Workload, set[str]]]:

@@ -52,7 +52,9 @@ FINE_TUNING: tuple[Omission, ...] = (
     ),
     Omission(
         name=N_("CPU offload under FSDP2"),
-        reason=N_("verl hands FSDP1's policy to FSDP2, which does not know it; the states are counted on the card"),
+        reason=N_(
+            "verl hands FSDP1's policy to FSDP2, which does not know it; the states are counted on the card"
+        ),
         patterns=(),
         trigger=_second_offload,
     ),

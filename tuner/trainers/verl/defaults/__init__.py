@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
-#: Of supervised fine-tuning: the trainer of its own up to 0.7.0, and the one on the model engines since 0.6.0.
+#: Of supervised fine-tuning: its own trainer up to 0.7.0, and the one on the model engines since 0.6.0.
 FINE_TUNING_CONFIGS: tuple[str, ...] = ("sft_trainer", "sft_trainer_engine", "sft_trainer_engine_megatron")
 
 
@@ -34,7 +34,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
 @cache
 def read_defaults(version: str, config: str) -> Defaults:
-    """The defaults of a bundled release; ``config`` is one of those that :func:`has_config` knows it to have."""
+    """The defaults of a bundled release; ``config`` is one that it has, see :func:`has_config`."""
     return read_file(_file(version, config))
 
 
@@ -46,7 +46,8 @@ def has_config(version: str, config: str) -> bool:
 
 def family(config: str) -> tuple[str, ...]:
     """The configurations that share their keys with one."""
-    return next(family for family in (CONFIGS, FINE_TUNING_CONFIGS[:1], FINE_TUNING_CONFIGS[1:]) if config in family)
+    families = (CONFIGS, FINE_TUNING_CONFIGS[:1], FINE_TUNING_CONFIGS[1:])
+    return next((members for members in families if config in members), CONFIGS)
 
 
 def _file(version: str, config: str) -> Path:

@@ -65,9 +65,7 @@ def build(wheel: Path, folder: Path) -> list[Path]:
     return written
 
 
-def _compose(
-    folder: Path, config: str, choices: Sequence[str] = ()
-) -> tuple[dict[str, Any], dict[str, str]]:
+def _compose(folder: Path, config: str, choices: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, str]]:
     """The composed configuration, interpolations kept, and the config groups that it is composed of."""
     with initialize_config_dir(str(folder.resolve()), version_base=None):
         composed = compose(config, list(choices))

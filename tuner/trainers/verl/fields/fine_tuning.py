@@ -34,7 +34,7 @@ def read_given_batch(source: Source) -> Batch:
 
 
 def read_trained_model(source: Source, model: ModelShape, gpus: int) -> Actor:
-    """The model that is trained, in the actor's place: it computes log-probabilities in its training alone."""
+    """The model that is trained, in the actor's place, with no pass beside its training."""
     engine = source.part("actor.engine", read_engine, "actor", model, gpus)
     return Actor(
         engine=engine,

@@ -104,7 +104,7 @@ def read_backend(source: Source, role: Role) -> Backend:
 
 
 def _class_default(source: Source) -> str:
-    """The strategy where a configuration has no key for it: fine-tuning's engine is of the class that it names.
+    """The strategy where a configuration has no key for it: fine-tuning's engine names its class.
 
     Source: verl 0.9.1 ``workers/config/engine.py`` (``strategy``).
     """

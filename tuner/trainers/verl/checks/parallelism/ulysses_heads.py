@@ -94,7 +94,11 @@ def _finding(name: str, engine: Engine, model: ModelShape, settings: Settings, w
 def _key(role: str, size: int, settings: Settings, version: str) -> str | None:
     """The key that sets the size: from the model engine on, the old key wins where it is above 1."""
     old = spelled(settings, f"{role}.old_ulysses", version) if role != "critic" else None
-    return old if old is not None and settings.get(old) == size else spelled(settings, f"{role}.ulysses", version)
+    return (
+        old
+        if old is not None and settings.get(old) == size
+        else spelled(settings, f"{role}.ulysses", version)
+    )
 
 
 def _legal(size: int, engine: Engine, model: ModelShape) -> bool:

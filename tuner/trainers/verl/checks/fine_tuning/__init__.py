@@ -1,0 +1,1 @@
+"""What verl's trainers of supervised fine-tuning refuse."""
