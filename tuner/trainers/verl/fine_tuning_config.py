@@ -34,7 +34,7 @@ def choose(program: Program, composition: Composition, arguments: Arguments, ver
     Raises:
         UnsupportedError: the engine is not modelled, or the release has no such program.
     """
-    config = _OWN if program is Program.SFT else _of_engine(composition, arguments)
+    config = config_of(program, composition, arguments)
     if has_config(version, config):
         return config
     having = [release for release in BUNDLED if has_config(release, config)]
@@ -46,6 +46,15 @@ def choose(program: Program, composition: Composition, arguments: Arguments, ver
             first=having[0], last=having[-1]
         ),
     )
+
+
+def config_of(program: Program, composition: Composition, arguments: Arguments) -> str:
+    """The configuration, whatever release has it.
+
+    Raises:
+        UnsupportedError: the engine is not modelled.
+    """
+    return _OWN if program is Program.SFT else _of_engine(composition, arguments)
 
 
 def told_by_program(program: Program) -> ReleaseChoice | None:

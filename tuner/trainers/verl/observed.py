@@ -124,7 +124,9 @@ def holds_engine(workload: Workload) -> bool:
     Source: vLLM ``device_allocator/cumem.py`` (``use_memory_pool_with_allocator``, ``sleep``), verl 0.7.0
     ``workers/rollout/vllm_rollout/vllm_async_server.py`` (``ExternalZeroMQDistributedExecutor``).
     """
-    rollout = workload.generator
+    rollout = workload.rollout
+    if rollout is None:
+        return False
     pooled = rollout.engine is RolloutEngine.VLLM and at_least(rollout.engine_version, _POOLED_SINCE)
     return pooled and rollout.colocated and not rollout.own_process
 

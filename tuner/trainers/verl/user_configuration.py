@@ -160,7 +160,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The release that the configuration itself tells; None where it tells none."""
         if self.composition.release is not None:
             return self.composition.release
-        if self.trainer.fine_tunes:
+        if self.trainer.fine_tunes and self._composed is None:
             return fine_tuning_config.told_by_program(self.trainer)
         return told_release(self.fork, self.program, self._likeness(), self._likened())
 
@@ -196,9 +196,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _composed(self) -> Likeness | None:
         """The release that a document is most like which holds all settings of a run."""
         documents = self.composition.documents
-        if not documents or self.trainer.fine_tunes or (self.fork is not None and self.fork.renames):
+        if not documents or (self.fork is not None and self.fork.renames):
             return None
-        return composed_like(documents[-1].tree, self.trainer_config(BUNDLED[-1]))
+        if self.trainer.fine_tunes:
+            config = fine_tuning_config.config_of(self.trainer, self.composition, self.arguments)
+        else:
+            config = self.trainer_config(BUNDLED[-1])
+        return composed_like(documents[-1].tree, config)
 
     def _likeness(self) -> Likeness | None:
         if self._composed is not None:
