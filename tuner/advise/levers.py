@@ -51,6 +51,8 @@ class Need(Struct, frozen=True, kw_only=True):
 
 def opens(workload: Workload) -> bool:
     """Whether the engine is expected to start: nothing refuses it, and its share leaves a cache."""
+    if workload.rollout is None:
+        return True
     return not start_problems(workload) and figures(workload).rollout.kv_bytes > 0
 
 
