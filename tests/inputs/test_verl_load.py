@@ -170,19 +170,29 @@ def test_engine(tmp_path: Path, text: str, overrides: list[str], version: str, c
             "1:25: defaults: the training engine",
         ),
         (
-            "defaults: [sft_trainer]\n",
+            "defaults: [generation]\n",
             [],
-            "1:12: the configuration sft_trainer belongs to supervised fine-tuning",
+            "1:12: the configuration generation belongs to offline generation",
         ),
         ("", ["--config-name", "generation"], "the configuration generation belongs to offline generation"),
         ("", ["actor@actor_rollout_ref.actor=my_actor"], "config group choice"),
-        ("model: {partial_pretrain: x}\n", [], "1:9: the key model.partial_pretrain belongs to supervised"),
+        (
+            "model: {partial_pretrain: x}\n",
+            [],
+            "of verl 0.9.1 for verl.trainer.fsdp_sft_trainer do not travel with this program; "
+            "those of verl 0.4.1 to 0.7.0 do",
+        ),
+        ("", ["engine=veomni"], "command line:1:1: engine: the training engine 'veomni' is not modelled"),
         (
             "",
-            ["data.response_key=answer", "optim.lr=1e-5"],
-            "command line:2:1: the key optim.lr belongs to supervised",
+            ["model.path=x", "engine=megatron", "optim=fsdp"],
+            "command line:3:1: optim: optim=fsdp is not modelled with this engine; optim=megatron is",
         ),
-        ("", ["engine=fsdp", "optim=fsdp"], "the key engine belongs to supervised fine-tuning"),
+        (
+            "engine: {_target_: verl.workers.config.VeOmniEngineConfig}\n",
+            [],
+            "1:10: engine._target_: the training engine 'VeOmniEngineConfig' is not modelled",
+        ),
         (
             "",
             ["data.path=x", "data.output_path=y", "model.path=z"],

@@ -1,22 +1,32 @@
 """What a launch of fine-tuning says beside its settings: torchrun starts a process for each GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tuner.errors import Location
 from tuner.inputs.given import Remark
-from tuner.inputs.overrides import Kind, Override
-from tuner.inputs.processes import Processes
+from tuner.inputs.overrides import COMMAND_LINE, Kind, Override
+from tuner.inputs.processes import Count, Processes
+from tuner.inputs.tree import Path, split_key
 from tuner.language import _
 from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS
 
 _GPUS, _NODES = "trainer.n_gpus_per_node", "trainer.nnodes"
+_ASSUMED = Count(value=8, text="no --nproc_per_node is given", location=Location(source=COMMAND_LINE))
 _BY_RAY = "sft_trainer_ray"  # takes both keys, and is started once
 
 
-def overrides_of(processes: Processes) -> Iterator[Override]:
-    """The number of GPUs as overrides of the keys that stand for it, which the trainers do not read."""
-    for key, count in ((_GPUS, processes.per_node), (_NODES, processes.nodes)):
+def overrides_of(processes: Processes | None, program: str, keys: Collection[Path]) -> Iterator[Override]:
+    """The number of GPUs as overrides of the keys that stand for it, which trainers under torchrun do not read.
+
+    Args:
+        processes: what torchrun's options say; None where there is none.
+        program: the module or file that is started; empty where nobody says.
+        keys: those that the user sets.
+    """
+    told = processes or Processes()
+    assumed = None if _BY_RAY in program or split_key(_GPUS) in keys else _ASSUMED
+    for key, count in ((_GPUS, told.per_node or assumed), (_NODES, told.nodes)):
         if count is not None:
             yield Override(
                 key=key,
@@ -34,10 +44,10 @@ def remarks_of(program: str, processes: Processes | None, source: str) -> tuple[
     if known or _BY_RAY in program:
         return ()
     text = _(
-        "torchrun says how many GPUs there are (--nproc_per_node, --nnodes); where it is not given, "
-        "{gpus} and {nodes} are taken, or --gpus-per-node and --nodes"
+        "torchrun says how many GPUs a node has (--nproc_per_node); where it is not given, {key} is taken, else "
+        "{gpus}; --gpus-per-node says otherwise"
     )
-    return (Remark(text=text.format(gpus=_GPUS, nodes=_NODES), location=Location(source=source)),)
+    return (Remark(text=text.format(key=_GPUS, gpus=_ASSUMED.value), location=Location(source=source)),)
 
 
 def base_of(config: str) -> Base:

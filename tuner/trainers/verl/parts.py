@@ -13,7 +13,6 @@ from tuner.trainers.verl.fields import sync as syncs
 from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING, BatchRole, PassContext
 from tuner.trainers.verl.fields.engine import engine_fields
 from tuner.trainers.verl.fields.field import Context, Field
-from tuner.trainers.verl.fields.fine_tuning import GIVEN_BATCH
 from tuner.trainers.verl.fields.head import HEAD, HeadContext
 from tuner.trainers.verl.fields.megatron import MEGATRON
 from tuner.trainers.verl.fields.role import EngineContext
@@ -79,6 +78,8 @@ def parts(source: Source, workload: Workload) -> Iterator[Part]:
 
 def _fine_tuned(source: Source, workload: Workload) -> Iterator[Part]:
     """The parts of a job that learns from given sequences."""
+    from tuner.trainers.verl.fields.fine_tuning import GIVEN_BATCH  # few jobs are of it
+
     yield Part(path=("batch",), fields=GIVEN_BATCH, context=Context(source=source))
     yield _pass(source, ("actor", "update"), "actor", workload.actor.engine)
     yield _engine(source, workload, "actor", workload.actor.engine)

@@ -58,7 +58,10 @@ def printed_by(document: Document) -> PrintedBy:
     expect_few(sum(1 for _leaf in leaves(tree)), document.location())
     configs = (*CONFIGS, *FINE_TUNING_CONFIGS)
     candidates = [
-        (version, config) for version in reversed(BUNDLED) for config in configs if has_config(version, config)
+        (version, config)
+        for version in reversed(BUNDLED)
+        for config in configs
+        if has_config(version, config)
     ]
     others = [_others(tree, read_defaults(*candidate)) for candidate in candidates]
     least, (version, config) = min(

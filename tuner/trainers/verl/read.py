@@ -19,7 +19,6 @@ from tuner.trainers.verl.fields.batching import (
 )
 from tuner.trainers.verl.fields.engine import read_engine
 from tuner.trainers.verl.fields.field import Context
-from tuner.trainers.verl.fields.fine_tuning import read_given_batch, read_trained_model
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.replay import read_replay
@@ -115,6 +114,8 @@ def read(
 
 def _fine_tuned(source: Source, model: ModelShape, cluster: Cluster, lengths: Lengths) -> Workload:
     """A job that learns from given sequences: one model, no rollout, nothing that judges."""
+    from tuner.trainers.verl.fields.fine_tuning import read_given_batch, read_trained_model
+
     actor = source.part("actor", read_trained_model, model, cluster.gpus)
     if model.tower is not None:
         actor = replace(actor, engine=replace(actor.engine, idle_tower=True))

@@ -21,13 +21,11 @@ from tuner.inputs.settings import Program as Reader
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
 from tuner.trainers.protocol import Base, Loaded, ReleaseChoice
-from tuner.trainers.verl import fine_tuning_config
 from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.backend import choose_config, missing_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.example_configs import example_config
-from tuner.trainers.verl.fine_tuning_launch import base_of, overrides_of, remarks_of
 from tuner.trainers.verl.fingerprint import Likeness, composed_like
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
@@ -68,7 +66,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             UnsupportedError: the configuration is for another engine of verl.
         """
         if self.trainer.fine_tunes:
-            return fine_tuning_config.choose(self.trainer, self.composition, self.arguments, version)
+            from tuner.trainers.verl.fine_tuning_config import choose
+
+            return choose(self.trainer, self.composition, self.arguments, version)
         return choose_config(self.composition, self.arguments, self.keys, version)
 
     def adding(self, overrides: Sequence[str]) -> "UserConfiguration":
@@ -117,15 +117,21 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def _overrides(self) -> Iterator[Override]:
         """Those that set a value. Choices of fine-tuning's config groups have been read with the defaults."""
-        chosen = fine_tuning_config.is_choice if self.trainer.fine_tunes else lambda _override: False
-        yield from (override for override in self.arguments.overrides if not chosen(override))
-        if self.trainer.fine_tunes and self.processes is not None:
-            yield from overrides_of(self.processes)
+        if not self.trainer.fine_tunes:
+            yield from self.arguments.overrides
+            return
+        from tuner.trainers.verl.fine_tuning_config import is_choice
+        from tuner.trainers.verl.fine_tuning_launch import overrides_of
+
+        yield from (override for override in self.arguments.overrides if not is_choice(override))
+        yield from overrides_of(self.processes, self.program, self.keys)
 
     def _defaults(self, version: str) -> tuple[Defaults, Base]:
         """Those of the trainer, the example or the recipe that is told, and how to ask for them again."""
         trainer = self._trainer_defaults(version)
         if self.trainer.fine_tunes:
+            from tuner.trainers.verl.fine_tuning_launch import base_of
+
             return trainer, base_of(trainer.config)
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
         example = example_config(config_name) if self.composition.empty else None
@@ -161,7 +167,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.composition.release is not None:
             return self.composition.release
         if self.trainer.fine_tunes and self._composed is None:
-            return fine_tuning_config.told_by_program(self.trainer)
+            from tuner.trainers.verl.fine_tuning_config import told_by_program
+
+            return told_by_program(self.trainer)
         return told_release(self.fork, self.program, self._likeness(), self._likened())
 
     def remarks(self, version: str) -> tuple[Remark, ...]:
@@ -169,6 +177,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         place = next(iter(self.keys.values()), Location(source=COMMAND_LINE))
         private = self._private(version)
         if self.trainer.fine_tunes:
+            from tuner.trainers.verl.fine_tuning_launch import remarks_of
+
             return remarks_of(self.program, self.processes, place.source)
         used = private is not None and self.private_on(version) is private
         return remarks(self.fork, private, used=used, source=place.source)
@@ -199,7 +209,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if not documents or (self.fork is not None and self.fork.renames):
             return None
         if self.trainer.fine_tunes:
-            config = fine_tuning_config.config_of(self.trainer, self.composition, self.arguments)
+            from tuner.trainers.verl.fine_tuning_config import config_of
+
+            config = config_of(self.trainer, self.composition, self.arguments)
         else:
             config = self.trainer_config(BUNDLED[-1])
         return composed_like(documents[-1].tree, config)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.protocol import Affects, KeyClass, LeftOut
-from tuner.trainers.verl.coverage.fine_tuning import FINE_TUNING
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Job, Omission
@@ -34,8 +33,7 @@ def key_classes(version: str) -> tuple[KeyClass, ...]:
 
 
 def _rows(job: Job) -> Iterator[LeftOut]:
-    fine_tunes = program_of(job.settings.defaults).fine_tunes
-    for omission in FINE_TUNING if fine_tunes else NOT_MODELLED:
+    for omission in _omissions(job):
         key = _key(omission, job)
         if key is None:
             continue
@@ -48,6 +46,15 @@ def _rows(job: Job) -> Iterator[LeftOut]:
             reason=_(omission.reason),
             affects=Affects.SECONDS if apart else omission.affects,
         )
+
+
+def _omissions(job: Job) -> tuple[Omission, ...]:
+    """The rows of the job's program."""
+    if not program_of(job.settings.defaults).fine_tunes:
+        return NOT_MODELLED
+    from tuner.trainers.verl.coverage.fine_tuning import FINE_TUNING  # few jobs are of it
+
+    return FINE_TUNING
 
 
 def _key(omission: Omission, job: Job) -> str | None:
