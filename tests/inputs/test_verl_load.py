@@ -179,8 +179,7 @@ def test_engine(tmp_path: Path, text: str, overrides: list[str], version: str, c
         (
             "model: {partial_pretrain: x}\n",
             [],
-            "of verl 0.9.1 for verl.trainer.fsdp_sft_trainer do not travel with this program; "
-            "those of verl 0.4.1 to 0.7.0 do",
+            "verl.trainer.fsdp_sft_trainer is not known of verl 0.9.1; it is of 0.4.1 to 0.7.0",
         ),
         ("", ["engine=veomni"], "command line:1:1: engine: the training engine 'veomni' is not modelled"),
         (

@@ -4,18 +4,22 @@ from collections.abc import Collection
 
 from tuner.advise import Advice
 from tuner.language import _
+from tuner.memory.lengths import length_decides
 from tuner.render.numbers import tokens
 from tuner.render.words import listed
-from tuner.workload import Batch, Images
+from tuner.workload import Images, Workload
 
 
-def premise(batch: Batch, of_run: Collection[str] = ()) -> str:
+def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
     """The lengths that the answer rests on, and the options that would make it sharper.
 
     Args:
-        batch: of the job.
+        workload: the job.
         of_run: names of the lengths that the log of a run tells.
     """
+    batch = workload.batch
+    if not length_decides(workload):
+        return _("all sequences are padded to {most}").format(most=tokens(batch.sequence_tokens))
     lengths = batch.lengths
     words = []
     missing = []

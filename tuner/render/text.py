@@ -137,9 +137,7 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     for name, text in (*_basis(answer), *_of_script(answer)):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(
-        terminal.prose(
-            titled(_("lengths"), premise(workload.batch, answer.of_run)), indent="    ", first="  "
-        )
+        terminal.prose(titled(_("lengths"), premise(workload, answer.of_run)), indent="    ", first="  ")
     )
     if workload.batch.images is not None:
         seen = images(workload.batch.images)
@@ -212,7 +210,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
         ),
         *(((_("measured"), _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
         (_("batch"), _batch(workload)),
-        (_("lengths"), premise(workload.batch, answer.of_run)),
+        (_("lengths"), premise(workload, answer.of_run)),
         *(((_("images"), images(workload.batch.images)),) if workload.batch.images is not None else ()),
     ]
     rows += _of_script(answer)

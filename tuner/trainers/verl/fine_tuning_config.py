@@ -39,12 +39,10 @@ def choose(program: Program, composition: Composition, arguments: Arguments, ver
         return config
     having = [release for release in BUNDLED if has_config(release, config)]
     raise UnsupportedError(
-        _("the defaults of verl {version} for verl.trainer.{program} do not travel with this program").format(
+        _("verl.trainer.{program} is not known of verl {version}").format(
             version=version, program=program.value
         ),
-        hint=_("those of verl {first} to {last} do: --verl-version {last}").format(
-            first=having[0], last=having[-1]
-        ),
+        hint=_("it is of {first} to {last}: --verl-version {last}").format(first=having[0], last=having[-1]),
     )
 
 

@@ -17,7 +17,7 @@ _BY_RAY = "sft_trainer_ray"  # takes both keys, and is started once
 
 
 def overrides_of(processes: Processes | None, program: str, keys: Collection[Path]) -> Iterator[Override]:
-    """The number of GPUs as overrides of the keys that stand for it, which trainers under torchrun do not read.
+    """The number of GPUs as overrides of the keys that stand for it, which nothing reads under torchrun.
 
     Args:
         processes: what torchrun's options say; None where there is none.
@@ -44,8 +44,8 @@ def remarks_of(program: str, processes: Processes | None, source: str) -> tuple[
     if known or _BY_RAY in program:
         return ()
     text = _(
-        "torchrun says how many GPUs a node has (--nproc_per_node); where it is not given, {key} is taken, else "
-        "{gpus}; --gpus-per-node says otherwise"
+        "torchrun says how many GPUs a node has (--nproc_per_node); where it is not given, {key} is "
+        "taken, else {gpus}; --gpus-per-node says otherwise"
     )
     return (Remark(text=text.format(key=_GPUS, gpus=_ASSUMED.value), location=Location(source=source)),)
 
