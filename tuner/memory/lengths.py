@@ -26,7 +26,7 @@ def _with_share(workload: Workload, share: float) -> Workload:
 
 
 def length_decides(workload: Workload) -> bool:
-    """Whether memory goes by how long sequences are: not where all are padded to the maximum, come what may."""
+    """Whether memory goes by how long sequences are: not where all are padded to the maximum."""
     return workload.rollout is not None or any(
         step_pass.engine.packed or step_pass.engine.padding is not Padding.MAXIMUM
         for step_pass in workload.passes()
