@@ -13,7 +13,7 @@ from tuner import memory
 from tuner.dtypes import DType
 from tuner.trainers import verl
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, has_config, read_defaults
-from tuner.trainers.verl.keys import KEYS_OF
+from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.write import Writer
@@ -73,7 +73,7 @@ def test_every_key_that_a_workload_is_read_by_is_one_that_the_release_has(config
         "model.path",
         "model.packed",
     ):
-        key = next(name.key for name in KEYS_OF[program][meaning])
+        key = next(name.key for name in keys_of(program)[meaning])
         node = tree
         for part in key.split("."):
             if not isinstance(node, dict) or (part not in node and part not in fields):

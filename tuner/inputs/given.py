@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
-from tuner.inputs.processes import Processes
 from tuner.inputs.secrets import hidden_override, without_secrets
 from tuner.inputs.yaml_file import MAX_BYTES, Document, of_folder, parse_yaml, read_yaml, text_of
 from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
+    from tuner.inputs.processes import Processes
     from tuner.inputs.script import Script
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
@@ -70,7 +70,7 @@ class Given(Struct, frozen=True, kw_only=True):
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
-    processes: Processes | None = None  # that a command or script starts, where it says how many
+    processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
 
 

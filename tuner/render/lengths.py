@@ -63,6 +63,12 @@ def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
     return listed(words) + (_("; give {missing}").format(missing=_(" and ").join(missing)) if missing else "")
 
 
+def assumed_lengths(workload: Workload) -> tuple[str, ...]:
+    """What seconds rest on beside their interval: lengths that nobody gave; empty where they are known."""
+    known = workload.batch.known_mean_tokens is not None or not length_decides(workload)
+    return () if known else (_("at assumed lengths"),)
+
+
 def images(found: Images) -> str:
     """The images that the answer rests on, what is assumed of them, and the options that would say it."""
     number = (

@@ -1,5 +1,6 @@
 """How responses end one after the other, and how long the last of them keep the rollout from its end."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from msgspec import Struct
@@ -59,6 +60,12 @@ def _survivors(batch: Batch) -> _Survivors:
     above = bulk - p95 * beyond
     exponent = _STEEPEST if above <= 0 else min(_STEEPEST, P95 * p95 / above - 1)
     return _Survivors(start=0.0, p95=p95, longest=longest, exponent=max(1.0, exponent))
+
+
+def response_lengths(batch: Batch, shares: Iterable[float]) -> tuple[float, ...]:
+    """Tokens that these shares of the responses exceed, each at least as long as that of a larger share."""
+    survivors = _survivors(batch)
+    return tuple(survivors.length(share) for share in shares)
 
 
 def drain(batch: Batch) -> tuple[Band, ...]:

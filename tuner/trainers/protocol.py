@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -17,7 +17,6 @@ from tuner.hardware import Cluster
 from tuner.inputs.given import Remark
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.overrides import Argument
-from tuner.inputs.processes import Processes
 from tuner.inputs.settings import Origin, Settings
 from tuner.inputs.yaml_file import Document
 from tuner.language import N_
@@ -26,6 +25,9 @@ from tuner.out_of_memory.stack import Call
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 from tuner.workload.observed import Observed
 from tuner.workload.place import Place
+
+if TYPE_CHECKING:
+    from tuner.inputs.processes import Processes
 
 
 class ReleaseChoice(Struct, frozen=True, kw_only=True):
@@ -228,7 +230,7 @@ class Trainer(Protocol):
         *,
         program: str = ...,
         folder: str = ...,
-        processes: Processes | None = ...,
+        processes: "Processes | None" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
@@ -332,6 +334,12 @@ class Trainer(Protocol):
 
     def observed(self, steps: Sequence[StepMetrics], workload: Workload) -> Observed | None:
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
+
+    def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
+        """The model FLOP utilisation of the actor's update among a step's metrics; None without."""
+
+    def utilisation(self, workload: Workload, seconds: float) -> float | None:
+        """What the trainer would print of it for an update of so many seconds; None where it counts none."""
 
     def place_of(self, calls: Sequence[Call]) -> Place:
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""

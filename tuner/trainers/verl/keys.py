@@ -6,12 +6,11 @@ stand the releases that read it: ``>=`` the first one, ``<`` the first one that 
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
 from tuner.trainers.verl.engine_keys import CRITIC_BATCHES, FSDP, MEGATRON, TRAINED_MEGATRON
-from tuner.trainers.verl.fine_tuning_keys import SFT, SFT_ENGINE
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.trainers.verl.rollout_keys import RECIPES, ROLLOUT
@@ -240,19 +239,22 @@ KEYS: Keys = {
 }
 
 
-#: The keys of every program. Those of fine-tuning are under meanings of the first table or are their own.
-KEYS_OF: Mapping[Program, Keys] = {
-    Program.PPO: KEYS,
-    Program.SFT: _keys(SFT),
-    Program.SFT_ENGINE: {
+@cache
+def keys_of(program: Program) -> Keys:
+    """The keys of a program; those of fine-tuning are under meanings of the first table, but for a few."""
+    if program is Program.PPO:
+        return KEYS
+    from tuner.trainers.verl.fine_tuning_keys import SFT, SFT_ENGINE  # few jobs are of it
+
+    if program is Program.SFT:
+        return _keys(SFT)
+    return {
         **_keys(SFT_ENGINE),
         **_within("model", _MODEL),
         **_engine("actor.fsdp", ("engine",), FSDP),
         **_engine("actor.megatron", ("engine",), TRAINED_MEGATRON),
         **_optimizer("actor", "optim"),
-    },
-}
-_MEANINGS = frozenset(meaning for table in KEYS_OF.values() for meaning in table)
+    }
 
 
 @lru_cache(maxsize=4096)
@@ -262,7 +264,7 @@ def key(meaning: str, version: str, program: Program = Program.PPO) -> str | Non
     Raises:
         KeyError: no program has the meaning.
     """
-    names = KEYS_OF[program].get(meaning)
-    if names is None and meaning not in _MEANINGS:
+    names = keys_of(program).get(meaning)
+    if names is None and not any(meaning in keys_of(other) for other in Program):
         raise KeyError(meaning)
     return next((name.key for name in names or () if name.holds(version)), None)

@@ -1,6 +1,7 @@
 """Takes a user's files and arguments, whatever project they are for."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -11,7 +12,6 @@ from tuner.inputs.overrides import (
     Arguments,
     option_value,
 )
-from tuner.inputs.processes import Processes
 from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.trainers.verl.arguments import parsed, user_locations
@@ -34,6 +34,9 @@ from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
+if TYPE_CHECKING:
+    from tuner.inputs.processes import Processes
+
 
 def parse(
     document: Document | None,
@@ -41,7 +44,7 @@ def parse(
     *,
     program: str = "",
     folder: str = "",
-    processes: Processes | None = None,
+    processes: "Processes | None" = None,
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 

@@ -27,7 +27,7 @@ from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
-from tuner.trainers.verl.keys import KEYS_OF
+from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
 from tuner.trainers.verl.rollout_engine_versions import choose_version
@@ -149,7 +149,7 @@ def model_path(settings: Settings) -> str | None:
 
 def model_key(settings: Settings) -> str:
     """The key that names the model that is trained, which no release has renamed."""
-    return KEYS_OF[program_of(settings.defaults)]["model.path"][0].key
+    return keys_of(program_of(settings.defaults))["model.path"][0].key
 
 
 def critic_model_path(settings: Settings) -> str | None:

@@ -83,6 +83,9 @@ def _unread_by_megatron(version: str) -> tuple[str, ...]:
 
 def quantities(keys: Iterable[str], *, version: str) -> dict[str, Quantity]:
     """The quantity behind each of these keys, where the memory model can vary it."""
-    programs = tuple(Program)  # no two of them call different quantities the same
-    meanings = {key(meaning, version, program): meaning for program in programs for meaning in _QUANTITIES}
-    return {name: _QUANTITIES[meanings[name]] for name in keys if name in meanings}
+    wanted = tuple(keys)
+    meanings: dict[str | None, str] = {}
+    for program in Program:  # no two of them call different quantities the same
+        if not meanings.keys() >= set(wanted):
+            meanings |= {key(meaning, version, program): meaning for meaning in _QUANTITIES}
+    return {name: _QUANTITIES[meanings[name]] for name in wanted if name in meanings}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +17,6 @@ from tuner.inputs.overrides import (
     Override,
     on_command_line,
 )
-from tuner.inputs.processes import Processes
 from tuner.inputs.settings import Program as Reader
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
@@ -43,6 +43,9 @@ from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, installed_release
 from tuner.trainers.verl.schema import Schema, releases_with
 
+if TYPE_CHECKING:
+    from tuner.inputs.processes import Processes
+
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"
 
@@ -57,7 +60,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     trainer: Program = Program.PPO  # the program of verl that reads it
-    processes: Processes | None = None  # that a launch of fine-tuning starts, where it says how many
+    processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
 
     def trainer_config(self, version: str) -> str:
         """Which of verl's trainer configurations it rests on.

@@ -2,11 +2,11 @@
 
 from tuner.language import N_
 from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger, changed, switched
-from tuner.trainers.verl.keys import KEYS_OF
+from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Backend
 
-_READ = frozenset(name.key for names in KEYS_OF[Program.SFT_ENGINE].values() for name in names)
+_READ = frozenset(name.key for names in keys_of(Program.SFT_ENGINE).values() for name in names)
 
 
 def _unread(*texts: str) -> Trigger:

@@ -1,1 +1,0 @@
-"""What verl's trainers of supervised fine-tuning refuse."""
