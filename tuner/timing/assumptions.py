@@ -187,6 +187,14 @@ FUSED_LIGER_BYTES = (0.0, 2.0)
 CROSS_ENTROPY_ACCESSES = (1.0, 2.0)
 UNFUSED_CROSS_ENTROPY_ACCESSES = (3.0, 4.0)
 
+#: Bytes per logit of PyTorch's cross entropy over bfloat16 logits that autocast widens, counted access by
+#: access: forward the float32 copy (2 + 4) and log-softmax (4 + 4); backward the gradient of the loss (4),
+#: that of log-softmax (4 + 4 + 4) and its rounding (4 + 2).
+FLOAT32_LOSS_BYTES = (14.0, 22.0)
+
+#: Of shifting the logits into a copy: one read and one write; backward zeros, one read, one write.
+SHIFT_ACCESSES = (2.0, 3.0)
+
 #: Accesses per logit of dividing by the temperature, in each direction: one read, one write.
 SCALING_ACCESSES = 2.0
 
