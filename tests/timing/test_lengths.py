@@ -62,7 +62,8 @@ def test_shorter_responses_take_less_time() -> None:
 
 def test_a_long_tail_keeps_the_rollout_longer_where_the_mean_is_the_same() -> None:
     def rollout(p95: int) -> float:
-        phase = step_time(knowing(64, 400, p95), concurrent_sequences=1024).phase(Phase.ROLLOUT)
+        waves = knowing(64, 400, p95).with_rollout(max_sequences=128)
+        phase = step_time(waves, concurrent_sequences=1024).phase(Phase.ROLLOUT)
         assert phase is not None
         return phase.seconds
 

@@ -31,6 +31,7 @@ def ratio(before: Workload, after: Workload, phase: Phase) -> float:
 
 GRPO = workloads.grpo_7b()
 WAVES = GRPO.with_rollout(max_sequences=256)  # what the cache holds of them
+ALONE = WAVES.with_rollout(prefix_caching=False)  # each prompt is computed for itself
 TWO_NODES = workloads.grpo_7b(nodes=2)
 SLOW_NETWORK = replace(TWO_NODES, cluster=replace(TWO_NODES.cluster, network_bytes_per_s=1.5e9))
 TINY = workloads.grpo_0_5b().with_actor(update=SMALL, log_prob=SMALL)
@@ -212,7 +213,7 @@ ENGINE_ROLLOUT = {
         (1.0, 1.1),
     ),
     "fewer sequences": (GRPO, GRPO.with_rollout(max_sequences=64), ROLLOUT, (1.3, 4.0)),
-    "small prefill chunks": (WAVES, WAVES.with_rollout(max_batched_tokens=512), ROLLOUT, (1.001, 1.2)),
+    "small prefill chunks": (ALONE, ALONE.with_rollout(max_batched_tokens=300), ROLLOUT, (1.001, 1.9)),
     "no chunked prefill": (GRPO, GRPO.with_rollout(chunked_prefill=False), ROLLOUT, (1.00001, 1.05)),
     "no prefix caching": (GRPO, GRPO.with_rollout(prefix_caching=False), ROLLOUT, (1.01, 1.3)),
     "fp8 cache": (GRPO, GRPO.with_rollout(kv_dtype=DType.FLOAT8), ROLLOUT, (0.5, 0.95)),
