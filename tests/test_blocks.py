@@ -82,7 +82,7 @@ def test_a_part_that_brings_an_error_does_not_take_the_block_with_it() -> None:
     """Entropy compiled in one piece leaves the reference's chunks, which do nothing, without the actor's."""
     advice = advised(launch_of("examples/sapo_trainer/run_qwen3_8b_sapo_npu.sh", "v0.7.1"))
     assert advice is not None and advice.combination is not None
-    assert {"rollout-tensor-parallel", "cuda-graphs"} <= set(advice.combination.rules)
+    assert {"fused-layers", "cuda-graphs"} <= set(advice.combination.rules)
     assert "eager-entropy" not in advice.combination.rules
 
 

@@ -102,7 +102,8 @@ HOST_RECOMPUTATION_S = 3.5e-3
 #: Qwen2.5-1.5B took 0.11 to 0.14 s, measured with its data preparation, of which the model is 0.03 s.
 MICRO_BATCH_S = 20e-3
 
-#: Seconds between two kernels of a replayed CUDA graph. Between 1e-6 and 2e-6.
+#: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched
+#: ahead. Between 1e-6 and 2e-6.
 GRAPH_LAUNCH_S = 1.5e-6
 
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.

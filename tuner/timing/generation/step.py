@@ -7,9 +7,9 @@ r"""Seconds of one step of the rollout engine: the GPU's, those in which it wait
     t_{host} &= t_{step} + N \, t_{sequence}
 
 W bytes of weights are read for the T tokens of the step and multiplied with them, K bytes of cache are
-read for the N sequences that decode. Between the n kernels of each of L layers that a CUDA graph replays
-the GPU pauses for :math:`t_{gap}`; kernels without a graph are launched by the host one after the other,
-and the step takes no less than that. The host's own time comes after the GPU's, or beside it where the
+read for the N sequences that decode. Between the n kernels of each of L layers the GPU pauses for
+:math:`t_{gap}`; kernels that no CUDA graph replays are launched by the host one after the other, and the
+step takes no less than that. The host's own time comes after the GPU's, or beside it where the
 engine prepares one step while the GPU computes the one before.
 """
 
@@ -67,14 +67,14 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         both = max(self._read(tokens), tokens * self.token) + decoding * keys * self.key
         prefill = both + sampled * self.sampled + prompt_tokens * self.prompt_key - decode
         reductions = self.reduction + tokens * self.reduced
-        gpu = decode + prefill + reductions
-        replayed = is_replayed(inputs, tokens)
-        launch = self.kernels * (assume.GRAPH_LAUNCH_S if replayed else assume.HOST_LAUNCH_S)
-        waiting = launch if replayed else max(0.0, launch - gpu)
+        gaps = self.kernels * assume.GRAPH_LAUNCH_S
+        gpu = decode + prefill + reductions + gaps
+        launch = 0.0 if is_replayed(inputs, tokens) else self.kernels * assume.HOST_LAUNCH_S
+        waiting = max(0.0, launch - gpu)
         engine = assume.ENGINE_STEP_S + sampled * self.sequence
         if inputs.rollout.overlaps_scheduling:
-            engine = max(0.0, engine + (0.0 if replayed else launch) - gpu - waiting)
-        return dict(zip(CAUSES, (decode, prefill, reductions, waiting, engine), strict=True))
+            engine = max(0.0, engine + launch - gpu - waiting)
+        return dict(zip(CAUSES, (decode, prefill, reductions, gaps + waiting, engine), strict=True))
 
     def _read(self, tokens: float) -> float:
         if self.inputs.model.moe is None:
