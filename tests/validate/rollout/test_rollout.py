@@ -56,7 +56,7 @@ def long_responses() -> Subject:
         "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",
         "data.max_response_length=6144",
         "actor_rollout_ref.rollout.max_num_seqs=64",
-        "actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.3",
     )
 
 
