@@ -6,6 +6,7 @@ cases of one law: an n-th part of them runs, as ``--slice`` chooses, so that n n
 them. The same number is hypothesis' seed.
 """
 
+import gc
 import hashlib
 import os
 import sys
@@ -21,6 +22,7 @@ from tests import card
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 MOST_PROCESSES = 8  # each imports torch and transformers
+COLLECT_AFTER = 100_000  # objects, as the command line itself has it; what is imported is a million of them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _keep_bytecode_elsewhere(config)
+    gc.set_threshold(COLLECT_AFTER)
     if config.pluginmanager.hasplugin("hypothesispytest"):  # not where only the kernels are tested
         from hypothesis import settings
 
@@ -85,6 +88,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = set(map(id, _left_out(items, int(number))))
     config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
     items[:] = [item for item in items if id(item) not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # modules and tests stay to the end: to look at them again and again takes a third of the time
 
 
 def _skip_without_a_gpu(items: list[pytest.Item]) -> None:

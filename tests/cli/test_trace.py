@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.cli.runner import ROOT, Result, process, run
-from tests.trace.configs import write
+from tests.trace.configs import kept_counts, write
 
 CONFIG = "tests/cli/configs/grpo.yaml"
 TOKENS = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
@@ -27,21 +27,15 @@ IMPORTED = re.compile(r"^import time:.*\|\s*(torch|transformers|tuner\.trace)$",
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder, so that a model is counted once by the tests that are not about the cache."""
-    return tmp_path_factory.mktemp("counted")
-
-
 @pytest.fixture(autouse=True)
-def _cached(counted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(counted))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept_counts(tmp_path_factory)))
 
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
-    """Where the processes of a test find no count of an earlier one."""
+    """Where a test finds no count of an earlier one."""
     return tmp_path / "cache"
 
 
@@ -55,8 +49,12 @@ def advise(model: str | Path, *arguments: str) -> Result:
     return run("advise", CONFIG, *arguments, "--model", str(model), "--gpu", "h200")
 
 
+def granite(folder: Path) -> Path:
+    return write(folder, "granite", **WIDE)
+
+
 def test_an_unknown_architecture_is_refused_and_the_trace_named(tmp_path: Path) -> None:
-    result = advise(write(tmp_path / "mine", "granite"))
+    result = advise(granite(tmp_path / "mine"))
     assert result.code == 2
     assert "models of type 'granite' are not modelled" in result.err
     assert "--trace counts the tensors of transformers' implementation" in result.err
@@ -73,7 +71,7 @@ def test_what_transformers_does_not_know_is_not_promised(tmp_path: Path) -> None
 
 
 def test_an_unknown_architecture_gets_an_estimate(tmp_path: Path) -> None:
-    folder = write(tmp_path / "mine", "granite", **WIDE)
+    folder = granite(tmp_path / "mine")
     result = advise(folder, "--trace", "--full")
     assert result.code == 0, result.err
     premise = " ".join(result.out.split())
@@ -91,7 +89,7 @@ def test_an_unknown_architecture_gets_an_estimate(tmp_path: Path) -> None:
 
 
 def test_the_sum_names_the_trace(tmp_path: Path) -> None:
-    folder = write(tmp_path / "mine", "granite", **WIDE)
+    folder = granite(tmp_path / "mine")
     assert "memory.layer.traced.layer_bytes (model/trace)" in advise(folder, "--trace", "--explain").out
     report = json.loads(advise(folder, "--trace", "-f", "json").out)
     moments = [moment for phase in report["memory"]["phases"] for moment in phase["moments"]]
@@ -101,7 +99,7 @@ def test_the_sum_names_the_trace(tmp_path: Path) -> None:
 
 
 def test_the_configurations_own_path_is_traced_too(tmp_path: Path) -> None:
-    folder = write(tmp_path / "mine", "granite")
+    folder = granite(tmp_path / "mine")
     key = f"actor_rollout_ref.model.path={folder}"
     refused = run("advise", CONFIG, key, "--gpu", "h200")
     assert refused.code == 2
@@ -109,7 +107,7 @@ def test_the_configurations_own_path_is_traced_too(tmp_path: Path) -> None:
 
 
 def test_check_and_estimate_memory_trace_as_well(tmp_path: Path) -> None:
-    folder = str(write(tmp_path / "mine", "granite"))
+    folder = str(granite(tmp_path / "mine"))
     for command in (("check", CONFIG), ("estimate-memory", "--tokens", "8k")):
         refused = run(*command, "--model", folder)
         assert refused.code == 2, command
@@ -117,7 +115,7 @@ def test_check_and_estimate_memory_trace_as_well(tmp_path: Path) -> None:
     assert run("check", CONFIG, "--model", folder, "--trace", "--fail-on", "error").code == 0
     result = run("estimate-memory", "--tokens", "8k", "--model", folder, "--trace")
     assert result.code == 0
-    assert "mine: all 4 layers" in result.out
+    assert "mine: all 16 layers" in result.out
     other = run("estimate-memory", "--dtype", "float32", "--model", folder, "--trace")
     assert other.code == 2
     assert "it computes in float32, and bfloat16 was counted" in other.err
@@ -125,7 +123,7 @@ def test_check_and_estimate_memory_trace_as_well(tmp_path: Path) -> None:
 
 
 def test_a_job_beyond_the_trace_is_refused(tmp_path: Path) -> None:
-    folder = write(tmp_path / "mine", "granite")
+    folder = granite(tmp_path / "mine")
     result = advise(folder, "actor_rollout_ref.model.use_liger=true", "--trace")
     assert result.code == 2
     assert "Liger's kernels replace the layers that were counted" in result.err
@@ -148,6 +146,21 @@ def test_a_known_job_is_estimated_alike(name: str) -> None:
         assert traced == pytest.approx(derived, rel=2e-4)
 
 
+@pytest.mark.sampled(8)
+def test_own_code_is_never_run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    marker = tmp_path / "ran"
+    auto_map = {"AutoConfig": "configuration_own.Own", "AutoModelForCausalLM": "modeling_own.Own"}
+    for model_type, code in (("made_up", 2), ("granite", 0)):
+        folder = write(tmp_path / model_type, model_type, auto_map=auto_map)
+        for module in ("configuration_own", "modeling_own"):
+            (folder / f"{module}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+        result = advise(folder, "--trace", "--full")
+        assert result.code == code, result.err
+        assert "auto_map" in result.err + result.out
+    assert not marker.exists()
+
+
 # -- processes -----------------------------------------------------------------------------
 
 
@@ -160,7 +173,7 @@ def timed(*arguments: str, cache: Path) -> tuple[Result, set[str]]:
 
 @pytest.mark.sampled(8)
 def test_torch_is_imported_for_the_first_trace_alone(tmp_path: Path, cache: Path) -> None:
-    folder = str(write(tmp_path / "mine", "granite"))
+    folder = str(granite(tmp_path / "mine"))
     arguments = ("advise", CONFIG, "--model", folder, "--gpu", "h200", "--trace")
     first, imported = timed(*arguments, cache=cache)
     assert first.code == 0
@@ -191,7 +204,7 @@ def test_without_the_extra_there_is_one_message(tmp_path: Path, cache: Path) -> 
         "metadata.version = installed\n"
         "util.find_spec = lambda name, *rest: None if name == 'transformers' else find_spec(name, *rest)\n"
     )
-    folder = str(write(tmp_path / "mine", "granite"))
+    folder = str(granite(tmp_path / "mine"))
     env = {"PYTHONPATH": f"{hidden}:{ROOT}", "XDG_CACHE_HOME": str(cache)}
     plain = process("advise", CONFIG, "--model", folder, env=env)
     assert plain.code == 2
@@ -202,18 +215,3 @@ def test_without_the_extra_there_is_one_message(tmp_path: Path, cache: Path) -> 
         "error: --trace cannot work, torch is not installed; needs the extra: pip install '.[trace]', "
         "in a copy of tuner's repository"
     ]
-
-
-@pytest.mark.sampled(8)
-def test_own_code_is_never_run(tmp_path: Path, cache: Path) -> None:
-    marker = tmp_path / "ran"
-    auto_map = {"AutoConfig": "configuration_own.Own", "AutoModelForCausalLM": "modeling_own.Own"}
-    for model_type, code in (("made_up", 2), ("granite", 0)):
-        folder = write(tmp_path / model_type, model_type, auto_map=auto_map)
-        for module in ("configuration_own", "modeling_own"):
-            (folder / f"{module}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
-        arguments = ("advise", CONFIG, "--model", str(folder), "--gpu", "h200", "--trace", "--full")
-        result = process(*arguments, env={"XDG_CACHE_HOME": str(cache)})
-        assert result.code == code, result.err
-        assert "auto_map" in result.err + result.out
-    assert not marker.exists()

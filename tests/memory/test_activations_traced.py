@@ -101,13 +101,11 @@ def slope(architecture: str, layer: int, rank: int = 0, *, checkpointed: bool = 
         count_layer(config, layer, tokens=tokens, lora_rank=rank, checkpointed=checkpointed)
         for tokens in TOKENS
     )
-    found = [_line(getattr(few, name), getattr(many, name)) for name in _SIZES]
-    saved, forward, backward = (per_token for per_token, _ in found)
-    left_over = tuple(rest for _, rest in found)
-    return Slope(saved=saved, forward=forward, backward=backward, left_over=left_over)  # type: ignore[arg-type]
-
-
-_SIZES = ("saved_bytes", "forward_peak_bytes", "backward_peak_bytes")
+    backward = "recomputed_peak_bytes" if checkpointed else "backward_peak_bytes"
+    sizes = ("saved_bytes", "forward_peak_bytes", backward)
+    found = [_line(getattr(few, name), getattr(many, name)) for name in sizes]
+    (saved, forward, backward), left_over = zip(*found, strict=True)
+    return Slope(saved=saved, forward=forward, backward=backward, left_over=left_over)
 
 
 def _line(few: int, many: int) -> tuple[int, float]:

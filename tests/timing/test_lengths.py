@@ -6,7 +6,6 @@ from tests import workloads
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
 from tuner.timing.responses import slowest_responses
-from tuner.timing.tokens import straggler_factor
 from tuner.workload import Lengths, Phase, Workload
 
 GRPO = workloads.grpo_7b()
@@ -92,12 +91,3 @@ def test_shorter_maxima_bound_what_is_known() -> None:
     assert (batch.mean_prompt_tokens, batch.mean_response_tokens) == (100, 600)
     assert batch.response_p95_tokens == 600
     assert batch.room_tokens == 700
-
-
-def test_equally_long_responses_keep_no_rank_waiting() -> None:
-    even = knowing(GRPO.batch.max_prompt_tokens, LONGEST, LONGEST).batch
-    assert straggler_factor(even, sequences=4, ranks=8) == 1.0
-    spread = knowing(64, 400, 1200).batch
-    assert straggler_factor(spread, sequences=4, ranks=8) > straggler_factor(
-        knowing(64, 400, 500).batch, sequences=4, ranks=8
-    )

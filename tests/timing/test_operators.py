@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tuner.dtypes import DType
 from tuner.gpus import find_gpu, gpu_names
 from tuner.timing import assumptions as assume
-from tuner.timing.operators import REFERENCE, Operators, Shares, operators_of
-from tuner.timing.rates import layer_attention_flop_per_s, layer_product_flop_per_s
+from tuner.timing.cards import attained
+from tuner.timing.operators import (
+    REFERENCE,
+    Operators,
+    Shares,
+    attention_share,
+    operators_of,
+    product_share,
+)
 
 TABLES = sorted(file.stem for file in (Path(__file__).parents[2] / "profiles" / "operators").glob("*.json"))
 SMALL = Shares(
@@ -65,15 +72,35 @@ def test_no_share_is_outside_its_table(gpu: str, size: float, tokens: float, bac
     assert min(measured) * 0.999 <= shares.at(size, tokens, backward=backward) <= max(measured) * 1.001
 
 
-@pytest.mark.parametrize("gpu", ["a100-sxm-80g", "h20-sxm", "mi300x"])
-def test_a_card_without_a_table_has_the_shares_of_the_reference(gpu: str) -> None:
+@pytest.mark.parametrize("gpu", ["a100-sxm-80g", "h20-sxm", "mi300x", "l20"])
+def test_a_table_is_carried_over_by_arithmetic_and_by_what_is_beside_it(gpu: str) -> None:
     card, reference = find_gpu(gpu), find_gpu(REFERENCE)
-    ratio = card.dense_bf16_flop_per_s / reference.dense_bf16_flop_per_s
-    for rate in (
-        lambda one: layer_product_flop_per_s(one, DType.BFLOAT16, width=2048, rows=4096),
-        lambda one: layer_attention_flop_per_s(one, head_dim=128, tokens=2048),
-    ):
-        assert rate(card) == pytest.approx(ratio * rate(reference))
+    rows = [product_share(card, width=3584, rows=rows, backward=False) for rows in (1024, 4096, 16384)]
+    assert rows == sorted(rows)
+    assert all(share < attained(card).typical * 1.001 for share in rows)
+    # Twice the bandwidth shortens what is beside the arithmetic, and nothing else.
+    faster = replace(card, memory_bytes_per_s=2 * card.memory_bytes_per_s)
+    shares = [
+        attention_share(one, head_dim=128, tokens=2048, backward=False) for one in (reference, card, faster)
+    ]
+    beside = [1 / share - 1 / attained(card).typical for share in shares[1:]]
+    assert beside[0] == pytest.approx(2 * beside[1])
+
+
+def test_a_card_like_the_measured_one_has_its_shares() -> None:
+    again = replace(find_gpu(REFERENCE), name="mine")
+    ours = operators_of(REFERENCE).attention.at(128, 2048, backward=False)
+    assert attention_share(again, head_dim=128, tokens=2048, backward=False) == pytest.approx(ours)
+
+
+@pytest.mark.parametrize("gpu", gpu_names())
+def test_what_a_card_attains_is_inside_its_interval(gpu: str) -> None:
+    share = attained(find_gpu(gpu))
+    assert 0.3 < share.low < share.typical < share.high < 1 and share.source
+
+
+def test_power_does_not_hold_back_a_card_with_few_tensor_cores() -> None:
+    assert attained(find_gpu("h20-sxm")).low > attained(find_gpu("h800-sxm")).typical
 
 
 def test_the_hosts_constants_lie_among_what_was_measured() -> None:

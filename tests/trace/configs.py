@@ -1,8 +1,11 @@
 """Small configurations of types that the formulas do not know, and of some that they do."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 _SIZES = {
     "hidden_size": 256,
@@ -81,3 +84,9 @@ def write(folder: Path, model_type: str, **changes: Any) -> Path:
     content = {key: value for key, value in config.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(content), encoding="utf-8")
     return folder
+
+
+def kept_counts(folders: pytest.TempPathFactory) -> Path:
+    """A cache folder of this run of pytest that its processes share, so that a model is counted once."""
+    base = folders.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "counted"

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tests.trace.configs import write
+from tests.trace.configs import kept_counts, write
 from tuner.errors import InputError
 from tuner.model_shape import ModelShape
 from tuner.models import FoundConfig, find_config
@@ -23,8 +23,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> ModelShape:
-    """A shape that was really counted."""
-    return model.count_model(find_config(str(write(tmp_path_factory.mktemp("one"), "granite"))))
+    """A shape that was really counted, here or by another test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(kept_counts(tmp_path_factory)))
+        return trace_model(find_config(str(write(tmp_path_factory.mktemp("one"), "granite"))))
 
 
 @pytest.fixture

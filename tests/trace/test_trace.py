@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from tests import workloads  # noqa: E402
-from tests.trace.configs import KNOWN, UNKNOWN, write  # noqa: E402
+from tests.trace.configs import KNOWN, UNKNOWN, kept_counts, write  # noqa: E402
 from tuner.architectures import model_types  # noqa: E402
 from tuner.dtypes import DType  # noqa: E402
 from tuner.errors import InputError, TunerError, UnsupportedError  # noqa: E402
@@ -35,15 +35,9 @@ pytestmark = pytest.mark.slow
 Trace = Callable[..., ModelShape]
 
 
-@pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder, so that each configuration is counted once."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def trace(counted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(counted))
+def trace(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept_counts(tmp_path_factory)))
 
     def of(model_type: str, **changes: Any) -> ModelShape:
         return trace_model(find_config(str(write(tmp_path / "model", model_type, **changes))))
@@ -61,7 +55,11 @@ def uncounted(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def in_proportion(*_: Any, tokens: int, **__: Any) -> LayerCount:
     return LayerCount(
-        tokens=tokens, saved_bytes=tokens, forward_peak_bytes=tokens, backward_peak_bytes=tokens
+        tokens=tokens,
+        saved_bytes=tokens,
+        forward_peak_bytes=tokens,
+        backward_peak_bytes=tokens,
+        recomputed_peak_bytes=tokens,
     )
 
 
@@ -147,9 +145,9 @@ def test_the_kv_cache_is_what_the_layers_cache(uncounted: Trace) -> None:
     assert uncounted("minicpm3").kv_values_per_token == 64 + 16  # compressed
 
 
-def test_what_the_model_makes_of_its_logits(trace: Trace) -> None:
-    assert trace("starcoder2").logit_copies == LogitCopies()
-    assert trace("granite").logit_copies == LogitCopies(saved=0, forward=1, backward=1)
+def test_what_the_model_makes_of_its_logits(uncounted: Trace) -> None:
+    assert uncounted("starcoder2").logit_copies == LogitCopies()
+    assert uncounted("granite").logit_copies == LogitCopies(saved=0, forward=1, backward=1)
 
 
 # -- types that the formulas know ----------------------------------------------------------
@@ -296,6 +294,7 @@ def test_a_count_off_the_line_is_refused(
             saved_bytes=tokens**2,
             forward_peak_bytes=tokens,
             backward_peak_bytes=tokens,
+            recomputed_peak_bytes=tokens,
         )
 
     monkeypatch.setattr(layers, "count_layer", quadratic)

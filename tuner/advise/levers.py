@@ -89,7 +89,7 @@ def _fewer_tokens(case: Case, need: Need) -> Iterator[Proposed]:
     site = None if need.phase is None else site_of(case.workload, need.phase)
     if site is None:
         return
-    sizes = [size for size in site.sizes(case.workload) if size < site.size(case.workload)]
+    sizes = site.smaller_sizes(case.workload)
     if not sizes:
         return
     size = case.largest(

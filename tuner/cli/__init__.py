@@ -3,6 +3,7 @@
 A command's module imports what it needs when it runs, so that help and errors come at once.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -14,8 +15,9 @@ _COLLECT_AFTER = 100_000  # objects; a run is short, and collecting as often as 
 
 def main() -> None:
     """The entry point: every outcome becomes an exit code and at most one message."""
-    gc.unfreeze()  # of an earlier call in this process, whose objects would otherwise never go
     gc.set_threshold(_COLLECT_AFTER)
+    atexit.unregister(gc.freeze)  # of an earlier call in this process
+    atexit.register(gc.freeze)  # the interpreter's last collection would look at every object, for nothing
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -24,7 +26,6 @@ def main() -> None:
         _flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
-    gc.freeze()  # the interpreter's last collection would look at every object, for nothing
     sys.exit(code)
 
 

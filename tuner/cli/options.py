@@ -193,8 +193,20 @@ Nodes = Annotated[
         show_default=False,
     ),
 ]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="RATE",
+        help=_(
+            "Each GPU's share of the network between nodes, one way, such as 400Gb/s or 50GB/s; that of the "
+            "GPU's profile, else 400Gb/s."
+        ),
+        show_default=False,
+    ),
+]
 MeanPromptLength = Annotated[
-    int | None,
+    float | None,
     typer.Option(
         "--mean-prompt-length",
         min=1,
@@ -204,7 +216,7 @@ MeanPromptLength = Annotated[
     ),
 ]
 MeanResponseLength = Annotated[
-    int | None,
+    float | None,
     typer.Option(
         "--mean-response-length",
         min=1,
@@ -217,7 +229,7 @@ MeanResponseLength = Annotated[
     ),
 ]
 ResponseP95 = Annotated[
-    int | None,
+    float | None,
     typer.Option(
         "--response-p95",
         min=1,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tuner.advise import Advice
 from tuner.counted import counted
-from tuner.hardware import MeasuredGpu
+from tuner.hardware import Cluster, MeasuredGpu
 from tuner.language import N_, _
 from tuner.memory import Estimate
 from tuner.memory.rollout.share import FRACTION_MEANS
@@ -20,13 +20,15 @@ from tuner.render.given import lost, open_values, remarks
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.named_in_paths import named_in_paths
-from tuner.render.numbers import gib, parameters, percent, tokens
+from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
 from tuner.render.services import service_rows
+from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
 from tuner.render.words import clauses, full_stop, listed, noted, titled
+from tuner.units import BITS, GIGA
 from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
@@ -134,7 +136,7 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     ]
     if answer.resting:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
-    for name, text in (*_basis(answer), *_of_script(answer)):
+    for name, text in (*_network(cluster), *_basis(answer), *_of_script(answer)):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(
         terminal.prose(
@@ -211,6 +213,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
             ),
         ),
         *(((_("measured"), _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
+        *_network(cluster),
         (_("batch"), _batch(workload)),
         (_("lengths"), premise(workload.batch, answer.of_run)),
         *(((_("images"), images(workload.batch.images)),) if workload.batch.images is not None else ()),
@@ -229,6 +232,16 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
     return "\n".join(lines)
+
+
+def _network(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """What is taken of the network, where the job needs one."""
+    if cluster.nodes < 2:
+        return
+    rate = cluster.network_bytes_per_s * BITS / GIGA
+    text = _("{rate:,.4g} Gb/s for each GPU (assumed); give --network")
+    known = _("{rate:,.4g} Gb/s for each GPU")
+    yield _("network"), (text if cluster.network_assumed else known).format(rate=rate)
 
 
 def _basis(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -261,6 +274,11 @@ _MEASURED = {
     "dense_bf16_flop_per_s": N_("rate of matrix products"),
     "link_bytes_per_s": N_("bandwidth between GPUs"),
     "host_bytes_per_s": N_("bandwidth to the host"),
+    "products_factor": N_("products of a layer"),
+    "attention_factor": N_("attention"),
+    "elementwise_factor": N_("element-wise kernels"),
+    "head_factor": N_("the output projection"),
+    "host_factor": N_("launching on the host"),
 }
 
 
@@ -320,18 +338,7 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
             memory_fraction=rollout_engine.memory_fraction, means=_(means)
         )
         lines.append(terminal.prose(fraction, indent="    ", first="  "))
-    if advice.time.seconds > 0:
-        ranked = sorted(advice.time.phases, key=lambda time: time.seconds, reverse=True)
-        shares = listed(
-            f"{time.phase.value} {percent(time.seconds / advice.time.seconds)}"
-            for time in ranked
-            if time.seconds >= 0.005 * advice.time.seconds
-        )
-        lines.append(
-            terminal.prose(
-                _("Step time, modelled: {shares}.").format(shares=shares), indent="    ", first="  "
-            )
-        )
+    lines += filter(None, [step_seconds(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:

@@ -8,17 +8,11 @@ The model that rests on them compares two configurations; it is no clock.
 
 # -- rates of a GPU ---------------------------------------------------------------------------
 
-#: Share of the dense peak that the output head's and an engine's products reach, and to which the tables of a
-#: layer's products are related. Between 0.60 (layers of small
-#: models) and 0.80 (788 of 989 TFLOP/s at 8192 x 8192 x 8192 in a short burst, which the card's limit
-#: of power does not hold back yet, measured); 682 TFLOP/s, a share of 0.69, were measured for an
-#: output projection of 152,064 columns.
-PRODUCT_SHARE = 0.70
-
 #: Share of the dense peak that large products of random matrices reach for a second on end, held back by the
-#: card's limit of power: 690 of 989 TFLOP/s for the same 8192 x 8192 x 8192 as above, measured on an H200
-#: after half a second of warm-up (2026-11-22). ``tuner validate`` measures this rate and not the burst;
-#: where a profile has it, all shares of the peak are taken of it over this one.
+#: card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192 on an H200 after half a second of warm-up
+#: (2026-11-22), where a short burst reaches 788; 682 for an output projection of 152,064 columns. Between 0.60
+#: and 0.80. ``tuner validate`` measures this rate; where a profile has it, all shares of the peak are taken of it
+#: over this one. Of cards that were not measured see :mod:`tuner.timing.cards`.
 LARGE_PRODUCT_SHARE = 0.70
 
 #: Share of the dense peak that an inference engine's attention kernel reaches; a layer's is in tables.
@@ -30,7 +24,8 @@ ATTENTION_SHARE = 0.55
 #: datasheets of the Ampere, Hopper and Blackwell generations.
 FLOAT32_SHARE = 0.5
 
-#: Share of the memory bandwidth that copies and element-wise kernels reach: 4.3 of 4.8 TB/s, measured.
+#: Share of the memory bandwidth that copies and element-wise kernels reach: 4.3 of 4.8 TB/s, measured. Between
+#: 0.88 and 0.92: 3.0 of 3.35 TB/s on an H100, 4.25 of 4.8 on another H200.
 MEMORY_SHARE = 0.90
 
 #: Share of the memory bandwidth that decoding reaches while it reads weights and KV cache.
@@ -148,11 +143,11 @@ ENGINE_ALL_REDUCE_S = 10e-6
 #: (eight): what nccl-tests show for messages of some KiB over NVLink.
 NCCL_ALL_REDUCE_S = 25e-6
 
-#: Share of the host link that page-locked copies reach: 0.80 to 0.90 (CUDA's bandwidthTest).
+#: Share of the host link that page-locked copies reach. Between 0.80 and 0.90 (CUDA's bandwidthTest).
 PINNED_SHARE = 0.85
 
 #: Share of the host link that pageable copies reach, which pass through a staging buffer and touch
-#: fresh pages: 5 to 15 of 64 GB/s. ``tensor.to("cpu")`` makes such copies.
+#: fresh pages. Between 0.08 and 0.23: 5 to 15 of 64 GB/s. ``tensor.to("cpu")`` makes such copies.
 PAGEABLE_SHARE = 0.15
 
 #: Bytes per second of host memory per GPU: two sockets of 8 DDR5 channels, 70 % of 600 GB/s, over
@@ -177,7 +172,7 @@ FOREACH_ADAMW_ACCESSES = 27
 FUSED_ADAMW_ACCESSES = 12
 
 # -- output head: bytes moved per logit, beside the products -----------------------------------
-# Measured: seconds beyond the products at PRODUCT_SHARE, times MEMORY_SHARE of the bandwidth, over
+# Measured: seconds beyond the products at LARGE_PRODUCT_SHARE, times MEMORY_SHARE of the bandwidth, over
 # tokens x vocabulary; medians over (tokens, hidden) of (16384, 3584), (4096, 3584), (16384, 2048),
 # (16384, 896) with 128,256 to 152,064 columns. Log-probability and entropy together.
 

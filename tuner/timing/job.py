@@ -9,6 +9,7 @@ from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
+from tuner.timing.corrections import Family, correction
 from tuner.timing.head import head_seconds
 from tuner.timing.layer import Layer, average_layer
 from tuner.timing.tokens import MicroBatches, micro_batches_of
@@ -173,9 +174,10 @@ def kernels_seconds(job: Job, *, backward: bool) -> float:
     the forward pass. A layer that is recomputed costs what was measured for that, in which its
     forward pass is once more. FSDP's hooks come on top in each direction.
     """
+    rate = correction(job.cluster.gpu, Family.HOST)
     once = per_layer.layer_kernels(job.layer, fused=job.fused) * assume.HOST_LAUNCH_S
     hooks = 0.0 if job.engine.backend is Backend.MEGATRON else assume.FSDP_HOOKS_S
     if backward and job.engine.checkpointing is Checkpointing.FULL:
         recomputing = assume.HOST_RECOMPUTATION_S if job.engine.backend is not Backend.MEGATRON else once
-        return once + recomputing + 2 * hooks
-    return once + hooks
+        return (once + recomputing + 2 * hooks) / rate
+    return (once + hooks) / rate

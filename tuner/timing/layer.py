@@ -8,7 +8,12 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.timing import assumptions as assume
-from tuner.timing.rates import copy_bytes_per_s, layer_attention_flop_per_s, layer_product_flop_per_s
+from tuner.timing.rates import (
+    copy_bytes_per_s,
+    elementwise_bytes_per_s,
+    layer_attention_flop_per_s,
+    layer_product_flop_per_s,
+)
 
 
 class Layer(Struct, frozen=True, kw_only=True):
@@ -171,7 +176,7 @@ def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
 def elementwise_seconds(layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool) -> float:
     """Element-wise kernels forward: bytes over bandwidth."""
     bytes_moved = tokens * elementwise_bytes(layer, fused=fused) * dtype.bytes / DType.BFLOAT16.bytes
-    return bytes_moved / copy_bytes_per_s(gpu)
+    return bytes_moved / elementwise_bytes_per_s(gpu)
 
 
 def layer_kernels(layer: Layer, *, fused: bool) -> int:

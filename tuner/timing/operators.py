@@ -1,8 +1,7 @@
 """Measured shares of a card's peak that operators reach, by their shapes.
 
 A table belongs to one card, ``profiles/operators/<card>.json``, written by ``python -m measure.operators``.
-A card without a table takes the shares of :data:`REFERENCE`: how fast it is stands in its data sheet, and how
-near an operator comes to that is taken from the card that was measured.
+A card without a table takes that of :data:`REFERENCE`, carried over by :mod:`tuner.timing.cards`.
 """
 
 from bisect import bisect_right
@@ -13,6 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from tuner import shipped
+from tuner.hardware import Gpu
+from tuner.timing.cards import carried_share
 
 #: The card whose shares stand in for those of a card without a table.
 REFERENCE = "h100-sxm"
@@ -42,8 +43,21 @@ class Operators(Struct, frozen=True):
     """What was measured on one card. Other keys of the file say how, when and with which versions."""
 
     gpu: str
+    dense_bf16_flop_per_s: float  # the card's peak and bandwidth, of its data sheet
+    memory_bytes_per_s: float
     products: Shares
     attention: Shares
+
+    def on(self, gpu: Gpu, share: float) -> float:
+        """A share of this table on a card: as it is on its own, carried over to another."""
+        if gpu.name == self.gpu:
+            return share
+        return carried_share(
+            share,
+            flop_per_s=self.dense_bf16_flop_per_s,
+            memory_bytes_per_s=self.memory_bytes_per_s,
+            gpu=gpu,
+        )
 
 
 @lru_cache(maxsize=8)
@@ -57,20 +71,33 @@ def operators_of(gpu: str) -> Operators:
         InputError: the installation lacks its profiles.
         msgspec.ValidationError: a bundled table is not one.
     """
-    tables = {file.stem: file for file in (shipped.profiles() / "operators").glob("*.json")}
-    return msgspec.json.decode(tables.get(gpu, tables[REFERENCE]).read_bytes(), type=Operators)
+    file = shipped.profiles() / "operators" / f"{table_card(gpu)}.json"
+    return msgspec.json.decode(file.read_bytes(), type=Operators)
+
+
+@lru_cache(maxsize=64)
+def table_card(gpu: str) -> str:
+    """The card whose table a card takes its shares from: itself, or the reference.
+
+    Args:
+        gpu: name of the card's profile.
+    """
+    tables = {file.stem for file in (shipped.profiles() / "operators").glob("*.json")}
+    return gpu if gpu in tables else REFERENCE
 
 
 @lru_cache(maxsize=4096)
-def product_share(gpu: str, *, width: float, rows: float, backward: bool) -> float:
+def product_share(gpu: Gpu, *, width: float, rows: float, backward: bool) -> float:
     """Share of the peak that products of ``rows`` tokens reach in layers whose narrower side is ``width``."""
-    return operators_of(gpu).products.at(width, rows, backward=backward)
+    table = operators_of(gpu.name)
+    return table.on(gpu, table.products.at(width, rows, backward=backward))
 
 
 @lru_cache(maxsize=4096)
-def attention_share(gpu: str, *, head_dim: float, tokens: float, backward: bool) -> float:
+def attention_share(gpu: Gpu, *, head_dim: float, tokens: float, backward: bool) -> float:
     """Share of the peak that causal attention reaches on sequences of so many tokens."""
-    return operators_of(gpu).attention.at(head_dim, tokens, backward=backward)
+    table = operators_of(gpu.name)
+    return table.on(gpu, table.attention.at(head_dim, tokens, backward=backward))
 
 
 def _neighbours(axis: tuple[float, ...], value: float) -> tuple[int, int, float]:

@@ -1,5 +1,6 @@
 """How long the responses of one engine are, and in which order they come."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from math import log, sqrt
@@ -42,7 +43,7 @@ class _Survivors(Struct, frozen=True, kw_only=True):
             return (self.longest + self.length(share)) * share / 2
         tail = (self.longest + self.p95) * beyond / 2
         part = (share - beyond) / P95
-        fall = part ** (1 / self.exponent) * self.exponent / (self.exponent + 1)
+        fall: float = part ** (1 / self.exponent) * self.exponent / (self.exponent + 1)
         return tail + (share - beyond) * (self.p95 - (self.p95 - self.start) * fall)
 
 
@@ -58,6 +59,12 @@ def _survivors(batch: Batch) -> _Survivors:
     above = bulk - p95 * beyond
     exponent = _STEEPEST if above <= 0 else min(_STEEPEST, P95 * p95 / above - 1)
     return _Survivors(start=0.0, p95=p95, longest=longest, exponent=max(1.0, exponent))
+
+
+def response_lengths(batch: Batch, shares: Iterable[float]) -> tuple[float, ...]:
+    """Tokens that these shares of the responses exceed, each at least as long as that of a larger share."""
+    survivors = _survivors(batch)
+    return tuple(survivors.length(share) for share in shares)
 
 
 @lru_cache(maxsize=256)

@@ -44,6 +44,8 @@ class LayerCount(Struct, frozen=True, kw_only=True):
     forward_peak_bytes: int  # most at once in a forward pass without gradients, beyond the layer's input
     backward_peak_bytes: int  # most at once in the backward pass, beyond what was saved, the layer's input
     # and its output; the gradient of the output counts
+    recomputed_peak_bytes: int = 0  # the same where that pass computes again what it needs: what was saved
+    # without checkpointing and this are the peak; 0 where it was not asked for
 
 
 def count_layer(
@@ -56,8 +58,7 @@ def count_layer(
         layer: its index.
         tokens: of the micro-batch.
         lora_rank: of adapters on every linear layer, whose base weights are frozen; 0 trains all weights.
-        checkpointed: whether the backward pass computes again what it needs. The saved bytes are those
-            without checkpointing all the same; together with ``backward_peak_bytes`` they are the peak.
+        checkpointed: whether to count a backward pass as well that computes again what it needs.
     """
     with FakeTensorMode(), torch.device("cpu"):
         module, arguments = _layer_and_arguments(config, layer, tokens)
@@ -66,12 +67,17 @@ def count_layer(
         with torch.no_grad():
             forward = _peak_without_gradients(module, arguments)
         saved, backward = _saved_and_backward_peak(module, arguments)
+        recomputed = 0
         if checkpointed:
             module.zero_grad()
             kept, whole = _saved_and_backward_peak(module, arguments, checkpointed=True)
-            backward = kept + whole - saved
+            recomputed = kept + whole - saved
     return LayerCount(
-        tokens=tokens, saved_bytes=saved, forward_peak_bytes=forward, backward_peak_bytes=backward
+        tokens=tokens,
+        saved_bytes=saved,
+        forward_peak_bytes=forward,
+        backward_peak_bytes=backward,
+        recomputed_peak_bytes=recomputed,
     )
 
 

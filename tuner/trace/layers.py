@@ -40,18 +40,14 @@ def adapted_bytes(config: Any, layer: int) -> tuple[LayerBytes, LayerBytes] | No
 
 
 def _per_token(config: Any, layer: int, *, lora_rank: int) -> LayerBytes:
-    counts, again = (
-        [
-            count_layer(config, layer, tokens=tokens, lora_rank=lora_rank, checkpointed=checkpointed)
-            for tokens in TOKENS
-        ]
-        for checkpointed in (False, True)
-    )
+    counts = [
+        count_layer(config, layer, tokens=tokens, lora_rank=lora_rank, checkpointed=True) for tokens in TOKENS
+    ]
     return LayerBytes(
         saved=_slope(layer, "saved", [count.saved_bytes for count in counts]),
         forward=_slope(layer, "forward", [count.forward_peak_bytes for count in counts]),
         backward=_slope(layer, "backward", [count.backward_peak_bytes for count in counts]),
-        recomputed=_slope(layer, "recomputed", [count.backward_peak_bytes for count in again]),
+        recomputed=_slope(layer, "recomputed", [count.recomputed_peak_bytes for count in counts]),
     )
 
 

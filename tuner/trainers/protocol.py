@@ -326,6 +326,12 @@ class Trainer(Protocol):
     def observed(self, steps: Sequence[StepMetrics], workload: Workload) -> Observed | None:
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
+    def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
+        """The model FLOP utilisation of the actor's update among a step's metrics; None without."""
+
+    def utilisation(self, workload: Workload, seconds: float) -> float | None:
+        """What the trainer would print of it for an update of so many seconds; None where it counts none."""
+
     def place_of(self, calls: Sequence[Call]) -> Place:
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""
 

@@ -55,6 +55,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     max_prompt_tokens: int
     max_response_tokens: int
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
+    sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
     lengths: Lengths = ANY_LENGTHS
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch

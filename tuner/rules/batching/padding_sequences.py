@@ -24,6 +24,7 @@ Sources
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (padding to a multiple of ranks and mini-batch).
 """
 
+from tuner.batching import divisors
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -48,9 +49,7 @@ def check(case: Case) -> Finding | None:
     if batch.mini_batch_prompts >= batch.prompts or batch.prompts % batch.mini_batch_prompts == 0:
         return None
     dividing = [
-        prompts
-        for prompts in range(1, batch.prompts + 1)
-        if batch.prompts % prompts == 0 and prompts * batch.responses_per_prompt % ranks == 0
+        prompts for prompts in divisors(batch.prompts) if prompts * batch.responses_per_prompt % ranks == 0
     ]
     if not dividing:
         return None

@@ -76,7 +76,7 @@ def _kept(case: Case, phase: Phase) -> Workload | None:
     kept = with_engine(case.workload, phase, engine)
     if not case.faster(kept) or _affords(case, kept, phase):
         return kept
-    sizes = [size for size in site.sizes(kept) if size < site.size(kept)]
+    sizes = site.smaller_sizes(kept)
     size = case.largest(
         sizes,
         lambda size: site.resized(kept, size),

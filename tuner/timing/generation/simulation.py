@@ -233,7 +233,8 @@ class _Engine:
     def _decode(self) -> None:
         """Steps until the next sequence ends, or until the cache is full."""
         steps = min(self._steps_until_end(self._piece), max(1, self._steps_until_full()))
-        if self._steps_until_full() < 1 and self._preempt():
+        if self._steps_until_full() < 1:
+            self._preempt()
             return
         self._emit(steps, self._count, 0.0, 0.0)
         self._advance(steps)
@@ -243,12 +244,14 @@ class _Engine:
             heappop(self._ends)
         return min(most, self._ends[0][0] - self._clock) if self._ends else most
 
-    def _steps_until_full(self) -> float:
-        return floor(self._free() / self._count) if self._count > 1 else inf
+    def _steps_until_full(self) -> int:
+        """Steps for which all running sequences have room to grow; one alone takes what it needs."""
+        return floor(self._free() / self._count) if self._count > 1 else self._piece
 
-    def _preempt(self) -> bool:
-        """The youngest sequences lose their room; False where only one runs."""
-        load, lacking = self._load, max(self._count, _PREEMPTED_SHARE * self._load.cache_tokens)
+    def _preempt(self) -> None:
+        """The youngest sequences lose their room."""
+        load = self._load
+        lacking: float = max(self._count, _PREEMPTED_SHARE * load.cache_tokens)
         while lacking > 0 and self._count > 1:
             youngest = self._running[-1]
             if not youngest.count:
@@ -264,7 +267,6 @@ class _Engine:
             self._waiting.append(_Waiting(count, youngest.length, generated, self._given))
             lacking -= count * size
         self._blocked = True
-        return True
 
     def _end(self) -> None:
         """Sequences whose last token has come give their room back."""

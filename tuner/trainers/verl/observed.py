@@ -4,7 +4,7 @@ Sources: verl ``trainer/ppo/metric_utils.py`` (``compute_data_metrics``, ``compu
 ``trainer/ppo/ray_trainer.py`` and ``trainer/ppo/v1/trainer_base.py`` (timers), ``experimental/agent_loop``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ _TIMER = "timing_s/"
 _OLD_TIMER = "timing/"  # before 0.3
 _GENERATION, _WHOLE_STEP = "gen", "step"
 _SYNC_WITHIN_GENERATION = "reshard"  # up to 0.6 new weights are handed over within the timer of generation
+_SYNC = "update_weights"
+_SYNC_TIMED_SINCE = "0.7.1"  # 0.7.0 has neither timer, and hands them over as generation begins
 _PHASES = {
     _GENERATION: Phase.ROLLOUT,
     "reward": Phase.REWARD,
@@ -30,7 +32,7 @@ _PHASES = {
     "update_critic": Phase.UPDATE_CRITIC,
     "update_actor": Phase.UPDATE_ACTOR,
     "save_checkpoint": Phase.SAVE_CHECKPOINT,
-    "update_weights": Phase.UPDATE_WEIGHTS,
+    _SYNC: Phase.UPDATE_WEIGHTS,
     _SYNC_WITHIN_GENERATION: Phase.UPDATE_WEIGHTS,
 }
 _WITHIN_OTHERS = ("agent_loop/", "generate_sequences", "generation_timing", "slowest")  # parts of generation
@@ -93,6 +95,7 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         last_step=warm[-1].step,
         steps=len(warm),
         seconds=seconds,
+        holds_sync=_holds_sync(dict(seconds), workload),
         further_seconds=further,
         step_seconds=_median(warm, f"{_TIMER}{_WHOLE_STEP}", "perf/time_per_step"),
         mean_prompt_tokens=_median(warm, "prompt_length/mean"),
@@ -127,6 +130,16 @@ def holds_engine(workload: Workload) -> bool:
     rollout = workload.rollout
     pooled = rollout.engine is RolloutEngine.VLLM and at_least(rollout.engine_version, _POOLED_SINCE)
     return pooled and rollout.colocated and not rollout.own_process
+
+
+def _holds_sync(seconds: Mapping[Phase, float], workload: Workload) -> bool:
+    """Whether generation is timed together with the handing over of new weights, which nothing tells apart.
+
+    Source: verl 0.3.0 ``workers/fsdp_workers.py`` (``generate_sequences`` enters the sharding manager), 0.7.0
+    ``trainer/ppo/ray_trainer.py`` (no timer beside ``gen``), 0.7.1 there (``update_weights``).
+    """
+    timed_apart = Phase.UPDATE_WEIGHTS in seconds or reaches(workload.release.version, _SYNC_TIMED_SINCE)
+    return Phase.ROLLOUT in seconds and workload.rollout.colocated and not timed_apart
 
 
 def _memory(steps: Sequence[StepMetrics], workload: Workload) -> PeakMemory | None:

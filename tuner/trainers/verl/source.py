@@ -103,6 +103,15 @@ class Source(Struct, frozen=True, kw_only=True):
             return tuple(sorted(raw))
         raise self.error(meaning, _("expected a list of positive whole numbers, got {raw!r}").format(raw=raw))
 
+    def names(self, meaning: str) -> str | tuple[str, ...] | None:
+        """The name of a module, or a list of them; None where it is absent or null."""
+        raw = self.value(meaning)
+        if raw is None or isinstance(raw, str):
+            return raw
+        if isinstance(raw, list) and all(isinstance(name, str) for name in raw):
+            return tuple(raw)
+        raise self.error(meaning, _("expected names of modules, got {raw!r}").format(raw=raw))
+
     def part(self, name: str, reader: Callable[..., _T], *arguments: Any) -> _T:
         """What a reader makes of this source and its arguments, by a name of its own.
 
