@@ -7,8 +7,9 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.timing import fsdp
-from tuner.timing.decode import RolloutInput, rollout_parts
+from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds
+from tuner.timing.generation.rollout import rollout_parts
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
