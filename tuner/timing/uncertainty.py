@@ -139,24 +139,31 @@ def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[int, float, f
 def spread_on(cause: Cause, cluster: Cluster) -> Spread:
     """A cause's spread on these GPUs.
 
-    A rate that was measured on this very card is as sure as the constant; of another card of its kind it may
-    differ by some percent; of a kind without tables as much as published runs on it do. Between machines the
-    network may be slower than the one that is assumed.
+    What was measured on this very card is as sure as a table is read; what was measured on another card of
+    its kind may differ by some percent; of a kind without tables as much as published runs on it do. Between
+    machines the network may be slower than the one that is assumed, where nobody says how fast it is.
     """
     spread, gpu = cause.spread, cluster.gpu
+    if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
+        return spreads.of_error(spreads.TABLE_ERROR)
     if cause.family in (Family.PRODUCTS, Family.MEMORY):
-        if not is_measured(cause.family, gpu):
+        if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
             if table_card(gpu.name) != gpu.name:
                 spread = spread.and_also(_of_another_kind(cause.family, gpu))
-    elif cause.family is Family.LINKS and cluster.nodes > 1 and not cause.in_node:
+    elif cause.family is Family.LINKS and cluster.nodes > 1 and cluster.network_assumed and not cause.in_node:
         spread = spread.and_also(spreads.NETWORK)
     return spread
 
 
-def is_measured(family: Family, gpu: Gpu) -> bool:
-    """Whether the card's profile has the rate of a family as it was measured on that card."""
-    return gpu.measured is not None and getattr(gpu.measured, family.value, None) is not None
+def is_measured(cause: Cause, gpu: Gpu) -> bool:
+    """Whether the card's profile has the rate that decides a cause as it was measured on that card."""
+    corrected = cause.corrected_by is not None and _has(gpu, cause.corrected_by.value)
+    return corrected or _has(gpu, cause.family.value)
+
+
+def _has(gpu: Gpu, figure: str) -> bool:
+    return gpu.measured is not None and getattr(gpu.measured, figure, None) is not None
 
 
 def _of_another_kind(family: Family, gpu: Gpu) -> Spread:
@@ -191,7 +198,7 @@ def _basis(phases: Sequence[PhaseTime], gpu: Gpu) -> tuple[Evidence, str]:
     for time in phases:
         for name, seconds in time.parts:
             cause = spreads.cause_of(time.phase, name)
-            measured = is_measured(cause.family, gpu)
+            measured = is_measured(cause, gpu)
             card = gpu.name if measured else table_card(gpu.name)
             weights[Evidence.MEASURED if measured else cause.evidence, card] += seconds
     return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, gpu.name))
