@@ -123,9 +123,16 @@ def test_seconds_that_rest_on_an_assumption_say_so():
         ({"compute": 100.0}, {"compute": 97.0}, True, False),
         ({"compute": 100.0}, {"compute": 103.0}, False, True),
         ({"compute": 100.0, "launch": 10.0}, {"compute": 100.0, "launch": 5.0}, True, False),
+        # The GPU has less to do and waits longer for the host: it never waits longer than it worked before.
+        (
+            {"compute": 90.0, "launch": 10.0, "head": 9.0},
+            {"compute": 60.0, "launch": 30.0, "head": 3.0},
+            True,
+            False,
+        ),
         # As much is won as is lost elsewhere, but for less than the constants leave open.
         ({"compute": 100.0, "states": 0.0}, {"compute": 80.0, "states": 18.0}, False, False),
-        ({"compute": 100.0, "launch": 20.0}, {"compute": 110.0, "launch": 8.0}, False, False),
+        ({"compute": 100.0, "launch": 20.0}, {"compute": 104.0, "launch": 14.0}, False, False),
         # A large gain outweighs what it costs at the worst.
         ({"compute": 100.0, "states": 0.0}, {"compute": 60.0, "states": 5.0}, True, False),
         # Host and products at once: the sum of the squares decides.
