@@ -32,7 +32,8 @@ RECORDINGS = {
 
 def recordings(what: str) -> list[Path]:
     """The files that tell of it."""
-    return [path for pattern in RECORDINGS[what] for path in sorted(DATA.glob(pattern))]
+    files = (path for pattern in RECORDINGS[what] for path in sorted(DATA.glob(pattern)))
+    return [path for path in files if _timed(path.name).phases]
 
 
 def phases(what: str) -> list[TimedPhase]:
