@@ -79,8 +79,8 @@ HOST_LAUNCH_S = 20e-6
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
-#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9 (on
-#: a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
+#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9
+#: (on a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
 #: (``profiles/operators``).
 SENT_BYTES_PER_S = 0.4e9
 

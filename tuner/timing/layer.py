@@ -175,7 +175,7 @@ def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, bac
     """
     routing = tokens * layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
     if fused:
-        values = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
+        values: float = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
         values += layer.normed_query_keys * assume.FUSED_NORM_BYTES
         values += layer.query_key_values * assume.FUSED_ROTARY_BYTES
         values += layer.gated_values * assume.FUSED_GATE_BYTES
