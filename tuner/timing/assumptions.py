@@ -78,6 +78,18 @@ HOST_LAUNCH_S = 20e-6
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
+#: Seconds that the host waits to read one number from an idle GPU: a copy of 8 bytes and a wait for it.
+#: Between 10e-6 and 60e-6.
+READ_NUMBER_S = 30e-6
+
+#: Seconds of cutting one sequence out of a padded batch, or of putting it back, where a loop over sequences
+#: does so: 10 small operations, and 3 numbers that the host waits for, its two ends and how many of its
+#: tokens count (verl ``models/mcore/util.py``). Between 0.1e-3 and 0.6e-3.
+CUT_SEQUENCE_S = 10 * HOST_LAUNCH_S + 3 * READ_NUMBER_S
+
+#: The same where the host knows the lengths of the sequences, and waits for nothing.
+CUT_WITHOUT_WAITING_S = 10 * HOST_LAUNCH_S
+
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
 #: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9
 #: (on a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
