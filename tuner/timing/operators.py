@@ -7,7 +7,6 @@ A card without a table takes that of :data:`REFERENCE`, carried over by :mod:`tu
 from bisect import bisect_right
 from functools import lru_cache
 from math import exp, log
-from statistics import fmean
 
 import msgspec
 from msgspec import Struct
@@ -193,12 +192,13 @@ def host_seconds(engine: str, *, query_key_norms: bool) -> HostSeconds:
         for one in operators_of(HOST).host
         if one.engine == engine and one.query_key_norms is query_key_norms
     ]
+    count = len(alike)
     return HostSeconds(
         engine=engine,
         query_key_norms=query_key_norms,
-        forward_s=fmean(one.forward_s for one in alike),
-        forward_backward_s=fmean(one.forward_backward_s for one in alike),
-        kept_s=fmean(one.kept_s for one in alike),
+        forward_s=sum(one.forward_s for one in alike) / count,
+        forward_backward_s=sum(one.forward_backward_s for one in alike) / count,
+        kept_s=sum(one.kept_s for one in alike) / count,
     )
 
 
