@@ -8,6 +8,7 @@ from tuner.dtypes import DType
 from tuner.timing import fsdp, megatron
 from tuner.timing.assumptions import (
     COLLECTIVE_S,
+    CUT_SEQUENCE_S,
     FUSED_ADAMW_ACCESSES,
     LINK_SHARE,
     MEMORY_SHARE,
@@ -19,7 +20,7 @@ from tuner.timing.operators import host_of_experts, host_seconds
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Backend, Checkpointing, Lora, Workload
+from tuner.workload import Backend, Checkpointing, Lora, Travel, Workload
 
 
 def update_job(workload: Workload, *, trains: bool = True) -> Job:
@@ -85,6 +86,17 @@ def test_pieces_of_a_stage_shorten_the_bubble_and_uneven_stages_wait_for_the_lar
     assert megatron.pass_parts(pieces)["bubble"] == pytest.approx(turn / 4)
     even = megatron.stage_parts(whole)["compute"]
     assert megatron.stage_parts(uneven)["compute"] == pytest.approx(even * 40 / 32)
+
+
+def test_sequences_are_cut_out_one_by_one():
+    """Ids, labels, mask and log-probabilities of every sequence, and its entropy where that is asked for."""
+    base = workloads.grpo_32b_megatron().with_batch(travel=Travel.PADDED)
+    job = update_job(base)
+    sequences = base.batch.mini_batch_sequences / job.engine.parallel.data / job.micro.count
+    loops = 5 if job.step_pass.entropy else 4
+    assert megatron.packing_seconds(job) == pytest.approx(loops * sequences * CUT_SEQUENCE_S)
+    knows = update_job(base.with_batch(travel=Travel.PACKED))
+    assert 0 < megatron.packing_seconds(knows) < megatron.packing_seconds(job)
 
 
 def test_states_held_by_one_gpu():

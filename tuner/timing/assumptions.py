@@ -50,8 +50,12 @@ FUSED_ROTARY_BYTES = 4
 #: Bytes that a fused gated activation moves per intermediate value.
 FUSED_GATE_BYTES = 6
 
-#: Bytes of permuting one routed token copy to its expert and back, per hidden value.
-ROUTING_BYTES = 8
+#: Bytes of one routed token copy on its way to its expert and back, per hidden value, in transformers'
+#: grouped experts: gathered 4, weighted 4, put in order again 4, added up 2. Sorting is not counted.
+ROUTING_BYTES = 14
+
+#: The same in two kernels, as Megatron permutes: there 4, back 4.
+FUSED_ROUTING_BYTES = 8
 
 #: Backward over forward traffic of element-wise kernels: gradients in and out beside the saved inputs.
 ELEMENTWISE_BACKWARD = 2.0
@@ -78,9 +82,21 @@ HOST_LAUNCH_S = 20e-6
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
+#: Seconds that the host waits to read one number from an idle GPU: a copy of 8 bytes and a wait for it.
+#: Between 10e-6 and 60e-6.
+READ_NUMBER_S = 30e-6
+
+#: Seconds of cutting one sequence out of a padded batch, or of putting it back, where a loop over sequences
+#: does so: 10 small operations, and 3 numbers that the host waits for, its two ends and how many of its
+#: tokens count (verl ``models/mcore/util.py``). Between 0.1e-3 and 0.6e-3.
+CUT_SEQUENCE_S = 10 * HOST_LAUNCH_S + 3 * READ_NUMBER_S
+
+#: The same where the host knows the lengths of the sequences, and waits for nothing.
+CUT_WITHOUT_WAITING_S = 10 * HOST_LAUNCH_S
+
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
-#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9 (on
-#: a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
+#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9
+#: (on a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
 #: (``profiles/operators``).
 SENT_BYTES_PER_S = 0.4e9
 
