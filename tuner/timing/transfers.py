@@ -4,8 +4,13 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
-from tuner.timing.rates import copy_bytes_per_s, pageable_bytes_per_s, pinned_bytes_per_s
-from tuner.workload import Backend, Engine
+from tuner.timing.rates import (
+    copy_bytes_per_s,
+    fresh_bytes_per_s,
+    pageable_bytes_per_s,
+    pinned_bytes_per_s,
+)
+from tuner.workload import Backend, Engine, HostCopy
 
 _MOMENTS = 2
 _MAIN_WEIGHTS = 1  # Megatron's float32 weights belong to its optimizer
@@ -16,9 +21,18 @@ def pinned_seconds(bytes_moved: float, gpu: Gpu) -> float:
     return bytes_moved / pinned_bytes_per_s(gpu)
 
 
-def pageable_seconds(bytes_moved: float, gpu: Gpu) -> float:
-    """Copy between GPU and pageable host memory, one direction."""
-    return bytes_moved / pageable_bytes_per_s(gpu)
+def leave_seconds(bytes_moved: float, engine: Engine, gpu: Gpu) -> float:
+    """Weights on their way to the host, in the way in which the trainer offloads them."""
+    if engine.host_copy is HostCopy.PINNED:
+        return pinned_seconds(bytes_moved, gpu)
+    copied = bytes_moved / assume.HOST_COPY_BYTES_PER_S if engine.host_copy is HostCopy.REPINNED else 0.0
+    return bytes_moved / fresh_bytes_per_s(gpu) + copied
+
+
+def return_seconds(bytes_moved: float, engine: Engine, gpu: Gpu) -> float:
+    """The same weights on their way back."""
+    pageable = engine.host_copy is HostCopy.PAGEABLE
+    return bytes_moved / (pageable_bytes_per_s(gpu) if pageable else pinned_bytes_per_s(gpu))
 
 
 def weights_held(model: ModelShape, engine: Engine) -> float:
@@ -63,9 +77,12 @@ def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
 def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> float:
     """Loading offloaded states before a phase and storing them after it, once per phase.
 
-    A forward-only phase moves the weights alone. FSDP's copies are pageable; Megatron's weight
-    buffers are page-locked. States that are streamed during the pass are not moved here, nor is the share
-    of Megatron's optimizer that lives on the host.
+    A forward-only phase moves the weights alone. States that are streamed during the pass are not moved
+    here, nor is the share of Megatron's optimizer that lives on the host. Megatron's worker collects garbage
+    each time.
+
+    Moments leave by copies that do not wait, for which PyTorch takes page-locked memory: the first time it
+    asks the system for that, at some 2 GB/s, and from then on it finds what the step before has let go.
     """
     if engine.streamed_offload:
         return 0.0
@@ -73,11 +90,13 @@ def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, train
     seconds = 0.0
     if engine.param_offload:
         weights = weights_held(model, engine) * engine.stored_dtype.bytes
-        seconds += 2 * (pinned_seconds(weights, gpu) if megatron else pageable_seconds(weights, gpu))
+        seconds += leave_seconds(weights, engine, gpu) + return_seconds(weights, engine, gpu)
+        seconds += 2 * assume.COLLECTION_S if megatron else 0.0
     if trains and engine.optimizer_offload:
         left = 1 - engine.optimizer_offload_fraction  # the rest lives on the host anyway
         weights_left = left if engine.main_weights_offloaded else 1.0
         states = _MOMENTS * left + (_MAIN_WEIGHTS * weights_left if megatron else 0)
         moved = trained_values(model, engine) * states * engine.optimizer_dtype.bytes
-        seconds += 2 * pageable_seconds(moved, gpu)
+        seconds += 2 * pinned_seconds(moved, gpu)
+        seconds += 2 * assume.COLLECTION_S if megatron else 0.0
     return seconds

@@ -1,0 +1,74 @@
+"""Seconds of weights on their way: to the host, to the rollout engine, and what each tensor adds."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests import workloads
+from tuner.timing import assumptions as assume
+from tuner.timing.transfers import leave_seconds, pinned_seconds, return_seconds
+from tuner.timing.weight_sync import sent_tensors, sync_parts, tensor_seconds
+from tuner.workload import Backend, HostCopy, Lora, Workload
+
+GRPO, MEGATRON, MOE = workloads.grpo_7b(), workloads.grpo_32b_megatron(), workloads.grpo_moe_30b()
+
+
+def total(workload: Workload) -> float:
+    return sum(sync_parts(workload).values())
+
+
+def test_what_is_page_locked_goes_both_ways_at_the_speed_of_the_link():
+    gpu, engine = GRPO.cluster.gpu, GRPO.actor.engine
+    link = pinned_seconds(1e9, gpu)
+    ways = {
+        way: tuple(
+            move(1e9, replace(engine, host_copy=way), gpu) / link for move in (leave_seconds, return_seconds)
+        )
+        for way in HostCopy
+    }
+    assert ways[HostCopy.PINNED] == (1, 1)
+    assert ways[HostCopy.PAGEABLE][0] > 10
+    assert ways[HostCopy.PAGEABLE][1] > 4
+    assert ways[HostCopy.REPINNED][0] > ways[HostCopy.PAGEABLE][0]
+    assert ways[HostCopy.REPINNED][1] == 1
+
+
+def test_tensors_of_models():
+    assert sent_tensors(GRPO) == 28 * 12 + 3  # what the safetensors of Qwen2.5-7B hold
+    experts = replace(MOE, sync=replace(MOE.sync, experts_apart=True))
+    assert sent_tensors(experts) == 48 * (12 - 3) + 48 * 128 * 3 + 3
+    assert sent_tensors(MOE) == 48 * (12 - 3 + 2) + 3
+    adapters = GRPO.with_actor_engine(lora=Lora(rank=32, parameters=80_000_000))
+    assert sent_tensors(adapters) == 28 * 7 * 2
+
+
+def test_experts_of_their_own_wait_for_the_host():
+    """18,432 tensors of 3 MB: their bytes travel in less time than the host needs to name them."""
+    apart = replace(MOE, sync=replace(MOE.sync, experts_apart=True))
+    assert total(apart) > total(MOE) + 48 * 128 * 3 * assume.LOAD_TENSOR_S
+
+
+def test_megatron_tells_every_name():
+    parts = sync_parts(MEGATRON)
+    told = sent_tensors(MEGATRON) * assume.LOAD_TENSOR_S
+    assert parts["tensors"] > told
+    fsdp = replace(MEGATRON.actor.engine, backend=Backend.FSDP2)
+    assert tensor_seconds(MEGATRON.with_actor(engine=fsdp)) < parts["tensors"]
+
+
+def test_fsdp1_gathers_twice():
+    first, second = (
+        sync_parts(GRPO.with_actor_engine(backend=backend)) for backend in (Backend.FSDP, Backend.FSDP2)
+    )
+    assert first["gather"] > 2 * second["gather"]
+
+
+def test_shards_that_stay_on_the_host_come_once():
+    offloaded = GRPO.with_actor_engine(param_offload=True)
+    fetched = replace(offloaded, sync=replace(offloaded.sync, stages_weights=False))
+    assert sync_parts(fetched)["states"] == pytest.approx(sync_parts(offloaded)["states"] / 2)
+
+
+def test_waking_up_goes_by_the_share_of_the_card():
+    low, high = (sync_parts(GRPO.with_rollout(memory_fraction=share))["wake_up"] for share in (0.3, 0.6))
+    assert 0 < low < high
+    assert sync_parts(GRPO.with_rollout(frees_memory=False))["wake_up"] == 0
