@@ -127,7 +127,8 @@ SAMPLER_BYTES = 24
 LINK_SHARE = 0.70
 
 #: Seconds that one collective takes beside its bytes, however many ranks take part: launch, copies in and
-#: out, and what NCCL's own tables add to each ring (8.4e-6, ``src/graph/tuning.cc``). Between 20e-6 and 40e-6.
+#: out, and what NCCL's own tables add to each ring (8.4e-6, ``src/graph/tuning.cc``). Between 20e-6 and
+#: 40e-6.
 COLLECTIVE_S = 28e-6
 
 #: Seconds of one step of a ring from a GPU to the next in a node, and across the network, in NCCL's protocol

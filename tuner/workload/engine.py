@@ -34,9 +34,9 @@ class Padding(Enum):
 class HostCopy(Enum):
     """How weights that are offloaded leave for the host, which decides how fast they do and come back."""
 
-    PINNED = "pinned"  # into page-locked memory that the steps before have used
+    PINNED = "page_locked"  # into page-locked memory that the steps before have used
     PAGEABLE = "pageable"  # into memory that nobody has touched, by copies that wait
-    REPINNED = "repinned"  # the same, and from there into page-locked memory
+    REPINNED = "pageable_then_page_locked"  # the same, and from there into page-locked memory
 
 
 class Lora(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from tuner.errors import Location
 
-
 _UNKNOWN_WEIGHT = 64  # characters; about what the object of an unknown piece takes in memory
 
 
