@@ -37,6 +37,7 @@ extensions = [
     "navigation",
     "older_guides",
     "operator_tables",
+    "spread_table",
     "profile_tables",
     "project_table",
     "report_reference",

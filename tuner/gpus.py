@@ -16,8 +16,8 @@ A profile states what datasheets and drivers do, in their units, which are part 
 ``per_node``
     the most that one machine has, of a card that comes on boards of a fixed number
 ``measured``
-    what one such card really gave, with ``date`` and ``versions``: ``usable_mib``, ``context_mib``, and
-    rates under the same names, see :class:`~tuner.hardware.MeasuredGpu`.
+    what one such card really gave, with ``date`` and ``versions``: ``usable_mib``, ``context_mib``, rates
+    under the same names, and factors by family of operators, see :class:`~tuner.hardware.MeasuredGpu`.
 """
 
 import re
@@ -60,7 +60,14 @@ _OPTIONAL: resources.Kinds = {
     "per_node": int,
     "measured": dict,
 }
-_MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES}
+_FACTORS: resources.Kinds = {
+    "products_factor": _Number,
+    "attention_factor": _Number,
+    "elementwise_factor": _Number,
+    "head_factor": _Number,
+    "host_factor": _Number,
+}
+_MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES, **_FACTORS}
 _SUFFIXES = (".yaml", ".yml")
 _COUNTED = re.compile(r"(?P<count>[1-9][0-9]{0,8}) ?[xX] ?(?P<name>.+)")
 
@@ -200,6 +207,7 @@ def _measured(content: Any, file: Path) -> MeasuredGpu:
         dense_bf16_flop_per_s=scaled("dense_bf16_tflop_per_s", TERA),
         link_bytes_per_s=scaled("link_gb_per_s", GIGA),
         host_bytes_per_s=scaled("host_gb_per_s", GIGA),
+        **{key: content.get(key) for key in _FACTORS},
     )
 
 

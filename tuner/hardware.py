@@ -17,6 +17,12 @@ class MeasuredGpu(Struct, frozen=True, kw_only=True):
     dense_bf16_flop_per_s: float | None = None  # of large matrix products, for a second on end
     link_bytes_per_s: float | None = None  # of gathering a decoder layer, its start taken off
     host_bytes_per_s: float | None = None  # from and to page-locked memory, the slower way
+    # Measured over modelled rate of a family of operators, where the model goes by the rates above.
+    products_factor: float | None = None  # of a layer
+    attention_factor: float | None = None
+    elementwise_factor: float | None = None
+    head_factor: float | None = None  # the product with the output projection
+    host_factor: float | None = None  # launching kernels
 
 
 class Gpu(Struct, frozen=True, kw_only=True):

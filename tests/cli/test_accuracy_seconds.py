@@ -43,6 +43,7 @@ def test_every_run_on_a_known_card_is_predicted_and_the_others_are_named(of_runs
         valid(record, "runs")
     assert {row["case"] for row in of_runs["seconds"]} == set(RUNS) - UNKNOWN_CARDS
     assert {row["case"] for row in of_runs["left_out"]} == UNKNOWN_CARDS
+    assert all(row["low_s"] <= row["predicted_s"] <= row["high_s"] for row in of_runs["seconds"])
     reasons = {row["case"]: row["reason"] for row in of_runs["left_out"]}
     assert reasons["c550-0"] == "no GPU 'metax-c550' is known"
     assert (of_runs["cases"], of_runs["summary"]) == ([], None)
@@ -79,6 +80,10 @@ def test_the_summary_is_that_of_its_rows(of_runs: Any) -> None:
         assert row["count"] == len(ratios)
         assert row["median"] == median(ratios)
         assert row["close"] == sum(abs(ratio - 1) <= 0.15 for ratio in ratios) / len(ratios)
+        rows = [one for one in of_runs["seconds"] if group(one) == group(row)]
+        assert row["inside"] == sum(one["low_s"] <= one["measured_s"] <= one["high_s"] for one in rows) / len(
+            rows
+        )
         assert min(ratios) <= row["p10"] <= row["median"] <= row["p90"] <= max(ratios)
     series = {(row["phase"], row["gpu"], row["model"]) for row in of_runs["series"]}
     assert ("update_actor", "h100-sxm", "Qwen2.5-Math-7B") in series
@@ -134,6 +139,18 @@ def test_a_report_tells_repeated_passes_of_its_own_card() -> None:
         assert (row["origin"], row["gpu"], row["model"]) == ("warm pass", "h200-sxm", "Qwen3-4B")
         assert row["measured_s"] == figures[f"{phase}.seconds"]
         assert row["predicted_s"] == pytest.approx(row["measured_s"], rel=0.5)
+
+
+def test_repeated_passes_count_with_their_median_and_cut_models_with_their_layers(tmp_path: Path) -> None:
+    whole = {**PASS, "seconds": 9.0, "repeated_seconds": [3.0, 1.0, 2.0]}
+    half = {**whole, "layers": 14, "repeated_seconds": [1.0]}
+    rows = report_of(written(tmp_path, whole, half, hardware="1 x NVIDIA H100 80GB HBM3"))["seconds"]
+    assert [(row["origin"], row["gpu"], row["measured_s"]) for row in rows] == [
+        ("warm pass", "h100-sxm", 2.0),
+        ("warm pass", "h100-sxm", 1.0),
+    ]
+    # Of 28 layers: what embedding and output head take is there in both.
+    assert 0.5 < rows[1]["predicted_s"] / rows[0]["predicted_s"] < 0.8
 
 
 def test_passes_of_no_known_card_are_left_out_of_the_seconds_alone(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.timing import assumptions as assume
-from tuner.timing.transfers import leave_seconds, pinned_seconds, return_seconds
-from tuner.timing.weight_sync import sent_tensors, sync_parts, tensor_seconds
+from tuner.timing.transfers import offloading_parts, pinned_seconds
+from tuner.timing.weight_sync import sent_tensors, sync_parts
 from tuner.workload import Backend, HostCopy, Lora, Workload
 
 GRPO, MEGATRON, MOE = workloads.grpo_7b(), workloads.grpo_32b_megatron(), workloads.grpo_moe_30b()
@@ -21,7 +21,13 @@ def test_what_is_page_locked_goes_both_ways_at_the_speed_of_the_link():
     link = pinned_seconds(1e9, gpu)
     ways = {
         way: tuple(
-            move(1e9, replace(engine, host_copy=way), gpu) / link for move in (leave_seconds, return_seconds)
+            sum(
+                offloading_parts(
+                    1e9, replace(engine, host_copy=way), gpu, comes=comes, leaves=1 - comes
+                ).values()
+            )
+            / link
+            for comes in (0, 1)
         )
         for way in HostCopy
     }
@@ -49,10 +55,9 @@ def test_experts_of_their_own_wait_for_the_host():
 
 def test_megatron_tells_every_name():
     parts = sync_parts(MEGATRON)
-    told = sent_tensors(MEGATRON) * assume.LOAD_TENSOR_S
-    assert parts["tensors"] > told
+    assert parts["names"] > 64 * 7 * assume.OBJECT_COLLECTIVE_S
     fsdp = replace(MEGATRON.actor.engine, backend=Backend.FSDP2)
-    assert tensor_seconds(MEGATRON.with_actor(engine=fsdp)) < parts["tensors"]
+    assert sync_parts(MEGATRON.with_actor(engine=fsdp))["names"] == 0
 
 
 def test_fsdp1_gathers_twice():

@@ -35,6 +35,9 @@ class MeasuredCase(_Model):
     model: Annotated[
         str, Field(description="bundled model name, model folder or config.json; from the file's folder too")
     ]
+    layers: Annotated[
+        int | None, Field(ge=1, le=1_000_000, description="first layers that the model is cut to; null: all")
+    ] = None
     critic: Annotated[bool, Field(description="a value head in the place of the output head")] = False
     pass_: Annotated[
         Literal["log_prob", "update"],
@@ -88,7 +91,11 @@ class MeasuredCase(_Model):
     non_torch_bytes: Annotated[
         Bytes | None, Field(description="bytes on the GPU that PyTorch's allocator does not hold")
     ] = None
-    seconds: Annotated[float | None, Field(ge=0)] = None
+    seconds: Annotated[float | None, Field(ge=0, description="of one call, or the median of several")] = None
+    repeated_seconds: Annotated[
+        tuple[Annotated[float, Field(ge=0)], ...],
+        Field(strict=False, description="of each of several calls on a warm GPU; empty: there was one"),
+    ] = ()
 
     @model_validator(mode="before")
     @classmethod

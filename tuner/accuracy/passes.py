@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from math import isfinite
+from statistics import median
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,9 +14,10 @@ from tuner.accuracy.workload import workload_of
 from tuner.errors import TunerError
 from tuner.gpus import find_gpu
 from tuner.hardware import Gpu
-from tuner.timing import PhaseTime, step_time
+from tuner.timing import Interval, PhaseTime, interval, step_time
 from tuner.workload import Lengths, Phase, Workload
 
+_Timed = tuple[str, MeasuredCase, float, Origin]  # its name in the file, what was run, its seconds
 _CARD = re.compile(r"(?:\d+ x )?([^(,]+)")  # "2 x NVIDIA H200 (143771 MiB), driver 580.159.04"
 
 
@@ -23,13 +25,12 @@ def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
     """The passes of a file whose seconds were measured.
 
     A report of a validation tells the times of repeated passes among its measurements; without one the
-    seconds of a case are those of a single call.
+    seconds of a case are those of a single call, unless it tells those of each repetition.
 
     Args:
         source: the file's name.
         measured: its content. Its ``hardware`` begins with the card, as in ``2 x NVIDIA H200``.
     """
-    warm = measured.validation is not None
     timed = list(_of_report(measured) if measured.validation is not None else _of_cases(measured))
     if not timed:
         return TimedFile(source=source)
@@ -38,10 +39,10 @@ def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
     except TunerError as error:
         return TimedFile(source=source, left_out=(LeftOut(case=source, reason=error.message),))
     phases, left_out = [], []
-    for name, case, seconds in timed:
+    for name, case, seconds, origin in timed:
         where = f"{source}: {name}"
         try:
-            predicted = pass_time(workload_of(case), gpu, training=case.pass_ == "update")
+            predicted = pass_interval(workload_of(case), gpu, training=case.pass_ == "update")
         except TunerError as error:
             left_out.append(LeftOut(case=where, reason=error.message))
             continue
@@ -49,11 +50,13 @@ def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
             TimedPhase(
                 case=where,
                 phase=phase_of(case).value,
-                origin=Origin.WARM_PASS if warm else Origin.SINGLE_PASS,
+                origin=origin,
                 model=case.model.rstrip("/").rsplit("/", 1)[-1],
                 gpu=gpu.name,
                 gpus=case.world_size,
                 predicted_s=predicted.seconds,
+                low_s=predicted.low_s,
+                high_s=predicted.high_s,
                 measured_s=seconds,
             )
         )
@@ -68,6 +71,12 @@ def card_of(measured: MeasuredFile) -> Gpu:
     """
     match = _CARD.match(measured.hardware)
     return find_gpu(match[1].strip() if match else measured.hardware)
+
+
+def pass_interval(workload: Workload, gpu: Gpu, *, training: bool) -> Interval:
+    """The modelled seconds of a pass by itself, with their interval; see :func:`pass_time`."""
+    cluster = replace(workload.cluster, gpu=gpu)
+    return interval((pass_time(workload, gpu, training=training),), cluster, in_run=False)
 
 
 def pass_time(workload: Workload, gpu: Gpu, *, training: bool) -> PhaseTime:
@@ -102,13 +111,15 @@ def phase_of(case: MeasuredCase) -> Phase:
     return Phase.VALUES if case.critic else Phase.OLD_LOG_PROB
 
 
-def _of_cases(measured: MeasuredFile) -> Iterator[tuple[str, MeasuredCase, float]]:
+def _of_cases(measured: MeasuredFile) -> Iterator[_Timed]:
     for index, case in enumerate(measured.cases):
-        if case.seconds is not None and case.seconds >= LEAST_S:
-            yield f"cases[{index}]", case, case.seconds
+        warm = bool(case.repeated_seconds)
+        seconds = median(case.repeated_seconds) if warm else case.seconds
+        if seconds is not None and seconds >= LEAST_S:
+            yield f"cases[{index}]", case, seconds, Origin.WARM_PASS if warm else Origin.SINGLE_PASS
 
 
-def _of_report(measured: MeasuredFile) -> Iterator[tuple[str, MeasuredCase, float]]:
+def _of_report(measured: MeasuredFile) -> Iterator[_Timed]:
     """Repeated passes of a report: the case of the phase, with the micro-batches that were timed."""
     reported = {str(figure.get("name", "")): figure for figure in _measurements(measured.validation)}
     for index, case in enumerate(measured.cases):
@@ -121,7 +132,8 @@ def _of_report(measured: MeasuredFile) -> Iterator[tuple[str, MeasuredCase, floa
         # Another pass of the same phase, such as the largest that fits, was not what was timed.
         same = not rest and 1 <= micro_batches <= case.micro_batches and figure.get("extrapolated") is None
         if same and isfinite(seconds) and seconds >= LEAST_S:
-            yield f"cases[{index}]", case.model_copy(update={"micro_batches": micro_batches}), seconds
+            timed = case.model_copy(update={"micro_batches": micro_batches})
+            yield f"cases[{index}]", timed, seconds, Origin.WARM_PASS
 
 
 def _measurements(validation: Any) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from tuner.inputs.given import read_given
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.language import _
 from tuner.rules.case import figures
-from tuner.timing import StepTime
+from tuner.timing import PhaseTime, StepTime, interval
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import Phase, Workload
 from tuner.workload.observed import Observed
@@ -73,15 +73,16 @@ def _phases(run: MeasuredRun, workload: Workload, time: StepTime, observed: Obse
 
     Where the trainer's timer of the rollout holds the handing over of new weights, so does the prediction.
     """
-    predicted = {phase.phase: phase.seconds for phase in time.phases}
+    predicted: dict[Phase, tuple[PhaseTime, ...]] = {phase.phase: (phase,) for phase in time.phases}
     if observed.holds_sync and Phase.ROLLOUT in predicted:
-        predicted[Phase.ROLLOUT] += predicted.get(Phase.UPDATE_WEIGHTS, 0.0)
-    pairs: list[tuple[str, float | None, float | None]] = [
-        *((phase.value, predicted.get(phase), seconds) for phase, seconds in observed.seconds),
-        (_STEP, time.seconds, observed.step_seconds),
+        predicted[Phase.ROLLOUT] += predicted.get(Phase.UPDATE_WEIGHTS, ())
+    pairs: list[tuple[str, tuple[PhaseTime, ...], float | None]] = [
+        *((phase.value, predicted.get(phase, ()), seconds) for phase, seconds in observed.seconds),
+        (_STEP, time.phases, observed.step_seconds),
     ]
-    for name, modelled, measured in pairs:
-        if modelled and measured is not None and measured >= LEAST_S:
+    for name, phases, measured in pairs:
+        modelled = interval(phases, workload.cluster)
+        if modelled.seconds and measured is not None and measured >= LEAST_S:
             yield TimedPhase(
                 case=run.id,
                 phase=name,
@@ -89,7 +90,9 @@ def _phases(run: MeasuredRun, workload: Workload, time: StepTime, observed: Obse
                 model=workload.model.name,
                 gpu=workload.cluster.gpu.name,
                 gpus=workload.cluster.gpus,
-                predicted_s=modelled,
+                predicted_s=modelled.seconds,
+                low_s=modelled.low_s,
+                high_s=modelled.high_s,
                 measured_s=measured,
             )
 

@@ -52,6 +52,11 @@ def premise(batch: Batch, of_run: Collection[str] = ()) -> str:
     return listed(words) + (_("; give {missing}").format(missing=_(" and ").join(missing)) if missing else "")
 
 
+def assumed_lengths(batch: Batch) -> tuple[str, ...]:
+    """What seconds rest on beside their interval: lengths that nobody gave; empty where they are known."""
+    return () if batch.known_mean_tokens is not None else (_("at assumed lengths"),)
+
+
 def images(found: Images) -> str:
     """The images that the answer rests on, what is assumed of them, and the options that would say it."""
     number = (

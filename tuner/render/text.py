@@ -20,10 +20,11 @@ from tuner.render.given import lost, open_values, remarks
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.named_in_paths import named_in_paths
-from tuner.render.numbers import gib, parameters, percent, tokens
+from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
 from tuner.render.services import service_rows
+from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
 from tuner.render.words import clauses, full_stop, listed, noted, titled
@@ -273,6 +274,11 @@ _MEASURED = {
     "dense_bf16_flop_per_s": N_("rate of matrix products"),
     "link_bytes_per_s": N_("bandwidth between GPUs"),
     "host_bytes_per_s": N_("bandwidth to the host"),
+    "products_factor": N_("products of a layer"),
+    "attention_factor": N_("attention"),
+    "elementwise_factor": N_("element-wise kernels"),
+    "head_factor": N_("the output projection"),
+    "host_factor": N_("launching on the host"),
 }
 
 
@@ -332,18 +338,7 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
             memory_fraction=rollout_engine.memory_fraction, means=_(means)
         )
         lines.append(terminal.prose(fraction, indent="    ", first="  "))
-    if advice.time.seconds > 0:
-        ranked = sorted(advice.time.phases, key=lambda time: time.seconds, reverse=True)
-        shares = listed(
-            f"{time.phase.value} {percent(time.seconds / advice.time.seconds)}"
-            for time in ranked
-            if time.seconds >= 0.005 * advice.time.seconds
-        )
-        lines.append(
-            terminal.prose(
-                _("Step time, modelled: {shares}.").format(shares=shares), indent="    ", first="  "
-            )
-        )
+    lines += filter(None, [step_seconds(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:

@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from tuner.timing import fsdp
 from tuner.timing.decode import RolloutInput, rollout_parts
+from tuner.timing.dispatch import dispatch_seconds
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
-from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
+from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Phase, Workload
 
@@ -42,8 +43,8 @@ def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
     """Roofline seconds of every phase that the step has, in order.
 
     Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
-    sequences of mean length. Not counted: rewards by rules, advantages, data handling, checkpoints,
-    validation, preemption, and the slack between phases.
+    sequences of mean length. Not counted: rewards by rules, advantages, checkpoints, validation,
+    preemption, and the slack between phases.
 
     Args:
         workload: the job.
@@ -98,8 +99,8 @@ def _seeing(job: Job) -> dict[str, float]:
 
 def _forward(job: Job) -> Parts:
     """One forward pass over all sequences, with the weights fetched and put away."""
-    states = state_transfer_seconds(job.model, job.engine, job.cluster.gpu, trains=False)
-    return {**_pass_parts(job), "states": states}
+    states = state_transfer_parts(job.model, job.engine, job.cluster.gpu, trains=False)
+    return {**_pass_parts(job), **states, "dispatch": dispatch_seconds(job)}
 
 
 def _update(job: Job) -> Parts:
@@ -111,5 +112,6 @@ def _update(job: Job) -> Parts:
     steps = batch.epochs * ceil(batch.prompts / max(1, min(batch.mini_batch_prompts, batch.prompts)))
     mini_batch = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
-    parts["states"] = state_transfer_seconds(job.model, job.engine, gpu, trains=True)
+    parts |= state_transfer_parts(job.model, job.engine, gpu, trains=True)
+    parts["dispatch"] = dispatch_seconds(job)
     return parts

@@ -5,7 +5,7 @@ from msgspec import Struct
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
-from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
+from tuner.timing.rates import copy_bytes_per_s, head_product_flop_per_s
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 
@@ -92,6 +92,6 @@ def head_seconds(
     cost = head_cost(head, entropy=entropy)
     products = cost.forward_products + (cost.backward_products if trains else 0)
     bytes_per_logit = cost.forward_bytes + (cost.backward_bytes if trains else 0.0)
-    arithmetic = 2 * products * hidden / product_flop_per_s(gpu, dtype)
+    arithmetic = 2 * products * hidden / head_product_flop_per_s(gpu, dtype)
     traffic = bytes_per_logit / copy_bytes_per_s(gpu)
     return tokens * vocab * (arithmetic + traffic)

@@ -4,6 +4,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
+from tuner.timing.operators import host_of_optimizer
 from tuner.timing.rates import (
     copy_bytes_per_s,
     fresh_bytes_per_s,
@@ -21,18 +22,34 @@ def pinned_seconds(bytes_moved: float, gpu: Gpu) -> float:
     return bytes_moved / pinned_bytes_per_s(gpu)
 
 
-def leave_seconds(bytes_moved: float, engine: Engine, gpu: Gpu) -> float:
-    """Weights on their way to the host, in the way in which the trainer offloads them."""
-    if engine.host_copy is HostCopy.PINNED:
-        return pinned_seconds(bytes_moved, gpu)
-    copied = bytes_moved / assume.HOST_COPY_BYTES_PER_S if engine.host_copy is HostCopy.REPINNED else 0.0
-    return bytes_moved / fresh_bytes_per_s(gpu) + copied
+def offloading_parts(
+    bytes_moved: float, engine: Engine, gpu: Gpu, *, comes: int, leaves: int
+) -> dict[str, float]:
+    """Seconds by cause of weights that come from the host and leave for it, as the trainer offloads them.
 
+    Page-locked copies go at the speed of the link. Others pass through memory that nobody has touched, by one
+    thread of the host. Megatron's worker collects garbage each time.
 
-def return_seconds(bytes_moved: float, engine: Engine, gpu: Gpu) -> float:
-    """The same weights on their way back."""
-    pageable = engine.host_copy is HostCopy.PAGEABLE
-    return bytes_moved / (pageable_bytes_per_s(gpu) if pageable else pinned_bytes_per_s(gpu))
+    Args:
+        bytes_moved: of the weights.
+        engine: whose they are.
+        gpu: the card.
+        comes: how often they come.
+        leaves: how often they leave.
+    """
+    way = engine.host_copy
+    link, host = 0.0, 0.0
+    if way is HostCopy.PINNED:
+        link += leaves * bytes_moved / pinned_bytes_per_s(gpu)
+    else:
+        copied = bytes_moved / assume.HOST_COPY_BYTES_PER_S if way is HostCopy.REPINNED else 0.0
+        host += leaves * (bytes_moved / fresh_bytes_per_s(gpu) + copied)
+    if way is HostCopy.PAGEABLE:
+        host += comes * bytes_moved / pageable_bytes_per_s(gpu)
+    else:
+        link += comes * bytes_moved / pinned_bytes_per_s(gpu)
+    collections = comes + leaves if engine.backend is Backend.MEGATRON else 0
+    return {"states": link, "host_copies": host, "collections": collections * assume.COLLECTION_S}
 
 
 def weights_held(model: ModelShape, engine: Engine) -> float:
@@ -58,45 +75,54 @@ def trained_values(model: ModelShape, engine: Engine) -> float:
 
 
 def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
-    """One AdamW step: reads and writes per trained value over memory bandwidth.
+    """One AdamW step: reads and writes per trained value over memory bandwidth, and the host's time.
 
-    The share that lives on the host runs at the host's memory bandwidth, its gradients and weights
-    crossing the link.
+    The host clips and steps tensor by tensor: FSDP2's are distributed ones, FSDP1 has one for each unit.
+    The share of the states that lives on the host runs at the host's memory bandwidth, its gradients and
+    weights crossing the link.
     """
     values = trained_values(model, engine)
     fused = engine.backend is Backend.MEGATRON
     accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
     bytes_moved = values * accesses * engine.optimizer_dtype.bytes
     on_host = 1.0 if engine.streamed_offload else engine.optimizer_offload_fraction
-    on_gpu = bytes_moved / copy_bytes_per_s(gpu)
+    on_gpu = bytes_moved / copy_bytes_per_s(gpu) + _tensors_seconds(model, engine)
     crossing = 0.0 if engine.streamed_offload else values * (DType.FLOAT32.bytes + engine.stored_dtype.bytes)
     host = bytes_moved / assume.HOST_MEMORY_BYTES_PER_S + pinned_seconds(crossing, gpu)
     return (1 - on_host) * on_gpu + on_host * host
 
 
-def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> float:
-    """Loading offloaded states before a phase and storing them after it, once per phase.
+def _tensors_seconds(model: ModelShape, engine: Engine) -> float:
+    """What the host needs to clip and step all tensors of the model, or of its adapters."""
+    if engine.backend is Backend.MEGATRON:
+        return 0.0  # one buffer
+    if engine.backend is Backend.FSDP:
+        return model.layers * host_of_optimizer("plain")
+    return model.layers * assume.LAYER_TENSORS * host_of_optimizer("fsdp2")
+
+
+def state_transfer_parts(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> dict[str, float]:
+    """Seconds by cause of loading offloaded states before a phase and storing them after it, once per phase.
 
     A forward-only phase moves the weights alone. States that are streamed during the pass are not moved
-    here, nor is the share of Megatron's optimizer that lives on the host. Megatron's worker collects garbage
-    each time.
+    here, nor is the share of Megatron's optimizer that lives on the host.
 
     Moments leave by copies that do not wait, for which PyTorch takes page-locked memory: the first time it
     asks the system for that, at some 2 GB/s, and from then on it finds what the step before has let go.
     """
     if engine.streamed_offload:
-        return 0.0
+        return {"states": 0.0}
     megatron = engine.backend is Backend.MEGATRON
-    seconds = 0.0
+    parts = {"states": 0.0}
     if engine.param_offload:
         weights = weights_held(model, engine) * engine.stored_dtype.bytes
-        seconds += leave_seconds(weights, engine, gpu) + return_seconds(weights, engine, gpu)
-        seconds += 2 * assume.COLLECTION_S if megatron else 0.0
+        parts = offloading_parts(weights, engine, gpu, comes=1, leaves=1)
     if trains and engine.optimizer_offload:
         left = 1 - engine.optimizer_offload_fraction  # the rest lives on the host anyway
         weights_left = left if engine.main_weights_offloaded else 1.0
         states = _MOMENTS * left + (_MAIN_WEIGHTS * weights_left if megatron else 0)
         moved = trained_values(model, engine) * states * engine.optimizer_dtype.bytes
-        seconds += 2 * pinned_seconds(moved, gpu)
-        seconds += 2 * assume.COLLECTION_S if megatron else 0.0
-    return seconds
+        parts["states"] += 2 * pinned_seconds(moved, gpu)
+        if megatron:
+            parts["collections"] = parts.get("collections", 0.0) + 2 * assume.COLLECTION_S
+    return parts

@@ -6,7 +6,7 @@ from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import gather_seconds, latency_seconds
 from tuner.timing.rates import copy_bytes_per_s
-from tuner.timing.transfers import leave_seconds, pinned_seconds, return_seconds, weights_held
+from tuner.timing.transfers import offloading_parts, pinned_seconds, weights_held
 from tuner.workload import Backend, Workload
 
 _PROJECTIONS = 7  # of a layer, which adapters are put beside
@@ -82,18 +82,23 @@ def engine_load_seconds(workload: Workload) -> float:
 def tensor_seconds(workload: Workload) -> float:
     """What the host spends on every tensor, whatever its size: cutting, putting together, finding its place.
 
-    Megatron's ranks tell each other the name and the shape of each tensor before it travels, which waits for
-    the card; all else is beside what the card does.
+    As far as the card is not busy longer with gathering and loading them.
     """
-    engine, tensors = workload.actor.engine, sent_tensors(workload)
-    if engine.backend is Backend.MEGATRON:
-        told = assume.MEGATRON_TENSORS * assume.OBJECT_COLLECTIVES * assume.OBJECT_COLLECTIVE_S
-        return tensors * (told + assume.LOAD_TENSOR_S)
+    engine = workload.actor.engine
+    one_by_one = engine.parallel.shard > 1 and not workload.sync.gathers_whole_model
     each = assume.LOAD_TENSOR_S
-    if engine.parallel.shard > 1 and not workload.sync.gathers_whole_model:
+    if engine.backend is not Backend.MEGATRON and one_by_one:
         each += assume.JOIN_TENSOR_S + (assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0)
     beside = trainer_gather_seconds(workload) + engine_load_seconds(workload)
-    return max(0.0, tensors * each - beside)
+    return max(0.0, sent_tensors(workload) * each - beside)
+
+
+def naming_seconds(workload: Workload) -> float:
+    """Megatron's ranks tell each other name and shape of each tensor before it travels; the card waits."""
+    if workload.actor.engine.backend is not Backend.MEGATRON:
+        return 0.0
+    tensors = assume.MEGATRON_TENSORS * sent_tensors(workload)
+    return tensors * assume.OBJECT_COLLECTIVES * assume.OBJECT_COLLECTIVE_S
 
 
 def quantizing_seconds(workload: Workload) -> float:
@@ -123,21 +128,19 @@ def bucket_seconds(workload: Workload) -> float:
     return ceil(bytes_sent / workload.sync.bucket_bytes) * assume.BUCKET_S
 
 
-def staging_seconds(workload: Workload) -> float:
+def staging_parts(workload: Workload) -> dict[str, float]:
     """Weights that the trainer keeps on the host come to the GPU first and leave it afterwards.
 
     They come and do not leave where they are fetched tensor by tensor.
     """
-    engine, gpu = workload.actor.engine, workload.cluster.gpu
+    engine, gpu, sync = workload.actor.engine, workload.cluster.gpu, workload.sync
     stored = weights_held(workload.model, engine) * engine.stored_dtype.bytes
     if engine.streamed_offload:
-        return pinned_seconds(stored, gpu)
+        return {"states": pinned_seconds(stored, gpu)}
     if not engine.param_offload:
-        return 0.0
-    collected = 2 * assume.COLLECTION_S if engine.backend is Backend.MEGATRON else 0.0
-    leaves = workload.sync.stages_weights and not workload.sync.keeps_loaded
-    away = leave_seconds(stored, engine, gpu) if leaves else 0.0
-    return return_seconds(stored, engine, gpu) + away + collected
+        return {"states": 0.0}
+    leaves = int(sync.stages_weights and not sync.keeps_loaded)
+    return offloading_parts(stored, engine, gpu, comes=1, leaves=leaves)
 
 
 def engine_sleep_seconds(workload: Workload) -> float:
@@ -172,12 +175,17 @@ def _engine_weights(workload: Workload) -> float:
 
 def sync_parts(workload: Workload) -> dict[str, float]:
     """Seconds by cause of one weight sync, with the engine's waking up before and falling asleep after it."""
+    staged = staging_parts(workload)
+    collected = staged.get("collections", 0.0) + workload.sync.collections * assume.COLLECTION_S
     return {
         "gather": trainer_gather_seconds(workload),
         "load": engine_load_seconds(workload),
         "tensors": tensor_seconds(workload),
+        "names": naming_seconds(workload),
         "quantizing": quantizing_seconds(workload),
         "buckets": bucket_seconds(workload),
-        "states": staging_seconds(workload) + engine_sleep_seconds(workload),
-        "wake_up": wake_up_seconds(workload) + workload.sync.collections * assume.COLLECTION_S,
+        **staged,
+        "states": staged["states"] + engine_sleep_seconds(workload),
+        "wake_up": wake_up_seconds(workload),
+        "collections": collected,
     }

@@ -7,7 +7,7 @@ models and the rules see nothing else. A release's behaviour arrives here as a p
 Structs with ``cache_hash`` are keys of caches, looked up far more often than they are made.
 """
 
-from tuner.workload.batch import ANY_LENGTHS, P95, Batch, Batching, Images, Lengths, Pass
+from tuner.workload.batch import ANY_LENGTHS, P95, Batch, Batching, Images, Lengths, Pass, Travel
 from tuner.workload.engine import (
     Backend,
     Checkpointing,
@@ -73,6 +73,7 @@ __all__ = [
     "Service",
     "ServiceRole",
     "StepPass",
+    "Travel",
     "WeightSync",
     "Workload",
 ]

@@ -132,6 +132,7 @@ def shapes() -> dict[str, list[str]]:
     return {names[0]: names for names in found.values()}
 
 
+@cache
 def cards() -> tuple[str, ...]:
     """The cards that are bundled."""
     return gpu_names()

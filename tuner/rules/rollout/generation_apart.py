@@ -36,6 +36,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN_OF_ANOTHER_TRAINING, Case, figures
 from tuner.rules.rollout_engine import least
+from tuner.rules.wording import spent
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -79,14 +80,14 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "generation takes {share:.0%} of a step of {step_s:.1f} s; on {generating} of "
-            "{gpus} GPUs, beside training on the others, a step takes {apart_s:.1f} s at best"
+            "generation takes {share:.0%} of a step of {step}; on {generating} of {gpus} GPUs, beside "
+            "training on the others, a step takes {apart:.0%} of that at best"
         ).format(
             share=share,
-            step_s=case.time.seconds,
+            step=spent(case.step),
             generating=best.generating,
             gpus=gpus,
-            apart_s=best.seconds,
+            apart=best.seconds / case.time.seconds,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -41,8 +41,11 @@ class Worker:
 
 
 # A name that cannot be imported is left out: the part that needs it says what is missing.
-_ALWAYS: dict[Server, tuple[str, ...]] = {Server.TORCH: (_ENTRY,), Server.MODELS: (_ENTRY, "transformers")}
-# Not for a CPU: what runs Triton's interpreter must say so before anything imports Triton.
+_ALWAYS: dict[Server, tuple[str, ...]] = {
+    Server.TORCH: (_ENTRY,),
+    Server.MODELS: (_ENTRY, "transformers.modeling_utils"),  # with torch's compiler and FSDP
+}
+# Not for a CPU: what runs Triton's interpreter, no model, must say so before anything imports Triton.
 _ON_A_GPU: dict[Server, tuple[str, ...]] = {
     Server.TORCH: (_ENTRY, "torch._inductor.compile_fx", "tuner.kernels.ops"),
     Server.MODELS: (_ENTRY, "transformers.models.auto.modeling_auto", "torch._inductor.compile_fx"),
