@@ -14,6 +14,7 @@ from tuner.evidence import Evidence
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 from tuner.timing.cards import attained
+from tuner.timing.corrections import Family as Corrected
 from tuner.workload import Phase
 
 
@@ -48,6 +49,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     spread: Spread
     evidence: Evidence = Evidence.MODELLED
     in_node: bool = False  # messages that never leave a machine
+    corrected_by: Corrected | None = None  # operators whose rate a profile can have as it was measured
 
 
 #: The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
@@ -122,10 +124,10 @@ RUNS = Spread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
 
 # What seconds are spent on, by the names that phases give them.
 CAUSES = {
-    "compute": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "compute": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR), corrected_by=Corrected.PRODUCTS),
     "images": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
     "bubble": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
-    "head": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
+    "head": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), corrected_by=Corrected.HEAD),
     "prefill": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
     "decode": Cause(family=Family.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE")),
     "optimizer": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
@@ -141,7 +143,7 @@ CAUSES = {
     "names": Cause(family=Family.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
     "wake_up": Cause(family=Family.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
     "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
-    "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S")),
+    "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
     "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
     "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
     "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),

@@ -71,7 +71,8 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
     step takes B_f before and A_f after, where it takes B and A at their typical values: the share
     ``A_f / B_f - 1`` lies apart from ``A / B - 1`` by what the family leaves uncertain of it. Families
     together: the root of the squares. On another card, other constants hold: what it leaves uncertain is
-    independent of the first one's.
+    independent of the first one's. A GPU that has less to do waits longer for its host, but never longer than
+    by what it has less to do, however slow the host is.
 
     Args:
         before: one step.
@@ -80,6 +81,7 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
         then: those of the second, where they are others.
     """
     first, second = family_ends(before.phases, cluster), family_ends(after.phases, then or cluster)
+    second[_HOST] = (second[_HOST][0], second[_HOST][1] - _beyond_waiting(before, after, cluster))
     sources = list(zip(first, second, strict=True))
     if then is not None and then.gpu != cluster.gpu:
         sources = [pair for less, more in sources for pair in ((less, _NOTHING), (_NOTHING, more))]
@@ -93,6 +95,25 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
     return Change(
         seconds=then_s - seconds, share=share, low_share=share - sqrt(lower), high_share=share + sqrt(upper)
     )
+
+
+_BUSY, _WAITING = ("compute", "communication"), "launch"
+
+
+def _beyond_waiting(before: StepTime, after: StepTime, cluster: Cluster) -> float:
+    """Seconds by which waiting for a slow host would change by more than the work beside it does."""
+    excess = 0.0
+    for time in after.phases:
+        other = before.phase(time.phase)
+        if other is None or other is time:
+            continue
+        now, then = dict(time.parts), dict(other.parts)
+        busy = sum(now.get(name, 0.0) - then.get(name, 0.0) for name in _BUSY)
+        waiting = now.get(_WAITING, 0.0) - then.get(_WAITING, 0.0)
+        if busy * waiting < 0 and abs(waiting) <= abs(busy):
+            slowest = waiting * (1 + _spreads_on(cluster)[time.phase][_WAITING][2])
+            excess += slowest - min(abs(busy), max(-abs(busy), slowest))
+    return excess
 
 
 Ends = tuple[float, float]
@@ -121,7 +142,7 @@ def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
 
 
 _PLACES = {family: place for place, family in enumerate(Family)}
-_RUNS = _PLACES[Family.RUNS]
+_RUNS, _HOST = _PLACES[Family.RUNS], _PLACES[Family.HOST]
 
 
 @lru_cache(maxsize=64)
@@ -139,24 +160,31 @@ def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[int, float, f
 def spread_on(cause: Cause, cluster: Cluster) -> Spread:
     """A cause's spread on these GPUs.
 
-    A rate that was measured on this very card is as sure as the constant; of another card of its kind it may
-    differ by some percent; of a kind without tables as much as published runs on it do. Between machines the
-    network may be slower than the one that is assumed.
+    What was measured on this very card is as sure as a table is read; what was measured on another card of
+    its kind may differ by some percent; of a kind without tables as much as published runs on it do. Between
+    machines the network may be slower than the one that is assumed, where nobody says how fast it is.
     """
     spread, gpu = cause.spread, cluster.gpu
+    if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
+        return spreads.of_error(spreads.TABLE_ERROR)
     if cause.family in (Family.PRODUCTS, Family.MEMORY):
-        if not is_measured(cause.family, gpu):
+        if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
             if table_card(gpu.name) != gpu.name:
                 spread = spread.and_also(_of_another_kind(cause.family, gpu))
-    elif cause.family is Family.LINKS and cluster.network_assumed and cluster.nodes > 1 and not cause.in_node:
+    elif cause.family is Family.LINKS and cluster.nodes > 1 and cluster.network_assumed and not cause.in_node:
         spread = spread.and_also(spreads.NETWORK)
     return spread
 
 
-def is_measured(family: Family, gpu: Gpu) -> bool:
-    """Whether the card's profile has the rate of a family as it was measured on that card."""
-    return gpu.measured is not None and getattr(gpu.measured, family.value, None) is not None
+def is_measured(cause: Cause, gpu: Gpu) -> bool:
+    """Whether the card's profile has the rate that decides a cause as it was measured on that card."""
+    corrected = cause.corrected_by is not None and _has(gpu, cause.corrected_by.value)
+    return corrected or _has(gpu, cause.family.value)
+
+
+def _has(gpu: Gpu, figure: str) -> bool:
+    return gpu.measured is not None and getattr(gpu.measured, figure, None) is not None
 
 
 def _of_another_kind(family: Family, gpu: Gpu) -> Spread:
@@ -191,7 +219,7 @@ def _basis(phases: Sequence[PhaseTime], gpu: Gpu) -> tuple[Evidence, str]:
     for time in phases:
         for name, seconds in time.parts:
             cause = spreads.cause_of(time.phase, name)
-            measured = is_measured(cause.family, gpu)
+            measured = is_measured(cause, gpu)
             card = gpu.name if measured else table_card(gpu.name)
             weights[Evidence.MEASURED if measured else cause.evidence, card] += seconds
     return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, gpu.name))

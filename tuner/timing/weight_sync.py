@@ -23,7 +23,9 @@ def sent_parameters(workload: Workload) -> int:
 
 def gathered_parameters(workload: Workload) -> int:
     """Parameters that the trainer gathers; a gather of the whole model takes the frozen ones along."""
-    return workload.model.parameters if workload.sync.gathers_whole_model else sent_parameters(workload)
+    return (
+        workload.model.parameters if workload.weight_sync.gathers_whole_model else sent_parameters(workload)
+    )
 
 
 def sent_tensors(workload: Workload) -> int:
@@ -32,7 +34,7 @@ def sent_tensors(workload: Workload) -> int:
     if sent_parameters(workload) < model.parameters:
         return 2 * _PROJECTIONS * model.layers
     experts = 0 if model.moe is None else model.sparse_layers * model.moe.experts * assume.EXPERT_TENSORS
-    if model.moe is not None and not workload.sync.experts_apart:
+    if model.moe is not None and not workload.weight_sync.experts_apart:
         experts = model.sparse_layers * (assume.EXPERT_TENSORS - 1)  # gate and up are one
     mlp = _MLP_TENSORS * model.sparse_layers
     return model.layers * assume.LAYER_TENSORS - mlp + experts + _OTHER_TENSORS
@@ -55,7 +57,7 @@ def trainer_gather_seconds(workload: Workload) -> float:
         ranks = parallel.tensor * parallel.pipeline * max(1, parallel.expert // parallel.tensor)
     bytes_whole = gathered_parameters(workload) * engine.stored_dtype.bytes
     seconds = gather_seconds(bytes_whole, cluster, ranks)
-    if ranks < 2 or workload.sync.gathers_whole_model:
+    if ranks < 2 or workload.weight_sync.gathers_whole_model:
         return seconds
     seconds += (sent_tensors(workload) - 1) * latency_seconds(cluster, ranks)
     if engine.backend is Backend.FSDP:
@@ -72,10 +74,10 @@ def engine_load_seconds(workload: Workload) -> float:
     share and writes it.
     """
     bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
-    if not workload.rollout.colocated:
+    if not workload.generator.colocated:
         return bytes_sent / (workload.cluster.network_bytes_per_s * assume.LINK_SHARE)
-    if workload.sync.bucket_bytes == 0:
-        bytes_sent //= workload.rollout.tensor_parallel
+    if workload.weight_sync.bucket_bytes == 0:
+        bytes_sent //= workload.generator.tensor_parallel
     return 2 * bytes_sent / copy_bytes_per_s(workload.cluster.gpu)
 
 
@@ -85,7 +87,7 @@ def tensor_seconds(workload: Workload) -> float:
     As far as the card is not busy longer with gathering and loading them.
     """
     engine = workload.actor.engine
-    one_by_one = engine.parallel.shard > 1 and not workload.sync.gathers_whole_model
+    one_by_one = engine.parallel.shard > 1 and not workload.weight_sync.gathers_whole_model
     each = assume.LOAD_TENSOR_S
     if engine.backend is not Backend.MEGATRON and one_by_one:
         each += assume.JOIN_TENSOR_S + (assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0)
@@ -110,22 +112,22 @@ def quantizing_seconds(workload: Workload) -> float:
     Source: verl 0.7.0 ``utils/vllm/vllm_fp8_utils.py`` (``quant_weights``), 0.9.1 ``utils/fp8_utils.py``
     (``quant_weights_by_name``), ``utils/kernel/fp8_kernel.py``.
     """
-    model, sent = workload.model, workload.sync.sent_dtype or workload.actor.engine.stored_dtype
-    if workload.rollout.weight_dtype is not DType.FLOAT8 or sent_parameters(workload) < model.parameters:
+    model, sent = workload.model, workload.weight_sync.sent_dtype or workload.actor.engine.stored_dtype
+    if workload.generator.weight_dtype is not DType.FLOAT8 or sent_parameters(workload) < model.parameters:
         return 0.0
     products = model.parameters - model.embedding_parameters - model.head_parameters
     cast = 0 if sent is DType.BFLOAT16 else sent.bytes + DType.BFLOAT16.bytes
-    fused = workload.sync.quantizes_in_one_kernel
+    fused = workload.weight_sync.quantizes_in_one_kernel
     made = assume.QUANTIZING_BYTES if fused else assume.QUANTIZING_OPERATORS_BYTES
     return products * (cast + made) / copy_bytes_per_s(workload.cluster.gpu)
 
 
 def bucket_seconds(workload: Workload) -> float:
     """One handshake per bucket, none where tensors are handed over without one."""
-    if workload.sync.bucket_bytes == 0:
+    if workload.weight_sync.bucket_bytes == 0:
         return 0.0
     bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
-    return ceil(bytes_sent / workload.sync.bucket_bytes) * assume.BUCKET_S
+    return ceil(bytes_sent / workload.weight_sync.bucket_bytes) * assume.BUCKET_S
 
 
 def staging_parts(workload: Workload) -> dict[str, float]:
@@ -133,7 +135,7 @@ def staging_parts(workload: Workload) -> dict[str, float]:
 
     They come and do not leave where they are fetched tensor by tensor.
     """
-    engine, gpu, sync = workload.actor.engine, workload.cluster.gpu, workload.sync
+    engine, gpu, sync = workload.actor.engine, workload.cluster.gpu, workload.weight_sync
     stored = weights_held(workload.model, engine) * engine.stored_dtype.bytes
     if engine.streamed_offload:
         return {"states": pinned_seconds(stored, gpu)}
@@ -145,7 +147,7 @@ def staging_parts(workload: Workload) -> dict[str, float]:
 
 def engine_sleep_seconds(workload: Workload) -> float:
     """Sleep level 1 copies the engine's weights to the host and back; level 2 drops them."""
-    rollout = workload.rollout
+    rollout = workload.generator
     sleeps = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
     if not sleeps or rollout.sleep_level != 1:
         return 0.0
@@ -157,7 +159,7 @@ def wake_up_seconds(workload: Workload) -> float:
 
     As much as its share of the card, which holds its weights and its cache.
     """
-    rollout, gpu = workload.rollout, workload.cluster.gpu
+    rollout, gpu = workload.generator, workload.cluster.gpu
     if not (rollout.colocated and rollout.frees_memory):
         return 0.0
     mapped = rollout.memory_fraction * gpu.memory_bytes
@@ -168,7 +170,7 @@ def wake_up_seconds(workload: Workload) -> float:
 
 def _engine_weights(workload: Workload) -> float:
     """Bytes of the engine's weights on one GPU."""
-    rollout = workload.rollout
+    rollout = workload.generator
     split = max(rollout.tensor_parallel, rollout.expert_parallel)
     return workload.model.parameters * rollout.weight_dtype.bytes / split
 
@@ -176,7 +178,7 @@ def _engine_weights(workload: Workload) -> float:
 def sync_parts(workload: Workload) -> dict[str, float]:
     """Seconds by cause of one weight sync, with the engine's waking up before and falling asleep after it."""
     staged = staging_parts(workload)
-    collected = staged.get("collections", 0.0) + workload.sync.collections * assume.COLLECTION_S
+    collected = staged.get("collections", 0.0) + workload.weight_sync.collections * assume.COLLECTION_S
     return {
         "gather": trainer_gather_seconds(workload),
         "load": engine_load_seconds(workload),
