@@ -5,9 +5,10 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.timing import assumptions as assume
+from tuner.timing import step_time
 from tuner.timing.transfers import offloading_parts, pinned_seconds
 from tuner.timing.weight_sync import sent_tensors, sync_parts
-from tuner.workload import Backend, HostCopy, Lora, Workload
+from tuner.workload import Backend, HostCopy, Lora, Phase, Workload
 
 GRPO, MEGATRON, MOE = workloads.grpo_7b(), workloads.grpo_32b_megatron(), workloads.grpo_moe_30b()
 
@@ -71,6 +72,27 @@ def test_shards_that_stay_on_the_host_come_once():
     offloaded = GRPO.with_actor_engine(param_offload=True)
     fetched = replace(offloaded, sync=replace(offloaded.sync, stages_weights=False))
     assert sync_parts(fetched)["states"] == pytest.approx(sync_parts(offloaded)["states"] / 2)
+
+
+def test_a_streamed_reference_is_fetched_between_layers_on_one_gpu_and_beside_them_on_two():
+    """On one GPU what is fetched adds up with what is computed."""
+
+    def seconds(gpus: int, *, streamed: bool) -> float:
+        workload = workloads.grpo_0_5b(gpus_per_node=gpus)
+        parallel = replace(workload.actor.engine.parallel, shard=gpus)
+        engine = replace(
+            workload.actor.engine, backend=Backend.FSDP2, parallel=parallel, streamed_offload=streamed
+        )
+        time = step_time(workload.with_actor(engine=engine), concurrent_sequences=64)
+        phase = time.phase(Phase.OLD_LOG_PROB)
+        assert phase is not None
+        return phase.seconds
+
+    one, two = (seconds(gpus, streamed=True) - seconds(gpus, streamed=False) for gpus in (1, 2))
+    workload = workloads.grpo_0_5b(gpus_per_node=1)
+    held = workload.model.parameters * workload.actor.engine.stored_dtype.bytes
+    assert one >= pinned_seconds(held, workload.cluster.gpu)
+    assert two < one / 2
 
 
 def test_waking_up_goes_by_the_share_of_the_card():
