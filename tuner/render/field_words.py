@@ -62,6 +62,7 @@ _WORDS = {
     "keeps_loaded": N_("offloaded weights stay on the card after the weight sync"),
     "keeps_root": N_("the root unit stays gathered until the backward pass"),
     "least_unchunked_tokens": N_("tokens of a step that takes prompts whole, at least"),
+    "loops_experts": N_("experts run one after the other, not in grouped products"),
     "loads_on_host": N_("new weights are put together on the host"),
     "log_prob": N_("log-probabilities are computed again"),
     "lora": N_("adapters"),
@@ -83,10 +84,12 @@ _WORDS = {
     "quantizes_in_one_kernel": N_("weights are made 8-bit by one kernel"),
     "reference": N_("reference"),
     "resumes_first": N_("the engine's weights are mapped before the trainer gathers its own"),
+    "reduces_with_nccl": N_("the rollout engine's ranks add up through NCCL"),
     "returns_log_probs": N_("the rollout engine returns the log-probabilities of what it sampled"),
     "sampler_bytes": N_("bytes per logit that the engine's sampler takes while it is sized"),
     "saving": N_("checkpoints"),
     "scaling": N_("logits are divided by the temperature"),
+    "samples_log_probs": N_("the rollout engine's scheduler handles log-probabilities of each token"),
     "sent_dtype": N_("weights are cast before they travel, to"),
     "separate": N_("the reference is a model of its own"),
     "separate_embedding_units": N_("the output head is a unit of its own"),
@@ -104,6 +107,7 @@ _WORDS = {
     "tensor_parallel": N_("tensor parallelism of the rollout engine"),
     "tensor": N_("tensor parallelism"),
     "token_budget": N_("tokens of a micro-batch"),
+    "travel": N_("the batch travels between driver and workers"),
     "tunes_at_start": N_("the rollout engine times kernels on a copy of the embedding while it compiles"),
 }
 
