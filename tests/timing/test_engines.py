@@ -7,18 +7,21 @@ from tests import workloads
 from tuner.dtypes import DType
 from tuner.timing import fsdp, megatron
 from tuner.timing.assumptions import (
+    COLLECTION_S,
     COLLECTIVE_S,
     CUT_SEQUENCE_S,
     FUSED_ADAMW_ACCESSES,
     LINK_SHARE,
     MEMORY_SHARE,
+    NETWORK_HOP_S,
+    NODE_HOP_S,
 )
 from tuner.timing.decode import RolloutInput, weight_read_bytes
 from tuner.timing.job import Job, kernels_seconds
 from tuner.timing.layer import layer_kernels
 from tuner.timing.operators import host_of_experts, host_seconds
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
-from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds, trained_values, weights_held
+from tuner.timing.transfers import optimizer_seconds, state_transfer_parts, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Checkpointing, Lora, Travel, Workload
 
@@ -52,7 +55,7 @@ def test_sequence_exchange_moves_queries_keys_values_and_output():
     workload = workloads.grpo_7b()
     job = update_job(workload.with_actor_engine(parallel=replace(workload.actor.engine.parallel, ulysses=4)))
     values = job.micro.tokens * 128 * (28 + 4 + 4 + 28)
-    expected = values * 2 * 3 / 4 / (450e9 * LINK_SHARE) + COLLECTIVE_S
+    expected = values * 2 * 3 / 4 / (450e9 * LINK_SHARE) + COLLECTIVE_S + NODE_HOP_S
     assert fsdp.sequence_exchange_seconds(job) == pytest.approx(expected)
 
 
@@ -61,7 +64,7 @@ def test_megatron_shares_gradients_once_per_optimizer_step():
     job = update_job(workload)
     held = workload.model.parameters / 8  # tensor 4, pipeline 2
     rate = 2 * 50e9 * LINK_SHARE  # of four data-parallel ranks, two stand in each node
-    expected = held * (4 + 2) * 3 / 4 / rate + 2 * COLLECTIVE_S
+    expected = held * (4 + 2) * 3 / 4 / rate + 2 * (COLLECTIVE_S + 2 * NODE_HOP_S + NETWORK_HOP_S)
     assert megatron.gradient_sync_seconds(job) == pytest.approx(expected)
     total = megatron.pass_parts(job)["communication"]
     assert total == pytest.approx(expected + job.micro.count * megatron.stage_parts(job)["communication"])
@@ -133,13 +136,15 @@ def test_what_lives_on_the_host_is_not_moved_there_and_back():
     gpu, engine = workload.cluster.gpu, replace(workload.actor.engine, optimizer_offload=True)
 
     def seconds(**changes: object) -> float:
-        return state_transfer_seconds(workload.model, replace(engine, **changes), gpu, trains=True)
+        return sum(
+            state_transfer_parts(workload.model, replace(engine, **changes), gpu, trains=True).values()
+        )
 
-    weights = seconds(optimizer_offload=False)
+    weights = seconds(optimizer_offload_fraction=1.0)  # and garbage that is collected
+    assert weights == seconds(optimizer_offload=False) + 2 * COLLECTION_S
     moved = seconds() - weights  # two moments and the main weights
     assert moved > 0
     assert seconds(optimizer_offload_fraction=0.5) - weights == pytest.approx(moved / 2)
-    assert seconds(optimizer_offload_fraction=1.0) == weights
     kept = seconds(optimizer_offload_fraction=1.0, main_weights_offloaded=False) - weights
     assert kept == pytest.approx(moved / 3)
 

@@ -55,15 +55,19 @@ class Cause(Struct, frozen=True, kw_only=True):
 #: The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
 ENDS = {
     "BUCKET_S": (5e-3, 50e-3),
-    "COLLECTIVE_S": (20e-6, 80e-6),
+    "COLLECTION_S": (0.15, 0.5),
+    "COLLECTIVE_S": (20e-6, 40e-6),
     "DECODE_MEMORY_SHARE": (0.60, 0.95),
     "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
     "ENGINE_SEQUENCE_S": (5e-6, 30e-6),
+    "FRESH_BYTES_PER_S": (1.0e9, 4.0e9),
     "HOST_LAUNCH_S": (5e-6, 40e-6),
+    "JOIN_TENSOR_S": (0.17e-3, 0.30e-3),
     "LARGE_PRODUCT_SHARE": (0.60, 0.80),
     "LINK_SHARE": (0.60, 0.80),
+    "MAPPED_BYTES_PER_S": (280e9, 800e9),
     "MEMORY_SHARE": (0.88, 0.92),
-    "PAGEABLE_SHARE": (0.08, 0.23),
+    "OBJECT_COLLECTIVE_S": (0.2e-3, 1e-3),
     "PINNED_SHARE": (0.80, 0.90),
     "SENT_BYTES_PER_S": (0.1e9, 1e9),
 }
@@ -111,7 +115,8 @@ PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 #: hold what was just written.
 QUANTIZING = Spread(0.5, 1.1)
 
-#: Rate of the network between machines over the one that is assumed: from 100 Gbit/s to 400 Gbit/s per GPU.
+#: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
+#: 400 Gbit/s per GPU.
 NETWORK = Spread(1.0, 4.0)
 
 #: How far all seconds of a run lie from those of others of its kind: the ends of these utilizations.
@@ -131,7 +136,12 @@ CAUSES = {
     "quantizing": Cause(family=Family.MEMORY, spread=QUANTIZING),
     "communication": Cause(family=Family.LINKS, spread=of_rate("LINK_SHARE")),
     "gather": Cause(family=Family.LINKS, spread=of_constant("COLLECTIVE_S")),
-    "states": Cause(family=Family.HOST_LINK, spread=of_rate("PAGEABLE_SHARE")),
+    "states": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "host_copies": Cause(family=Family.HOST, spread=of_rate("FRESH_BYTES_PER_S")),
+    "collections": Cause(family=Family.HOST, spread=of_constant("COLLECTION_S")),
+    "tensors": Cause(family=Family.HOST, spread=of_constant("JOIN_TENSOR_S")),
+    "names": Cause(family=Family.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
+    "wake_up": Cause(family=Family.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
     "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
     "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
     "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
