@@ -1,11 +1,17 @@
 """From batch settings to the tokens and micro-batches that one GPU sees."""
 
-from math import ceil
+from math import ceil, isqrt
 
 from tuner.workload import Batch, Engine, Padding, StepPass
 
 #: The shortest sequence that there can be: a token of the prompt and one of the response.
 SHORTEST_SEQUENCE = 2
+
+
+def divisors(number: int) -> list[int]:
+    """The divisors of a positive number, ascending."""
+    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
+    return small + [number // size for size in reversed(small) if size * size != number]
 
 
 def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> int:

@@ -9,13 +9,15 @@ A profile states what datasheets and drivers do, in their units, which are part 
     bandwidth of the card's own memory, to other cards of the machine, and to the host. The
     latter two are per direction. Cards that bridges join in pairs count with PCIe, since a ring
     over more than two of them crosses it.
+``network_gb_per_s``
+    each card's share of the network between machines, per direction; 50 where a profile says nothing
 ``dense_bf16_tflop_per_s``, ``dense_fp8_tflop_per_s``
     peaks with FP32 accumulation, without sparsity.
 ``per_node``
     the most that one machine has, of a card that comes on boards of a fixed number
 ``measured``
-    what one such card really gave, with ``date`` and ``versions``: ``usable_mib``, ``context_mib``, and
-    rates under the same names, see :class:`~tuner.hardware.MeasuredGpu`.
+    what one such card really gave, with ``date`` and ``versions``: ``usable_mib``, ``context_mib``, rates
+    under the same names, and factors by family of operators, see :class:`~tuner.hardware.MeasuredGpu`.
 """
 
 import re
@@ -54,10 +56,18 @@ _REQUIRED: resources.Kinds = {
 _OPTIONAL: resources.Kinds = {
     "device_names": list,
     "dense_fp8_tflop_per_s": _Number,
+    "network_gb_per_s": _Number,
     "per_node": int,
     "measured": dict,
 }
-_MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES}
+_FACTORS: resources.Kinds = {
+    "products_factor": _Number,
+    "attention_factor": _Number,
+    "elementwise_factor": _Number,
+    "head_factor": _Number,
+    "host_factor": _Number,
+}
+_MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES, **_FACTORS}
 _SUFFIXES = (".yaml", ".yml")
 _COUNTED = re.compile(r"(?P<count>[1-9][0-9]{0,8}) ?[xX] ?(?P<name>.+)")
 
@@ -162,7 +172,7 @@ def _content(file: Path) -> dict[str, Any]:
 def _read(file: Path) -> Gpu:
     content = _content(file)
     fp8 = content.get("dense_fp8_tflop_per_s")
-    measured = content.get("measured")
+    measured, network = content.get("measured"), content.get("network_gb_per_s")
     return Gpu(
         name=content["names"][0],
         vendor=content["vendor"],
@@ -173,6 +183,7 @@ def _read(file: Path) -> Gpu:
         dense_fp8_flop_per_s=None if fp8 is None else fp8 * TERA,
         link_bytes_per_s=content["link_gb_per_s"] * GIGA,
         host_bytes_per_s=content["host_gb_per_s"] * GIGA,
+        network_bytes_per_s=None if network is None else network * GIGA,
         per_node=content.get("per_node"),
         source=content["source"],
         measured=None if measured is None else _measured(measured, file),
@@ -196,6 +207,7 @@ def _measured(content: Any, file: Path) -> MeasuredGpu:
         dense_bf16_flop_per_s=scaled("dense_bf16_tflop_per_s", TERA),
         link_bytes_per_s=scaled("link_gb_per_s", GIGA),
         host_bytes_per_s=scaled("host_gb_per_s", GIGA),
+        **{key: content.get(key) for key in _FACTORS},
     )
 
 

@@ -17,6 +17,12 @@ class MeasuredGpu(Struct, frozen=True, kw_only=True):
     dense_bf16_flop_per_s: float | None = None  # of large matrix products, for a second on end
     link_bytes_per_s: float | None = None  # of gathering a decoder layer, its start taken off
     host_bytes_per_s: float | None = None  # from and to page-locked memory, the slower way
+    # Measured over modelled rate of a family of operators, where the model goes by the rates above.
+    products_factor: float | None = None  # of a layer
+    attention_factor: float | None = None
+    elementwise_factor: float | None = None
+    head_factor: float | None = None  # the product with the output projection
+    host_factor: float | None = None  # launching kernels
 
 
 class Gpu(Struct, frozen=True, kw_only=True):
@@ -31,6 +37,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     dense_fp8_flop_per_s: float | None = None
     link_bytes_per_s: float  # to a neighbouring GPU, one direction
     host_bytes_per_s: float  # to host memory, one direction
+    network_bytes_per_s: float | None = None  # its share of the network between nodes, one direction
     per_node: int | None = None  # the most that one node has; None where that is not known
     evidence: Evidence = Evidence.EXACT
     source: str = ""
@@ -60,6 +67,7 @@ class Cluster(Struct, frozen=True, kw_only=True, cache_hash=True):
     gpus_per_node: int
     nodes: int
     network_bytes_per_s: float  # per GPU between nodes, one direction
+    network_assumed: bool = False  # nobody said how fast the network is
     host_memory_bytes: int | None = None  # per node
 
     @property

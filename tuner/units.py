@@ -14,6 +14,8 @@ MEGA = 10**6
 GIGA = 10**9
 TERA = 10**12
 
+BITS = 8  # of a byte
+
 LARGEST = 10**15
 """No number that decides memory or time is larger: a count of bytes, of tokens of a whole run."""
 
@@ -21,6 +23,7 @@ LARGEST = 10**15
 _COUNT = r"(?P<number>\d+(?:_\d+)*(?:\.\d+)?)\s*(?P<suffix>[kKmMbBgG]?)(?P<binary>i?)"
 _AMOUNT = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[MG]i?B)"
 _BYTES = {"MiB": MIB, "GiB": GIB, "MB": MEGA, "GB": GIGA}
+_RATE = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[MGT])(?P<unit>b|bit|B)(?:/s|ps)"
 _TIME = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[smh]?)"
 
 
@@ -60,6 +63,22 @@ def parse_bytes(text: str) -> int:
             _("{text!r} is no amount of memory").format(text=text), hint=_("write it as 60GiB or 512MiB")
         )
     return int(float(match["number"]) * _BYTES[match["unit"]])
+
+
+def parse_rate(text: str) -> float:
+    """Read bytes per second from a rate such as ``400Gb/s``, ``400 Gbit/s``, ``50GB/s`` or ``3.2Tbps``.
+
+    Raises:
+        InputError: not a positive rate with a unit.
+    """
+    match = re.fullmatch(_RATE, text.strip())
+    if match is None or not 0 < float(match["number"]) <= LARGEST:
+        raise InputError(
+            _("{text!r} is no rate of a network").format(text=text),
+            hint=_("write it as 400Gb/s or 50GB/s: b stands for bits, B for bytes"),
+        )
+    prefix = {"M": MEGA, "G": GIGA, "T": TERA}[match["prefix"]]
+    return float(match["number"]) * prefix / (1 if match["unit"] == "B" else BITS)
 
 
 def parse_seconds(text: str) -> float:

@@ -105,3 +105,21 @@ def test_lengths_that_cannot_be_are_one_message(options: tuple[str, ...], messag
 def test_check_goes_by_them_too() -> None:
     assert "214 of a replica" in run("check", CONFIG, *GIVEN).out
     assert "214 of a replica" not in run("check", CONFIG, *GIVEN, *MEANS).out
+
+
+def test_means_are_taken_as_logs_print_them() -> None:
+    decimals = (
+        "--mean-prompt-length",
+        "399.6",
+        "--mean-response-length",
+        "900.4",
+        "--response-p95",
+        "2000.0",
+    )
+    lengths = report(*decimals)["workload"]["batch"]["lengths"]
+    assert [lengths[name] for name in ("mean_prompt", "mean_response", "response_p95")] == [400, 900, 2000]
+    for wrong in ("nan", "inf", "0.2"):
+        result = run("advise", CONFIG, *GIVEN, "--mean-response-length", wrong)
+        assert result.code == 2
+        assert wrong in result.err
+        assert "--mean-response-length" in result.err

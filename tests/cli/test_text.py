@@ -244,7 +244,10 @@ def test_a_price_counts_both_phases_and_time() -> None:
     cost = answers.recommendations()[1].price
     assert cost is not None
     said = price(cost, PAPER, capacity_bytes=round(79.6 * GIB))
-    assert said == "update_actor 86.9 → 61.2 GiB; then the expected peak fits; step 4% longer (modelled)"
+    assert (
+        said
+        == "update_actor 86.9 → 61.2 GiB; then the expected peak fits; step 4% longer (3% to 6%, modelled)"
+    )
     unchanged = replace(cost, phase=Phase.ROLLOUT, before_bytes=GIB, after_bytes=GIB, seconds_after=100.1)
     said = price(unchanged, PAPER, capacity_bytes=100 * GIB)
     assert said == "worst phase 86.9 → 61.2 GiB; same step time (modelled)"
@@ -291,9 +294,9 @@ def test_a_block_says_what_of_the_memory_it_does_not_count() -> None:
 
 def test_seconds_are_compared_with_what_runs() -> None:
     text = " ".join(advice_text(answers.answer(), PAPER).split())
-    assert "step 100 → 90 s (modelled), 10% shorter than the cheapest form that fits, with" in text
+    assert "step 100 → 90 s (71 to 122, modelled), 10% (9% to 11%) shorter than the cheapest" in text
     fits = " ".join(advice_text(answers.answer(answers.advice(Verdict.FITS, logits=30.0)), PAPER).split())
-    assert "10% shorter" in fits
+    assert "10% (9% to 11%) shorter" in fits
     assert "cheapest form" not in fits
 
 

@@ -1,9 +1,11 @@
 """``python -m tests.fuzz --minutes N``: generated inputs at the command line, for as long as is wanted."""
 
 import argparse
+import json
 import random
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.fuzz.campaign import Failure, campaign
@@ -38,9 +40,13 @@ def main() -> int:
     )
     codes = ", ".join(f"{count:,} ended with {code}" for code, count in sorted(tally.codes.items()))
     print(f"{tally.inputs:,} inputs: {codes}; {len(tally.failures):,} failures")
-    print(f"the slowest took {tally.slowest[0]:.2f} s of processor time (input {tally.slowest[1]})")
-    print(f"the largest took {tally.largest[0] / 1000**2:.0f} MB (input {tally.largest[1]})")
+    for seconds, number in tally.slowest[:1]:
+        print(f"the slowest took {seconds:.2f} s of processor time (input {number})")
+    for size, number in tally.largest[:1]:
+        print(f"the largest took {size / 1000**2:.0f} MB (input {number})")
     print(f"a process grew by at most {tally.growth / 1000**2:.0f} MB after its first hundred inputs")
+    if options.summary is not None:
+        options.summary.write_text(json.dumps({"seed": seed, **asdict(tally)}, indent=1) + "\n")
     return int(bool(tally.failures))
 
 
@@ -51,6 +57,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=1, help="side by side")
     parser.add_argument("--seed", type=int, help="of all inputs; one of its own for each run")
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
+    parser.add_argument("--summary", type=Path, help="a file of JSON for what was counted")
     parser.add_argument("--input", type=int, help="run this one alone, make it smaller and say how to run it")
     return parser.parse_args()
 

@@ -4,14 +4,15 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import nlargest
 from multiprocessing.connection import Connection, wait
 
 from tests.fuzz.worker import Told, serve
 
-_PER_PROCESS = (
-    500  # inputs; then a new one: what the allocator keeps of earlier inputs is none of the next one
-)
+# Inputs; then a new one: what the allocator keeps of earlier inputs is none of the next one.
+_PER_PROCESS = 1_500
 _PATIENCE = 120.0  # seconds on the clock for one input: it waits for something
+_LISTED = 20  # of the slowest and of the largest inputs
 _WARM = 100  # inputs, after which a process has imported what it needs
 
 
@@ -25,8 +26,9 @@ class Failure:
 class Tally:
     inputs: int = 0
     codes: dict[str, int] = field(default_factory=dict)
-    slowest: tuple[float, int] = (0.0, 0)  # seconds of processor time, and the number of the input
-    largest: tuple[int, int] = (0, 0)  # bytes, and the number
+    # Most first, with the number of the input: seconds of processor time, and bytes.
+    slowest: list[tuple[float, int]] = field(default_factory=list)
+    largest: list[tuple[int, int]] = field(default_factory=list)
     growth: int = 0  # bytes that a process gained between its hundredth input and its last one
     failures: list[Failure] = field(default_factory=list)
 
@@ -36,8 +38,8 @@ class Tally:
         self.inputs += 1
         code = str(outcome.code)[:40]
         self.codes[code] = self.codes.get(code, 0) + 1
-        self.slowest = max(self.slowest, (outcome.seconds, told.number))
-        self.largest = max(self.largest, (outcome.bytes, told.number))
+        self.slowest = nlargest(_LISTED, [*self.slowest, (outcome.seconds, told.number)])
+        self.largest = nlargest(_LISTED, [*self.largest, (outcome.bytes, told.number)])
         told_of = outcome.err.strip().splitlines()[-1:] if outcome.code == 3 else []
         self.failures += [Failure(told.number, " ".join([text, *told_of])[:600]) for text in outcome.problems]
 

@@ -1,9 +1,11 @@
-"""Makes the n-th input of a seed: a command with a configuration, a script, an error or measured passes."""
+"""Makes the n-th input of a seed: a command with a configuration, a script, a run, an error or passes."""
 
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 
+from tests.fuzz import runs
 from tests.fuzz.case import Case
 from tests.fuzz.jobs import document, overrides, with_secret
 from tests.fuzz.printed import printed
@@ -101,6 +103,29 @@ def _job(rng: random.Random) -> Case:
     return Case((command, *options, *given), files | more_files, stdin, secrets)
 
 
+def _run(rng: random.Random) -> Case:
+    """What a run has left behind, to a command that takes a configuration or an error."""
+    command = rng.choice(("advise", "advise", "check", "config", "diff", "explain-oom"))
+    words, secrets = with_secret(rng, overrides(rng))
+    stdin = b""
+    if rng.random() < 0.7:
+        text, more = runs.log(rng, words)
+        secrets, data = secrets + more, as_bytes(rng, text)
+        given = rng.choice(("run.log", "run.log", "run.txt", "run", "run.yaml", "-"))
+        files, stdin = ({}, data) if given == "-" else ({given: data}, b"")
+    else:
+        given, texts = rng.choice((runs.hydra, runs.wandb))(rng, words)
+        files = {name: as_bytes(rng, text) for name, text in texts.items()}
+    further = overrides(rng)[-1:] if rng.random() < 0.3 else []
+    if command == "diff":
+        further = rng.choice(([given], [given, *further], further))
+    options, more_files = _options(rng, command)
+    if command == "explain-oom":
+        options += rng.choice(([], [f"--message={given}"], [f"--message={next(iter(files), '-')}"]))
+    behind = [given, *further] if command != "explain-oom" or rng.random() < 0.7 else []
+    return Case((command, *options, *behind), files | more_files, stdin, secrets)
+
+
 def _error(rng: random.Random) -> Case:
     """An error to be explained, with the job behind it or alone."""
     text, secrets = printed(rng)
@@ -154,9 +179,11 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
         words.append(f"--verl-version={rng.choice(RELEASES[:6] if rng.random() < 0.8 else RELEASES)}{pair}")
     if command == "config":
         return words, files
-    gpu = rng.choice(gpu_names()) if rng.random() < 0.96 else value(rng)
+    gpu = rng.choice(_gpus()) if rng.random() < 0.96 else value(rng)
     words += (
-        [f"--gpu={rng.choice(('', '', '', '', '8x', '16x', '4x', '0x', '9999999x'))}{gpu}"]
+        [
+            f"--gpu={rng.choice(('', '', '', '', '8x', '8x', '16x', '4x', rng.choice(('0x', '9999999x', '2x'))))}{gpu}"
+        ]
         if rng.random() < 0.9
         else []
     )
@@ -177,6 +204,11 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
     if rng.random() < 0.2:
         words += _model(rng, files)
     return (["--lang=zh", *words] if rng.random() < 0.1 else words), files
+
+
+@cache
+def _gpus() -> list[str]:
+    return list(gpu_names())  # which reads all profiles each time
 
 
 def _model(rng: random.Random, files: dict[str, bytes]) -> list[str]:
@@ -205,4 +237,9 @@ def _format(rng: random.Random, command: str) -> list[str]:
     return [f"--output-format={rng.choice(formats)}"] if formats and rng.random() < 0.6 else []
 
 
-_KINDS: tuple[tuple[Callable[[random.Random], Case], int], ...] = ((_job, 12), (_error, 4), (_small, 2))
+_KINDS: tuple[tuple[Callable[[random.Random], Case], int], ...] = (
+    (_job, 12),
+    (_run, 5),
+    (_error, 4),
+    (_small, 2),
+)

@@ -15,6 +15,7 @@ _BASE = (
     "actor_rollout_ref.actor.use_dynamic_bsz=True",
     "algorithm.adv_estimator=grpo",
 )
+_DEEPEST = 60  # levels that PyYAML writes without running out of stack
 
 
 @cache
@@ -92,11 +93,15 @@ def with_secret(rng: random.Random, words: list[str]) -> tuple[list[str], tuple[
 def document(rng: random.Random, words: list[str]) -> str:
     """The overrides as a file of YAML, at times one that is damaged."""
     tree: dict[str, Any] = {}
+    deepest = 0
     for word in words:
         name, _, raw = word.partition("=")
-        _put(tree, _key(name).split("."), _read(raw))
+        path = _key(name).split(".")
+        deepest = max(deepest, len(path))
+        if deepest <= _DEEPEST:
+            _put(tree, path, _read(raw))
     draw = rng.random()
-    if draw < 0.3:
+    if draw < 0.3 or deepest > _DEEPEST:
         text = "".join(f"{line}\n" for line in _flat(words))
     else:
         text = yaml.safe_dump(tree, default_flow_style=rng.random() < 0.1, allow_unicode=True)
@@ -120,7 +125,7 @@ def _put(tree: dict[str, Any], path: list[str], leaf: object) -> None:
 
 
 def _read(raw: str) -> object:
-    if len(raw) > 1_000:
+    if len(raw) > 1_000 or sum(map(raw.count, "[{")) > _DEEPEST:
         return raw
     try:
         return yaml.safe_load(raw)

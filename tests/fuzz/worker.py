@@ -5,7 +5,7 @@ import resource
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from tests.fuzz.generate import case
 from tests.fuzz.watch import Outcome, Watch, held
 
 _MOST_ADDRESSES = 6 * 1024**3  # so that no input takes the machine's memory
+_TOLD = 1_000  # characters of what it says, the last ones
+_IN_MEMORY = Path("/dev/shm")  # where there is one: folders are made and removed for each input
 _FIRST = Case(
     ("advise", "--gpu=h100-sxm", "--output-format=json", "/dev/null", "actor_rollout_ref.model.path=Qwen/Qwen3-8B",
      "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.actor.use_dynamic_bsz=True", "+a.b='${a.c}'")
@@ -28,7 +30,8 @@ class Runner:
         os.environ.update(TUNER_LANG="", COLUMNS="", HF_HUB_OFFLINE="1")
         sys.dont_write_bytecode = True
         self._watch = Watch()
-        self._top = Path(tempfile.mkdtemp(prefix="tuner-fuzz-"))
+        place = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+        self._top = Path(tempfile.mkdtemp(prefix="tuner-fuzz-", dir=place))
         self.run(_FIRST)  # what is imported once is no input's time
 
     def run(self, made: Case) -> Outcome:
@@ -58,7 +61,9 @@ def serve(to: Connection, seed: int, numbers: range) -> None:
     try:
         for number in numbers:
             to.send(Told(number))
-            to.send(Told(number, runner.run(case(seed, number)), held()))
+            outcome = runner.run(case(seed, number))
+            brief = replace(outcome, out="", err=outcome.err[-_TOLD:])  # one process listens to many
+            to.send(Told(number, brief, held()))
     finally:
         runner.close()
         to.close()

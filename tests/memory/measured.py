@@ -4,6 +4,7 @@ from pathlib import Path
 
 RECORDED = Path(__file__).resolve().parents[2] / "docs" / "validation" / "data"
 VERL_FSDP = RECORDED / "verl-0.9.1-fsdp-2xh200.json"
+STEPS_OF_RUNS = RECORDED / "steps-of-public-runs.jsonl"
 VERL_FSDP_MORE = RECORDED / "verl-0.9.1-fsdp-2xh200-more.json"
 VERL_FSDP_ONE_GPU = RECORDED / "verl-0.9.1-fsdp-1xh200.json"
 VERL_FSDP_HOLDOUT = RECORDED / "verl-0.9.1-fsdp-4xh200-holdout.json"

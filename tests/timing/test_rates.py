@@ -11,8 +11,10 @@ from tests.workloads import H200, grpo_7b
 from tuner.dtypes import DType
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.memory import rollout_memory
+from tuner.timing import StepTime, rates, step_time
 from tuner.timing import assumptions as assume
-from tuner.timing import rates, step_time
+from tuner.timing.corrections import Family
+from tuner.workload import Phase
 
 RATES: dict[str, Callable[[Gpu], float]] = {
     "bf16": lambda gpu: rates.product_flop_per_s(gpu, DType.BFLOAT16),
@@ -67,3 +69,21 @@ def test_a_step_on_a_card_as_assumed_takes_as_long() -> None:
 
     assert seconds(measured(1.0)) == pytest.approx(seconds(H200))
     assert seconds(measured(0.5)) > 1.3 * seconds(H200)
+
+
+def timed(gpu: Gpu) -> StepTime:
+    return step_time(grpo_7b(gpu=gpu, gpus_per_node=1), concurrent_sequences=64)
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_a_familys_factor_moves_the_seconds_of_the_training_passes_alone(family: Family) -> None:
+    def corrected(factor: float) -> StepTime:
+        return timed(replace(H200, measured=MeasuredGpu(date="", versions=(), **{family.value: factor})))
+
+    same, quick, slow = corrected(1.0), corrected(2.0), corrected(0.1)
+    assert same == timed(H200)
+    for one, quicker, slower in zip(same.phases, quick.phases, slow.phases, strict=True):
+        if one.phase in (Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR):
+            assert quicker.seconds <= one.seconds < slower.seconds, one.phase
+        else:
+            assert quicker.seconds == one.seconds == slower.seconds, one.phase

@@ -36,9 +36,7 @@ Trace = Callable[..., ModelShape]
 
 
 @pytest.fixture
-def trace(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept_counts(tmp_path_factory)))
 
     def of(model_type: str, **changes: Any) -> ModelShape:

@@ -9,7 +9,6 @@ import pytest
 from tests.memory.test_accuracy import PASS
 from tests.validate.parts import MACHINE, Clock, FakePart, Heard, figure, only, options, subject, verdict
 from tuner.accuracy import MeasuredCase, read_measured
-from tuner.errors import InputError
 from tuner.validate import plans
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure
@@ -317,8 +316,7 @@ def test_the_report_is_a_file_of_measured_passes(bench: Bench, tmp_path: Path) -
     assert read.cases == (CASE,)
     assert read.software == MACHINE.versions
     path.write_text(bench.run({Part.MACHINE: FakePart()}).model_dump_json(by_alias=True))
-    with pytest.raises(InputError, match="cases: "):
-        read_measured(path)
+    assert read_measured(path).cases == ()
 
 
 def test_progress_hears_it_all(bench: Bench) -> None:

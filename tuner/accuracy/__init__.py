@@ -1,22 +1,51 @@
-"""The memory model held against measured peaks."""
+"""The models of memory and time held against what was measured."""
 
 from tuner.accuracy.compare import ComparedFile, Comparison, Inside, Spread, Summary, compare, summarise
 from tuner.accuracy.measured import MeasuredCase, MeasuredFile, read_measured
+from tuner.accuracy.passes import pass_interval, pass_time, timed_passes
+from tuner.accuracy.runs import MeasuredRun, read_records
+from tuner.accuracy.seconds import (
+    LEAST_S,
+    LeftOut,
+    Origin,
+    Ratios,
+    Series,
+    TimedFile,
+    TimedPhase,
+    Utilisation,
+    ratios,
+    series,
+)
 from tuner.accuracy.special import USUAL, special_settings
 from tuner.accuracy.workload import workload_of
 
 __all__ = [
+    "LEAST_S",
     "USUAL",
     "ComparedFile",
     "Comparison",
     "Inside",
+    "LeftOut",
     "MeasuredCase",
     "MeasuredFile",
+    "MeasuredRun",
+    "Origin",
+    "Ratios",
+    "Series",
     "Spread",
     "Summary",
+    "TimedFile",
+    "TimedPhase",
+    "Utilisation",
     "compare",
+    "pass_interval",
+    "pass_time",
+    "ratios",
     "read_measured",
+    "read_records",
+    "series",
     "special_settings",
     "summarise",
+    "timed_passes",
     "workload_of",
 ]

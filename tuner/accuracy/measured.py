@@ -35,6 +35,9 @@ class MeasuredCase(_Model):
     model: Annotated[
         str, Field(description="bundled model name, model folder or config.json; from the file's folder too")
     ]
+    layers: Annotated[
+        int | None, Field(ge=1, le=1_000_000, description="first layers that the model is cut to; null: all")
+    ] = None
     critic: Annotated[bool, Field(description="a value head in the place of the output head")] = False
     pass_: Annotated[
         Literal["log_prob", "update"],
@@ -88,7 +91,11 @@ class MeasuredCase(_Model):
     non_torch_bytes: Annotated[
         Bytes | None, Field(description="bytes on the GPU that PyTorch's allocator does not hold")
     ] = None
-    seconds: Annotated[float | None, Field(ge=0)] = None
+    seconds: Annotated[float | None, Field(ge=0, description="of one call, or the median of several")] = None
+    repeated_seconds: Annotated[
+        tuple[Annotated[float, Field(ge=0)], ...],
+        Field(strict=False, description="of each of several calls on a warm GPU; empty: there was one"),
+    ] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -140,8 +147,16 @@ class MeasuredFile(_Model):
     software: Annotated[dict[str, str], Field(description="versions by name")] = {}
     notes: tuple[str, ...] = ()
     date: str = ""
-    cases: Annotated[tuple[MeasuredCase, ...], Field(min_length=1)]
-    validation: Annotated[dict[str, Any] | None, Field(description="of tuner validate; not read")] = None
+    cases: Annotated[tuple[MeasuredCase, ...], Field(description="one at least, but in a report")]
+    validation: Annotated[
+        dict[str, Any] | None, Field(description="of tuner validate; of it the seconds of the cases are read")
+    ] = None
+
+    @model_validator(mode="after")
+    def _with_cases(self) -> "MeasuredFile":
+        if not self.cases and self.validation is None:
+            raise ValueError("cases: has no pass")
+        return self
 
 
 def read_measured(file: Path) -> MeasuredFile:
@@ -150,20 +165,36 @@ def read_measured(file: Path) -> MeasuredFile:
     Raises:
         InputError: it cannot be read, is not JSON, or a case of it is not as :class:`MeasuredCase` says.
     """
-    where = Location(source=str(file))
-    content = read_bytes(file, most=MAX_BYTES)
+    return parse_measured(file, read_bytes(file, most=MAX_BYTES))
+
+
+def parse_measured(file: Path, content: bytes) -> MeasuredFile:
+    """The measured passes of a file's content.
+
+    Raises:
+        InputError: it is not JSON, or a case of it is not as :class:`MeasuredCase` says.
+    """
     try:
         return _with_models_beside(file, MeasuredFile.model_validate_json(content))
     except ValidationError as error:
-        problems = error.errors(include_url=False)
-        first = problems[0]
-        more = _(" ({problems} more)").format(problems=len(problems) - 1) if len(problems) > 1 else ""
-        raise InputError(
-            f"{_message(first['type'], first['msg'])}{more}",
-            location=where,
-            key=_key(first["loc"]),
+        raise problem(
+            error,
+            Location(source=str(file)),
             hint=_("tuner schema measured prints what such a file holds"),
         ) from None
+
+
+def problem(error: ValidationError, where: Location, *, hint: str) -> InputError:
+    """What is wrong with a record, as one message: the first of its problems, and how many more there are."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    more = _(" ({problems} more)").format(problems=len(problems) - 1) if len(problems) > 1 else ""
+    return InputError(
+        f"{_message(first['type'], first['msg'])}{more}",
+        location=where,
+        key=_key(first["loc"]),
+        hint=hint,
+    )
 
 
 def _with_models_beside(file: Path, measured: MeasuredFile) -> MeasuredFile:

@@ -36,5 +36,5 @@ def special_settings(case: MeasuredCase) -> tuple[str, ...]:
     """The settings that are not the usual ones, as ``key=value``; a switch that is on by its name."""
     special = [f"{key}={getattr(case, key)}" for key, usual in USUAL.items() if getattr(case, key) != usual]
     special += [key for key in _SWITCHES if getattr(case, key)]
-    named = {"fsdp_size": case.fsdp_size, "fused_kernels": case.fused_kernels}
+    named = {"layers": case.layers, "fsdp_size": case.fsdp_size, "fused_kernels": case.fused_kernels}
     return (*special, *(f"{key}={value}" for key, value in named.items() if value is not None))

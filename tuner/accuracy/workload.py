@@ -8,8 +8,9 @@ from tuner.dtypes import DType, parse_dtype
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
-from tuner.models import find_model
+from tuner.models import find_config, find_model, shape_from_config
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters
+from tuner.models.first_layers import cut_config
 from tuner.units import GIB
 from tuner.workload import (
     ENTROPY_CHUNK_TOKENS,
@@ -30,6 +31,7 @@ from tuner.workload import (
     Rollout,
     RolloutEngine,
     Scaling,
+    Travel,
     WeightSync,
     Workload,
 )
@@ -71,10 +73,19 @@ def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload
 
 
 def _model(case: MeasuredCase) -> ModelShape:
-    model = find_model(case.model)
+    model = find_model(case.model) if case.layers is None else _cut(case.model, case.layers)
     if case.critic and find_architecture(model.architecture).token_classification:
         return replace(model, value_head=True)
     return model
+
+
+def _cut(name: str, layers: int) -> ModelShape:
+    """The first layers of a model."""
+    found = find_config(name)
+    whole = shape_from_config(found.values, name=name, source=found.source)
+    return shape_from_config(
+        cut_config(found.values, min(layers, whole.layers)), name=name, source=found.source
+    )
 
 
 def _batch(case: MeasuredCase, model: ModelShape) -> Batch:
@@ -86,6 +97,7 @@ def _batch(case: MeasuredCase, model: ModelShape) -> Batch:
         epochs=1,
         max_prompt_tokens=case.sequence_length // 2,
         max_response_tokens=case.sequence_length - case.sequence_length // 2,
+        travel=Travel.STORED,  # no driver sends it
         images=_images(case, model),
     )
 

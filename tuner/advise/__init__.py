@@ -21,7 +21,7 @@ from tuner.advise.answer import (
 )
 from tuner.advise.combine import cheapest_run, combine
 from tuner.advise.differences import with_conflicts
-from tuner.advise.pricing import rank, recommend
+from tuner.advise.pricing import Cheapest, rank, recommend
 from tuner.advise.reading import Reading
 from tuner.advise.releases import Considered, ReleaseRange, release_range
 from tuner.advise.repairs import Refusal, Started, started
@@ -79,11 +79,11 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
         )
         for refusal in start.refusals
     ]
-    combination = combine(start, case, kept, allow=allow)
+    combination = combine(start, case, kept, cheapest=cheapest, allow=allow)
     return Advice(
         workload=case.workload,
         estimate=case.estimate,
-        rollout=case.rollout,
+        rollout=None if job.workload.rollout is None else case.rollout,
         time=case.time,
         headroom=headroom,
         verdict=Verdict.WILL_NOT_START if start.refusals else of_memory,
@@ -92,16 +92,25 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
         refusals=start.refusals,
         recommendations=(*stopping, *with_conflicts(case.workload, kept)),
         combination=combination,
-        if_reweighted=None if combination is not None else _if_reweighted(start, case, kept, allow),
-        cheapest=cheapest,
+        if_reweighted=None if combination is not None else _if_reweighted(start, case, kept, cheapest, allow),
+        cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )
 
 
+def _seconds_of(cheapest: Cheapest) -> CheapestRun:
+    step = cheapest.case.step
+    return CheapestRun(seconds=step.seconds, rules=cheapest.rules, low_s=step.low_s, high_s=step.high_s)
+
+
 def _if_reweighted(
-    start: Started, case: Case, kept: Sequence[Recommendation], allow: Collection[Numerics]
+    start: Started,
+    case: Case,
+    kept: Sequence[Recommendation],
+    cheapest: Cheapest | None,
+    allow: Collection[Numerics],
 ) -> Combination | None:
     """The block that could be offered if tokens may weigh otherwise; None where that makes no difference."""
     if all(item.numerics is not Numerics.REWEIGHTED for item in kept):
         return None
-    return combine(start, case, kept, allow={*allow, Numerics.REWEIGHTED})
+    return combine(start, case, kept, cheapest=cheapest, allow={*allow, Numerics.REWEIGHTED})

@@ -8,7 +8,7 @@ from tuner.advise.releases import ReleaseRange
 from tuner.advise.repairs import Refusal
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
-from tuner.timing import StepTime
+from tuner.timing import Change, Interval, StepTime, step_interval
 from tuner.workload import Phase, Workload
 
 
@@ -33,6 +33,7 @@ class Price(Struct, frozen=True, kw_only=True):
     worst_after_bytes: int
     seconds_before: float | None  # of the whole step, modelled; None where no form of the job is known to run
     seconds_after: float | None  # None where the job does not run with the proposal
+    change: Change | None = None  # of the seconds, with what is uncertain of their difference
 
     @property
     def time_change(self) -> float | None:
@@ -81,6 +82,12 @@ class Combination(Struct, frozen=True, kw_only=True):
     workload: Workload
     estimate: Estimate
     time: StepTime
+    change: Change | None = None  # from the seconds of the cheapest form that runs; None where none does
+
+    @property
+    def step(self) -> Interval:
+        """Seconds of the whole step, with their interval."""
+        return step_interval(self.time, self.workload.cluster)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -93,6 +100,8 @@ class CheapestRun(Struct, frozen=True, kw_only=True):
 
     seconds: float
     rules: tuple[str, ...]  # whose changes it has; none where the job runs as it is
+    low_s: float | None = None
+    high_s: float | None = None
 
 
 class Advice(Struct, frozen=True, kw_only=True):
@@ -103,7 +112,7 @@ class Advice(Struct, frozen=True, kw_only=True):
 
     workload: Workload
     estimate: Estimate
-    rollout: RolloutMemory
+    rollout: RolloutMemory | None  # None of a job that generates nothing
     time: StepTime
     headroom: float
     verdict: Verdict
@@ -115,3 +124,8 @@ class Advice(Struct, frozen=True, kw_only=True):
     cheapest: CheapestRun | None  # None where no form of the job is known to run
     if_reweighted: Combination | None = None  # what could be pasted if tokens may weigh otherwise
     releases: ReleaseRange | None = None  # of a release that is not bundled
+
+    @property
+    def step(self) -> Interval:
+        """Seconds of the whole step, with their interval."""
+        return step_interval(self.time, self.workload.cluster)

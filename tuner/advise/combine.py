@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import rules
-from tuner.advise.answer import CheapestRun, Combination, Contribution, Recommendation, Verdict, Without
+from tuner.advise.answer import Combination, Contribution, Recommendation, Verdict, Without
 from tuner.advise.differences import merged
 from tuner.advise.merge import (
     Merged,
@@ -19,7 +19,7 @@ from tuner.advise.merge import (
     pruned,
     without_each,
 )
-from tuner.advise.pricing import is_worse, shortage
+from tuner.advise.pricing import Cheapest, is_worse, shortage
 from tuner.advise.reading import Reading
 from tuner.advise.repairs import Started
 from tuner.advise.verdicts import judged
@@ -40,10 +40,10 @@ class _Block(Struct, frozen=True, kw_only=True):
     case: Case
 
 
-def cheapest_run(case: Case, findings: Sequence[Finding], *, runs: bool) -> CheapestRun | None:
+def cheapest_run(case: Case, findings: Sequence[Finding], *, runs: bool) -> Cheapest | None:
     """The job as it is where it ``runs``, else with the least that makes it fit; None where nothing does."""
     if runs:
-        return CheapestRun(seconds=case.time.seconds, rules=())
+        return Cheapest(case=case, rules=())
     nothing = Merged(case=case, accepted=())
     smaller = merge(
         case, findings, start=nothing, allow=tuple(Numerics), realise=lambda job: job, wanted=frees
@@ -51,11 +51,16 @@ def cheapest_run(case: Case, findings: Sequence[Finding], *, runs: bool) -> Chea
     if not smaller.case.estimate.fits() or not starts(smaller.case.workload):
         return None
     names = dict.fromkeys(part.finding.rule.name for part in smaller.accepted)
-    return CheapestRun(seconds=smaller.case.time.seconds, rules=tuple(names))
+    return Cheapest(case=smaller.case, rules=tuple(names))
 
 
 def combine(
-    started: Started, case: Case, ranked: Sequence[Recommendation], *, allow: Collection[Numerics]
+    started: Started,
+    case: Case,
+    ranked: Sequence[Recommendation],
+    *,
+    cheapest: Cheapest | None,
+    allow: Collection[Numerics],
 ) -> Combination | None:
     """The block: what lifts refusals, what mends silent errors, and proposals merged round by round.
 
@@ -67,6 +72,7 @@ def combine(
         started: the configuration that starts.
         case: the job of that configuration.
         ranked: recommendations about it, best first.
+        cheapest: what the block's seconds are compared with.
         allow: effects on the training that the block may have.
     """
     if not started.starts:
@@ -94,6 +100,7 @@ def combine(
         workload=block.case.workload,
         estimate=block.case.estimate,
         time=block.case.time,
+        change=None if cheapest is None else cheapest.case.change(block.case.workload),
     )
 
 

@@ -15,6 +15,7 @@ from tuner.advise.repairs import Refusal, started
 from tuner.advise.verdicts import judged
 from tuner.findings import Finding
 from tuner.rules.case import Case
+from tuner.timing import Change
 from tuner.workload import Phase, Workload
 
 Path = tuple[str, ...]
@@ -100,6 +101,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     with_host_bytes: int
     without_seconds: float
     with_seconds: float
+    change: Change  # of the seconds by the difference, with what is uncertain of it
 
     @property
     def host_change_bytes(self) -> int:
@@ -211,6 +213,7 @@ def _effect(case: Case, without: Workload) -> Effect | None:
             with_host_bytes=case.estimate.host_bytes,
             without_seconds=other.time.seconds,
             with_seconds=case.time.seconds,
+            change=other.change(case.workload),
         )
     except (ArithmeticError, ValueError):  # values of two jobs that make none together
         return None

@@ -6,10 +6,11 @@ from enum import Enum
 from msgspec import Struct
 
 from tuner.advise.answer import Advice
+from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
 from tuner.workload.observed import Observed
 
-_SLOWER = 1.5  # times the modelled seconds; the model compares jobs, and is no clock
+_SLOWER = 1.5  # times the modelled seconds, and more than the high end of their interval
 _TELLING_SHARE = 0.1  # of a step, below which seconds are not worth a word
 _IDLE_SHARE = 0.5  # of the KV cache
 _CUT_SHARE = 0.05  # of responses
@@ -44,7 +45,12 @@ class PhaseBeside(Struct, frozen=True, kw_only=True):
 
     phase: Phase
     observed_seconds: float | None
-    modelled_seconds: float | None
+    modelled: Interval | None
+
+    @property
+    def modelled_seconds(self) -> float | None:
+        """Modelled seconds."""
+        return None if self.modelled is None else self.modelled.seconds
 
 
 class MemoryBeside(Struct, frozen=True, kw_only=True):
@@ -62,7 +68,7 @@ class Observations(Struct, frozen=True, kw_only=True):
 
     run: Observed
     phases: tuple[PhaseBeside, ...]
-    modelled_step_seconds: float
+    modelled_step: Interval
     memory: MemoryBeside | None
     signs: tuple[Observation, ...]
 
@@ -74,10 +80,11 @@ def observations(advice: Advice, run: Observed) -> Observations:
         advice: on the job, with the lengths of its responses as the run has them.
         run: of it.
     """
-    modelled = {time.phase: time.seconds for time in advice.time.phases}
+    cluster = advice.workload.cluster
+    modelled = {time.phase: phase_interval(time, cluster) for time in advice.time.phases}
     reported = dict(run.seconds)
     phases = tuple(
-        PhaseBeside(phase=phase, observed_seconds=reported.get(phase), modelled_seconds=modelled.get(phase))
+        PhaseBeside(phase=phase, observed_seconds=reported.get(phase), modelled=modelled.get(phase))
         for phase in Phase
         if phase in reported or phase in modelled
     )
@@ -85,7 +92,7 @@ def observations(advice: Advice, run: Observed) -> Observations:
     return Observations(
         run=run,
         phases=phases,
-        modelled_step_seconds=advice.time.seconds,
+        modelled_step=advice.step,
         memory=memory,
         signs=(*_of_time(run, phases), *_of_cache(advice, run), *_of_memory(memory)),
     )
@@ -95,7 +102,8 @@ def _memory(advice: Advice, run: Observed) -> MemoryBeside | None:
     if run.memory is None:
         return None
     phases, rollout = advice.estimate.phases, advice.rollout
-    engine = rollout.weight_bytes + max(0, rollout.kv_bytes) if run.memory.holds_engine else 0
+    held = rollout is not None and run.memory.holds_engine
+    engine = rollout.weight_bytes + max(0, rollout.kv_bytes) if rollout is not None and held else 0
     reserved = [phase.reserved_interval for phase in phases]
     return MemoryBeside(
         observed_bytes=run.memory.allocated_bytes,
@@ -119,9 +127,9 @@ def _of_time(run: Observed, phases: tuple[PhaseBeside, ...]) -> Iterator[Observa
         phase, seconds = max(of_step, key=lambda one: one[1])
         yield Observation(sign=Sign.LONGEST, value=min(1.0, seconds / step), phase=phase)
     for one in phases:
-        if one.observed_seconds and one.modelled_seconds and one.observed_seconds >= _TELLING_SHARE * step:
-            factor = one.observed_seconds / one.modelled_seconds
-            if factor >= _SLOWER:
+        if one.observed_seconds and one.modelled and one.observed_seconds >= _TELLING_SHARE * step:
+            factor = one.observed_seconds / one.modelled.seconds
+            if factor >= _SLOWER and one.observed_seconds > one.modelled.high_s:
                 yield Observation(sign=Sign.SLOWER, value=factor, phase=one.phase)
     modelled = {one.phase for one in phases if one.modelled_seconds is not None}
     uncounted = (step - sum(seconds for phase, seconds in of_step if phase in modelled)) / step
@@ -137,6 +145,8 @@ _CACHE_FIELDS = (("rollout", "memory_fraction"), ("rollout", "max_sequences"))
 
 def _of_cache(advice: Advice, run: Observed) -> Iterator[Observation]:
     rollout, batch = advice.rollout, advice.workload.batch
+    if rollout is None:
+        return
     if run.preemptions is not None and run.preemptions >= _PREEMPTED:
         yield Observation(sign=Sign.PREEMPTING, value=run.preemptions, fields=_CACHE_FIELDS)
     elif rollout.kv_tokens > 0 and run.mean_response_tokens is not None:

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from tuner.advise.answer import CheapestRun, Price, Recommendation
+from msgspec import Struct
+
+from tuner.advise.answer import Price, Recommendation
 from tuner.advise.numerics import is_allowed, numerics
 from tuner.advise.reading import Reading
 from tuner.findings import Finding, Goal, Numerics, Severity, Written
@@ -12,12 +14,19 @@ from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
 
 
+class Cheapest(Struct, frozen=True, kw_only=True):
+    """The form of a job that runs with the least change of its memory."""
+
+    case: Case
+    rules: tuple[str, ...]  # whose changes it has; none where the job runs as it is
+
+
 def recommend(
     case: Case,
     finding: Finding,
     reading: Reading,
     *,
-    cheapest: CheapestRun | None,
+    cheapest: Cheapest | None,
     allow: Collection[Numerics],
 ) -> Recommendation | None:
     """A finding with the price of what its overrides read back to.
@@ -71,7 +80,7 @@ def _written(reading: Reading, finding: Finding) -> Written | None:
         return None
 
 
-def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: CheapestRun | None) -> Price:
+def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapest | None) -> Price:
     """What a proposal costs or gains in the finding's phase, in the worst one, and in time.
 
     Seconds of a run that cannot exist are none: they are compared with those of the cheapest form that runs.
@@ -88,8 +97,9 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
         after_bytes=proposed.peak_bytes(phase),
         worst_before_bytes=case.estimate.worst.peak_bytes,
         worst_after_bytes=proposed.estimate.worst.peak_bytes,
-        seconds_before=None if cheapest is None else cheapest.seconds,
+        seconds_before=None if cheapest is None else cheapest.case.time.seconds,
         seconds_after=proposed.time.seconds if runs else None,
+        change=None if cheapest is None or not runs else cheapest.case.change(proposal),
     )
 
 

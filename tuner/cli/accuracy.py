@@ -1,6 +1,7 @@
-"""``tuner accuracy``: the memory model held against measured peaks."""
+"""``tuner accuracy``: the models of memory and time held against what was measured."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,11 +10,12 @@ from tuner.cli import options
 from tuner.language import _
 
 if TYPE_CHECKING:
-    from tuner.accuracy import ComparedFile, Comparison, MeasuredCase
+    from tuner.accuracy import ComparedFile, Comparison, MeasuredCase, MeasuredFile, TimedFile
 
 EXAMPLES = options.examples(
     "tuner accuracy measured.json",
     "tuner accuracy measured.json --output-format json",
+    "tuner accuracy runs.jsonl",
     "tuner schema measured > measured.schema.json",
 )
 
@@ -26,35 +28,57 @@ def register(app: typer.Typer) -> None:
 def accuracy(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help=_("Measured passes in JSON, as tuner schema measured says.")),
+        typer.Argument(
+            metavar="FILE...",
+            help=_(
+                "Measured passes in JSON, as tuner schema measured says, reports of tuner validate, or "
+                "measured steps of runs, as tuner schema runs says."
+            ),
+        ),
     ],
     output_format: options.TextOrJson = "text",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
-    """Hold the memory model against measured peaks.
+    """Hold the memory and the time model against measurements.
 
-    Predicts every measured pass and prints prediction, measurement and error, and the errors of all passes.
+    Predicts every measured pass and every measured step, and prints prediction, measurement and error.
     """
     from tuner.render.terminal import Terminal, write
 
-    compared = [_compared(file) for file in files]
+    compared, timed = _read(files)
     if output_format == "json":
         from tuner.render.accuracy_report import accuracy_json
 
-        write(sys.stdout, accuracy_json(compared))
+        write(sys.stdout, accuracy_json(compared, timed))
     else:
         from tuner.render.accuracy import accuracy_text
 
-        write(sys.stdout, accuracy_text(compared, Terminal.of(sys.stdout, color)))
+        write(sys.stdout, accuracy_text(compared, timed, Terminal.of(sys.stdout, color)))
 
 
-def _compared(file: str) -> "ComparedFile":
+def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile]]":
+    """What the files have of peaks, and of seconds."""
     from pathlib import Path
 
-    from tuner.accuracy import ComparedFile, read_measured
+    from tuner.accuracy import MeasuredFile, read_records, timed_passes
 
-    measured = read_measured(Path(file))
+    compared, timed = [], []
+    for file in files:
+        records = read_records(Path(file))
+        if isinstance(records, MeasuredFile):
+            compared.append(_compared(file, records))
+            timed.append(timed_passes(file, records))
+        else:
+            from tuner.cli.timed_runs import timed_runs
+
+            timed.append(timed_runs(file, records))
+    return compared, timed
+
+
+def _compared(file: str, measured: "MeasuredFile") -> "ComparedFile":
+    from tuner.accuracy import ComparedFile
+
     comparisons = tuple(_predicted(file, index, case) for index, case in enumerate(measured.cases))
     return ComparedFile(source=file, measured=measured, comparisons=comparisons)
 

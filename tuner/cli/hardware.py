@@ -10,7 +10,7 @@ from tuner.hardware import Cluster, Gpu
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.chosen import TRAINER
-from tuner.units import GIB, GIGA
+from tuner.units import GIB, GIGA, parse_rate
 
 _LARGEST_GIB = 1_000_000
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
@@ -53,7 +53,11 @@ def choose_card(premises: Premises) -> Card:
 
 
 def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[Cluster, str]:
-    """The GPUs of the job, and where their number comes from."""
+    """The GPUs of the job, and where their number comes from.
+
+    Raises:
+        InputError: an option is no number or no rate that anything has.
+    """
     gpus_per_node, nodes = TRAINER.cluster_size(settings)
     named = [
         option
@@ -72,11 +76,14 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
                     option=option, value=value, largest=_LARGEST_GIB
                 )
             )
+    said = premises.network
+    network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
     cluster = Cluster(
         gpu=card.gpu,
         gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,
         nodes=premises.nodes or nodes,
-        network_bytes_per_s=NETWORK_BYTES_PER_S,
+        network_bytes_per_s=NETWORK_BYTES_PER_S if network is None else network,
+        network_assumed=network is None,
         host_memory_bytes=round(host * GIB) if host is not None else None,
     )
     return cluster, _(" and ").join(named) or _("the configuration")

@@ -1,5 +1,7 @@
 """What the options say of responses, held against the configuration."""
 
+from math import isfinite
+
 from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.language import _
@@ -11,14 +13,29 @@ _IMAGES, _PIXELS = "--images-per-prompt", "--image-pixels"
 
 
 def lengths_of(premises: Premises) -> Lengths:
-    """The lengths that the options name."""
+    """The lengths that the options name, in whole tokens.
+
+    Raises:
+        InputError: one is no number.
+    """
     return Lengths(
-        mean_prompt=premises.mean_prompt,
-        mean_response=premises.mean_response,
-        response_p95=premises.response_p95,
+        mean_prompt=_whole(_PROMPT, premises.mean_prompt),
+        mean_response=_whole(_RESPONSE, premises.mean_response),
+        response_p95=_whole(_P95, premises.response_p95),
         images_per_prompt=premises.images_per_prompt,
         image_pixels=premises.image_pixels,
     )
+
+
+def _whole(option: str, tokens: float | None) -> int | None:
+    """The nearest whole number of tokens; logs have means such as 155.3."""
+    if tokens is None:
+        return None
+    if not isfinite(tokens):
+        raise InputError(
+            _("{option} {tokens}: expected a number of tokens").format(option=option, tokens=tokens)
+        )
+    return round(tokens)
 
 
 def expect_possible(batch: Batch) -> None:

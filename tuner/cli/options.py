@@ -74,6 +74,7 @@ def refuse_misspelled(words: Iterable[str], command: Callable[..., None]) -> Non
         InputError: there is one.
     """
     options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    options = [option for option in options if option not in _OF_LAUNCHERS]
     if not options:
         return
     from difflib import get_close_matches
@@ -95,6 +96,7 @@ def refuse_misspelled(words: Iterable[str], command: Callable[..., None]) -> Non
             )
 
 
+_OF_LAUNCHERS = ("--nnodes",)  # torchrun's, which is nearly one of ours
 _NEARLY = 0.8  # of the letters: "--gpuu", "--node", "--verl-versoin"
 VerlVersion = Annotated[
     str | None,
@@ -193,8 +195,20 @@ Nodes = Annotated[
         show_default=False,
     ),
 ]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="RATE",
+        help=_(
+            "Each GPU's share of the network between nodes, one way, such as 400Gb/s or 50GB/s; that of the "
+            "GPU's profile, else 400Gb/s."
+        ),
+        show_default=False,
+    ),
+]
 MeanPromptLength = Annotated[
-    int | None,
+    float | None,
     typer.Option(
         "--mean-prompt-length",
         min=1,
@@ -204,7 +218,7 @@ MeanPromptLength = Annotated[
     ),
 ]
 MeanResponseLength = Annotated[
-    int | None,
+    float | None,
     typer.Option(
         "--mean-response-length",
         min=1,
@@ -217,7 +231,7 @@ MeanResponseLength = Annotated[
     ),
 ]
 ResponseP95 = Annotated[
-    int | None,
+    float | None,
     typer.Option(
         "--response-p95",
         min=1,

@@ -22,6 +22,7 @@ class Premises(Struct, frozen=True, kw_only=True):
     gpu: options.Gpu = None
     gpus_per_node: options.GpusPerNode = None
     nodes: options.Nodes = None
+    network: options.Network = None
     mean_prompt: options.MeanPromptLength = None
     mean_response: options.MeanResponseLength = None
     response_p95: options.ResponseP95 = None

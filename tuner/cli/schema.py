@@ -28,12 +28,13 @@ def schema(
             "accuracy",
             "validation",
             "measured",
+            "runs",
         ],
         typer.Argument(
             metavar="OUTPUT",
             help=_(
                 "The output of advise, check, explain-oom (explanation), config, diff, estimate-memory, "
-                "accuracy or validate; measured: accuracy's input."
+                "accuracy or validate; measured and runs: accuracy's inputs."
             ),
         ),
     ],

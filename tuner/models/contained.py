@@ -7,6 +7,7 @@ another model, of a quantized one, or of one with other layers.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ _ACTIVE = re.compile(r"(?<![a-z\d])a\d+(?:[._p]\d+)?b(?![a-z\d])")
 _EXPERTS = re.compile(r"-a\d+(?:\.\d+)?b$")
 _VERSION = re.compile(r"(?<=[a-z-])(\d)\.(\d)(?=-|$)")  # 2.5 in qwen2.5-7b, not 1.5 in qwen2-1.5b
 _CACHE = re.compile(r"models--.*?--")
+_LONGEST = 4096  # characters of a path, PATH_MAX of Linux; a longer text is none
 
 
 def _words(text: str) -> frozenset[str]:
@@ -67,6 +69,8 @@ def find_contained(path: str, configs: Mapping[str, Mapping[str, Any]]) -> Conta
         path: parts of it are looked at from the last; the first that speaks of any model decides.
         configs: the configuration of each listed name.
     """
+    if len(path) > _LONGEST:
+        return None
     spellings = [spelling for name in configs for spelling in _spellings(name)]
     for part in reversed(path.replace("\\", "/").split("/")):
         own = _CACHE.sub("", part)
@@ -78,7 +82,8 @@ def find_contained(path: str, configs: Mapping[str, Mapping[str, Any]]) -> Conta
     return None
 
 
-def _spellings(name: str) -> Iterable[_Spelling]:
+@cache  # an answer may look into many texts
+def _spellings(name: str) -> tuple[_Spelling, ...]:
     """How a listed name is written: whole, without the words of its training, and with joined digits."""
     lower = name.lower().removeprefix("meta-")
     parts = lower.split("-")
@@ -86,9 +91,11 @@ def _spellings(name: str) -> Iterable[_Spelling]:
     while parts[-1] in _TRAINED:
         parts.pop()
         texts.append("-".join(parts))
-    for text in dict.fromkeys([*texts, _EXPERTS.sub("", texts[-1])]):
-        for spelled in {text, _VERSION.sub(r"\1\2", text, count=1)}:
-            yield _Spelling(words=tuple(_WORD.findall(spelled)), name=name, whole=text == lower)
+    return tuple(
+        _Spelling(words=tuple(_WORD.findall(spelled)), name=name, whole=text == lower)
+        for text in dict.fromkeys([*texts, _EXPERTS.sub("", texts[-1])])
+        for spelled in {text, _VERSION.sub(r"\1\2", text, count=1)}
+    )
 
 
 def _in_part(
@@ -96,9 +103,13 @@ def _in_part(
 ) -> str | None:
     """The listed name that a part of a path contains, where exactly one model fits."""
     words = list(_WORD.finditer(part))
+    places: dict[str, list[int]] = {}  # of each word, so that no listed name is held against every word
+    for number, word in enumerate(words):
+        places.setdefault(word[0], []).append(number)
     fitting: dict[tuple[int, int], list[_Spelling]] = {}
     for spelling in spellings:
-        place = _place(spelling.words, words, part)
+        starts = places.get(spelling.words[0])
+        place = None if starts is None else _place(spelling.words, starts, words, part)
         if place is not None:
             fitting.setdefault(place, []).append(spelling)
     if not fitting:
@@ -114,13 +125,24 @@ def _in_part(
     return min(candidates, key=lambda candidate: (not candidate.whole, len(candidate.name))).name
 
 
-def _place(wanted: tuple[str, ...], words: list[re.Match[str]], part: str) -> tuple[int, int] | None:
-    """From where to where these words stand in a part, on their own."""
-    for first in range(len(words) - len(wanted) + 1):
+def _place(
+    wanted: tuple[str, ...], starts: list[int], words: list[re.Match[str]], part: str
+) -> tuple[int, int] | None:
+    """From where to where these words stand in a part, on their own.
+
+    Args:
+        wanted: the words, in small letters.
+        starts: which words of the part are the first one of them.
+        words: all words of the part.
+        part: the part of a path, in small letters.
+    """
+    for first in starts:
         run = words[first : first + len(wanted)]
+        if tuple(word[0] for word in run) != wanted:
+            continue
         start, end = run[0].start(), run[-1].end()
         alone = not (part[start - 1 : start].isalnum() and start) and not part[end : end + 1].isalnum()
-        if alone and tuple(word[0] for word in run) == wanted and not _goes_on(part, end):
+        if alone and not _goes_on(part, end):
             return start, end
     return None
 

@@ -3,8 +3,18 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tuner.accuracy import USUAL, ComparedFile, Comparison, Inside, Spread, special_settings, summarise
+from tuner.accuracy import (
+    USUAL,
+    ComparedFile,
+    Comparison,
+    Inside,
+    Spread,
+    TimedFile,
+    special_settings,
+    summarise,
+)
 from tuner.language import _, ngettext, pgettext
+from tuner.render.accuracy_seconds import seconds_text
 from tuner.render.columns import left, right
 from tuner.render.numbers import gib, share
 from tuner.render.terminal import Terminal, plain
@@ -24,11 +34,14 @@ def _head() -> tuple[str, str]:
     return " " * _NAME + groups, first + figures * 2
 
 
-def accuracy_text(files: Sequence[ComparedFile], terminal: Terminal) -> str:
-    """Every file's passes by model and settings, then the errors of all of them."""
+def accuracy_text(files: Sequence[ComparedFile], timed: Sequence[TimedFile], terminal: Terminal) -> str:
+    """Every file's passes by model and settings, the errors of all of them, then what was timed."""
     parts = [part for file in files for part in _file(file, terminal)]
     rows = [row for file in files for row in file.comparisons]
-    return "\n\n".join([*parts, _summary(rows, terminal), _notes(rows, terminal)]) + "\n"
+    if rows:
+        parts += [_summary(rows, terminal), _notes(rows, terminal)]
+    seconds = seconds_text(timed, terminal)
+    return "\n\n".join([*parts, seconds] if seconds else parts) + "\n"
 
 
 def _file(file: ComparedFile, terminal: Terminal) -> Iterator[str]:

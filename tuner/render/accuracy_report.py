@@ -1,12 +1,25 @@
-"""Measured passes beside their predictions, machine-readable. Nothing is rounded."""
+"""Measured passes and steps beside their predictions, machine-readable. Nothing is rounded."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner import __version__
-from tuner.accuracy import ComparedFile, Comparison, MeasuredCase, Summary, summarise
+from tuner.accuracy import (
+    ComparedFile,
+    Comparison,
+    MeasuredCase,
+    Ratios,
+    Series,
+    Summary,
+    TimedFile,
+    TimedPhase,
+    ratios,
+    series,
+    summarise,
+)
 from tuner.render.report import SCHEMA_VERSION, TermReport
 from tuner.render.struct_models import STRUCTS
 
@@ -46,6 +59,42 @@ class CaseReport(_Model):
     terms: Annotated[tuple[TermReport, ...], Field(description="addends of predicted_peak_bytes")]
 
 
+class SecondsReport(_Model):
+    """One phase of a step, or a whole step, whose seconds were measured."""
+
+    source: str
+    case: Annotated[str, Field(description="the run, or the pass and its place in the file")]
+    phase: Annotated[str, Field(description="a phase's name, or step")]
+    origin: Annotated[
+        Literal["run", "warm pass", "single pass"],
+        Field(description="a step of a run, a pass that was repeated, or one call"),
+    ]
+    model: str
+    gpu: str
+    gpus: int
+    predicted_s: float
+    low_s: Annotated[float, Field(description="ends of the predicted interval")]
+    high_s: float
+    measured_s: float
+
+
+class UtilisationReport(_Model):
+    """Model FLOP utilisation of the actor's update, by the trainer's own formula."""
+
+    source: str
+    case: str
+    predicted: Annotated[float, Field(description="with the predicted seconds")]
+    printed: Annotated[float, Field(description="by the trainer")]
+
+
+class LeftOutReport(_Model):
+    """A record that nothing is predicted for."""
+
+    source: str
+    case: str
+    reason: str
+
+
 class AccuracyReport(_Model):
     """What ``tuner accuracy`` found out about all files together."""
 
@@ -53,19 +102,45 @@ class AccuracyReport(_Model):
 
     schema_version: Literal["3.0"] = SCHEMA_VERSION
     tuner_version: str
-    cases: tuple[CaseReport, ...]
-    summary: Annotated[Summary, STRUCTS]
+    cases: Annotated[tuple[CaseReport, ...], Field(description="passes whose peaks were measured")]
+    summary: Annotated[Summary | None, STRUCTS, Field(description="of the peaks; null without any")]
+    seconds: Annotated[tuple[SecondsReport, ...], Field(description="passes and steps that were timed")]
+    seconds_summary: Annotated[
+        tuple[Ratios, ...], STRUCTS, Field(description="predicted over measured, by origin, phase and card")
+    ]
+    series: Annotated[
+        tuple[Series, ...], STRUCTS, Field(description="order of the settings of one model on one card")
+    ]
+    utilisation: tuple[UtilisationReport, ...]
+    left_out: tuple[LeftOutReport, ...]
 
 
-def accuracy_json(files: Sequence[ComparedFile]) -> str:
-    """All passes and their summary as JSON."""
+def accuracy_json(files: Sequence[ComparedFile], timed: Sequence[TimedFile]) -> str:
+    """All passes and steps and their summaries as JSON."""
+    comparisons = [row for file in files for row in file.comparisons]
+    phases = [phase for file in timed for phase in file.phases]
     return AccuracyReport(
         tuner_version=__version__,
         cases=tuple(
             _case(file.source, index, row) for file in files for index, row in enumerate(file.comparisons)
         ),
-        summary=summarise([row for file in files for row in file.comparisons]),
+        summary=summarise(comparisons) if comparisons else None,
+        seconds=tuple(_seconds(file.source, phase) for file in timed for phase in file.phases),
+        seconds_summary=ratios(phases),
+        series=series(phases),
+        utilisation=tuple(
+            UtilisationReport(source=file.source, **asdict(one))
+            for file in timed
+            for one in file.utilisations
+        ),
+        left_out=tuple(
+            LeftOutReport(source=file.source, **asdict(one)) for file in timed for one in file.left_out
+        ),
     ).model_dump_json(indent=2, by_alias=True)
+
+
+def _seconds(source: str, timed: TimedPhase) -> SecondsReport:
+    return SecondsReport(source=source, **{**asdict(timed), "origin": timed.origin.value})
 
 
 def _case(source: str, index: int, row: Comparison) -> CaseReport:

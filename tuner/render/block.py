@@ -6,9 +6,11 @@ from tuner.advise import Advice, Combination, Contribution
 from tuner.findings import Severity
 from tuner.language import _
 from tuner.render.left_out import without
+from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import change, gib, percent, same_gib, same_time, seconds_change
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, listed, pasteable, titled
+from tuner.timing import Change
 from tuner.trainers.protocol import LeftOut
 from tuner.units import GIB
 
@@ -83,9 +85,10 @@ def _outcome(advice: Advice, together: Combination, terminal: Terminal, left_out
         ),
     ]
     if advice.cheapest is not None:
-        before_s, after_s = advice.cheapest.seconds, together.time.seconds
-        compared = _compared(advice, same=same_time(before_s, after_s))
-        words.append(compared.format(change=seconds_change(before_s, after_s)))
+        before_s, after, gpu = advice.cheapest.seconds, together.step, advice.workload.cluster.gpu.name
+        compared = _compared(advice, same=same_time(before_s, after.seconds), change=together.change)
+        words.append(compared.format(change=seconds_change(before_s, after, together.change, gpu)))
+        words += assumed_lengths(advice.workload)
     if any(refusal.yours or not refusal.overrides for refusal in advice.refusals):
         words.append(_("once the launch is no longer refused"))
     text = clauses(words).replace("->", terminal.arrow)
@@ -101,17 +104,20 @@ def _peaks(before: int, after: int) -> str:
     )
 
 
-def _compared(advice: Advice, *, same: bool) -> str:
+def _compared(advice: Advice, *, same: bool, change: Change | None) -> str:
     """The change of the seconds, with what it is compared where that is not the job as it is."""
+    below = not same and (change is None or not (change.is_gain or change.is_loss))
     if advice.cheapest is not None and advice.cheapest.rules:
-        text = (
-            _("{change}, as in the cheapest form that fits, with {rules}")
-            if same
-            else _("{change} than the cheapest form that fits, with {rules}")
-        )
+        text = _("{change} than the cheapest form that fits, with {rules}")
+        if below:
+            text = _("{change}; compared with the cheapest form that fits, with {rules}")
+        elif same:
+            text = _("{change}, as in the cheapest form that fits, with {rules}")
         return text.format(change="{change}", rules=listed(advice.cheapest.rules))
     if not advice.refusals:
         return "{change}"
+    if below:
+        return _("{change}; compared with the job that starts")
     return _("{change}, as in the job that starts") if same else _("{change} than the job that starts")
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner import timing
 from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, JudgedJob, differences
 from tuner.findings import Finding, Severity
 from tuner.inputs.given import Given
 from tuner.memory import PhaseEstimate
+from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Change, KeyChange, Kind, LeftOut, Loaded
 from tuner.workload import Phase
@@ -39,8 +41,19 @@ class PhaseChange(Struct, frozen=True, kw_only=True):
     phase: Phase
     before: PhaseEstimate | None
     after: PhaseEstimate | None
-    before_seconds: float | None
-    after_seconds: float | None
+    before_time: Interval | None
+    after_time: Interval | None
+    change: timing.Change | None  # of its seconds; None where one of both is missing
+
+    @property
+    def before_seconds(self) -> float | None:
+        """Modelled seconds before."""
+        return None if self.before_time is None else self.before_time.seconds
+
+    @property
+    def after_seconds(self) -> float | None:
+        """The same after."""
+        return None if self.after_time is None else self.after_time.seconds
 
     @property
     def before_bytes(self) -> int:
@@ -87,14 +100,29 @@ class Comparison(Struct, frozen=True, kw_only=True):
         for phase in Phase:
             before, after = first.estimate.phase(phase), second.estimate.phase(phase)
             if before is not None or after is not None:
-                times = first.time.phase(phase), second.time.phase(phase)
+                one, other = first.time.phase(phase), second.time.phase(phase)
                 yield PhaseChange(
                     phase=phase,
                     before=before,
                     after=after,
-                    before_seconds=None if times[0] is None else times[0].seconds,
-                    after_seconds=None if times[1] is None else times[1].seconds,
+                    before_time=None if one is None else phase_interval(one, first.workload.cluster),
+                    after_time=None if other is None else phase_interval(other, second.workload.cluster),
+                    change=None if one is None or other is None else self._change((one,), (other,)),
                 )
+
+    @property
+    def change(self) -> timing.Change:
+        """Of the seconds of the whole step."""
+        first, second = self.before.job.case, self.after.job.case
+        return self._change(first.time.phases, second.time.phases)
+
+    def _change(self, before: tuple[PhaseTime, ...], after: tuple[PhaseTime, ...]) -> timing.Change:
+        return timing.change(
+            StepTime(phases=before),
+            StepTime(phases=after),
+            self.before.job.case.workload.cluster,
+            then=self.after.job.case.workload.cluster,
+        )
 
     @property
     def is_worse(self) -> bool:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuner import __version__
+from tuner import __version__, timing
 from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, Effect
 from tuner.evidence import Evidence
@@ -15,10 +15,13 @@ from tuner.inputs.tree import split_key
 from tuner.memory import Item, PhaseEstimate
 from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
 from tuner.render.field_words import field_words, value_words
-from tuner.render.report import SCHEMA_VERSION, Bytes, Interval, Place
+from tuner.render.report import SCHEMA_VERSION, Bytes, Interval, Place, StepTimeReport
+from tuner.render.struct_models import STRUCTS
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Change, KeyState, Kind
 from tuner.workload import Phase
+
+SecondsInterval = Annotated[tuple[float, float], Field(description="the least and the most seconds")]
 
 
 class _Model(BaseModel):
@@ -45,6 +48,7 @@ class SideReport(_Model):
     capacity_bytes: Bytes
     host_bytes: Annotated[int, Field(description="bytes of host memory per node")]
     seconds: Annotated[float, Field(description="of one step, modelled")]
+    step_time: StepTimeReport
     left_out: Annotated[tuple[str, ...], Field(description="parts of the job that are not counted")]
 
 
@@ -68,6 +72,11 @@ class PhaseReport(_Model):
     before_seconds: float | None
     after_seconds: float | None
     change_seconds: float
+    before_interval_s: SecondsInterval | None
+    after_interval_s: SecondsInterval | None
+    change: Annotated[
+        timing.Change | None, STRUCTS, Field(description="of the seconds; null where one of both is missing")
+    ]
 
 
 class PhaseEffectReport(_Model):
@@ -86,6 +95,7 @@ class EffectReport(_Model):
     with_host_bytes: Bytes
     without_seconds: float
     with_seconds: float
+    change: Annotated[timing.Change, STRUCTS, Field(description="of the seconds, with its interval")]
 
 
 class FieldReport(_Model):
@@ -154,6 +164,7 @@ class ComparisonReport(_Model):
     worse: Annotated[bool, Field(description="the second no longer starts or fits as the first one does")]
     phases: tuple[PhaseReport, ...]
     change_seconds: Annotated[float, Field(description="of one step, modelled")]
+    change: Annotated[timing.Change, STRUCTS, Field(description="of the seconds, with its interval")]
     change_host_bytes: Bytes
     keys: Annotated[tuple[KeyReport, ...], Field(description="the most telling first")]
     passed_over: Annotated[int, Field(description="further keys that differ and touch neither job")]
@@ -174,6 +185,7 @@ def comparison_json(comparison: Comparison) -> str:
         worse=comparison.is_worse,
         phases=tuple(map(_phase, comparison.phases)),
         change_seconds=after.job.case.time.seconds - before.job.case.time.seconds,
+        change=comparison.change,
         change_host_bytes=after.job.case.estimate.host_bytes - before.job.case.estimate.host_bytes,
         keys=tuple(map(_key, comparison.keys)),
         passed_over=comparison.passed_over,
@@ -204,6 +216,7 @@ def _side(side: Side) -> SideReport:
         capacity_bytes=estimate.capacity_bytes,
         host_bytes=estimate.host_bytes,
         seconds=job.case.time.seconds,
+        step_time=StepTimeReport.of(job.case.step, job.case.workload.batch),
         left_out=tuple(part.name for part in side.left_out),
     )
 
@@ -224,7 +237,14 @@ def _phase(phase: PhaseChange) -> PhaseReport:
         before_seconds=phase.before_seconds,
         after_seconds=phase.after_seconds,
         change_seconds=(phase.after_seconds or 0.0) - (phase.before_seconds or 0.0),
+        before_interval_s=_ends(phase.before_time),
+        after_interval_s=_ends(phase.after_time),
+        change=phase.change,
     )
+
+
+def _ends(time: timing.Interval | None) -> tuple[float, float] | None:
+    return None if time is None else (time.low_s, time.high_s)
 
 
 def _part(estimate: PhaseEstimate | None, item: Item) -> int:
@@ -285,6 +305,7 @@ def _effect(effect: Effect) -> EffectReport:
         with_host_bytes=effect.with_host_bytes,
         without_seconds=effect.without_seconds,
         with_seconds=effect.with_seconds,
+        change=effect.change,
     )
 
 

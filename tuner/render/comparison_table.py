@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from tuner.language import _
 from tuner.render.columns import left, right
 from tuner.render.comparison import Comparison
-from tuner.render.numbers import gib
+from tuner.render.lengths import assumed_lengths
+from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.terminal import Terminal
+from tuner.render.words import clauses, full_stop, titled
+from tuner.timing import Change
 from tuner.units import GIB
 
 SHOWN_BYTES = 0.05 * GIB  # a smaller change is written as none
 _SHOWN_SHARE = 0.005  # of seconds, the same
+_BELOW = "~"  # stands in the place of a change that is smaller than its uncertainty
 _NAME_WIDTH = len("save_checkpoint")
 _AMOUNT_WIDTHS = (9, 7, 8)  # of what stands before and after, and of the change
 _SECOND_WIDTHS = (9, 7, 6)
@@ -28,15 +32,36 @@ def phase_table(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
         peaks = [None if one is None else one.peak_bytes for one in (phase.before, phase.after)]
         cells = _amounts(peaks[0], peaks[1], terminal)
         if phase.before_seconds is not None or phase.after_seconds is not None:
-            cells += _times(phase.before_seconds, phase.after_seconds, terminal)
+            cells += _times(phase.before_seconds, phase.after_seconds, phase.change, terminal)
         line = _named(phase.phase.value, cells)
         if phase.after_bytes > capacity:
             line = terminal.style(line, "bold", "red") + _(" over {card}").format(card=gib(capacity))
         yield line
     host = _amounts(before.estimate.host_bytes, after.estimate.host_bytes, terminal)
     yield _named(_("host, per node"), host)
-    step = _times(before.time.seconds, after.time.seconds, terminal)
+    change = comparison.change
+    step = _times(before.time.seconds, after.time.seconds, change, terminal)
     yield _named(_("step"), " " * widths[0] + step)
+    yield from _intervals(comparison, terminal)
+
+
+def _intervals(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    """How far the seconds of both steps reach, and what the mark in the table means."""
+    cases = comparison.before.job.case, comparison.after.job.case
+    gpus = [case.workload.cluster.gpu.name for case in cases]
+    first, second = (case.step for case in cases)
+    alike = rests_on(first, gpus[0]) == rests_on(second, gpus[1])
+    words = [phase_seconds(first) if alike else seconds(first, gpus[0]), seconds(second, gpus[1])]
+    said = [f" {terminal.arrow} ".join(words), *assumed_lengths(cases[1].workload)]
+    yield terminal.prose(full_stop(titled(_("Step time"), clauses(said))), indent="    ", first="  ")
+    changes = [phase.change for phase in comparison.phases] + [comparison.change]
+    if any(change is not None and _is_below(change) for change in changes):
+        note = _("{mark} changes by less than its uncertainty").format(mark=_BELOW)
+        yield terminal.prose(full_stop(note), indent="    ", first="  ")
+
+
+def _is_below(change: Change) -> bool:
+    return abs(change.share) >= _SHOWN_SHARE and not (change.is_gain or change.is_loss)
 
 
 def same_seconds(before: float, after: float) -> bool:
@@ -55,11 +80,12 @@ def _amounts(before: int | None, after: int | None, terminal: Terminal) -> str:
     return _cells((one, other, signed), _AMOUNT_WIDTHS, terminal)
 
 
-def _times(before: float | None, after: float | None, terminal: Terminal) -> str:
+def _times(before: float | None, after: float | None, change: Change | None, terminal: Terminal) -> str:
     one, other = ("-" if seconds is None else f"{seconds:.1f}" for seconds in (before, after))
     share = ""
     if before and after:
         share = "=" if same_seconds(before, after) else f"{after / before - 1:+.0%}"
+        share = _BELOW if change is not None and _is_below(change) else share
     return _cells((one, other, share), _SECOND_WIDTHS, terminal)
 
 

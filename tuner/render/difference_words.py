@@ -70,5 +70,8 @@ def effect_words(effect: Effect | None) -> str:
         words.append(_("host {change} GiB").format(change=f"{effect.host_change_bytes / GIB:+.1f}"))
     if not same_seconds(effect.without_seconds, effect.with_seconds):
         share = effect.with_seconds / effect.without_seconds - 1
-        words.append(_("step {share}").format(share=f"{'+' if share > 0 else '-'}{percent(abs(share))}"))
+        signed = f"{'+' if share > 0 else '-'}{percent(abs(share))}"
+        certain = effect.change.is_gain or effect.change.is_loss
+        text = _("step {share}") if certain else _("step {share} (below its uncertainty)")
+        words.append(text.format(share=signed))
     return listed(words)

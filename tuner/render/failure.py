@@ -214,7 +214,7 @@ def _price(remedy: Remedy) -> str:
         words = [_(_MEASURES[remedy.measure]).format(change=changed)]
     if remedy.enough:
         words.append(_("enough"))
-    words.append(step_change(remedy.seconds_before, remedy.seconds_after))
+    words.append(step_change(remedy.seconds_before, remedy.seconds_after, remedy.change))
     if remedy.yours:
         words.append(_("numerics: {numerics}").format(numerics=numerics(remedy.numerics)))
     return full_stop(clauses(words))

@@ -18,6 +18,7 @@ from tuner.render.failure import Explained
 from tuner.render.json import allocation_report
 from tuner.render.report import SCHEMA_VERSION, AllocationReport
 from tuner.render.struct_models import STRUCTS
+from tuner.timing import Change
 from tuner.workload import Phase
 from tuner.workload.place import Work
 
@@ -68,6 +69,7 @@ class RemedyReport(_Model):
     enough: Annotated[bool, Field(description="by the model, this change alone")]
     seconds_before: float
     seconds_after: float
+    change: Annotated[Change, STRUCTS, Field(description="of the seconds, with its interval")]
     numerics: Numerics
     yours: Annotated[bool, Field(description="changes the training: for the user to decide")]
 
@@ -171,6 +173,7 @@ def _remedy(remedy: Remedy) -> RemedyReport:
         enough=remedy.enough,
         seconds_before=remedy.seconds_before,
         seconds_after=remedy.seconds_after,
+        change=remedy.change,
         numerics=remedy.numerics,
         yours=remedy.yours,
     )

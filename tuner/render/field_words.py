@@ -92,6 +92,9 @@ _WORDS = {
     "sleeps_with_cache": N_("the KV cache stays on the card while the rollout engine sleeps"),
     "sleeps_with_weights": N_("weights stay on the card while the rollout engine sleeps"),
     "smallest_bucket_bytes": N_("smallest bucket that the release does not refuse"),
+    "sorted_ranks": N_(
+        "each rank's sequences lie in order of length, so that all ranks' mini-batches are alike"
+    ),
     "staged_wake_up": N_("the KV cache comes back after the new weights, not before"),
     "stages_weights": N_("offloaded weights come back as a whole for the weight sync"),
     "stored_dtype": N_("weights are stored in"),

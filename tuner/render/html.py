@@ -16,6 +16,7 @@ from tuner.render.explain import explanation
 from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
 from tuner.render.recommendations import recommendations
+from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal
 from tuner.render.text import premises_text
 from tuner.render.verdict import verdict
@@ -59,6 +60,7 @@ def advice_html(answer: Answer) -> str:
         f"<h1>{escape(title)}</h1>",
         f'<pre class="verdict">{escape(verdict(advice, terminal, answer.left_out))}</pre>',
         f'<h2>{phases}</h2><div class="pictures">{drawn}</div>',
+        _section(_("Seconds of a step"), step_seconds(advice, terminal)),
         _section(_("What to paste"), block(advice, terminal)),
         _section(_("Findings"), recommendations(advice, terminal)),
         _section(_("What each part of the block brings"), contributions(advice, terminal)),

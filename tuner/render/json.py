@@ -8,6 +8,7 @@ from tuner import __version__
 from tuner.advise import Advice, Recommendation, ReleaseRange
 from tuner.advise.allocation import Explanation
 from tuner.errors import Location
+from tuner.hardware import Cluster
 from tuner.inputs.given import LostOverride, Remark
 from tuner.memory import Estimate
 from tuner.memory.derivations import symbols
@@ -41,13 +42,14 @@ from tuner.render.report import (
     ReleaseReport,
     Report,
     ScriptRemark,
+    StepTimeReport,
     SymbolReport,
     TermReport,
     TimePart,
     Unknown,
     UserSetting,
 )
-from tuner.timing import StepTime
+from tuner.timing import StepTime, phase_interval
 from tuner.trainers.protocol import LeftOut
 
 
@@ -66,8 +68,11 @@ def report(answer: Answer) -> Report:
         batches=batch_rows(advice.workload),
         memory=_memory(advice.estimate, advice.time),
         # Below zero it says how much is missing, which is no size of a cache.
-        rollout=replace(advice.rollout, kv_bytes=max(0, advice.rollout.kv_bytes)),
-        time=_time(advice.time),
+        rollout=None
+        if advice.rollout is None
+        else replace(advice.rollout, kv_bytes=max(0, advice.rollout.kv_bytes)),
+        time=_time(advice.time, advice.workload.cluster),
+        step_time=StepTimeReport.of(advice.step, advice.workload.batch),
         findings=tuple(_finding(item) for item in advice.recommendations),
         combination=_combination(advice),
         symbols=_symbols(advice),
@@ -254,14 +259,19 @@ def _memory(estimate: Estimate, time: StepTime) -> MemoryReport:
     )
 
 
-def _time(time: StepTime) -> tuple[PhaseTimeReport, ...]:
+def _time(time: StepTime, cluster: Cluster) -> tuple[PhaseTimeReport, ...]:
     return tuple(
         PhaseTimeReport(
             phase=phase.phase,
             seconds=phase.seconds,
             parts=tuple(TimePart(name=name, seconds=seconds) for name, seconds in phase.parts),
+            low_s=interval.low_s,
+            high_s=interval.high_s,
+            evidence=interval.evidence,
+            rates_of=interval.rates_of,
         )
         for phase in time.phases
+        for interval in (phase_interval(phase, cluster),)
     )
 
 
@@ -341,4 +351,6 @@ def _combination(advice: Advice) -> CombinationReport | None:
         worst_bytes=together.estimate.worst.peak_bytes,
         memory=_memory(together.estimate, together.time),
         seconds=together.time.seconds,
+        step_time=StepTimeReport.of(together.step, together.workload.batch),
+        change=together.change,
     )

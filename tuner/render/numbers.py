@@ -1,6 +1,9 @@
 """How numbers are written: the only place that rounds."""
 
+from tuner.evidence import Evidence
 from tuner.language import _
+from tuner.rules.wording import duration, seconds_interval
+from tuner.timing import Change, Interval
 from tuner.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
 _TIMES = ((10, 1, "s", 1), (1, 1, "s", 2), (1 / KILO, KILO, "ms", 1))  # least, per second, unit, decimals
@@ -62,26 +65,99 @@ def same_time(before: float, after: float) -> bool:
     return abs(after / before - 1) < 0.005
 
 
-def step_change(seconds_before: float, seconds_after: float) -> str:
-    """How the modelled step time changes, in words. Faster and slower are shares of the time before."""
+def rests_on(interval: Interval, gpu: str) -> str:
+    """What modelled seconds rest on, in words: ``"modelled"``, ``"modelled from h100-sxm's tables"``.
+
+    Args:
+        interval: the seconds.
+        gpu: the card that they are modelled for.
+    """
+    if interval.evidence is Evidence.MODELLED and interval.rates_of != gpu:
+        return _("modelled from {card}'s tables").format(card=interval.rates_of)
+    return {
+        Evidence.EXACT: _("exact"),
+        Evidence.MEASURED: _("modelled from measured rates"),
+        Evidence.MODELLED: _("modelled"),
+        Evidence.HEURISTIC: _("assumed"),
+    }[interval.evidence]
+
+
+def seconds(interval: Interval, gpu: str) -> str:
+    """Modelled seconds with their interval and evidence: ``"41 s (36 to 47, modelled)"``.
+
+    Args:
+        interval: the seconds.
+        gpu: the card that they are modelled for.
+    """
+    return _("{seconds} s ({interval}, {evidence})").format(
+        seconds=duration(interval.seconds),
+        interval=seconds_interval(interval),
+        evidence=rests_on(interval, gpu),
+    )
+
+
+def phase_seconds(interval: Interval) -> str:
+    """Seconds of a phase beside those of the step, which say what they rest on: ``"41 (36 to 47)"``."""
+    return _("{seconds} ({interval})").format(
+        seconds=duration(interval.seconds), interval=seconds_interval(interval)
+    )
+
+
+def step_change(seconds_before: float, seconds_after: float, change: Change | None) -> str:
+    """How the modelled step time changes, in words. Faster and slower are shares of the time before.
+
+    Args:
+        seconds_before: of a step.
+        seconds_after: the same with the change.
+        change: their difference with its interval; None where nothing is known of it.
+    """
     share = seconds_after / seconds_before - 1
     if same_time(seconds_before, seconds_after):
         return _("same step time (modelled)")
-    text = _("step {share} longer (modelled)") if share > 0 else _("step {share} shorter (modelled)")
-    return text.format(share=percent(abs(share)))
+    if change is None or not (change.is_gain or change.is_loss):
+        text = _("step {share} longer, less than its uncertainty (modelled)")
+        if share < 0:
+            text = _("step {share} shorter, less than its uncertainty (modelled)")
+        return text.format(share=percent(abs(share)))
+    text = _("step {share} longer ({least} to {most}, modelled)")
+    if share < 0:
+        text = _("step {share} shorter ({least} to {most}, modelled)")
+    least, most = _shares(change)
+    return text.format(share=percent(abs(share)), least=least, most=most)
 
 
-def seconds_change(before: float, after: float) -> str:
-    """The modelled step before and after, with the change as a share: ``"step 243 -> 85 s, 65% shorter"``."""
-    share = after / before - 1
-    digits = 0 if max(before, after) >= 10 else 2
-    if same_time(before, after):
-        return _("step stays at {after} s (modelled)").format(after=f"{after:.{digits}f}")
-    longer = _("step {before} -> {after} s (modelled), {share} longer")
-    shorter = _("step {before} -> {after} s (modelled), {share} shorter")
+def seconds_change(before: float, after: Interval, change: Change | None, gpu: str) -> str:
+    """The modelled step before and after, with the change as a share.
+
+    ``"step 243 -> 85 s (76 to 101, modelled), 65% (58% to 70%) shorter"``.
+
+    Args:
+        before: seconds of the step before.
+        after: the same afterwards.
+        change: their difference; None where nothing is known of it.
+        gpu: the card.
+    """
+    share = after.seconds / before - 1
+    said = seconds(after, gpu)
+    if same_time(before, after.seconds):
+        return _("step stays at {after}").format(after=said)
+    first = duration(before, like=max(before, after.seconds))
+    if change is None or not (change.is_gain or change.is_loss):
+        return _("step {before} -> {after}, a difference below its uncertainty").format(
+            before=first, after=said
+        )
+    longer = _("step {before} -> {after}, {share} ({least} to {most}) longer")
+    shorter = _("step {before} -> {after}, {share} ({least} to {most}) shorter")
+    least, most = _shares(change)
     return (longer if share > 0 else shorter).format(
-        before=f"{before:.{digits}f}", after=f"{after:.{digits}f}", share=percent(abs(share))
+        before=first, after=said, share=percent(abs(share)), least=least, most=most
     )
+
+
+def _shares(change: Change) -> tuple[str, str]:
+    """The least and the most of a difference that is certain, as shares of what was before."""
+    least, most = sorted((abs(change.low_share), abs(change.high_share)))
+    return percent(least), percent(most)
 
 
 def quantity(value: float, unit: str) -> str:

@@ -11,11 +11,14 @@ from tuner.render.columns import left, right
 from tuner.render.numbers import gib, interval, percent
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed
+from tuner.rules.wording import seconds_interval
+from tuner.timing import Interval
 from tuner.units import MIB
 from tuner.workload.observed import Observed
 
 _NAME_WIDTH = len("save_checkpoint")
 _SECONDS_WIDTH = 12
+_INTERVAL_WIDTH = 16
 
 _SIGNS = {
     Sign.LONGEST: N_("{phase} takes most of the step, {share}."),
@@ -69,18 +72,21 @@ def _title(answer: Answer) -> str:
 
 def _table(beside: Observations, terminal: Terminal) -> Iterator[str]:
     head = right(_("observed"), _SECONDS_WIDTH) + right(_("modelled"), _SECONDS_WIDTH)
+    head += right(_("interval"), _INTERVAL_WIDTH)
     yield terminal.style(_row(_("phase"), head), "dim")
     for phase in beside.phases:
-        yield _row(phase.phase.value, _cells(phase.observed_seconds, phase.modelled_seconds))
-    yield _row(_("step"), _cells(beside.run.step_seconds, beside.modelled_step_seconds))
+        yield _row(phase.phase.value, _cells(phase.observed_seconds, phase.modelled))
+    yield _row(_("step"), _cells(beside.run.step_seconds, beside.modelled_step))
 
 
 def _row(name: str, cells: str) -> str:
     return f"  {left(name, _NAME_WIDTH)}{cells}".rstrip()
 
 
-def _cells(*seconds: float | None) -> str:
-    return "".join(("-" if one is None else f"{one:.1f} s").rjust(_SECONDS_WIDTH) for one in seconds)
+def _cells(observed: float | None, modelled: Interval | None) -> str:
+    seconds = (observed, None if modelled is None else modelled.seconds)
+    cells = "".join(("-" if one is None else f"{one:.1f} s").rjust(_SECONDS_WIDTH) for one in seconds)
+    return cells if modelled is None else cells + right(seconds_interval(modelled), _INTERVAL_WIDTH)
 
 
 def _prose(text: str, terminal: Terminal) -> str:

@@ -25,6 +25,9 @@ class ObservedPhase(_Model):
     phase: Phase
     observed_seconds: MaybeSeconds
     modelled_seconds: MaybeSeconds
+    modelled_interval_s: Annotated[
+        tuple[float, float] | None, Field(description="the least and the most modelled seconds")
+    ]
 
 
 class ObservedMemory(_Model):
@@ -121,12 +124,15 @@ def _steps(beside: RunBeside) -> ObservedSteps:
                 phase=one.phase,
                 observed_seconds=one.observed_seconds,
                 modelled_seconds=one.modelled_seconds,
+                modelled_interval_s=None
+                if one.modelled is None
+                else (one.modelled.low_s, one.modelled.high_s),
             )
             for one in both.phases
         ),
         further_seconds=dict(run.further_seconds),
         step_seconds=run.step_seconds,
-        modelled_step_seconds=both.modelled_step_seconds,
+        modelled_step_seconds=both.modelled_step.seconds,
         mean_prompt_tokens=run.mean_prompt_tokens,
         mean_response_tokens=run.mean_response_tokens,
         longest_response_tokens=run.longest_response_tokens,

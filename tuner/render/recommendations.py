@@ -36,15 +36,19 @@ def sorted_advice(advice: Advice) -> Sorted:
 
 
 def _is_idle(item: Recommendation) -> bool:
-    """Whether advice changes neither bytes nor, by a percent, the step."""
+    """Whether advice changes neither bytes nor, by a percent and for certain, the step."""
     if item.finding.severity is not Severity.ADVICE:
         return False
     cost = item.price
     return cost is None or (
         same_gib(cost.before_bytes, cost.after_bytes)
         and same_gib(cost.worst_before_bytes, cost.worst_after_bytes)
-        and abs(cost.time_change or 0.0) < _LEAST
+        and (abs(cost.time_change or 0.0) < _LEAST or not _is_certain(cost))
     )
+
+
+def _is_certain(cost: Price) -> bool:
+    return cost.change is not None and (cost.change.is_gain or cost.change.is_loss)
 
 
 def recommendations(advice: Advice, terminal: Terminal) -> str:
@@ -148,5 +152,5 @@ def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
         _("{phase} stays at {after}").format(phase=cost.phase.value, after=gib(cost.after_bytes))
     ]
     if cost.seconds_before is not None and cost.seconds_after is not None:
-        parts.append(step_change(cost.seconds_before, cost.seconds_after))
+        parts.append(step_change(cost.seconds_before, cost.seconds_after, cost.change))
     return clauses(parts).replace("->", terminal.arrow)

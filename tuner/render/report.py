@@ -21,14 +21,19 @@ from tuner.render.batches import BatchRow
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.render.observed_report import LogReport
 from tuner.render.struct_models import STRUCTS
+from tuner.timing import Change
+from tuner.timing import Interval as TimeInterval
 from tuner.trainers.protocol import Affects
-from tuner.workload import Phase, Workload
+from tuner.workload import Batch, Phase, Workload
 
 SCHEMA_VERSION: Literal["3.0"] = "3.0"
 
 Bytes = Annotated[int, Field(description="bytes")]
 Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
 Seconds = Annotated[float, Field(description="seconds, modelled")]
+LowSeconds = Annotated[float, Field(description="the least seconds")]
+HighSeconds = Annotated[float, Field(description="the most seconds")]
+RatesOf = Annotated[str, Field(description="the card whose measured rates or tables the seconds rest on")]
 
 
 class _Model(BaseModel):
@@ -254,6 +259,36 @@ class PhaseTimeReport(_Model):
     phase: Phase
     seconds: Seconds
     parts: tuple[TimePart, ...]
+    low_s: LowSeconds
+    high_s: HighSeconds
+    evidence: Annotated[Evidence, Field(description="what most of the seconds rest on")]
+    rates_of: RatesOf
+
+
+class StepTimeReport(_Model):
+    """The time of the whole step."""
+
+    seconds: Seconds
+    low_s: LowSeconds
+    high_s: HighSeconds
+    evidence: Annotated[Evidence, Field(description="what most of the seconds rest on")]
+    rates_of: RatesOf
+    lengths_assumed: Annotated[
+        bool,
+        Field(description="nobody said how long responses are; the interval does not count that"),
+    ]
+
+    @classmethod
+    def of(cls, interval: TimeInterval, batch: Batch) -> "StepTimeReport":
+        """The interval of a step's seconds, at the lengths of a job."""
+        return cls(
+            seconds=interval.seconds,
+            low_s=interval.low_s,
+            high_s=interval.high_s,
+            evidence=interval.evidence,
+            rates_of=interval.rates_of,
+            lengths_assumed=batch.known_mean_tokens is None,
+        )
 
 
 class FindingReport(_Model):
@@ -303,6 +338,12 @@ class CombinationReport(_Model):
     worst_bytes: Bytes
     memory: MemoryReport
     seconds: Seconds
+    step_time: StepTimeReport
+    change: Annotated[
+        Change | None,
+        STRUCTS,
+        Field(description="from the seconds of the cheapest form that runs; null where none does"),
+    ] = None
 
 
 class ConsideredReport(_Model):
@@ -393,8 +434,11 @@ class Report(_Model):
         Field(description="the batch sizes of every pass, as sequences and micro-batches of one rank"),
     ] = ()
     memory: MemoryReport
-    rollout: Annotated[RolloutMemory, STRUCTS]
+    rollout: Annotated[
+        Annotated[RolloutMemory, STRUCTS] | None, Field(description="null where nothing is generated")
+    ]
     time: tuple[PhaseTimeReport, ...]
+    step_time: StepTimeReport
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
     symbols: Annotated[

@@ -1,10 +1,10 @@
-"""The JSON Schemas of all outputs, and of the one input that is JSON."""
+"""The JSON Schemas of all outputs, and of the inputs that are JSON."""
 
 from typing import Any
 
 from pydantic import BaseModel
 
-from tuner.accuracy import MeasuredFile
+from tuner.accuracy import MeasuredFile, MeasuredRun
 from tuner.render.accuracy_report import AccuracyReport
 from tuner.render.comparison_report import ComparisonReport
 from tuner.render.failure_report import FailureReport
@@ -22,7 +22,7 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "accuracy": AccuracyReport,
     "validation": ValidationFile,
 }
-INPUTS: dict[str, type[BaseModel]] = {"measured": MeasuredFile}
+INPUTS: dict[str, type[BaseModel]] = {"measured": MeasuredFile, "runs": MeasuredRun}
 SCHEMAS = OUTPUTS | INPUTS
 
 

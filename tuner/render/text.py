@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from tuner.advise import Advice
 from tuner.counted import counted
-from tuner.hardware import MeasuredGpu
+from tuner.hardware import Cluster, MeasuredGpu
 from tuner.language import N_, _
-from tuner.memory import Estimate
+from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.answer import Answer
 from tuner.render.bars import chart
@@ -20,13 +20,15 @@ from tuner.render.given import lost, open_values, remarks
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.named_in_paths import named_in_paths
-from tuner.render.numbers import gib, parameters, percent, tokens
+from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
 from tuner.render.services import service_rows
+from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
 from tuner.render.words import clauses, full_stop, listed, noted, titled
+from tuner.units import BITS, GIGA
 from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
@@ -134,12 +136,10 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     ]
     if answer.resting:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
-    for name, text in (*_basis(answer), *_of_script(answer)):
+    for name, text in (*_network(cluster), *_basis(answer), *_of_script(answer)):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(
-        terminal.prose(
-            titled(_("lengths"), premise(workload.batch, answer.of_run)), indent="    ", first="  "
-        )
+        terminal.prose(titled(_("lengths"), premise(workload, answer.of_run)), indent="    ", first="  ")
     )
     if workload.batch.images is not None:
         seen = images(workload.batch.images)
@@ -211,8 +211,9 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
             ),
         ),
         *(((_("measured"), _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
+        *_network(cluster),
         (_("batch"), _batch(workload)),
-        (_("lengths"), premise(workload.batch, answer.of_run)),
+        (_("lengths"), premise(workload, answer.of_run)),
         *(((_("images"), images(workload.batch.images)),) if workload.batch.images is not None else ()),
     ]
     rows += _of_script(answer)
@@ -229,6 +230,16 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
     return "\n".join(lines)
+
+
+def _network(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """What is taken of the network, where the job needs one."""
+    if cluster.nodes < 2:
+        return
+    rate = cluster.network_bytes_per_s * BITS / GIGA
+    text = _("{rate:,.4g} Gb/s for each GPU (assumed); give --network")
+    known = _("{rate:,.4g} Gb/s for each GPU")
+    yield _("network"), (text if cluster.network_assumed else known).format(rate=rate)
 
 
 def _basis(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -261,6 +272,11 @@ _MEASURED = {
     "dense_bf16_flop_per_s": N_("rate of matrix products"),
     "link_bytes_per_s": N_("bandwidth between GPUs"),
     "host_bytes_per_s": N_("bandwidth to the host"),
+    "products_factor": N_("products of a layer"),
+    "attention_factor": N_("attention"),
+    "elementwise_factor": N_("element-wise kernels"),
+    "head_factor": N_("the output projection"),
+    "host_factor": N_("launching on the host"),
 }
 
 
@@ -275,6 +291,10 @@ def _measured(measured: MeasuredGpu) -> str:
 
 def _batch(workload: Workload) -> str:
     batch = workload.batch
+    if workload.rollout is None:
+        return _("{sequences} of up to {most} tokens").format(
+            sequences=counted(batch.sequences, "sequence"), most=tokens(batch.sequence_tokens)
+        )
     return _(
         "{prompts} x {responses}, mini-batch of {mini_prompts}, up to {max_prompt_tokens} + "
         "{max_response_tokens} tokens"
@@ -287,9 +307,9 @@ def _batch(workload: Workload) -> str:
     )
 
 
-def _aside(advice: Advice, terminal: Terminal) -> str:
+def _engine_memory(rollout: RolloutMemory, advice: Advice, terminal: Terminal) -> list[str]:
+    """The KV cache of the rollout engine, and what its memory fraction is a share of."""
     lines = []
-    rollout = advice.rollout
     room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
     length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
     if rollout.kv_tokens > 0:
@@ -301,7 +321,7 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
             kv_tokens=rollout.kv_tokens,
             sequences=counted(rollout.concurrent_sequences, "sequence"),
             length=length,
-            max_sequences=advice.workload.rollout.max_sequences,
+            max_sequences=advice.workload.generator.max_sequences,
         )
         if rollout.preempted_sequences:
             cache += _(
@@ -313,25 +333,19 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
                 preempted_sequences=rollout.preempted_sequences,
             )
         lines.append(terminal.prose(cache, indent="    ", first="  "))
-    rollout_engine = advice.workload.rollout
+    rollout_engine = advice.workload.generator
     if rollout_engine.engine is not RolloutEngine.TRANSFORMERS:
         means = FRACTION_MEANS[rollout_engine.fraction_of]
         fraction = _("The engine's memory fraction of {memory_fraction:.2f} is {means}.").format(
             memory_fraction=rollout_engine.memory_fraction, means=_(means)
         )
         lines.append(terminal.prose(fraction, indent="    ", first="  "))
-    if advice.time.seconds > 0:
-        ranked = sorted(advice.time.phases, key=lambda time: time.seconds, reverse=True)
-        shares = listed(
-            f"{time.phase.value} {percent(time.seconds / advice.time.seconds)}"
-            for time in ranked
-            if time.seconds >= 0.005 * advice.time.seconds
-        )
-        lines.append(
-            terminal.prose(
-                _("Step time, modelled: {shares}.").format(shares=shares), indent="    ", first="  "
-            )
-        )
+    return lines
+
+
+def _aside(advice: Advice, terminal: Terminal) -> str:
+    lines = [] if advice.rollout is None else _engine_memory(advice.rollout, advice, terminal)
+    lines += filter(None, [step_seconds(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:

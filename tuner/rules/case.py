@@ -8,10 +8,10 @@ from msgspec import Struct
 from tuner import memory, timing
 from tuner.findings import Severity
 from tuner.memory import Estimate, PhaseEstimate, RolloutMemory
-from tuner.timing import StepTime
+from tuner.timing import Change, Interval, PhaseTime, StepTime
 from tuner.workload import Phase, Workload
 
-# A smaller gain of the step is not worth a line to paste, and hardly what the time model can tell apart.
+# A smaller gain of the step is not worth a line to paste. Whether a larger one is certain, its uncertainty says.
 LEAST_GAIN = 0.01
 # Of the bytes that a phase lacks: a smaller micro-batch that wins less leaves the job as far from fitting.
 LEAST_RELIEF = 0.1
@@ -33,13 +33,14 @@ class Figures:
 
     @cached_property
     def rollout(self) -> RolloutMemory:
-        """Memory of the rollout engine."""
+        """Memory of the rollout engine; ValueError of a job that generates nothing."""
         return memory.rollout_memory(self._workload.at_rest)
 
     @cached_property
     def time(self) -> StepTime:
         """Seconds per phase."""
-        return timing.step_time(self._workload, concurrent_sequences=self.rollout.concurrent_sequences)
+        held = 0 if self._workload.rollout is None else self.rollout.concurrent_sequences
+        return timing.step_time(self._workload, concurrent_sequences=held)
 
 
 @lru_cache(maxsize=512)
@@ -196,7 +197,8 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
             accept: :meth:`affords` unless told.
         """
         accept = accept or self.affords
-        ordered = sorted(set(values))
+        # A range ascends as it is, and may have millions of numbers.
+        ordered = values if isinstance(values, range) else sorted(set(values))
         if not ordered or not accept(propose(ordered[0])):  # half of all questions end here
             return None
         low, high = 1, len(ordered)
@@ -210,16 +212,30 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
 
     # -- time ----------------------------------------------------------------------------
 
+    @property
+    def step(self) -> Interval:
+        """Seconds of the whole step, with their interval."""
+        return timing.step_interval(self.time, self.workload.cluster)
+
     def seconds(self, workload: Workload) -> float:
         """Modelled seconds of a step of another workload."""
         return figures(workload).time.seconds
 
+    def interval(self, time: PhaseTime) -> Interval:
+        """Seconds of a phase of this job, with their interval."""
+        return timing.phase_interval(time, self.workload.cluster)
+
+    def change(self, workload: Workload) -> Change:
+        """Seconds that a step of another workload takes more, with what is uncertain of the difference."""
+        return timing.change(self.time, figures(workload).time, self.workload.cluster, then=workload.cluster)
+
     def faster(self, workload: Workload) -> bool:
-        """Whether a proposal shortens the step by more than the model's resolution."""
-        return self.seconds(workload) < self.time.seconds * (1 - LEAST_GAIN)
+        """Whether a proposal shortens the step by a gain worth naming, and for certain."""
+        shorter = self.seconds(workload) < self.time.seconds * (1 - LEAST_GAIN)
+        return shorter and self.change(workload).is_gain
 
     def slower(self, workload: Workload) -> bool:
-        """Whether a proposal lengthens the step by more than the model's resolution."""
+        """Whether a proposal lengthens the step by as much, be it certain or not: nobody wants to find out."""
         return self.seconds(workload) > self.time.seconds * (1 + LEAST_GAIN)
 
     def pays_another_training(self, workload: Workload) -> bool:
@@ -228,7 +244,8 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         Never of a job that lacks memory: first it has to run.
         """
         most = self.time.seconds * (1 - LEAST_GAIN_OF_ANOTHER_TRAINING)
-        return self.short() is None and self.seconds(workload) <= most and self.affords(workload)
+        shorter = self.short() is None and self.seconds(workload) <= most
+        return shorter and self.change(workload).is_gain and self.affords(workload)
 
     def pays(self, workload: Workload) -> bool:
         """Whether a proposal is affordable and faster."""

@@ -4,6 +4,7 @@ Sizes are counted in longest sequences, so that a token budget and a fixed numbe
 compared and proposed alike.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil
@@ -11,7 +12,7 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.batching import pass_sequences
+from tuner.batching import divisors, pass_sequences
 from tuner.language import ngettext
 from tuner.rules.case import Case
 from tuner.rules.wording import longest
@@ -59,12 +60,16 @@ class Site(Struct, frozen=True, kw_only=True):
             return batching.token_budget / self.share(workload)
         return batching.micro_batch_sequences
 
-    def sizes(self, workload: Workload) -> list[int]:
-        """Sizes worth considering: whole sequences, and divisors of the local ones when static."""
+    def sizes(self, workload: Workload) -> Sequence[int]:
+        """Sizes worth considering, ascending: whole sequences, and divisors of the local ones when static."""
         local = self.sequences(workload)
-        if self.dynamic:
-            return list(range(1, local + 1))
-        return [size for size in range(1, local + 1) if local % size == 0]
+        # A range is not written out, nor is each number tried as a divisor: a step may have millions of sequences.
+        return range(1, local + 1) if self.dynamic else divisors(local)
+
+    def smaller_sizes(self, workload: Workload) -> Sequence[int]:
+        """Those of :meth:`sizes` that are smaller than the size that the pass has."""
+        sizes = self.sizes(workload)
+        return sizes[: bisect_left(sizes, self.size(workload))]
 
     def resized(self, workload: Workload, size: int) -> Workload:
         """The workload with micro-batches of ``size`` longest sequences in this pass."""
@@ -101,6 +106,7 @@ _PUT: dict[Phase, Callable[[Workload, Pass], Workload]] = {
     Phase.VALUES: partial(_with_critic_passes, values=True),
     Phase.UPDATE_CRITIC: partial(_with_critic_passes, values=False),
     Phase.UPDATE_ACTOR: lambda workload, one_pass: workload.with_actor(update=one_pass),
+    Phase.TRAIN: lambda workload, one_pass: workload.with_actor(update=one_pass),
 }
 
 
@@ -128,8 +134,8 @@ def with_dividing_sizes(workload: Workload) -> Workload:
     """Fixed sizes lowered to divisors of what a rank has, after the number of ranks has changed."""
     for site in all_passes(workload):
         held, local = site.one_pass.batching.micro_batch_sequences, site.sequences(workload)
-        fitting = max(size for size in range(1, min(held, local) + 1) if local % size == 0)
         if local % held:
+            fitting = max(size for size in divisors(local) if size <= held)
             batching = replace(site.one_pass.batching, micro_batch_sequences=fitting)
             workload = site.put(workload, replace(site.one_pass, batching=batching))
     return workload
@@ -159,17 +165,18 @@ def _last(case: Case, site: Site, before: Case, *, below: int) -> int | None:
     """The largest affordable size below one that is not, if it makes the step a percent shorter."""
     now = site_of(before.workload, site.phase)
     least = site.size(case.workload) if now is None else now.size(before.workload)
-    sizes = [size for size in site.sizes(case.workload) if least < size < below]
+    sizes = site.sizes(case.workload)
+    sizes = sizes[bisect_right(sizes, least) : bisect_left(sizes, below)]
     size = case.largest(sizes, lambda size: site.resized(case.workload, size))
     return size if size is not None and before.faster(site.resized(case.workload, size)) else None
 
 
 def _next(candidates: Sequence[int], size: float) -> int | None:
     """The next size to look at: twice as much and at least three, else the largest, if there is one."""
-    beyond = [candidate for candidate in candidates if candidate > size]
-    if not beyond:
+    if not candidates or candidates[-1] <= size:
         return None
-    return next((candidate for candidate in beyond if candidate >= max(2 * size, 3)), beyond[-1])
+    place = bisect_left(candidates, max(2 * size, 3))
+    return candidates[min(place, len(candidates) - 1)]
 
 
 def beyond(case: Case, site: Site, size: int) -> tuple[str, ...]:
@@ -201,7 +208,7 @@ def smaller(case: Case, site: Site) -> Workload | None:
     None when the pass is as small as it can be.
     """
     workload = case.workload
-    candidates = [size for size in site.sizes(workload) if size < site.size(workload)]
+    candidates = site.smaller_sizes(workload)
     if not candidates:
         return None
     size = case.largest(

@@ -3,6 +3,7 @@
 from tuner.counted import counted
 from tuner.language import _
 from tuner.rules.case import Case
+from tuner.timing import Interval
 from tuner.units import GIB, MIB
 from tuner.workload import Batch, Phase
 
@@ -30,6 +31,30 @@ def sequences(number: float) -> str:
 def longest(number: float) -> str:
     """A number of longest sequences: ``"1 longest sequence"``, ``"2.5 longest sequences"``."""
     return counted(number, "longest sequence")
+
+
+def duration(value: float, *, like: float | None = None) -> str:
+    """Seconds without their unit, as many digits as a model deserves: ``"146"``, ``"8.4"``, ``"0.42"``.
+
+    Args:
+        value: seconds.
+        like: seconds beside which they stand, which decide the digits.
+    """
+    size = abs(value if like is None else like)
+    return f"{value:.{0 if size >= 10 else 1 if size >= 1 else 2}f}"
+
+
+def seconds_interval(interval: Interval) -> str:
+    """The least and the most of modelled seconds: ``"36 to 47"``."""
+    low, high = (duration(end, like=interval.seconds) for end in (interval.low_s, interval.high_s))
+    return _("{low} to {high}").format(low=low, high=high)
+
+
+def spent(interval: Interval) -> str:
+    """Modelled seconds in a sentence, with their interval: ``"41 s (36 to 47)"``."""
+    return _("{seconds} s ({interval})").format(
+        seconds=duration(interval.seconds), interval=seconds_interval(interval)
+    )
 
 
 def held(number: int, batch: Batch) -> str:

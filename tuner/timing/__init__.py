@@ -1,5 +1,16 @@
 """The time model: seconds per phase from datasheet rates and counted work."""
 
 from tuner.timing.estimate import PhaseTime, StepTime, step_time
+from tuner.timing.uncertainty import Change, Interval, change, interval, phase_interval, step_interval
 
-__all__ = ["PhaseTime", "StepTime", "step_time"]
+__all__ = [
+    "Change",
+    "Interval",
+    "PhaseTime",
+    "StepTime",
+    "change",
+    "interval",
+    "phase_interval",
+    "step_interval",
+    "step_time",
+]

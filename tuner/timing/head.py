@@ -5,7 +5,7 @@ from msgspec import Struct
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
-from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
+from tuner.timing.rates import copy_bytes_per_s, head_product_flop_per_s
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 
@@ -47,6 +47,10 @@ def head_cost(head: OutputHead, *, entropy: bool) -> HeadCost:
 
 
 def _log_prob_bytes(head: OutputHead) -> tuple[float, float]:
+    if head.float32_loss:
+        shifted = [head.shifts_logits * count * head.logits_dtype.bytes for count in assume.SHIFT_ACCESSES]
+        forward, backward = assume.FLOAT32_LOSS_BYTES
+        return forward + shifted[0], backward + shifted[1]
     accesses = (
         assume.CROSS_ENTROPY_ACCESSES if head.fused_cross_entropy else assume.UNFUSED_CROSS_ENTROPY_ACCESSES
     )
@@ -92,6 +96,6 @@ def head_seconds(
     cost = head_cost(head, entropy=entropy)
     products = cost.forward_products + (cost.backward_products if trains else 0)
     bytes_per_logit = cost.forward_bytes + (cost.backward_bytes if trains else 0.0)
-    arithmetic = 2 * products * hidden / product_flop_per_s(gpu, dtype)
+    arithmetic = 2 * products * hidden / head_product_flop_per_s(gpu, dtype)
     traffic = bytes_per_logit / copy_bytes_per_s(gpu)
     return tokens * vocab * (arithmetic + traffic)

@@ -8,7 +8,9 @@ The share of a measured rate is that of the peak over the share of the operation
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
-from tuner.timing.operators import attention_share, product_share
+from tuner.timing.cards import attained
+from tuner.timing.corrections import Family, correction
+from tuner.timing.operators import attention_share, grouped_share, product_share
 
 
 def layer_product_flop_per_s(
@@ -23,8 +25,16 @@ def layer_product_flop_per_s(
         rows: tokens that are multiplied at a time.
         backward: of the two products that give the gradients, not of the one that gives the output.
     """
-    share = product_share(gpu.name, width=width, rows=rows, backward=backward)
-    return product_flop_per_s(gpu, dtype) * share / assume.PRODUCT_SHARE
+    share = product_share(gpu, width=width, rows=rows, backward=backward)
+    rate = product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
+    return rate * correction(gpu, Family.PRODUCTS)
+
+
+def grouped_flop_per_s(gpu: Gpu, dtype: DType, *, width: float, rows: float, backward: bool = False) -> float:
+    """Rate of the grouped products of experts, each of ``rows`` tokens; reading their weights is in it."""
+    share = grouped_share(gpu, width=width, rows=rows, backward=backward)
+    rate = product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
+    return rate * correction(gpu, Family.PRODUCTS)
 
 
 def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
@@ -33,17 +43,18 @@ def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
     Of 8-bit operands the data sheet's, where it has one: what was measured is the rate of 16 bits.
     """
     if dtype is DType.FLOAT8 and gpu.dense_fp8_flop_per_s is not None:
-        return gpu.dense_fp8_flop_per_s * assume.PRODUCT_SHARE
+        return gpu.dense_fp8_flop_per_s * attained(gpu).typical
     width = assume.FLOAT32_SHARE if dtype is DType.FLOAT32 else 1.0
     if gpu.measured is None or gpu.measured.dense_bf16_flop_per_s is None:
-        return gpu.dense_bf16_flop_per_s * width * assume.PRODUCT_SHARE
-    return gpu.measured.dense_bf16_flop_per_s * width * assume.PRODUCT_SHARE / assume.LARGE_PRODUCT_SHARE
+        return gpu.dense_bf16_flop_per_s * width * attained(gpu).typical
+    return gpu.measured.dense_bf16_flop_per_s * width
 
 
 def layer_attention_flop_per_s(gpu: Gpu, *, head_dim: float, tokens: float, backward: bool = False) -> float:
     """Rate of the attention kernel of a layer, on sequences of so many tokens."""
-    share = attention_share(gpu.name, head_dim=head_dim, tokens=tokens, backward=backward)
-    return attention_flop_per_s(gpu) * share / assume.ATTENTION_SHARE
+    share = attention_share(gpu, head_dim=head_dim, tokens=tokens, backward=backward)
+    rate = product_flop_per_s(gpu, DType.BFLOAT16) * share / attained(gpu).typical
+    return rate * correction(gpu, Family.ATTENTION)
 
 
 def attention_flop_per_s(gpu: Gpu) -> float:
@@ -53,8 +64,18 @@ def attention_flop_per_s(gpu: Gpu) -> float:
     return gpu.measured.dense_bf16_flop_per_s * assume.ATTENTION_SHARE / assume.LARGE_PRODUCT_SHARE
 
 
+def elementwise_bytes_per_s(gpu: Gpu) -> float:
+    """Rate of a layer's element-wise kernels: bytes read and written."""
+    return copy_bytes_per_s(gpu) * correction(gpu, Family.ELEMENTWISE)
+
+
+def head_product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
+    """Rate of the product with the output projection."""
+    return product_flop_per_s(gpu, dtype) * correction(gpu, Family.HEAD)
+
+
 def copy_bytes_per_s(gpu: Gpu) -> float:
-    """Rate of copies on the card and of element-wise kernels: bytes read and written."""
+    """Rate of copies on the card: bytes read and written."""
     if gpu.measured is None or gpu.measured.memory_bytes_per_s is None:
         return gpu.memory_bytes_per_s * assume.MEMORY_SHARE
     return gpu.measured.memory_bytes_per_s

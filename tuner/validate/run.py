@@ -39,7 +39,7 @@ from tuner.validate.session import (
 
 # Of what is left of the budget when a part begins, among those still to come.
 _WEIGHTS = {
-    Part.MACHINE: 2,
+    Part.MACHINE: 4,
     Part.OUTPUT_HEAD: 3,
     Part.TRAINING_STEP: 20,
     Part.ROLLOUT: 3,

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -16,41 +16,97 @@ from torch.distributed.fsdp import (
     fully_shard,
 )
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, PreTrainedConfig, Qwen2Config, Qwen3Config
 
 _TOKENS = 64
+_TENSORS = 200  # of an optimizer
 _FEW, _MANY = 2, 10  # layers: their difference is what layers take, and nothing else
 
 
 def host_seconds_of_a_layer(shapes: Shapes) -> list[dict[str, object]]:
-    """Seconds of one layer forward without gradients, and forward and backward with recomputation."""
-    with _alone(shapes.device):
+    """Seconds of one layer: forward alone, forward and backward with recomputation and without."""
+    with alone(shapes.device):
         return [
             {
                 "hidden": decoder.hidden,
                 "query_key_norms": decoder.query_key_norms,
                 "engine": engine,
-                "forward_s": round(_per_layer(_forward, decoder, engine, shapes), 6),
-                "forward_backward_s": round(_per_layer(_step, decoder, engine, shapes), 6),
+                **seconds_per_layer(partial(_config, decoder), engine, shapes),
             }
             for decoder in shapes.launched
             for engine in shapes.engines
         ]
 
 
-def _per_layer(
-    work: Callable[[torch.nn.Module, str], None], decoder: Decoder, engine: str, shapes: Shapes
-) -> float:
-    """What layers take and nothing else: many of them less a few, over the difference."""
-    times = []
+def seconds_per_layer(
+    config: Callable[[int], PreTrainedConfig], engine: str, shapes: Shapes
+) -> dict[str, float]:
+    """What layers take and nothing else: many of them less a few, over the difference.
+
+    Args:
+        config: of the model with so many layers.
+        engine: that wraps it.
+        shapes: on which device, and for how long.
+    """
+    times: list[dict[str, float]] = []
+    least = 4 * shapes.seconds
     for layers in (_FEW, _MANY):
-        model = _model(decoder, layers, engine, shapes.device)
-        times.append(seconds_of(partial(work, model, shapes.device), least=4 * shapes.seconds))
-    return (times[1] - times[0]) / (_MANY - _FEW)
+        model = _model(config(layers), engine, shapes.device)
+        context = nullcontext if engine == "plain" else partial(torch.autocast, shapes.device, torch.bfloat16)
+        with context():
+            times.append(
+                {
+                    "forward_s": seconds_of(partial(_forward, model, shapes.device), least=least),
+                    "forward_backward_s": seconds_of(partial(_step, model, shapes.device), least=least),
+                }
+            )
+            _switch_off_recomputation(model)
+            times[-1]["kept_s"] = seconds_of(partial(_step, model, shapes.device), least=least)
+    few, many = times
+    return {name: round((many[name] - few[name]) / (_MANY - _FEW), 6) for name in few}
+
+
+def host_seconds_of_an_optimizer(shapes: Shapes) -> dict[str, float]:
+    """Seconds of clipping and AdamW per tensor: tensors so small that the GPU waits for the host.
+
+    FSDP2's tensors are distributed ones, which PyTorch takes apart and wraps again for every operation.
+    """
+    with alone(shapes.device):
+        return {
+            engine: round(_optimizer_seconds(engine, shapes), 8)
+            for engine in ("plain", *(name for name in shapes.engines if name == "fsdp2"))
+        }
+
+
+def _optimizer_seconds(engine: str, shapes: Shapes) -> float:
+    model = torch.nn.Sequential(*(torch.nn.Linear(64, 64, bias=False) for _ in range(_TENSORS)))
+    model.to(shapes.device)
+    if engine == "fsdp2":
+        mesh = init_device_mesh(shapes.device, (1,))
+        for layer in model:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    parameters = list(model.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer = torch.optim.AdamW(parameters, lr=1e-6)
+
+    def step() -> None:
+        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters])
+        torch.nn.utils.clip_grads_with_norm_(parameters, 1.0, norm)
+        optimizer.step()
+
+    return seconds_of(step, least=shapes.seconds) / len(parameters)
+
+
+def _switch_off_recomputation(model: torch.nn.Module) -> None:
+    for module in model.modules():
+        if hasattr(module, "gradient_checkpointing"):
+            module.gradient_checkpointing = False
 
 
 @contextmanager
-def _alone(device: str) -> Iterator[None]:
+def alone(device: str) -> Iterator[None]:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", RANK="0", WORLD_SIZE="1")
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
     try:
@@ -59,7 +115,7 @@ def _alone(device: str) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _model(decoder: Decoder, layers: int, engine: str, device: str) -> torch.nn.Module:
+def _config(decoder: Decoder, layers: int) -> PreTrainedConfig:
     sizes = {
         "hidden_size": decoder.hidden,
         "intermediate_size": decoder.intermediate,
@@ -69,9 +125,12 @@ def _model(decoder: Decoder, layers: int, engine: str, device: str) -> torch.nn.
         "vocab_size": 1024,
         "use_cache": False,
     }
-    config = (
+    return (
         Qwen3Config(head_dim=decoder.head_dim, **sizes) if decoder.query_key_norms else Qwen2Config(**sizes)
     )
+
+
+def _model(config: PreTrainedConfig, engine: str, device: str) -> torch.nn.Module:
     config._attn_implementation = "sdpa"
     dtype = torch.bfloat16 if engine == "plain" else torch.float32
     model = AutoModelForCausalLM.from_config(config, dtype=dtype).to(device).train()

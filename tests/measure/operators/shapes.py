@@ -20,6 +20,15 @@ class Decoder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Experts:
+    """Sizes of one layer's routed experts with gated MLPs."""
+
+    hidden: int
+    intermediate: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Shapes:
     """What one run looks at."""
 
@@ -30,6 +39,11 @@ class Shapes:
     lengths: tuple[int, ...]  # tokens of a sequence
     head_dims: tuple[int, ...]
     attended_tokens: int  # of all sequences together
+    experts: tuple[Experts, ...]
+    expert_rows: tuple[int, ...]  # tokens of each expert
+    elementwise_values: tuple[int, ...]
+    elementwise_width: int
+    launched_experts: Experts
     copied_values: int
     optimized_values: int
     seconds: float  # of each figure
@@ -55,6 +69,15 @@ FULL = Shapes(
     lengths=(256, 512, 1024, 2048, 4096, 8192, 16384, 32768),
     head_dims=(64, 128, 256),
     attended_tokens=32768,
+    experts=(
+        Experts(hidden=2048, intermediate=768, count=128),
+        Experts(hidden=2048, intermediate=1408, count=64),
+        Experts(hidden=4096, intermediate=14336, count=8),
+    ),
+    expert_rows=(16, 64, 256, 1024, 4096),
+    elementwise_values=tuple(1 << power for power in (20, 21, 22, 23, 24, 25, 26, 27, 28)),
+    elementwise_width=2048,
+    launched_experts=Experts(hidden=512, intermediate=128, count=64),
     copied_values=1 << 29,
     optimized_values=990_000_000,
     seconds=0.15,
@@ -70,6 +93,11 @@ TINY = Shapes(
     lengths=(8, 16),
     head_dims=(8, 16),
     attended_tokens=16,
+    experts=(Experts(hidden=32, intermediate=16, count=4), Experts(hidden=32, intermediate=48, count=2)),
+    expert_rows=(8, 16),
+    elementwise_values=(1 << 10, 1 << 11),
+    elementwise_width=64,
+    launched_experts=Experts(hidden=32, intermediate=16, count=4),
     copied_values=1 << 10,
     optimized_values=1 << 10,
     seconds=0.001,
@@ -80,6 +108,22 @@ def synchronize() -> None:
     """Waits for the GPU, where there is one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def without_host(operation: Callable[[], object]) -> Callable[[], object]:
+    """The same kernels replayed from a graph, so that no time between them is the host's."""
+    if not torch.cuda.is_available():
+        return operation
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            operation()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        operation()
+    return graph.replay
 
 
 def seconds_of(operation: Callable[[], object], *, least: float) -> float:

@@ -1,7 +1,7 @@
 """Rates of single operations: products of a layer's shapes, causal attention, copies, AdamW with clipping."""
 
 import torch
-from measure.operators.shapes import Decoder, Shapes, seconds_of
+from measure.operators.shapes import Decoder, Shapes, seconds_of, without_host
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -18,7 +18,7 @@ def products(shapes: Shapes) -> Table:
         "tokens": list(shapes.rows),
     }
     rates = [[_product_rates(decoder, rows, shapes) for rows in shapes.rows] for decoder in shapes.decoders]
-    return table | _both_directions(rates, shapes)
+    return table | both_directions(rates, shapes)
 
 
 def _product_rates(decoder: Decoder, rows: int, shapes: Shapes) -> tuple[float, float]:
@@ -49,8 +49,8 @@ def _product_rates(decoder: Decoder, rows: int, shapes: Shapes) -> tuple[float, 
 
     flop = sum(2 * rows * a * b for a, b in sizes)
     return (
-        flop / seconds_of(forward, least=shapes.seconds),
-        2 * flop / seconds_of(backward, least=shapes.seconds),
+        flop / seconds_of(without_host(forward), least=shapes.seconds),
+        2 * flop / seconds_of(without_host(backward), least=shapes.seconds),
     )
 
 
@@ -61,10 +61,10 @@ def attention(shapes: Shapes) -> Table:
     """
     table: Table = {"sizes": list(shapes.head_dims), "tokens": list(shapes.lengths)}
     rates = [[_attention_rates(d, length, shapes) for length in shapes.lengths] for d in shapes.head_dims]
-    return table | _both_directions(rates, shapes)
+    return table | both_directions(rates, shapes)
 
 
-def _both_directions(rates: list[list[tuple[float, float]]], shapes: Shapes) -> Table:
+def both_directions(rates: list[list[tuple[float, float]]], shapes: Shapes) -> Table:
     """FLOP per second as shares of the data sheet's peak, rounded to what repeats."""
     return {
         direction: [[round(pair[index] / shapes.peak_flop_per_s, 4) for pair in row] for row in rates]
@@ -98,7 +98,7 @@ def _attention_rates(head_dim: int, length: int, shapes: Shapes) -> tuple[float,
 def moved(shapes: Shapes) -> dict[str, float]:
     """GB per second of copies: on the card (read and written), and over the host link."""
     cuda = shapes.device == "cuda"
-    rates, size = {"card": _copy_rate(shapes)}, 4 * shapes.copied_values
+    rates, size = {"card": copy_rate(shapes)}, 4 * shapes.copied_values
     source = torch.randn(shapes.copied_values, device=shapes.device)
     host = torch.empty(shapes.copied_values, pin_memory=cuda)
     rates["from_host_pinned"] = size / seconds_of(
@@ -120,7 +120,7 @@ def moved(shapes: Shapes) -> dict[str, float]:
 
 def optimizer(shapes: Shapes) -> dict[str, float]:
     """Accesses of 4 bytes a trained value, at the rate of a copy on the card, of AdamW with clipping."""
-    rate = _copy_rate(shapes)
+    rate = copy_rate(shapes)
     values = shapes.optimized_values // _TENSORS * _TENSORS
     return {
         name: round(
@@ -130,7 +130,7 @@ def optimizer(shapes: Shapes) -> dict[str, float]:
     }
 
 
-def _copy_rate(shapes: Shapes) -> float:
+def copy_rate(shapes: Shapes) -> float:
     """Bytes read and written per second by a copy on the card."""
     source = torch.randn(shapes.copied_values, device=shapes.device)
     target = torch.empty_like(source)

@@ -189,7 +189,7 @@ def test_the_gain_is_of_the_medians(name: str) -> None:
     result = told(name, *seen, timed=True)
     assert result.keys() == {f"{name}_off.seconds", f"{name}_on.seconds", f"{name}.gain"}
     assert result[f"{name}.gain"].measured == pytest.approx(0.25)
-    assert result[f"{name}_off.seconds"].details["most_s"] == 9.0
+    assert result[f"{name}_off.seconds"].details["most"] == 9.0
     assert told(name, *seen, timed=False) == {}
 
 

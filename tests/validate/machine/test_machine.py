@@ -12,10 +12,12 @@ from tests.validate.recorder import Recorder, machine, options, subject
 from tests.workloads import H200, grpo_7b
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.memory.process.overhead import CONTEXT, CUBLAS_WORKSPACES
+from tuner.timing.corrections import Family
 from tuner.units import GIGA, MIB, TERA
 from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.machine import part
-from tuner.validate.machine.readings import Held, MachineReadings, Rate
+from tuner.validate.machine import families, part
+from tuner.validate.machine.readings import Held, MachineReadings, OperatorRate, OperatorSizes, Rate
+from tuner.validate.report.profile import PROFILE_FIGURES
 from tuner.validate.report.schema import Outcome
 from tuner.validate.session import NotHereError
 
@@ -40,6 +42,8 @@ READINGS = MachineReadings(
     to_device=rate(55 * GIGA),
     to_host=rate(52 * GIGA),
 )
+FACTORS = {family.value: 0.9 for family in Family}
+AS_READ = MeasuredGpu(date="", versions=(), dense_bf16_flop_per_s=700 * TERA, memory_bytes_per_s=4200 * GIGA)
 MEASURED = MeasuredGpu(
     date="2026-11-21",
     versions=(("torch", "2.11.0"),),
@@ -48,17 +52,48 @@ MEASURED = MeasuredGpu(
     memory_bytes_per_s=4200 * GIGA,
     dense_bf16_flop_per_s=700 * TERA,
     host_bytes_per_s=52 * GIGA,
+    **FACTORS,
 )
 
 
-def run(gpu: Gpu = H200, readings: object = READINGS, *, used_bytes: int = 0) -> Recorder:
+def as_modelled(share: float = 1.0, gpu: Gpu = H200) -> tuple[OperatorRate, ...]:
+    """Rates of operators as the model has them on the card that was read, times a share."""
+    sizes = families.operator_sizes(grpo_7b(gpu=gpu).model)
+    card = structs.replace(gpu, measured=AS_READ)
+    shapes = [
+        (family, tokens, backward)
+        for family, all_tokens, directions in (
+            ("products", sizes.rows, (False, True)),
+            ("attention", sizes.lengths, (False, True)),
+            ("norm", sizes.rows, (False,)),
+            ("gate", sizes.rows, (False,)),
+            ("head", sizes.rows[:1], (False, True)),
+            ("host", (64,), (False,)),
+        )
+        for tokens in all_tokens
+        for backward in directions
+    ]
+    bare = [
+        OperatorRate(family=family, tokens=tokens, backward=backward, per_s=1.0)
+        for family, tokens, backward in shapes
+    ]
+    return tuple(replace(one, per_s=share * families.modelled(one, sizes, card)) for one in bare)
+
+
+def run(
+    gpu: Gpu = H200,
+    readings: object = READINGS,
+    *,
+    used_bytes: int = 0,
+    operators: object = None,
+) -> Recorder:
     session = Recorder(
-        answers=[readings],
+        answers=[readings, as_modelled(0.9) if operators is None else operators],
         subject=subject(grpo_7b(gpu=gpu, gpus_per_node=1)),
         machine=machine(used_bytes=used_bytes),
     )
     part.run(session)
-    assert [call[0] for call in session.calls] == [part.WORKER]
+    assert [call[0] for call in session.calls][:1] == [part.WORKER]
     return session
 
 
@@ -71,6 +106,7 @@ def test_a_card_as_its_profile_says_is_confirmed_and_its_rates_claim_nothing() -
         "rate.product",
         "rate.memory",
         "rate.host",
+        *(name for name in found if name.startswith("factor.")),
     }
     assert found["process.context"].predicted == CONTEXT.typical
     assert found["process.workspaces"].predicted == CUBLAS_WORKSPACES.typical
@@ -97,10 +133,11 @@ def test_measured_figures_of_a_profile_are_held_against_the_card() -> None:
         memory_bytes_per_s=1.2 * 4200 * GIGA,
         dense_bf16_flop_per_s=1.2 * 700 * TERA,
         host_bytes_per_s=1.2 * 52 * GIGA,
+        **{name: 1.2 * factor for name, factor in FACTORS.items()},
     )
     found = run(structs.replace(H200, measured=lies)).measurements
     refuted = {name for name, one in found.items() if one.outcome is Outcome.REFUTED}
-    assert refuted == set(part.PROFILE_FIGURES.values()) - {"rate.link"}
+    assert refuted == set(PROFILE_FIGURES.values()) - {"rate.link"}
     assert found["memory.total"].outcome is Outcome.CONFIRMED
 
 
@@ -133,13 +170,58 @@ def test_a_call_that_fails_is_said() -> None:
 
 def test_every_figure_of_a_profile_has_a_measurement() -> None:
     figures = {field.name for field in fields(MeasuredGpu)} - {"date", "versions"}
-    assert part.PROFILE_FIGURES.keys() == figures
+    assert PROFILE_FIGURES.keys() == figures
 
 
 def test_a_cpu_has_no_rates() -> None:
     with pytest.raises(NotHereError, match="no speed"):
         part.plan(subject(), options(device="cpu"))
-    assert sum(planned.seconds for planned in part.plan(subject(), options())) < 8
+    assert sum(planned.seconds for planned in part.plan(subject(), options())) < 15
+
+
+@given(shares=st.lists(st.floats(0.2, 5.0), min_size=5, max_size=5))
+def test_a_familys_factor_is_the_geometric_mean_of_its_shapes(shares: list[float]) -> None:
+    by_family = dict(zip(Family, shares, strict=True))
+    rates = [
+        replace(
+            rate, per_s=rate.per_s * by_family[families.FAMILIES[rate.family]] * (2 if rate.backward else 1)
+        )
+        for rate in as_modelled()
+    ]
+    found = run(operators=tuple(rates)).measurements
+    for family, share in by_family.items():
+        both_ways = family in (Family.PRODUCTS, Family.ATTENTION, Family.HEAD)
+        expected = share * (2**0.5 if both_ways else 1)  # half of its shapes reach twice as much
+        assert found[PROFILE_FIGURES[family.value]].measured == pytest.approx(expected)
+
+
+def test_operators_that_fail_leave_the_rest() -> None:
+    failed = Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory")
+    session = run(operators=failed)
+    assert "rate.product" in session.measurements
+    assert not any(name.startswith("factor.") for name in session.measurements)
+    assert "CUDA out of memory" in session.notes[0]
+
+
+def test_the_operators_worker_runs_on_a_cpu() -> None:
+    from tuner.validate.machine.worker.operators import measure
+
+    sizes = OperatorSizes(
+        hidden=32,
+        intermediate=64,
+        heads_width=32,
+        kv_width=16,
+        head_dim=16,
+        vocab=96,
+        rows=(8, 16),
+        lengths=(8, 16),
+    )
+    rates = measure(sizes, device="cpu")
+    assert {rate.family for rate in rates} >= families.FAMILIES.keys() - {"host"}
+    assert all(rate.per_s > 0 for rate in rates)
+    assert {rate.tokens for rate in rates if rate.family == "products"} == {8, 16}
+    found = {one.name for one in families.factors(rates, sizes, H200)}
+    assert found >= {PROFILE_FIGURES[family.value] for family in Family if family is not Family.HOST}
 
 
 @pytest.mark.gpu

@@ -27,6 +27,11 @@ FIGURES = {
     "dense_bf16_flop_per_s": 700 * TERA,
     "host_bytes_per_s": 52.125 * GIGA,
     "link_bytes_per_s": 300 * GIGA,
+    "products_factor": 0.95,
+    "attention_factor": 1.125,
+    "elementwise_factor": 0.8,
+    "head_factor": 1.02,
+    "host_factor": 0.7,
 }
 CONFIG = str(ROOT / "docs" / "examples" / "qwen2.5-7b-grpo.yaml")
 
@@ -165,5 +170,6 @@ def test_advice_goes_by_what_was_measured_and_says_so(tmp_path: Path) -> None:
     words = " ".join(text.split())
     assert "on such a card on 2026-11-21 (driver 580.1, torch 2.11.0)" in words
     assert "rate of matrix products" in words
+    assert "attention, element-wise kernels" in words
     bundled = run("advise", CONFIG, "--gpu", "h200", "--verl-version", "0.9.1").out
     assert "2026-11-21" not in bundled and "rate of matrix products" not in bundled

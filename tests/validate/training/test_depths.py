@@ -12,6 +12,7 @@ from tuner.accuracy import MeasuredCase, workload_of
 from tuner.memory import Item, PhaseEstimate, Term
 from tuner.memory.ledger.terms import Moment
 from tuner.models import find_config, find_model, shape_from_config
+from tuner.models.first_layers import cut_config
 from tuner.validate.training import depths
 from tuner.validate.training.depths import Depths, predictions
 from tuner.validate.training.passes import PlannedPass, planned_passes
@@ -106,7 +107,7 @@ def test_what_is_listed_for_every_layer_is_cut() -> None:
         "mlp_only_layers": [0, 3],
         "eos_token_id": [1, 2],
     }
-    assert depths.cut_config(config, 2) == {
+    assert cut_config(config, 2) == {
         "model_type": "qwen3_moe",
         "num_hidden_layers": 2,
         "layer_types": ["a", "b"],

@@ -12,7 +12,7 @@ from tests.cli.runner import ROOT
 from tests.memory.test_accuracy import PASS
 from tests.validate.recorder import machine
 from tuner import batching
-from tuner.accuracy import MeasuredCase, compare, workload_of
+from tuner.accuracy import MeasuredCase, compare, pass_time, workload_of
 from tuner.advise import Recommendation
 from tuner.cli.pipeline import consult, model_config
 from tuner.cli.premises import Premises
@@ -241,9 +241,38 @@ def test_passes_as_predicted_confirm_the_prediction() -> None:
         assert peak.outcome is reserved.outcome is Outcome.CONFIRMED
         assert peak.error == pytest.approx(0.0, abs=1e-6)
         assert peak.details["actor_parameters"] == 4 * subject().workload.model.parameters
-        assert bench.measurements[f"{phase}.seconds"].outcome is None
     assert bench.cases
     assert all(compare(case).error == pytest.approx(0.0, abs=1e-6) for case in bench.cases)
+
+
+def test_passes_that_take_as_long_as_is_modelled_confirm_the_seconds_and_others_refute_them() -> None:
+    def taking(share: float) -> Bench:
+        def answer(planned: PlannedPass, layers: int, figures: PassFigures) -> PassFigures:
+            whole = planned.predicted_time.seconds
+            return replace(figures, seconds=(share * whole,) * 3)
+
+        return Bench(subject=subject(), answer=answer).run()
+
+    for share, outcome in ((1.0, Outcome.CONFIRMED), (2.0, Outcome.REFUTED)):
+        bench = taking(share)
+        for phase in ("update_actor", "old_log_prob"):
+            found = bench.measurements[f"{phase}.seconds"]
+            assert found.predicted is not None
+            assert found.low is not None and found.high is not None
+            assert found.low < found.predicted < found.high
+            assert found.outcome is outcome
+            assert found.measured == pytest.approx(share * found.predicted)
+            causes = [value for name, value in found.details.items() if name.startswith("modelled_")]
+            assert sum(map(float, causes)) == pytest.approx(found.predicted)
+
+
+def test_the_modelled_seconds_are_those_of_the_micro_batches_that_are_timed() -> None:
+    # One of the two is run; the optimizer's step is there once, so two take less than twice as long.
+    update = next(planned for planned in planned_passes(subject().workload, processes=1) if planned.training)
+    assert (update.case.micro_batches, update.settings.timed.micro_batches) == (2, 1)
+    one = update.predicted_time.seconds
+    both = pass_time(update.workload, update.workload.cluster.gpu, training=True).seconds
+    assert one < both < 2 * one
 
 
 def test_a_card_that_takes_a_fifth_more_refutes_it() -> None:

@@ -6,7 +6,6 @@ Source: verl ``utils/logger/aggregate_logger.py`` (``concat_dict_to_str``): thre
 0.5.0 what ``pprint`` writes of a number of Python or NumPy.
 """
 
-import math
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -19,13 +18,14 @@ _NUMBER = r"\d{1,300}(?:\.\d{0,40})?(?:[eE][-+]?\d{1,3})?"
 _VALUE = re.compile(rf"(?:np\.\w{{1,20}}\()?(-?(?:{_NUMBER}|inf|nan)|True|False)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LONGEST_NAME = 120
+_LARGEST = 1e18  # of any metric; what is larger was damaged, and goes beyond all numbers in another unit
 
 
 class StepMetrics(Struct, frozen=True, kw_only=True):
     """What one step reported."""
 
     step: int
-    values: dict[str, float]  # finite ones, by the trainer's names
+    values: dict[str, float]  # finite ones of a usual size, by the trainer's names
 
 
 def read_step(text: str) -> StepMetrics | None:
@@ -39,7 +39,7 @@ def read_step(text: str) -> StepMetrics | None:
         match = _VALUE.match(written) if colon and len(name) <= _LONGEST_NAME else None
         if match is not None:
             value = float({"True": "1", "False": "0"}.get(match[1], match[1]))
-            if math.isfinite(value):
+            if abs(value) <= _LARGEST:  # nan is not
                 values[name.strip()] = value
     return StepMetrics(step=int(begin[1]), values=values) if values else None
 

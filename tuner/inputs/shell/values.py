@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from tuner.errors import Location
 
+_UNKNOWN_WEIGHT = 64  # characters; about what the object of an unknown piece takes in memory
+
 
 class Unknown(Struct, frozen=True, kw_only=True):
     """A value, or a part of one, that the script alone does not tell.
@@ -46,8 +48,13 @@ class Text(Struct, frozen=True):
 
     @property
     def weight(self) -> int:
-        """Characters of all pieces, those that are not known by how they are written."""
-        return sum(len(piece) if isinstance(piece, str) else len(piece.text) for piece in self.pieces)
+        """Work that the value makes, in characters of a known one: a piece that is not known is an object."""
+        return sum(
+            [
+                len(piece) if isinstance(piece, str) else max(len(piece.text), _UNKNOWN_WEIGHT)
+                for piece in self.pieces
+            ]
+        )
 
     def __str__(self) -> str:
         return "".join(map(str, self.pieces))

@@ -24,13 +24,13 @@ Sources
 verl 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (padding to a multiple of ranks and mini-batch).
 """
 
+from tuner.batching import divisors
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.wording import count
-from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT009",
@@ -48,9 +48,7 @@ def check(case: Case) -> Finding | None:
     if batch.mini_batch_prompts >= batch.prompts or batch.prompts % batch.mini_batch_prompts == 0:
         return None
     dividing = [
-        prompts
-        for prompts in range(1, batch.prompts + 1)
-        if batch.prompts % prompts == 0 and prompts * batch.responses_per_prompt % ranks == 0
+        prompts for prompts in divisors(batch.prompts) if prompts * batch.responses_per_prompt % ranks == 0
     ]
     if not dividing:
         return None
@@ -71,6 +69,6 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.EXACT,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=case.workload.with_batch(mini_batch_prompts=best),
     )

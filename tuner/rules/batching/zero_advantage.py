@@ -42,7 +42,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN, Case
-from tuner.rules.wording import gib
+from tuner.rules.wording import gib, spent
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
 
@@ -73,13 +73,13 @@ def check(case: Case) -> Finding | None:
     text = (
         _(
             "{ratio:.0%} of the responses have no advantage; without them update_actor takes "
-            "{without_s:.1f} s instead of {update_s:.1f} s, and the step is {shorter:.0%} shorter; "
+            "{without} instead of {update}, and the step is {shorter:.0%} shorter; "
             "its peak falls by {saved}; {release} cannot skip them"
         )
         if saved >= _LEAST_BYTES
         else _(
             "{ratio:.0%} of the responses have no advantage; without them update_actor takes "
-            "{without_s:.1f} s instead of {update_s:.1f} s, and the step is {shorter:.0%} shorter; "
+            "{without} instead of {update}, and the step is {shorter:.0%} shorter; "
             "{release} cannot skip them"
         )
     )
@@ -87,8 +87,8 @@ def check(case: Case) -> Finding | None:
         rule=RULE if batch.loss_of_advantages else replace(RULE, numerics=Numerics.CHANGED),
         message=text.format(
             ratio=batch.zero_advantage_ratio,
-            without_s=before.seconds - saved_s,
-            update_s=before.seconds,
+            without=spent(case.interval(before if after is None else after)),
+            update=spent(case.interval(before)),
             shorter=saved_s / case.time.seconds,
             saved=gib(saved),
             release=case.workload.release,

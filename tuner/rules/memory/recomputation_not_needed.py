@@ -50,7 +50,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Keep activations in every training pass that has the room."""
-    kept = {phase: _kept(case, phase) for phase in (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)}
+    kept = {phase: _kept(case, phase) for phase in (case.workload.actor_update.phase, Phase.UPDATE_CRITIC)}
     paying = {
         phase: proposal for phase, proposal in kept.items() if proposal is not None and case.pays(proposal)
     }
@@ -76,7 +76,7 @@ def _kept(case: Case, phase: Phase) -> Workload | None:
     kept = with_engine(case.workload, phase, engine)
     if not case.faster(kept) or _affords(case, kept, phase):
         return kept
-    sizes = [size for size in site.sizes(kept) if size < site.size(kept)]
+    sizes = site.smaller_sizes(kept)
     size = case.largest(
         sizes,
         lambda size: site.resized(kept, size),

@@ -36,6 +36,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN_OF_ANOTHER_TRAINING, Case, figures
 from tuner.rules.rollout_engine import least
+from tuner.rules.wording import spent
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -63,7 +64,7 @@ class Division(Struct, frozen=True, kw_only=True):
 
 def check(case: Case) -> Finding | None:
     """Say what generating beside training could bring, where the release has a trainer for it."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     generation = case.time.phase(Phase.ROLLOUT)
     judged_here = any(service.shares_gpus for service in workload.services)
     if generation is None or not rollout.colocated or not rollout.apart_with or judged_here:
@@ -79,14 +80,14 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_(
-            "generation takes {share:.0%} of a step of {step_s:.1f} s; on {generating} of "
-            "{gpus} GPUs, beside training on the others, a step takes {apart_s:.1f} s at best"
+            "generation takes {share:.0%} of a step of {step}; on {generating} of {gpus} GPUs, beside "
+            "training on the others, a step takes {apart:.0%} of that at best"
         ).format(
             share=share,
-            step_s=case.time.seconds,
+            step=spent(case.step),
             generating=best.generating,
             gpus=gpus,
-            apart_s=best.seconds,
+            apart=best.seconds / case.time.seconds,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
@@ -106,7 +107,7 @@ def _best(case: Case, generation_s: float) -> Division | None:
 
     With more GPUs generation takes no longer and training no less, so it is where the two cross.
     """
-    gpus, replica = case.workload.cluster.gpus, case.workload.rollout.replica_gpus
+    gpus, replica = case.workload.cluster.gpus, case.workload.generator.replica_gpus
     sync = case.time.phase(Phase.UPDATE_WEIGHTS)
     sync_s = 0.0 if sync is None else sync.seconds
     training_s = case.time.seconds - generation_s - sync_s

@@ -33,6 +33,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
+from tuner.rules.wording import spent
 from tuner.workload import Phase, RolloutEngine, Workload
 
 RULE = Rule(
@@ -49,16 +50,16 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Leave the pass out where it is a large part of the step."""
     workload = case.workload
-    returned = workload.rollout.engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG)
+    returned = workload.generator.engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG)
     computed = case.time.phase(Phase.OLD_LOG_PROB)
     if computed is None or not returned or not case.pays_another_training(_without(workload)):
         return None
     return Finding(
         rule=RULE,
         message=_(
-            "log-probabilities of the responses are computed again in {seconds:.1f} s of a step "
-            "of {step_s:.1f} s; the rollout engine can return those it sampled with"
-        ).format(seconds=computed.seconds, step_s=case.time.seconds),
+            "log-probabilities of the responses are computed again in {seconds} of a step of {step}; "
+            "the rollout engine can return those it sampled with"
+        ).format(seconds=spent(case.interval(computed)), step=spent(case.step)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.OLD_LOG_PROB,

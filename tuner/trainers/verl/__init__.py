@@ -24,6 +24,7 @@ from tuner.trainers.verl.read import (
 from tuner.trainers.verl.releases import BUNDLED, choose_release
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
 from tuner.trainers.verl.unbundled import behaviours
+from tuner.trainers.verl.utilisation import printed_utilisation, utilisation
 from tuner.trainers.verl.write import override_writer
 
 __all__ = [
@@ -49,11 +50,13 @@ __all__ = [
     "override_writer",
     "parse",
     "place_of",
+    "printed_utilisation",
     "quantities",
     "read",
     "resting_on_defaults",
     "rules",
     "service_paths",
+    "utilisation",
 ]
 
 name = "verl"

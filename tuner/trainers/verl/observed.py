@@ -4,7 +4,7 @@ Sources: verl ``trainer/ppo/metric_utils.py`` (``compute_data_metrics``, ``compu
 ``trainer/ppo/ray_trainer.py`` and ``trainer/ppo/v1/trainer_base.py`` (timers), ``experimental/agent_loop``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ _TIMER = "timing_s/"
 _OLD_TIMER = "timing/"  # before 0.3
 _GENERATION, _WHOLE_STEP = "gen", "step"
 _SYNC_WITHIN_GENERATION = "reshard"  # up to 0.6 new weights are handed over within the timer of generation
+_SYNC = "update_weights"
+_SYNC_TIMED_SINCE = "0.7.1"  # 0.7.0 has neither timer, and hands them over as generation begins
 _PHASES = {
     _GENERATION: Phase.ROLLOUT,
     "reward": Phase.REWARD,
@@ -30,7 +32,7 @@ _PHASES = {
     "update_critic": Phase.UPDATE_CRITIC,
     "update_actor": Phase.UPDATE_ACTOR,
     "save_checkpoint": Phase.SAVE_CHECKPOINT,
-    "update_weights": Phase.UPDATE_WEIGHTS,
+    _SYNC: Phase.UPDATE_WEIGHTS,
     _SYNC_WITHIN_GENERATION: Phase.UPDATE_WEIGHTS,
 }
 _WITHIN_OTHERS = ("agent_loop/", "generate_sequences", "generation_timing", "slowest")  # parts of generation
@@ -93,6 +95,7 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         last_step=warm[-1].step,
         steps=len(warm),
         seconds=seconds,
+        holds_sync=_holds_sync(dict(seconds), workload),
         further_seconds=further,
         step_seconds=_median(warm, f"{_TIMER}{_WHOLE_STEP}", "perf/time_per_step"),
         mean_prompt_tokens=_median(warm, "prompt_length/mean"),
@@ -125,8 +128,21 @@ def holds_engine(workload: Workload) -> bool:
     ``workers/rollout/vllm_rollout/vllm_async_server.py`` (``ExternalZeroMQDistributedExecutor``).
     """
     rollout = workload.rollout
+    if rollout is None:
+        return False
     pooled = rollout.engine is RolloutEngine.VLLM and at_least(rollout.engine_version, _POOLED_SINCE)
     return pooled and rollout.colocated and not rollout.own_process
+
+
+def _holds_sync(seconds: Mapping[Phase, float], workload: Workload) -> bool:
+    """Whether generation is timed together with the handing over of new weights, which nothing tells apart.
+
+    Source: verl 0.3.0 ``workers/fsdp_workers.py`` (``generate_sequences`` enters the sharding manager), 0.7.0
+    ``trainer/ppo/ray_trainer.py`` (no timer beside ``gen``), 0.7.1 there (``update_weights``).
+    """
+    timed_apart = Phase.UPDATE_WEIGHTS in seconds or reaches(workload.release.version, _SYNC_TIMED_SINCE)
+    colocated = workload.rollout is not None and workload.rollout.colocated
+    return Phase.ROLLOUT in seconds and colocated and not timed_apart
 
 
 def _memory(steps: Sequence[StepMetrics], workload: Workload) -> PeakMemory | None:

@@ -117,7 +117,7 @@ def measurements(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator
             what=_("a collective of next to no bytes"),
             unit="seconds",
             measured=readings.latency_s,
-            details={"assumed_s": assume.COLLECTIVE_S},
+            predicted=assume.COLLECTIVE_S,
         )
     named = [(f"all_gather.{name}", one) for name, one in readings.gathers.items()]
     named += [(f"reduce_scatter.{name}", one) for name, one in readings.scatters.items()]

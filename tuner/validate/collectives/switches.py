@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tuner.language import _
+from tuner.models.first_layers import cut_config
 from tuner.validate import training
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Server, Worker
@@ -12,7 +13,8 @@ from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.session import Options, Planned, Session, Subject
 from tuner.validate.training.configured import heads_can_be_shared
-from tuner.validate.training.depths import cut_config, cut_shape, usable_depths
+from tuner.validate.training.depths import cut_shape, usable_depths
+from tuner.validate.training.figures import pass_seconds
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.plan import small
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
@@ -180,18 +182,11 @@ def _update(
             },
         )
     if timed:
-        yield Measurement(
-            name=f"{name}.seconds",
-            what=_("an update of {layers} layers, {which}").format(layers=layers, which=which),
-            unit="seconds",
-            measured=median(seen.seconds),
-            details={
-                "least_s": min(seen.seconds),
-                "most_s": max(seen.seconds),
-                "repetitions": len(seen.seconds),
-                "micro_batches": case.micro_batches,
-                "layers": layers,
-            },
+        yield pass_seconds(
+            f"{name}.seconds",
+            _("an update of {layers} layers, {which}").format(layers=layers, which=which),
+            one,
+            seen,
         )
 
 

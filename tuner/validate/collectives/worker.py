@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged
-from tuner.validate.machine.worker import non_torch_bytes
+from tuner.validate.machine.worker.card import non_torch_bytes
 from tuner.validate.training.worker.ulysses import Sharing
 from tuner.validate.worker.timing import Work, repeated
 

@@ -1,20 +1,24 @@
 """The machine part: memory of the card, what a bare process holds of it, and the rates that it reaches."""
 
-from tuner.hardware import Gpu
+from msgspec import structs
+
+from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import _
 from tuner.memory.process import overhead
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.timing import assumptions as assume
 from tuner.validate.children.devices import UNUSED_BYTES
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import Server, Worker
+from tuner.validate.machine.families import factors, operator_sizes
 from tuner.validate.machine.readings import Held, MachineReadings, Rate
 from tuner.validate.report.profile import PROFILE_FIGURES, TOTAL
 from tuner.validate.report.schema import Measurement
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
-WORKER = Worker.beside(__package__, "worker", "measure")
-WORKERS: tuple[Worker, ...] = (WORKER,)
+WORKER = Worker.beside(__package__, "worker.card", "measure")
+OPERATORS = Worker.beside(__package__, "worker.operators", "measure", Server.MODELS)
+WORKERS: tuple[Worker, ...] = (WORKER, OPERATORS)
 
 MEMORY_TOLERANCE = 0.01  # two cards of one kind report the same total
 RATE_TOLERANCE = 0.1  # of a rate that was measured before: clocks and temperature move it
@@ -24,11 +28,15 @@ def _planned() -> Planned:
     return Planned(title=_("rates of the GPU, and what a bare process holds"), seconds=7.0)
 
 
+def _planned_operators() -> Planned:
+    return Planned(title=_("rates of a few operators, by family"), seconds=6.0)
+
+
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
-    """One process on one GPU."""
+    """Two processes on one GPU, one after the other."""
     if options.device == "cpu":
         raise NotHereError(_("no speed is measured on a CPU, and no driver keeps memory of it"))
-    return (_planned(),)
+    return (_planned(), _planned_operators())
 
 
 def run(session: Session) -> None:
@@ -45,6 +53,31 @@ def run(session: Session) -> None:
         *_rates(readings, gpu),
     ):
         session.add(measurement)
+    _add_factors(session, readings, gpu)
+
+
+def _add_factors(session: Session, readings: MachineReadings, gpu: Gpu) -> None:
+    """What families of operators reach, over what is modelled with the rates that were just measured."""
+    sizes, planned = operator_sizes(session.subject.workload.model), _planned_operators()
+    rates = session.call(OPERATORS, sizes, title=planned.title, expected_s=planned.seconds)
+    if isinstance(rates, Failed):
+        session.note(_("The rates of operators are missing: {rates}.").format(rates=rates.message))
+        return
+    for measurement in factors(rates, sizes, _as_measured(gpu, readings)):
+        session.add(measurement)
+
+
+def _as_measured(gpu: Gpu, readings: MachineReadings) -> Gpu:
+    """The card with the rates that were read, and nothing else changed."""
+    before = gpu.measured or MeasuredGpu(date="", versions=())
+    return structs.replace(
+        gpu,
+        measured=structs.replace(
+            before,
+            dense_bf16_flop_per_s=readings.product.per_s,
+            memory_bytes_per_s=readings.memory.per_s,
+        ),
+    )
 
 
 def _memory(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:

@@ -35,3 +35,27 @@ class MachineReadings:
     memory: Rate  # read and written
     to_device: Rate
     to_host: Rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSizes:
+    """What operators are measured on: a layer of the job's model, and a few numbers of tokens."""
+
+    hidden: int
+    intermediate: int
+    heads_width: int  # of all query heads together
+    kv_width: int  # of all key heads together
+    head_dim: int
+    vocab: int
+    rows: tuple[int, ...]  # tokens of a product
+    lengths: tuple[int, ...]  # tokens of a sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorRate:
+    """What one operator reached at one shape."""
+
+    family: str  # products, attention, norm, gate, head, host
+    tokens: int  # rows of a product, or length of a sequence
+    backward: bool
+    per_s: float  # floating-point operations; values of a norm or a gate; layers of the host

@@ -10,6 +10,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.hardware import Gpu
 from tuner.language import _
+from tuner.timing.corrections import Family
 from tuner.units import GIGA, MIB, TERA
 from tuner.validate.report.schema import ValidationFile
 
@@ -25,6 +26,7 @@ PROFILE_FIGURES = {
     "dense_bf16_flop_per_s": "rate.product",
     "host_bytes_per_s": "rate.host",
     "link_bytes_per_s": "rate.link",
+    **{family.value: f"factor.{family.name.lower()}" for family in Family},
 }
 
 _SUFFIXES = (".yaml", ".yml")
@@ -36,8 +38,13 @@ _RATES = {
     "link_bytes_per_s": ("link_gb_per_s", GIGA),
     "host_bytes_per_s": ("host_gb_per_s", GIGA),
 }
-_MEASURED = {**_RATES, "usable_bytes": ("usable_mib", MIB), "context_bytes": ("context_mib", MIB)}
-_DIGITS = 3
+_MEASURED = {
+    **_RATES,
+    "usable_bytes": ("usable_mib", MIB),
+    "context_bytes": ("context_mib", MIB),
+    **{family.value: (family.value, 1) for family in Family},
+}
+_DIGITS = 7  # that count, more than repeat
 
 
 def profile_file(name: str) -> Path:
@@ -134,7 +141,7 @@ def _scaled(values: Mapping[str, float | None]) -> dict[str, float]:
     for field, (key, unit) in _MEASURED.items():
         value = values.get(field)
         if value is not None:
-            scaled = round(value / unit, _DIGITS)
+            scaled = float(f"{value / unit:.{_DIGITS}g}")
             content[key] = int(scaled) if scaled == int(scaled) else scaled
     return content
 

@@ -18,13 +18,12 @@ from tuner.memory import PhaseEstimate
 from tuner.memory.ledger.terms import Moment
 from tuner.model_shape import ModelShape
 from tuner.models import shape_from_config
+from tuner.models.first_layers import cut_config
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures, Stage
 
-_COUNTS = ("num_hidden_layers", "n_layer")
 _FORWARD = ("weights_loaded", "forward_end")  # the memory model's moments of a training forward pass
 _STEP = "optimizer_step"
-_INDICES = ("mlp_only_layers",)  # keys that list layers by their index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +43,6 @@ class Depths:
         return _("from {lower} and {upper} of {full} layers, on a line").format(
             lower=self.lower, upper=self.upper, full=self.full
         )
-
-
-def cut_config(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
-    """A ``config.json`` with its first layers alone; what it lists for every layer is cut as well."""
-    count = next(config[key] for key in _COUNTS if config.get(key) is not None)
-    cut = {key: _cut(key, value, count, layers) for key, value in config.items()}
-    return cut | {key: layers for key in _COUNTS if config.get(key) is not None}
-
-
-def _cut(key: str, value: Any, count: int, layers: int) -> Any:
-    if not isinstance(value, list):
-        return value
-    if key in _INDICES:
-        return [index for index in value if index < layers]
-    return value[:layers] if len(value) == count else value
 
 
 def cut_shape(model: ModelShape, config: Mapping[str, Any], layers: int) -> ModelShape:

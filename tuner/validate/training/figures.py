@@ -9,6 +9,7 @@ from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.groups import Try
 from tuner.validate.training.judged import Measured
+from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures
 
 
@@ -43,25 +44,44 @@ def pass_measurements(measured: Measured) -> Iterator[Measurement]:
             high=high,
         )
     if figures.seconds:
-        yield Measurement(
-            name=f"{phase}.seconds",
-            what=_("{phase}, {micro_batches} x {tokens:,} tokens on {gpus}").format(
+        yield pass_seconds(
+            f"{phase}.seconds",
+            _("{phase}, {micro_batches} x {tokens:,} tokens on {gpus}").format(
                 phase=phase,
                 micro_batches=timed.micro_batches,
                 tokens=case.tokens,
                 gpus=_gpus(case.world_size),
             ),
-            unit="seconds",
-            measured=median(figures.seconds),
+            measured.planned,
+            figures,
             extrapolated=measured.extrapolated,
-            details={
-                "repetitions": len(figures.seconds),
-                "least": min(figures.seconds),
-                "most": max(figures.seconds),
-                "once": median(figures.once_seconds),
-                "tokens": case.tokens * timed.micro_batches,
-            },
         )
+
+
+def pass_seconds(
+    name: str, what: str, planned: PlannedPass, figures: PassFigures, *, extrapolated: str | None = None
+) -> Measurement:
+    """The seconds of what was run for the time, beside those that are modelled, with their causes."""
+    predicted, timed, interval = planned.predicted_time, planned.settings.timed, planned.predicted_interval
+    return Measurement(
+        name=name,
+        what=what,
+        unit="seconds",
+        measured=median(figures.seconds),
+        predicted=predicted.seconds,
+        low=interval.low_s,
+        high=interval.high_s,
+        extrapolated=extrapolated,
+        details={
+            "repetitions": len(figures.seconds),
+            "least": min(figures.seconds),
+            "most": max(figures.seconds),
+            **({"once": median(figures.once_seconds)} if figures.once_seconds else {}),
+            "tokens": timed.tokens * timed.micro_batches,
+            "layers": planned.model.layers,
+            **{f"modelled_{cause}": seconds for cause, seconds in predicted.parts if seconds},
+        },
+    )
 
 
 def _gpus(count: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tuner.language import _, ngettext
+from tuner.models.first_layers import cut_config
 from tuner.units import GIB
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import Server, Worker
@@ -109,7 +110,7 @@ def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed
     """The results of a group's first passes, as far as there was time."""
     config, layers = session.subject.model_config, group.layers
     whole = layers == group.tries[0].planned.model.layers
-    model = ModelSettings(config=config if whole else depths.cut_config(config, layers), critic=group.critic)
+    model = ModelSettings(config=config if whole else cut_config(config, layers), critic=group.critic)
     results: Sequence[PassFigures | PassFailed] | Failed = session.call(
         WORKER,
         model,

@@ -60,11 +60,5 @@ def megatron_lora(context: EngineContext) -> Lora | None:
 
 
 def _names(source: Source, meaning: str, *, default: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    raw = source.value(meaning)
-    if raw is None or raw == []:
-        return default
-    if isinstance(raw, str):
-        return raw
-    if isinstance(raw, list) and all(isinstance(name, str) for name in raw):
-        return tuple(raw)
-    raise source.error(meaning, _("expected names of modules, got {raw!r}").format(raw=raw))
+    names = source.names(meaning)
+    return default if names is None or names == () else names

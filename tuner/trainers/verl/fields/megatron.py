@@ -121,8 +121,8 @@ def _recomputes_parts(source: Source, role: Role, fields: Mapping[str, Any]) -> 
     """Whether selective recomputation takes other modules than the attention core, its default."""
     if role in _NEVER_TRAINED:
         return False
-    modules = source.value(f"{_recompute(role)}_modules")
-    own = modules is not None and tuple(modules) != ("core_attn",)
+    modules = source.names(f"{_recompute(role)}_modules")
+    own = modules is not None and modules != ("core_attn",)
     return own and fields["checkpointing"] is Checkpointing.SELECTIVE
 
 

@@ -25,6 +25,7 @@ from math import gcd
 
 from msgspec import Struct
 
+from tuner.batching import divisors
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
@@ -144,4 +145,4 @@ def _nearest(mini: int, per_prompt: int, ranks: int, prompts: int) -> int:
 
 
 def _largest_divisor(number: int, at_most: int) -> int:
-    return next((size for size in range(min(number, at_most), 0, -1) if number % size == 0), 1)
+    return max((size for size in divisors(number) if size <= at_most), default=1)

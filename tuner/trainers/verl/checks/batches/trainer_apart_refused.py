@@ -60,6 +60,11 @@ class _Asserted(Struct, frozen=True, kw_only=True):
     releases: Releases = Releases()
 
 
+def _at_least(least: int) -> Callable[[Any], bool]:
+    """Whether a value is a number that is large enough; comparing text with one ends verl too."""
+    return lambda it: isinstance(it, (int, float)) and it >= least
+
+
 _ASYNC = "async_training"
 _ASSERTED = (
     _Asserted(key="actor_rollout_ref.hybrid_engine", holds=lambda it: not it, value=False, fully=False),
@@ -73,10 +78,8 @@ _ASSERTED = (
     _Asserted(key="data.train_batch_size", holds=lambda it: it == 0, value=0),
     _Asserted(key="data.gen_batch_size", holds=lambda it: it == 1, value=1),
     _Asserted(key=f"{ROLLOUT}.calculate_log_probs", holds=bool, value=True),
-    _Asserted(key=f"{_ASYNC}.staleness_threshold", holds=lambda it: it is not None and it >= 0, value=0.1),
-    _Asserted(
-        key=f"{_ASYNC}.trigger_parameter_sync_step", holds=lambda it: it is not None and it >= 1, value=4
-    ),
+    _Asserted(key=f"{_ASYNC}.staleness_threshold", holds=_at_least(0), value=0.1),
+    _Asserted(key=f"{_ASYNC}.trigger_parameter_sync_step", holds=_at_least(1), value=4),
     _Asserted(
         key=f"{_ASYNC}.use_trainer_do_validate",
         holds=lambda it: it is False,

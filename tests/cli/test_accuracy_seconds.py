@@ -1,0 +1,211 @@
+"""``tuner accuracy`` on seconds: steps of runs, reports of validations, single passes."""
+
+import json
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+from tests.cli.test_accuracy import valid, written
+from tests.memory.measured import RECORDED, STEPS_OF_RUNS
+from tests.memory.test_accuracy import PASS
+from tuner.accuracy.seconds import rank_correlation
+
+RUNS = {record["id"]: record for record in map(json.loads, STEPS_OF_RUNS.read_text().splitlines())}
+UNKNOWN_CARDS = {"c550-0", "c550-1", "c550-2", "c550-3", "autodl-05b-ppo", "autodl-05b-lora"}
+REPORT = RECORDED / "validate-qwen3-4b-h200.json"
+
+
+def lines(folder: Path, *records: dict[str, Any]) -> str:
+    path = folder / "runs.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+def report_of(*files: str) -> Any:
+    result = run("accuracy", *files, "-f", "json")
+    assert (result.code, result.err) == (0, "")
+    report = json.loads(result.out)
+    valid(report, "accuracy")
+    return report
+
+
+@pytest.fixture(scope="module")
+def of_runs() -> Any:
+    return report_of(str(STEPS_OF_RUNS))
+
+
+def test_every_run_on_a_known_card_is_predicted_and_the_others_are_named(of_runs: Any) -> None:
+    for record in RUNS.values():
+        valid(record, "runs")
+    assert {row["case"] for row in of_runs["seconds"]} == set(RUNS) - UNKNOWN_CARDS
+    assert {row["case"] for row in of_runs["left_out"]} == UNKNOWN_CARDS
+    assert all(row["low_s"] <= row["predicted_s"] <= row["high_s"] for row in of_runs["seconds"])
+    reasons = {row["case"]: row["reason"] for row in of_runs["left_out"]}
+    assert reasons["c550-0"] == "no GPU 'metax-c550' is known"
+    assert (of_runs["cases"], of_runs["summary"]) == ([], None)
+
+
+def test_measured_seconds_are_those_of_the_timers(of_runs: Any) -> None:
+    timers = {
+        "old_log_prob": "old_log_prob",
+        "update_actor": "update_actor",
+        "step": "step",
+        "ref": "ref_log_prob",
+    }
+    told = {(row["case"], row["phase"]): row["measured_s"] for row in of_runs["seconds"]}
+    for name in set(RUNS) - UNKNOWN_CARDS:
+        metrics = RUNS[name]["measured"]
+        for timer, phase in timers.items():
+            assert told.get((name, phase)) == metrics.get(f"timing_s/{timer}"), (name, timer)
+        if "timing_s/gen" in metrics:  # where new weights are timed apart, they are within generation
+            rollout = metrics["timing_s/gen"] - metrics.get("timing_s/reshard", 0.0)
+            assert told[name, "rollout"] == pytest.approx(rollout)
+
+
+def test_the_summary_is_that_of_its_rows(of_runs: Any) -> None:
+    def group(row: Any) -> tuple[str, ...]:
+        return row["origin"], row["phase"], row["gpu"]
+
+    by_group = {
+        key: [row["predicted_s"] / row["measured_s"] for row in rows]
+        for key, rows in groupby(sorted(of_runs["seconds"], key=group), key=group)
+    }
+    assert {group(row) for row in of_runs["seconds_summary"]} == set(by_group)
+    for row in of_runs["seconds_summary"]:
+        ratios = by_group[group(row)]
+        assert row["count"] == len(ratios)
+        assert row["median"] == median(ratios)
+        assert row["close"] == sum(abs(ratio - 1) <= 0.15 for ratio in ratios) / len(ratios)
+        rows = [one for one in of_runs["seconds"] if group(one) == group(row)]
+        assert row["inside"] == sum(one["low_s"] <= one["measured_s"] <= one["high_s"] for one in rows) / len(
+            rows
+        )
+        assert min(ratios) <= row["p10"] <= row["median"] <= row["p90"] <= max(ratios)
+    series = {(row["phase"], row["gpu"], row["model"]) for row in of_runs["series"]}
+    assert ("update_actor", "h100-sxm", "Qwen2.5-Math-7B") in series
+    assert all(-1 <= row["rank_correlation"] <= 1 and row["count"] >= 4 for row in of_runs["series"])
+
+
+def test_text_and_json_agree_on_runs(of_runs: Any) -> None:
+    text = run("accuracy", str(STEPS_OF_RUNS)).out
+    assert max(map(len, text.splitlines())) <= 80
+    rows = [line.split() for line in text.splitlines() if line.startswith("    ") and line[4] != " "]
+    figures = [row for row in rows if len(row) == 6]
+    assert [row[0] for row in figures] == [row["phase"] for row in of_runs["seconds"]]
+    assert [row[5] for row in figures] == [
+        f"{row['predicted_s'] / row['measured_s']:.2f}" for row in of_runs["seconds"]
+    ]
+    for name in UNKNOWN_CARDS:
+        assert f"  {name}: " in text
+
+
+def test_utilisation_is_counted_as_the_trainer_prints_it(of_runs: Any, tmp_path: Path) -> None:
+    # With the seconds that were measured, the trainer's own figure comes out: with those predicted, one that
+    # is as far off as the seconds are, but for states that are moved outside of the trainer's timer.
+    seconds = {row["case"]: row for row in of_runs["seconds"] if row["phase"] == "update_actor"}
+    resident = [row for row in of_runs["utilisation"] if row["case"].startswith(("gpg7b", "mi300"))]
+    assert len(resident) == 4
+    for row in resident:
+        update = seconds[row["case"]]
+        counted = row["predicted"] * update["predicted_s"] / update["measured_s"]
+        assert counted == pytest.approx(row["printed"], rel=0.01)
+
+
+def test_a_timer_that_holds_the_weight_sync_is_held_against_both(tmp_path: Path) -> None:
+    record = {**RUNS["gpg7b-fsdp-early"], "id": "apart"}
+    measured = {key: value for key, value in record["measured"].items() if key != "timing_s/reshard"}
+    rows = report_of(lines(tmp_path, record, {**record, "id": "within", "measured": measured}))["seconds"]
+    told = {(row["case"], row["phase"]): row for row in rows}
+    assert ("within", "update_weights") not in told
+    both = sum(told["apart", phase]["predicted_s"] for phase in ("rollout", "update_weights"))
+    assert told["within", "rollout"]["predicted_s"] == pytest.approx(both)
+    assert told["within", "rollout"]["measured_s"] == measured["timing_s/gen"]
+
+
+def test_a_report_tells_repeated_passes_of_its_own_card() -> None:
+    report = report_of(str(REPORT))
+    rows = {row["phase"]: row for row in report["seconds"]}
+    assert list(rows) == ["update_actor", "old_log_prob", "ref_log_prob"]
+    figures = {
+        figure["name"]: figure["measured"]
+        for part in json.loads(REPORT.read_text())["validation"]["parts"]
+        for figure in part["measurements"]
+    }
+    for phase, row in rows.items():
+        assert (row["origin"], row["gpu"], row["model"]) == ("warm pass", "h200-sxm", "Qwen3-4B")
+        assert row["measured_s"] == figures[f"{phase}.seconds"]
+        assert row["predicted_s"] == pytest.approx(row["measured_s"], rel=0.5)
+
+
+def test_repeated_passes_count_with_their_median_and_cut_models_with_their_layers(tmp_path: Path) -> None:
+    whole = {**PASS, "seconds": 9.0, "repeated_seconds": [3.0, 1.0, 2.0]}
+    half = {**whole, "layers": 14, "repeated_seconds": [1.0]}
+    rows = report_of(written(tmp_path, whole, half, hardware="1 x NVIDIA H100 80GB HBM3"))["seconds"]
+    assert [(row["origin"], row["gpu"], row["measured_s"]) for row in rows] == [
+        ("warm pass", "h100-sxm", 2.0),
+        ("warm pass", "h100-sxm", 1.0),
+    ]
+    # Of 28 layers: what embedding and output head take is there in both.
+    assert 0.5 < rows[1]["predicted_s"] / rows[0]["predicted_s"] < 0.8
+
+
+def test_passes_of_no_known_card_are_left_out_of_the_seconds_alone(tmp_path: Path) -> None:
+    passes = [{**PASS, "seconds": 1.0}, {**PASS, "seconds": 1.5, "pass": "log_prob"}]
+    known = report_of(written(tmp_path, *passes, hardware="2 x NVIDIA H200 (143771 MiB), driver 580"))
+    assert [(row["origin"], row["gpu"]) for row in known["seconds"]] == [("single pass", "h200-sxm")] * 2
+    unknown = report_of(written(tmp_path, *passes, hardware="2 x Abacus 9000"))
+    assert unknown["seconds"] == []
+    assert unknown["summary"]["cases"] == len(unknown["cases"]) == 2
+    (left_out,) = unknown["left_out"]
+    assert "'Abacus 9000'" in left_out["reason"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "correlation"),
+    [
+        ((1, 2, 3, 4), (10, 20, 30, 400), 1.0),
+        ((1, 2, 3, 4), (4, 3, 2, 1), -1.0),
+        ((1, 2, 3, 4, 5), (5, 6, 7, 8, 7), 0.8207826816681233),
+        ((1, 2, 2, 4), (1, 3, 2, 4), 0.9486832980505138),
+    ],
+)
+def test_rank_correlation_is_spearmans(
+    first: tuple[float, ...], second: tuple[float, ...], correlation: float
+) -> None:
+    # The third is the example of scipy.stats.spearmanr.
+    assert rank_correlation(first, second) == pytest.approx(correlation)
+
+
+BAD_LINES = [
+    ({"gpus": 8}, "gpus: is not known"),
+    ({"n_gpus": 0}, "n_gpus: input should be greater than or equal to 1"),
+    ({"overrides": []}, "overrides: "),
+    ({"measured": {"timing_s/gen": "4 s"}}, "measured.timing_s/gen: input should be a valid number"),
+    ({"prompt_length_mean": -1}, "prompt_length_mean: input should be greater than 0"),
+    ({"id": "first"}, "two lines have the same id"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BAD_LINES)
+def test_a_bad_line_is_one_message_with_its_place(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    record = {**RUNS["gpg7b-fsdp-late"], "id": "first"}
+    file = lines(tmp_path, record, {**record, "id": "second", **changes})
+    result = run("accuracy", file)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: {file}")
+    assert words in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_settings_that_cannot_be_read_leave_one_run_out(tmp_path: Path) -> None:
+    record = RUNS["gpg7b-fsdp-late"]
+    bad = {**record, "id": "bad", "overrides": [*record["overrides"], "data.train_batch_size=many"]}
+    report = report_of(lines(tmp_path, bad, record))
+    assert {row["case"] for row in report["seconds"]} == {record["id"]}
+    assert [row["case"] for row in report["left_out"]] == ["bad"]

@@ -1,0 +1,152 @@
+"""Measures what moving weights costs beside their bytes, on one GPU; run it by hand, from the repository.
+
+    PYTHONPATH=.:tests python -m measure.links --output links.json
+
+Copies to host memory as trainers make them, pages given to the card and taken back, and the host's time of a
+tensor that is cut into shards and put together again. Takes about a minute. ``--dry-run`` moves some bytes on
+the CPU, whose rates mean nothing.
+"""
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from measure.readings import hardware
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+_RANKS = 8  # that the host believes in: no byte moves between them
+_ROUNDS = 4  # the first ones pay for memory that later ones find
+
+
+def main() -> None:
+    """Runs every part and writes after each, so that what ran is kept when the time is over."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--dry-run", action="store_true", help="run without a GPU")
+    arguments = parser.parse_args()
+    device = "cpu" if arguments.dry_run else "cuda"
+    document: dict[str, object] = {
+        "source": "python -m measure.links",
+        "hardware": None if arguments.dry_run else hardware(),
+        "versions": {"torch": torch.__version__},
+        "date": date.today().isoformat(),
+    }
+    values = 1000 if arguments.dry_run else 6_500_000
+    parts: dict[str, Callable[[], dict[str, object]]] = {
+        "host": lambda: host_seconds(device),
+        "copies": lambda: copies(device, values),
+        "pages": lambda: pages(device, 1 << 20 if arguments.dry_run else 1 << 30),
+    }
+    for name, measure in parts.items():
+        document[name] = measure()
+        arguments.output.write_text(json.dumps(document, indent=1) + "\n")
+        print(name, flush=True)
+
+
+def _seconds(work: Callable[[], object], device: str) -> float:
+    """Wall-clock seconds until the device is done as well."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def host_seconds(device: str) -> dict[str, object]:
+    """Seconds of a tensor on the host: cut into shards, put together; and of a collection of garbage."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=_RANKS)
+    mesh = init_device_mesh(device, (_RANKS,))
+    tensors = [torch.zeros(64, 16, device=device) for _ in range(300)]
+
+    def cut(tensor: torch.Tensor) -> DTensor:
+        whole = DTensor.from_local(tensor.clone(), mesh, [Replicate()], run_check=False)
+        return whole.redistribute(placements=[Shard(0)])
+
+    rounds = []
+    for _ in range(_ROUNDS):
+        shards: list[DTensor] = []
+        cutting = _seconds(lambda into=shards: into.extend(map(cut, tensors)), device)
+        joining = _seconds(lambda of=shards: [shard.full_tensor() for shard in of], device)
+        rounds.append({"cut_s": cutting / len(tensors), "joined_s": joining / len(tensors)})
+    import transformers  # a worker's heap has its modules
+
+    collected = [_seconds(gc.collect, device) for _ in range(3)]
+    dist.destroy_process_group()
+    return {
+        "tensors": rounds,
+        "collection_s": min(collected),
+        "objects": len(gc.get_objects()),
+        "transformers": transformers.__version__,
+    }
+
+
+def copies(device: str, values: int) -> dict[str, object]:
+    """GB per second of 160 tensors that leave the card and come back, round after round, by how they leave.
+
+    What has come back lets its host memory go, as a trainer's states do.
+    """
+    ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "non_blocking": lambda tensor: tensor.to("cpu", non_blocking=True),
+        "blocking": lambda tensor: tensor.cpu(),
+        "blocking_then_pinned": lambda tensor: (
+            tensor.cpu().pin_memory() if device == "cuda" else tensor.cpu()
+        ),
+    }
+    size = 4 * 160 * values / 1e9
+    rates: dict[str, object] = {}
+    for name, leave in ways.items():
+        kept = [torch.zeros(values, device=device) for _ in range(160)]
+        rounds = []
+        for _ in range(_ROUNDS):
+            out = _seconds(lambda leave=leave, of=kept: _replace(of, leave), device)
+            back = _seconds(
+                lambda of=kept: _replace(of, lambda tensor: tensor.to(device, non_blocking=True)), device
+            )
+            rounds.append({"to_host": size / out, "from_host": size / back})
+        rates[name] = rounds
+    return rates
+
+
+def _replace(tensors: list[torch.Tensor], move: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    for index, tensor in enumerate(tensors):
+        tensors[index] = move(tensor)
+
+
+def pages(device: str, size: int) -> dict[str, object]:
+    """GB per second of memory that is mapped and given back, in blocks as large as a layer's KV cache."""
+    count = 40 if device == "cuda" else 2
+    ways: dict[str, object] = {}
+    for name, setting in (("segments", "False"), ("mapped_pages", "True")):
+        if device == "cuda":
+            torch.cuda.memory._set_allocator_settings(f"expandable_segments:{setting}")
+            torch.cuda.empty_cache()
+        rounds = []
+        for _ in range(_ROUNDS):
+            blocks: list[torch.Tensor] = []
+            taken = _seconds(
+                lambda into=blocks: into.extend(
+                    torch.empty(size, dtype=torch.uint8, device=device) for _ in range(count)
+                ),
+                device,
+            )
+            blocks.clear()
+            given = _seconds(torch.cuda.empty_cache if device == "cuda" else gc.collect, device)
+            rounds.append({"taken": count * size / 1e9 / taken, "given_back": count * size / 1e9 / given})
+        ways[name] = rounds
+    return ways
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Times warm passes of training engines on one GPU; run it by hand, from the repository.
+
+    PYTHONPATH=.:tests python -m measure.warm_passes --output FILE [--engines NAME ...] [--minutes M]
+        [--dry-run]
+
+The engine is the one that ``tuner validate`` runs, over the first layers of real models with random weights.
+Each pass runs twice unseen and three times for its seconds; a further run says what kernels it had. The
+file is written again after each engine. ``--dry-run`` shrinks models and sequences, for a processor.
+"""
+
+import argparse
+import json
+import os
+import time
+from datetime import date
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # no CUDA before the fork
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from measure.readings import hardware
+from measure.warm_passes.engine import records
+from measure.warm_passes.plan import ENGINES
+
+
+def main() -> None:
+    """Runs every engine that there is time for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--engines", nargs="*", default=None, help="parts of names; all without")
+    parser.add_argument("--minutes", type=float, default=4.0, help="after which no engine is begun")
+    parser.add_argument("--no-kernels", action="store_true", help="do not look at the kernels")
+    parser.add_argument("--dry-run", action="store_true", help="tiny models, for a processor")
+    arguments = parser.parse_args()
+    _import_before_the_fork()
+    latest = time.monotonic() + 60 * arguments.minutes
+    document: dict[str, Any] = {
+        "what": "seconds of warm passes of the engine that tuner validate runs, random weights, packed",
+        "hardware": hardware(),
+        "software": {name: metadata.version(name) for name in ("torch", "transformers")},
+        "date": date.today().isoformat(),
+        "cases": [],
+    }
+    for plan in ENGINES:
+        if arguments.engines is not None and not any(part in plan.name for part in arguments.engines):
+            continue
+        left = latest - time.monotonic()
+        if left < 5:
+            print(f"no time for {plan.name}", flush=True)
+            continue
+        begin = time.monotonic()
+        cases = records(plan, tiny=arguments.dry_run, profiled=not arguments.no_kernels, timeout_s=left + 20)
+        document["cases"] += cases
+        arguments.output.write_text(json.dumps(document, indent=1) + "\n")
+        print(f"{plan.name}: {len(cases)} passes in {time.monotonic() - begin:.0f} s", flush=True)
+
+
+def _import_before_the_fork() -> None:
+    """What every process imports, once."""
+    import transformers.models.llama.modeling_llama
+    import transformers.models.qwen2.modeling_qwen2
+    import transformers.models.qwen3.modeling_qwen3
+    import transformers.models.qwen3_moe.modeling_qwen3_moe  # noqa: F401
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Intervals of seconds: how wide they are, what narrows them, and which differences are called gains."""
+
+import inspect
+import itertools
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests import workloads
+from tuner.evidence import Evidence
+from tuner.gpus import find_gpu
+from tuner.hardware import Cluster, MeasuredGpu
+from tuner.timing import (
+    PhaseTime,
+    StepTime,
+    assumptions,
+    change,
+    phase_interval,
+    spreads,
+    step_interval,
+    step_time,
+)
+from tuner.timing.operators import Shares, operators_of
+from tuner.workload import Phase, Workload
+
+KNOWN = ("h100-sxm", "h200-sxm")
+SCALED = ("a100-sxm-80g", "h20-sxm", "mi300x", "l40s")
+every_workload = pytest.mark.parametrize("make", workloads.ALL, ids=lambda make: make.__name__)
+
+
+def on(gpu: str, workload: Workload | None = None, measured: MeasuredGpu | None = None) -> Cluster:
+    cluster = workloads.cluster() if workload is None else workload.cluster
+    return replace(cluster, gpu=replace(find_gpu(gpu), measured=measured))
+
+
+def step(**seconds: float) -> StepTime:
+    """An update of so many seconds by cause."""
+    phase = PhaseTime(phase=Phase.UPDATE_ACTOR, seconds=sum(seconds.values()), parts=tuple(seconds.items()))
+    return StepTime(phases=(phase,))
+
+
+def width(time: StepTime, cluster: Cluster) -> float:
+    interval = step_interval(time, cluster)
+    return interval.high_s / interval.low_s
+
+
+@every_workload
+def test_an_interval_holds_its_typical_value_and_a_step_is_surer_than_its_phases(make):
+    workload = make()
+    time = step_time(workload, concurrent_sequences=256)
+    whole = step_interval(time, workload.cluster)
+    phases = [phase_interval(phase, workload.cluster) for phase in time.phases]
+    assert 0 < whole.low_s < time.seconds == whole.seconds < whole.high_s
+    assert all(0 < phase.low_s < phase.seconds < phase.high_s for phase in phases)
+    # Families err independently of one another, so the whole reaches no further than all ends together.
+    assert whole.low_s >= sum(phase.low_s for phase in phases) - 1e-9
+    assert whole.high_s <= sum(phase.high_s for phase in phases) + 1e-9
+
+
+@every_workload
+def test_every_cause_of_the_model_has_a_spread(make):
+    for phase in step_time(make(), concurrent_sequences=256).phases:
+        for name, _ in phase.parts:
+            assert spreads.cause_of(phase.phase, name) is not spreads.UNKNOWN, (phase.phase, name)
+
+
+def test_a_card_without_a_table_is_less_sure_and_says_whose_table_it_scales():
+    time = step(compute=10.0, optimizer=1.0)
+    known = [step_interval(time, on(gpu)) for gpu in KNOWN]
+    scaled = [step_interval(time, on(gpu)) for gpu in SCALED]
+    assert [interval.rates_of for interval in known] == list(KNOWN)
+    assert {interval.rates_of for interval in scaled} == {"h100-sxm"}
+    assert {interval.evidence for interval in (*known, *scaled)} == {Evidence.MODELLED}
+    widest = max(interval.high_s / interval.low_s for interval in known)
+    assert all(interval.high_s / interval.low_s > widest for interval in scaled)
+    # Of a card of which nothing is published less is known than of any other.
+    assert width(time, on("l40s")) >= max(width(time, on(gpu)) for gpu in SCALED)
+
+
+@pytest.mark.parametrize("gpu", [*KNOWN, *SCALED])
+def test_a_measured_profile_narrows(gpu):
+    time = step(compute=10.0, optimizer=10.0)
+    rates = [
+        None,
+        measured(dense_bf16_flop_per_s=5e14),
+        measured(dense_bf16_flop_per_s=5e14, memory_bytes_per_s=2e12),
+    ]
+    widths = [width(time, on(gpu, measured=rate)) for rate in rates]
+    assert all(wider > narrower for wider, narrower in pairwise(widths))
+    interval = step_interval(time, on(gpu, measured=rates[-1]))
+    assert (interval.evidence, interval.rates_of) == (Evidence.MEASURED, gpu)
+
+
+def test_what_was_measured_of_operators_and_of_the_network_narrows():
+    time = step(compute=1.0, head=1.0, launch=2.0)
+    factors = [{}, {"products_factor": 0.9}, {"products_factor": 0.9, "head_factor": 1.1}]
+    factors += [{**factors[-1], "host_factor": 1.2}]
+    widths = [width(time, on("h20-sxm", measured=measured(**factor))) for factor in factors]
+    assert all(wider > narrower for wider, narrower in pairwise(widths))
+    two_nodes = replace(on("h100-sxm"), nodes=2)
+    exchange = step(communication=1.0)
+    assumed, said = (replace(two_nodes, network_assumed=assumed) for assumed in (True, False))
+    assert width(exchange, assumed) > width(exchange, said) == width(exchange, on("h100-sxm"))
+
+
+def measured(**figures: float) -> MeasuredGpu:
+    return MeasuredGpu(date="2026-11-01", versions=(), **figures)
+
+
+def test_seconds_that_rest_on_an_assumption_say_so():
+    time = PhaseTime(phase=Phase.UPDATE_WEIGHTS, seconds=1.0, parts=(("buckets", 0.9), ("load", 0.1)))
+    assert phase_interval(time, on("h100-sxm")).evidence is Evidence.HEURISTIC
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gain", "loss"),
+    [
+        # One family falls and nothing else changes: whatever its constant, that is a gain.
+        ({"compute": 100.0}, {"compute": 97.0}, True, False),
+        ({"compute": 100.0}, {"compute": 103.0}, False, True),
+        ({"compute": 100.0, "launch": 10.0}, {"compute": 100.0, "launch": 5.0}, True, False),
+        # The GPU has less to do and waits longer for the host: it never waits longer than it worked before.
+        (
+            {"compute": 90.0, "launch": 10.0, "head": 9.0},
+            {"compute": 60.0, "launch": 30.0, "head": 3.0},
+            True,
+            False,
+        ),
+        # As much is won as is lost elsewhere, but for less than the constants leave open.
+        ({"compute": 100.0, "states": 0.0}, {"compute": 80.0, "states": 18.0}, False, False),
+        ({"compute": 100.0, "launch": 20.0}, {"compute": 104.0, "launch": 14.0}, False, False),
+        # A large gain outweighs what it costs at the worst.
+        ({"compute": 100.0, "states": 0.0}, {"compute": 60.0, "states": 5.0}, True, False),
+        # Host and products at once: the sum of the squares decides.
+        ({"compute": 100.0, "communication": 4.0}, {"compute": 90.0, "communication": 10.0}, True, False),
+        ({"compute": 100.0}, {"compute": 100.0}, False, False),
+    ],
+)
+def test_a_gain_is_called_one_where_it_is_larger_than_its_uncertainty(before, after, gain, loss):
+    difference = change(step(**before), step(**after), on("h100-sxm"))
+    assert (difference.is_gain, difference.is_loss) == (gain, loss), difference
+    back = change(step(**after), step(**before), on("h100-sxm"))
+    assert (back.is_gain, back.is_loss) == (loss, gain), back
+
+
+causes = st.dictionaries(
+    st.sampled_from(sorted(spreads.CAUSES)), st.floats(min_value=0.01, max_value=100), min_size=1
+)
+
+
+@given(before=causes, after=causes, gpu=st.sampled_from([*KNOWN, *SCALED]))
+def test_a_difference_lies_in_its_interval_and_the_same_seconds_differ_by_nothing(before, after, gpu):
+    first, second = step(**before), step(**after)
+    difference = change(first, second, on(gpu))
+    assert difference.low_share <= difference.share <= difference.high_share
+    assert difference.seconds == pytest.approx(second.seconds - first.seconds)
+    same = change(first, first, on(gpu))
+    assert (same.low_share, same.high_share) == (pytest.approx(0), pytest.approx(0))
+
+
+@given(before=causes, after=causes, factor=st.floats(min_value=0.1, max_value=10))
+def test_what_scales_a_whole_step_cancels(before, after, factor):
+    cluster = on("h100-sxm")
+    longer = {name: seconds * factor for name, seconds in before.items()}
+    difference = change(step(**before), step(**longer), cluster)
+    assert difference.low_share == pytest.approx(factor - 1, abs=1e-9)
+    assert difference.high_share == pytest.approx(factor - 1, abs=1e-9)
+
+
+def test_two_cards_err_independently():
+    time = step(compute=10.0)
+    same = change(time, time, on("h100-sxm"))
+    other = change(time, time, on("h100-sxm"), then=on("a100-sxm-80g"))
+    assert same.low_share == same.high_share == 0
+    assert other.low_share < 0 < other.high_share
+
+
+STATED = re.compile(r"\b[Bb]etween (?P<least>\d[\d.e-]*)(?: \([^)]*\))?(?: and| to) (?P<most>\d[\d.e-]*\d)")
+
+
+@pytest.mark.parametrize("name", spreads.ENDS)
+def test_the_ends_of_a_constant_are_those_that_stand_beside_it(name):
+    """One fact, one place: the comment that says where the interval comes from decides."""
+    lines = inspect.getsource(assumptions).splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith(f"{name} = "))
+    above = itertools.takewhile(lambda line: line.startswith("#:"), reversed(lines[:at]))
+    said = " ".join(line.removeprefix("#: ") for line in reversed(list(above)))
+    stated = STATED.search(said)
+    assert stated is not None, said
+    assert (float(stated["least"]), float(stated["most"])) == spreads.ENDS[name]
+    least, most = spreads.ENDS[name]
+    assert least <= getattr(assumptions, name) <= most
+
+
+def left_out(table: Shares, rows: tuple[tuple[float, ...], ...]) -> list[float]:
+    """Errors of every share that has neighbours on both sides, read from those as a table is read."""
+    whole = replace(table, forward=rows)
+    errors = []
+    for line, size in enumerate(table.sizes):
+        for column, tokens in enumerate(table.tokens):
+            for axis, at in (("sizes", line), ("tokens", column)):
+                if 0 < at < len(getattr(table, axis)) - 1:
+                    read = without(whole, axis, at).at(size, tokens, backward=False)
+                    errors.append(abs(read / rows[line][column] - 1))
+    return errors
+
+
+def without(table: Shares, axis: str, at: int) -> Shares:
+    """A table without one of its sizes, or one of its numbers of tokens."""
+    kept = tuple(value for place, value in enumerate(getattr(table, axis)) if place != at)
+    rows = table.forward
+    if axis == "sizes":
+        rows = tuple(row for place, row in enumerate(rows) if place != at)
+    else:
+        rows = tuple(tuple(value for place, value in enumerate(row) if place != at) for row in rows)
+    return replace(table, **{axis: kept}, forward=rows)
+
+
+def test_the_error_of_the_tables_is_that_of_leaving_one_out():
+    errors = sorted(
+        error
+        for gpu in KNOWN
+        for table in (operators_of(gpu).products, operators_of(gpu).attention)
+        for rows in (table.forward, table.backward)
+        for error in left_out(table, rows)
+    )
+    nine_of_ten = errors[int(0.9 * len(errors))]
+    assert nine_of_ten <= spreads.TABLE_ERROR <= nine_of_ten + 0.02

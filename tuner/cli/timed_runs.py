@@ -1,0 +1,108 @@
+"""Steps of recorded training runs beside the time model: each record read as ``tuner advise`` reads a job."""
+
+from collections.abc import Iterator, Sequence
+
+from tuner.accuracy import LEAST_S, LeftOut, MeasuredRun, Origin, TimedFile, TimedPhase, Utilisation
+from tuner.cli.hardware import choose_card
+from tuner.cli.pipeline import read_job, release_of
+from tuner.cli.premises import Premises
+from tuner.errors import TunerError
+from tuner.inputs.given import read_given
+from tuner.inputs.log.metrics import StepMetrics
+from tuner.language import _
+from tuner.rules.case import figures
+from tuner.timing import PhaseTime, StepTime, interval
+from tuner.trainers.chosen import TRAINER
+from tuner.workload import Phase, Workload
+from tuner.workload.observed import Observed
+
+_STEP = "step"
+_STATES = "states"  # what moves between host and card, which the trainer's utilisation leaves out
+
+
+def timed_runs(source: str, runs: Sequence[MeasuredRun]) -> TimedFile:
+    """The runs of a file beside their predictions; one that cannot be predicted is left out by its name."""
+    phases: list[TimedPhase] = []
+    utilisations: list[Utilisation] = []
+    left_out: list[LeftOut] = []
+    for run in runs:
+        try:
+            workload = _workload(run)
+            time = figures(workload).time
+        except TunerError as error:
+            left_out.append(LeftOut(case=run.id, reason=error.message))
+            continue
+        observed = TRAINER.observed([StepMetrics(step=1, values=run.measured)], workload)
+        timed = [] if observed is None else list(_phases(run, workload, time, observed))
+        if not timed:
+            left_out.append(LeftOut(case=run.id, reason=_("it tells no seconds of a phase that is modelled")))
+            continue
+        phases += timed
+        utilisations += _utilisation(run, workload, time)
+    return TimedFile(
+        source=source,
+        phases=tuple(phases),
+        utilisations=tuple(utilisations),
+        left_out=tuple(left_out),
+    )
+
+
+def _workload(run: MeasuredRun) -> Workload:
+    """The job of a run, with the mean lengths that it had.
+
+    Raises:
+        TunerError: nothing is known of its card or its model, or its settings cannot be used.
+    """
+    if run.gpu is None:
+        raise TunerError(_("nobody says which card it ran on"))
+    premises = Premises(
+        verl_version=run.verl_version,
+        gpu=run.gpu,
+        gpus_per_node=run.n_gpus,
+        nodes=run.nnodes,
+        mean_prompt=max(1, round(run.prompt_length_mean)),
+        mean_response=max(1, round(run.response_length_mean)),
+    )
+    given = read_given(run.overrides[0], run.overrides[1:])
+    release = release_of(given, premises.verl_version)
+    return read_job(given, premises, card=choose_card(premises), release=release).reading.workload
+
+
+def _phases(run: MeasuredRun, workload: Workload, time: StepTime, observed: Observed) -> Iterator[TimedPhase]:
+    """Each phase that has both, and the whole step.
+
+    Where the trainer's timer of the rollout holds the handing over of new weights, so does the prediction.
+    """
+    predicted: dict[Phase, tuple[PhaseTime, ...]] = {phase.phase: (phase,) for phase in time.phases}
+    if observed.holds_sync and Phase.ROLLOUT in predicted:
+        predicted[Phase.ROLLOUT] += predicted.get(Phase.UPDATE_WEIGHTS, ())
+    pairs: list[tuple[str, tuple[PhaseTime, ...], float | None]] = [
+        *((phase.value, predicted.get(phase, ()), seconds) for phase, seconds in observed.seconds),
+        (_STEP, time.phases, observed.step_seconds),
+    ]
+    for name, phases, measured in pairs:
+        modelled = interval(phases, workload.cluster)
+        if modelled.seconds and measured is not None and measured >= LEAST_S:
+            yield TimedPhase(
+                case=run.id,
+                phase=name,
+                origin=Origin.RUN,
+                model=workload.model.name,
+                gpu=workload.cluster.gpu.name,
+                gpus=workload.cluster.gpus,
+                predicted_s=modelled.seconds,
+                low_s=modelled.low_s,
+                high_s=modelled.high_s,
+                measured_s=measured,
+            )
+
+
+def _utilisation(run: MeasuredRun, workload: Workload, time: StepTime) -> Iterator[Utilisation]:
+    printed = TRAINER.printed_utilisation(run.measured)
+    update = time.phase(Phase.UPDATE_ACTOR)
+    if printed is None or update is None:
+        return
+    computing = update.seconds - dict(update.parts).get(_STATES, 0.0)
+    predicted = TRAINER.utilisation(workload, computing)
+    if predicted is not None:
+        yield Utilisation(case=run.id, predicted=predicted, printed=printed)

@@ -1,0 +1,141 @@
+"""Measured seconds beside their predictions, as tables."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from tuner.accuracy import Origin, Ratios, Series, TimedFile, TimedPhase, ratios, series
+from tuner.language import N_, _, pgettext
+from tuner.render.columns import left, right
+from tuner.render.numbers import percent, quantity
+from tuner.render.terminal import Terminal, plain
+
+_PHASE, _CARD, _FIGURE = 15, 13, 12
+_TITLES = {
+    Origin.RUN: N_("Steps of runs"),
+    Origin.WARM_PASS: N_("Passes that were repeated on a warm GPU"),
+    Origin.SINGLE_PASS: N_("Single passes, with what a first use brings"),
+}
+
+
+def seconds_text(files: Sequence[TimedFile], terminal: Terminal) -> str:
+    """Every timed step and repeated pass, then how far all are off; empty where nothing was timed."""
+    phases = [phase for file in files for phase in file.phases]
+    parts = [part for file in files for part in _file(file, terminal)]
+    parts += [_summary(origin, phases, terminal) for origin in Origin if _of(origin, phases)]
+    ordered = series(phase for phase in phases if phase.origin is not Origin.SINGLE_PASS)
+    if ordered:
+        parts.append(_order(ordered, terminal))
+    if any(file.utilisations for file in files):
+        parts.append(_utilisation(files, terminal))
+    if any(file.left_out for file in files):
+        parts.append(_left_out(files, terminal))
+    if phases:
+        parts.append(_notes(phases, terminal))
+    return "\n\n".join(parts)
+
+
+def _of(origin: Origin, phases: Sequence[TimedPhase]) -> list[TimedPhase]:
+    return [phase for phase in phases if phase.origin is origin]
+
+
+def _file(file: TimedFile, terminal: Terminal) -> Iterator[str]:
+    shown = [phase for phase in file.phases if phase.origin is not Origin.SINGLE_PASS]
+    if not shown:
+        return
+    columns = left("", _PHASE + 2) + "".join(
+        right(name, _FIGURE)
+        for name in (_("predicted"), _("measured"), pgettext("predicted over measured", "ratio"))
+    )
+    lines = [terminal.style(_("Seconds: {source}").format(source=plain(file.source)), "bold")]
+    lines.append(terminal.style(columns, "dim"))
+    for case, rows in groupby(shown, key=lambda row: row.case):
+        listed = list(rows)
+        heading = _("{case}: {model}, {gpus} x {gpu}").format(
+            case=plain(case.removeprefix(f"{file.source}: ")),
+            model=plain(listed[0].model),
+            gpus=listed[0].gpus,
+            gpu=plain(listed[0].gpu),
+        )
+        lines += [terminal.prose(heading, indent="    ", first="  "), *(_row(row) for row in listed)]
+    yield "\n".join(lines)
+
+
+def _row(row: TimedPhase) -> str:
+    figures = (quantity(row.predicted_s, "seconds"), quantity(row.measured_s, "seconds"), f"{row.ratio:.2f}")
+    return "    " + left(row.phase, _PHASE - 2) + "".join(f"{figure:>{_FIGURE}}" for figure in figures)
+
+
+def _summary(origin: Origin, phases: Sequence[TimedPhase], terminal: Terminal) -> str:
+    rows = ratios(_of(origin, phases))
+    head = (
+        "  "
+        + left(_("phase"), _PHASE)
+        + left(_("card"), _CARD)
+        + right(_("cases"), 6)
+        + right(_("median"), 7)
+        + right(_("middle 80 %"), 12)
+        + right(pgettext("of a prediction", "error"), 6)
+        + right(_("within 15 %"), 12)
+        + right(_("inside"), 7)
+    )
+    title = _("{kind}: predicted over measured seconds").format(kind=_(_TITLES[origin]))
+    return "\n".join(
+        [terminal.style(title, "bold"), terminal.style(head, "dim"), *(_summary_row(row) for row in rows)]
+    )
+
+
+def _summary_row(row: Ratios) -> str:
+    middle = f"{row.p10:.2f}-{row.p90:.2f}"
+    return (
+        f"  {left(row.phase, _PHASE)}{left(plain(row.gpu), _CARD)}{row.count:>6}{row.median:>7.2f}"
+        f"{middle:>12}{percent(row.median_error):>6}{percent(row.close):>12}{percent(row.inside):>7}"
+    )
+
+
+def _order(found: Sequence[Series], terminal: Terminal) -> str:
+    title = _("Order of the settings of one model on one card (rank correlation)")
+    rows = [
+        f"  {left(row.phase, _PHASE)}{left(plain(row.gpu), _CARD)}{row.count:>6}{row.rank_correlation:>8.2f}"
+        f"  {plain(row.model)}"
+        for row in found
+    ]
+    return "\n".join([terminal.style(title, "bold"), *rows])
+
+
+def _utilisation(files: Sequence[TimedFile], terminal: Terminal) -> str:
+    title = _("Model FLOP utilisation of the actor's update, by the trainer's formula")
+    head = left("", 26) + right(_("predicted"), _FIGURE) + right(_("printed"), _FIGURE)
+    rows = [
+        f"  {left(plain(one.case), 24)}{one.predicted:>{_FIGURE}.2f}{one.printed:>{_FIGURE}.2f}"
+        for file in files
+        for one in file.utilisations
+    ]
+    return "\n".join([terminal.style(title, "bold"), terminal.style(head, "dim"), *rows])
+
+
+def _left_out(files: Sequence[TimedFile], terminal: Terminal) -> str:
+    rows = [
+        terminal.prose(f"{plain(one.case)}: {plain(one.reason)}", indent="    ", first="  ")
+        for file in files
+        for one in file.left_out
+    ]
+    return "\n".join([terminal.style(_("Left out"), "bold"), *rows])
+
+
+def _notes(phases: Sequence[TimedPhase], terminal: Terminal) -> str:
+    notes = [
+        _(
+            "Middle 80 %: one ratio in ten is lower, one higher. Error: the median without its sign, as a "
+            "share of what was measured. Inside: the measured seconds lie in the predicted interval."
+        )
+    ]
+    if _of(Origin.RUN, phases):
+        notes.append(
+            _(
+                "A step is the sum of the predicted phases beside the trainer's whole step, in which rewards "
+                "and data handling count as well."
+            )
+        )
+    if _of(Origin.SINGLE_PASS, phases):
+        notes.append(_("Single passes are listed by --output-format json."))
+    return "\n".join(terminal.prose(note) for note in notes)

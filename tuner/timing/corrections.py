@@ -1,0 +1,21 @@
+"""Corrections of modelled rates by what one card showed at a few shapes, by family of operators."""
+
+from enum import Enum
+
+from tuner.hardware import Gpu
+
+
+class Family(Enum):
+    """Operators whose rates are off together; the values are fields of ``tuner.hardware.MeasuredGpu``."""
+
+    PRODUCTS = "products_factor"
+    ATTENTION = "attention_factor"
+    ELEMENTWISE = "elementwise_factor"
+    HEAD = "head_factor"
+    HOST = "host_factor"
+
+
+def correction(gpu: Gpu, family: Family) -> float:
+    """The measured rate of a family over the one that is modelled without it; 1 where nobody measured it."""
+    factor: float | None = None if gpu.measured is None else getattr(gpu.measured, family.value)
+    return 1.0 if factor is None else factor

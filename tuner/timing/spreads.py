@@ -1,0 +1,176 @@
+"""How far each cause of seconds may lie from its typical value, and which causes err together.
+
+A spread is two factors on seconds: the least and the most. It comes from the interval that the constant
+behind a cause states in ``tuner.timing.assumptions``, from the error of interpolating the measured tables,
+and from what is published of other cards. None was fitted to a run.
+"""
+
+from enum import Enum
+from math import exp, hypot, log
+
+from msgspec import Struct
+
+from tuner.evidence import Evidence
+from tuner.hardware import Gpu
+from tuner.timing import assumptions as assume
+from tuner.timing.cards import attained
+from tuner.timing.corrections import Family as Corrected
+from tuner.workload import Phase
+
+
+class Spread(Struct, frozen=True):
+    """The least and the most that seconds may be, as factors of their typical value."""
+
+    low: float
+    high: float
+
+    def and_also(self, other: "Spread") -> "Spread":
+        """Both at once, independent of each other: the root of the squares of their logarithms."""
+        return Spread(
+            low=exp(-hypot(log(self.low), log(other.low))), high=exp(hypot(log(self.high), log(other.high)))
+        )
+
+
+class Family(Enum):
+    """Causes that err together, since they rest on the same unknown, by the rate that decides them."""
+
+    PRODUCTS = "dense_bf16_flop_per_s"  # matrix products and attention
+    MEMORY = "memory_bytes_per_s"  # what reads and writes the card's memory
+    LINKS = "link_bytes_per_s"  # between GPUs, and between machines
+    HOST_LINK = "host_bytes_per_s"  # between a GPU and its host
+    HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
+    RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """What some seconds are spent on."""
+
+    family: Family
+    spread: Spread
+    evidence: Evidence = Evidence.MODELLED
+    in_node: bool = False  # messages that never leave a machine
+    corrected_by: Corrected | None = None  # operators whose rate a profile can have as it was measured
+
+
+#: The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
+ENDS = {
+    "BUCKET_S": (5e-3, 50e-3),
+    "COLLECTIVE_S": (20e-6, 80e-6),
+    "DECODE_MEMORY_SHARE": (0.60, 0.95),
+    "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
+    "ENGINE_SEQUENCE_S": (5e-6, 30e-6),
+    "HOST_LAUNCH_S": (5e-6, 40e-6),
+    "LARGE_PRODUCT_SHARE": (0.60, 0.80),
+    "LINK_SHARE": (0.60, 0.80),
+    "MEMORY_SHARE": (0.88, 0.92),
+    "PAGEABLE_SHARE": (0.08, 0.23),
+    "PINNED_SHARE": (0.80, 0.90),
+    "SENT_BYTES_PER_S": (0.1e9, 1e9),
+}
+
+
+def of_constant(name: str) -> Spread:
+    """The spread of seconds that grow with a constant: its ends over its typical value."""
+    typical, (least, most) = getattr(assume, name), ENDS[name]
+    return Spread(least / typical, most / typical)
+
+
+def of_rate(name: str) -> Spread:
+    """The spread of seconds that fall with a constant, a rate or a share of one."""
+    typical, (least, most) = getattr(assume, name), ENDS[name]
+    return Spread(typical / most, typical / least)
+
+
+def of_error(share: float) -> Spread:
+    """The spread of an error of so much to either side."""
+    return Spread(1 / (1 + share), 1 + share)
+
+
+#: Error of reading a table between its sizes: nine of ten shares that are left out of the tables of
+#: ``profiles/operators`` and interpolated from their neighbours come out nearer than that.
+TABLE_ERROR = 0.10
+
+#: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
+#: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
+CARD_ERROR = 0.05
+
+#: Share of bytes per second by which cards of other kinds fall short of what the H100 and the H200 reach.
+#: Heuristic.
+OTHER_MEMORY = Spread(0.95, 1.25)
+
+#: Model FLOP utilization that public runs of one dense model on the H100 print of the actor's update: the
+#: least, the median and the most of 17. What their machines, drivers and data do beside
+#: the model's work is in it.
+RUNS_MFU = (0.27, 0.36, 0.44)
+
+#: The same of other kinds of cards, medians. It sets the spread of their products, whose typical value is
+#: scaled from the reference's tables.
+PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
+
+#: Spread of making weights 8-bit by torch's operators one after the other: half of their traffic where caches
+#: hold what was just written.
+QUANTIZING = Spread(0.5, 1.1)
+
+#: Rate of the network between machines over the one that is assumed: from 100 Gbit/s to 400 Gbit/s per GPU.
+NETWORK = Spread(1.0, 4.0)
+
+#: How far all seconds of a run lie from those of others of its kind: the ends of these utilizations.
+RUNS = Spread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
+
+# What seconds are spent on, by the names that phases give them.
+CAUSES = {
+    "compute": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR), corrected_by=Corrected.PRODUCTS),
+    "images": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "bubble": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "head": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), corrected_by=Corrected.HEAD),
+    "prefill": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
+    "decode": Cause(family=Family.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE")),
+    "optimizer": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "load": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "copies": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "quantizing": Cause(family=Family.MEMORY, spread=QUANTIZING),
+    "communication": Cause(family=Family.LINKS, spread=of_rate("LINK_SHARE")),
+    "gather": Cause(family=Family.LINKS, spread=of_constant("COLLECTIVE_S")),
+    "states": Cause(family=Family.HOST_LINK, spread=of_rate("PAGEABLE_SHARE")),
+    "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
+    "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
+    "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
+    "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
+}
+
+# Causes that rest on another constant in a phase than elsewhere: an engine's collectives stay in a node.
+CAUSES_OF_PHASE = {
+    (phase, "communication"): Cause(
+        family=Family.LINKS, spread=of_constant("ENGINE_ALL_REDUCE_S"), in_node=True
+    )
+    for phase in (Phase.ROLLOUT, Phase.REWARD)
+}
+
+# What has no entry above: half to twice, and assumed.
+UNKNOWN = Cause(family=Family.HOST, spread=Spread(0.5, 2.0), evidence=Evidence.HEURISTIC)
+
+
+def cause_of(phase: Phase, name: str) -> Cause:
+    """The cause of this name in a phase."""
+    return CAUSES_OF_PHASE.get((phase, name)) or CAUSES.get(name, UNKNOWN)
+
+
+def other_products(gpu: Gpu) -> Spread:
+    """Spread of the products of a card without a table, by what large products and real runs reach on it.
+
+    Its typical value is that of the reference times the share a that large products reach on the card. Runs
+    that reach an utilization m there, where the reference's reach M, leave seconds of ``(M / m) (a / A)``
+    times the typical ones, with A of the reference. Of a card of which no run is published they are taken as
+    far apart as on all others together.
+    """
+    share = attained(gpu)
+    of_large = Spread(share.typical / share.high, share.typical / share.low)
+    kind = gpu.name.partition("-")[0]
+    published = PUBLISHED_MFU.get(kind)
+    runs = PUBLISHED_MFU.values() if published is None else (published,)
+    ratio = RUNS_MFU[1] * share.typical / assume.LARGE_PRODUCT_SHARE
+    of_runs = Spread(
+        low=min(1.0, *(ratio / run for run in runs)), high=max(1.0, *(ratio / run for run in runs))
+    )
+    return Spread(low=min(of_large.low, of_runs.low), high=max(of_large.high, of_runs.high))

@@ -1,0 +1,225 @@
+"""Intervals of modelled seconds, and what is known of the difference between two jobs.
+
+Every cause of seconds has a spread (:mod:`tuner.timing.spreads`). Causes of one family err together, so what
+they add to an interval is added up; families err independently, so their sums are added as squares. Where two
+jobs are compared the constants are the same on both sides: what does not change between them cancels.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import hypot, sqrt
+
+from msgspec import Struct
+
+from tuner.evidence import Evidence
+from tuner.hardware import Cluster, Gpu
+from tuner.timing import spreads
+from tuner.timing.estimate import PhaseTime, StepTime
+from tuner.timing.operators import table_card
+from tuner.timing.spreads import Cause, Family, Spread
+from tuner.workload import Phase
+
+
+class Interval(Struct, frozen=True, kw_only=True):
+    """Modelled seconds with the least and the most that they may be, and what they rest on."""
+
+    seconds: float
+    low_s: float
+    high_s: float
+    evidence: Evidence
+    rates_of: str  # the card whose measured rates or tables they rest on
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """How much longer a step takes than before, below zero where it is shorter."""
+
+    seconds: float
+    share: float  # of the seconds before
+    low_share: float
+    high_share: float
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether it is shorter by more than the uncertainty of the difference."""
+        return self.high_share < 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it is longer by more than that."""
+        return self.low_share > 0
+
+
+def step_interval(time: StepTime, cluster: Cluster) -> Interval:
+    """The interval of a whole step.
+
+    Causes of one family are at the low or the high end of their spreads together, so they add up; families
+    are not, so the interval reaches by the root of the squares of what they add.
+    """
+    return interval(time.phases, cluster)
+
+
+def phase_interval(time: PhaseTime, cluster: Cluster) -> Interval:
+    """The interval of one phase."""
+    return interval((time,), cluster)
+
+
+def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster | None = None) -> Change:
+    """The difference between two steps, with what is uncertain of that difference alone.
+
+    The constants are the same before and after. With the causes of one family at an end of their spreads the
+    step takes B_f before and A_f after, where it takes B and A at their typical values: the share
+    ``A_f / B_f - 1`` lies apart from ``A / B - 1`` by what the family leaves uncertain of it. Families
+    together: the root of the squares. On another card, other constants hold: what it leaves uncertain is
+    independent of the first one's. A GPU that has less to do waits longer for its host, but never longer than
+    by what it has less to do, however slow the host is.
+
+    Args:
+        before: one step.
+        after: the other.
+        cluster: the GPUs of both, or of the first.
+        then: those of the second, where they are others.
+    """
+    first, second = family_ends(before.phases, cluster), family_ends(after.phases, then or cluster)
+    second[_HOST] = (second[_HOST][0], second[_HOST][1] - _beyond_waiting(before, after, cluster))
+    sources = list(zip(first, second, strict=True))
+    if then is not None and then.gpu != cluster.gpu:
+        sources = [pair for less, more in sources for pair in ((less, _NOTHING), (_NOTHING, more))]
+    seconds, then_s = before.seconds, after.seconds
+    share = then_s / seconds - 1
+    lower = upper = 0.0
+    for less, more in sources:
+        ends = [(then_s + more[end]) / (seconds + less[end]) - 1 - share for end in (0, 1)]
+        lower += min(0.0, *ends) ** 2
+        upper += max(0.0, *ends) ** 2
+    return Change(
+        seconds=then_s - seconds, share=share, low_share=share - sqrt(lower), high_share=share + sqrt(upper)
+    )
+
+
+_BUSY, _WAITING = ("compute", "communication"), "launch"
+
+
+def _beyond_waiting(before: StepTime, after: StepTime, cluster: Cluster) -> float:
+    """Seconds by which waiting for a slow host would change by more than the work beside it does."""
+    excess = 0.0
+    for time in after.phases:
+        other = before.phase(time.phase)
+        if other is None or other is time:
+            continue
+        now, then = dict(time.parts), dict(other.parts)
+        busy = sum(now.get(name, 0.0) - then.get(name, 0.0) for name in _BUSY)
+        waiting = now.get(_WAITING, 0.0) - then.get(_WAITING, 0.0)
+        if busy * waiting < 0 and abs(waiting) <= abs(busy):
+            slowest = waiting * (1 + _spreads_on(cluster)[time.phase][_WAITING][2])
+            excess += slowest - min(abs(busy), max(-abs(busy), slowest))
+    return excess
+
+
+Ends = tuple[float, float]
+"""Seconds by which the causes of a family are less, and more, than typical."""
+
+_NOTHING: Ends = (0.0, 0.0)
+
+
+def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
+    """Seconds that all causes of each family add at the low and the high end of their spreads at once.
+
+    What runs differ by is a family of its own, to which all seconds belong; between two jobs it cancels.
+    """
+    low, high, whole = [0.0] * len(Family), [0.0] * len(Family), 0.0
+    spreads_of = _spreads_on(cluster)
+    for time in phases:
+        causes = spreads_of[time.phase]
+        whole += time.seconds
+        for name, seconds in time.parts:
+            place, less, more = causes.get(name) or _spread_of(time.phase, name, cluster)
+            low[place] += less * seconds
+            high[place] += more * seconds
+    low[_RUNS] = (spreads.RUNS.low - 1) * whole
+    high[_RUNS] = (spreads.RUNS.high - 1) * whole
+    return list(zip(low, high, strict=True))
+
+
+_PLACES = {family: place for place, family in enumerate(Family)}
+_RUNS, _HOST = _PLACES[Family.RUNS], _PLACES[Family.HOST]
+
+
+@lru_cache(maxsize=64)
+def _spreads_on(cluster: Cluster) -> dict[Phase, dict[str, tuple[int, float, float]]]:
+    """By phase and cause: the family's place, and the parts of a second that the ends lie apart."""
+    return {phase: {name: _spread_of(phase, name, cluster) for name in spreads.CAUSES} for phase in Phase}
+
+
+def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[int, float, float]:
+    cause = spreads.cause_of(phase, name)
+    spread = spread_on(cause, cluster)
+    return _PLACES[cause.family], spread.low - 1, spread.high - 1
+
+
+def spread_on(cause: Cause, cluster: Cluster) -> Spread:
+    """A cause's spread on these GPUs.
+
+    What was measured on this very card is as sure as a table is read; what was measured on another card of
+    its kind may differ by some percent; of a kind without tables as much as published runs on it do. Between
+    machines the network may be slower than the one that is assumed, where nobody says how fast it is.
+    """
+    spread, gpu = cause.spread, cluster.gpu
+    if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
+        return spreads.of_error(spreads.TABLE_ERROR)
+    if cause.family in (Family.PRODUCTS, Family.MEMORY):
+        if not is_measured(cause, gpu):
+            spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
+            if table_card(gpu.name) != gpu.name:
+                spread = spread.and_also(_of_another_kind(cause.family, gpu))
+    elif cause.family is Family.LINKS and cluster.nodes > 1 and cluster.network_assumed and not cause.in_node:
+        spread = spread.and_also(spreads.NETWORK)
+    return spread
+
+
+def is_measured(cause: Cause, gpu: Gpu) -> bool:
+    """Whether the card's profile has the rate that decides a cause as it was measured on that card."""
+    corrected = cause.corrected_by is not None and _has(gpu, cause.corrected_by.value)
+    return corrected or _has(gpu, cause.family.value)
+
+
+def _has(gpu: Gpu, figure: str) -> bool:
+    return gpu.measured is not None and getattr(gpu.measured, figure, None) is not None
+
+
+def _of_another_kind(family: Family, gpu: Gpu) -> Spread:
+    return spreads.other_products(gpu) if family is Family.PRODUCTS else spreads.OTHER_MEMORY
+
+
+def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = True) -> Interval:
+    """The interval of some phases together, which run one after the other.
+
+    Args:
+        phases: with their causes.
+        cluster: the GPUs.
+        in_run: of a training run; False: of passes by themselves, without what runs differ by.
+    """
+    ends = family_ends(phases, cluster)
+    if not in_run:
+        ends[_RUNS] = _NOTHING
+    seconds = sum(time.seconds for time in phases)
+    evidence, card = _basis(phases, cluster.gpu)
+    return Interval(
+        seconds=seconds,
+        low_s=seconds - hypot(*(low for low, _ in ends)),
+        high_s=seconds + hypot(*(high for _, high in ends)),
+        evidence=evidence,
+        rates_of=card,
+    )
+
+
+def _basis(phases: Sequence[PhaseTime], gpu: Gpu) -> tuple[Evidence, str]:
+    """What seconds rest on, by the causes that take most of them, and the card that was measured for it."""
+    weights = defaultdict[tuple[Evidence, str], float](float)
+    for time in phases:
+        for name, seconds in time.parts:
+            cause = spreads.cause_of(time.phase, name)
+            measured = is_measured(cause, gpu)
+            card = gpu.name if measured else table_card(gpu.name)
+            weights[Evidence.MEASURED if measured else cause.evidence, card] += seconds
+    return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, gpu.name))

@@ -1,0 +1,1 @@
+"""What the machine part runs on a GPU."""
