@@ -6,8 +6,7 @@ A card without a table takes that of :data:`REFERENCE`, carried over by :mod:`tu
 
 from bisect import bisect_right
 from functools import lru_cache
-from math import exp, log
-from statistics import fmean
+from math import exp, fsum, log
 
 import msgspec
 from msgspec import Struct
@@ -196,9 +195,9 @@ def host_seconds(engine: str, *, query_key_norms: bool) -> HostSeconds:
     return HostSeconds(
         engine=engine,
         query_key_norms=query_key_norms,
-        forward_s=fmean(one.forward_s for one in alike),
-        forward_backward_s=fmean(one.forward_backward_s for one in alike),
-        kept_s=fmean(one.kept_s for one in alike),
+        forward_s=fsum(one.forward_s for one in alike) / len(alike),
+        forward_backward_s=fsum(one.forward_backward_s for one in alike) / len(alike),
+        kept_s=fsum(one.kept_s for one in alike) / len(alike),
     )
 
 
