@@ -11,7 +11,6 @@ from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.answer import Answer
 from tuner.render.bars import chart
-from tuner.render.batches import batch_table
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.columns import left
@@ -23,7 +22,6 @@ from tuner.render.named_in_paths import named_in_paths
 from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
-from tuner.render.services import service_rows
 from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
@@ -94,6 +92,8 @@ def _observed(answer: Answer, terminal: Terminal) -> str:
 
 
 def _batches(advice: Advice, terminal: Terminal) -> str:
+    from tuner.render.batches import batch_table  # an answer in short has none of it
+
     title = terminal.style(_("Batch sizes, in sequences"), "bold")
     return f"{title}\n{batch_table(advice.workload, terminal)}"
 
@@ -166,6 +166,8 @@ def _assumed(answer: Answer, terminal: Terminal) -> str:
 
 def premises_text(answer: Answer, terminal: Terminal) -> str:
     """Everything that was taken to be so, with where it comes from."""
+    from tuner.render.services import service_rows  # as batches: not in short
+
     advice = answer.advice
     workload = advice.workload
     cluster = workload.cluster
