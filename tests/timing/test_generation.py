@@ -7,9 +7,8 @@ from msgspec import structs
 
 from tests import workloads
 from tuner.timing.decode import RolloutInput
-from tuner.timing.generation.load import Load
 from tuner.timing.generation.rollout import generation, rollout_parts
-from tuner.timing.generation.simulation import simulate
+from tuner.timing.generation.simulation import Load, simulate
 from tuner.timing.generation.step import decode_step_parts, step_prices
 from tuner.workload import Lengths, RolloutEngine, Workload
 
