@@ -168,11 +168,11 @@ ENGINE = {
         LOG_PROB,
         (1.3, 1.7),
     ),
-    "expert parallelism gives an expert more rows": (
+    "experts on several GPUs get more rows, and tokens travel": (
         MOE.with_actor_engine(parallel=replace(MOE.actor.engine.parallel, expert=1)),
         MOE,
         LOG_PROB,
-        (0.8, 1.2),
+        (1.0, 1.5),
     ),
 }
 
@@ -262,8 +262,8 @@ def test_forward_prefetch_needs_no_extra_gather_time():
     )
 
 
-def test_both_fsdp_generations_cost_the_same():
-    assert ratio(GRPO, GRPO.with_actor_engine(backend=Backend.FSDP), UPDATE) == 1.0
+def test_the_first_fsdp_copies_less():
+    assert 0.95 < ratio(GRPO, GRPO.with_actor_engine(backend=Backend.FSDP), UPDATE) < 1.0
 
 
 def test_more_micro_batches_gather_more_often():

@@ -31,7 +31,7 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     def of(cls, workload: Workload) -> "RolloutInput":
         """The rollout of a job."""
         return cls(
-            model=workload.model, cluster=workload.cluster, batch=workload.batch, rollout=workload.rollout
+            model=workload.model, cluster=workload.cluster, batch=workload.batch, rollout=workload.generator
         )
 
 

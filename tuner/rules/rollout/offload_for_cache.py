@@ -56,7 +56,7 @@ def check(case: Case) -> Finding | None:
     """Offload what is idle during the rollout and raise the memory fraction."""
     workload, running = case.workload, case.rollout.concurrent_sequences
     of_replica = sequences_per_replica(workload)
-    if not workload.rollout.colocated or not starts(workload) or running >= of_replica:
+    if not workload.generator.colocated or not starts(workload) or running >= of_replica:
         return None
     if case.short(*AWAKE) is not None:
         return None

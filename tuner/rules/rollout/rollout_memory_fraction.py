@@ -69,7 +69,7 @@ def check(case: Case) -> Finding | None:
         ).format(
             held=held(running, workload.batch),
             sequences=counted(of_replica, "sequence"),
-            fraction=proposal.rollout.memory_fraction,
+            fraction=proposal.generator.memory_fraction,
             more=count(case.other(proposal).rollout.concurrent_sequences),
         ),
         severity=RULE.severity,

@@ -110,7 +110,7 @@ def _cache(planned: PlannedRollout, figures: EngineFigures, name: str, what: str
             "blocks": figures.blocks,
             "block_tokens": figures.block_tokens,
             "version": figures.version,
-            "counted_on_version": planned.workload.rollout.engine_version,
+            "counted_on_version": planned.workload.generator.engine_version,
         },
     )
 
