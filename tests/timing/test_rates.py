@@ -11,8 +11,8 @@ from tests.workloads import H200, grpo_7b
 from tuner.dtypes import DType
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.memory import rollout_memory
-from tuner.timing import assumptions as assume
 from tuner.timing import StepTime, rates, step_time
+from tuner.timing import assumptions as assume
 from tuner.timing.corrections import Family
 from tuner.workload import Phase
 

@@ -33,13 +33,14 @@ class Figures:
 
     @cached_property
     def rollout(self) -> RolloutMemory:
-        """Memory of the rollout engine."""
+        """Memory of the rollout engine; ValueError of a job that generates nothing."""
         return memory.rollout_memory(self._workload.at_rest)
 
     @cached_property
     def time(self) -> StepTime:
         """Seconds per phase."""
-        return timing.step_time(self._workload, concurrent_sequences=self.rollout.concurrent_sequences)
+        held = 0 if self._workload.rollout is None else self.rollout.concurrent_sequences
+        return timing.step_time(self._workload, concurrent_sequences=held)
 
 
 @lru_cache(maxsize=512)
@@ -234,9 +235,8 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         return shorter and self.change(workload).is_gain
 
     def slower(self, workload: Workload) -> bool:
-        """Whether a proposal lengthens the step by as much, and for certain."""
-        longer = self.seconds(workload) > self.time.seconds * (1 + LEAST_GAIN)
-        return longer and self.change(workload).is_loss
+        """Whether a proposal lengthens the step by as much, be it certain or not: nobody wants to find out."""
+        return self.seconds(workload) > self.time.seconds * (1 + LEAST_GAIN)
 
     def pays_another_training(self, workload: Workload) -> bool:
         """Whether a proposal that changes the training is affordable and shortens the step by enough to say so.
