@@ -45,6 +45,7 @@ class Base:
     overrides: tuple[str, ...]
     engine_version: str | None = None  # of the rollout engine; None: the newest that the release allows
     zero_advantage_ratio: float | None = None  # what the option says
+    model_key: str = "actor_rollout_ref.model.path"  # the key of the model, by the program that reads it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +127,7 @@ def table(rule: str) -> Table:
 def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
     """Load, read and resolve a base with overrides on top, as the command line does."""
     given = [
-        f"actor_rollout_ref.model.path={base.model}",
+        f"{base.model_key}={base.model}",
         f"trainer.n_gpus_per_node={base.gpus_per_node}",
         f"trainer.nnodes={base.nodes}",
         *base.overrides,

@@ -17,8 +17,7 @@ VERDICTS = {
     "WILL NOT FIT",
     "CANNOT START",
 }
-NOT_A_TRAINER = {  # entry points that train no policy with rollouts, and the words that name them
-    "sft": "supervised fine-tuning",
+NOT_A_TRAINER = {  # entry points that train nothing, and the words that name them
     "generation": "generation",
     "eval": "evaluation",
 }
@@ -30,6 +29,7 @@ def _advise(launch: dict[str, Any]) -> Result:
     return run(*arguments, "--", *launch["overrides"])
 
 
+TRAINERS = ("main_ppo", "sft_trainer", "sft_trainer_ray")
 SLICES = 8  # every eighth launch, a mixture of all scripts
 
 
@@ -49,12 +49,12 @@ def test_each_launch_ends_in_advice_or_one_message(part: int) -> None:
             assert not WRONG.search(" ".join(result.out.split())), where
         else:
             _is_one_message(launch, result, where)
-    trainers = [result for launch, result in results if launch["entry"].endswith("main_ppo")]
+    trainers = [result for launch, result in results if launch["entry"].endswith(TRAINERS)]
     assert sum(result.code == 0 for result in trainers) >= 0.8 * len(trainers)
 
 
 def _is_one_message(launch: dict[str, Any], result: Result, where: str) -> None:
-    """Also names the kind of program that trains no policy."""
+    """Also names the kind of program that trains nothing."""
     assert result.code == 2, where
     assert result.err.startswith("error: "), where
     assert result.err.count("\n") == 1, where

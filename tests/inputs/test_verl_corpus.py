@@ -34,7 +34,11 @@ def arguments(launch: dict[str, Any]) -> list[str]:
 
 
 def is_other_entry_point(launch: dict[str, Any]) -> bool:
-    return re.search(r"sft|main_generation|main_eval", launch["entry"]) is not None
+    return re.search(r"main_generation|main_eval", launch["entry"]) is not None
+
+
+def fine_tunes(launch: dict[str, Any]) -> bool:
+    return "sft_trainer" in launch["entry"]
 
 
 def test_every_launch_of_a_ppo_trainer_loads_on_its_engine() -> None:
@@ -42,9 +46,23 @@ def test_every_launch_of_a_ppo_trainer_loads_on_its_engine() -> None:
     assert len(loaded) > 350
     for launch, result in loaded:
         assert not is_other_entry_point(launch), launch["path"]
+        if fine_tunes(launch):
+            continue
         megatron = "megatron" in (launch["config_name"] or "")
         config = configuration(None, arguments(launch)).trainer_config(result.version)
         assert (config == "ppo_megatron_trainer") == megatron, launch["path"]
+
+
+def test_every_launch_of_fine_tuning_loads_on_the_configuration_of_its_trainer() -> None:
+    loaded = [(launch, result) for launch, result in outcomes() if fine_tunes(launch)]
+    tuned = [(launch, result) for launch, result in loaded if isinstance(result, Loaded)]
+    assert len(tuned) == len(loaded) - 1  # one is of an engine that is not modelled
+    for launch, result in tuned:
+        own = launch["entry"].endswith("fsdp_sft_trainer")
+        megatron = "engine=megatron" in launch["overrides"]
+        assert result.base.name == (
+            "sft_trainer" if own else f"sft_trainer_engine{'_megatron' if megatron else ''}"
+        )
 
 
 def test_every_other_launch_ends_in_the_message_that_names_the_reason() -> None:
@@ -53,6 +71,8 @@ def test_every_other_launch_ends_in_the_message_that_names_the_reason() -> None:
             continue
         if is_other_entry_point(launch):
             reason = "which is not modelled; advice is for verl's PPO and GRPO trainers"
+        elif fine_tunes(launch):
+            reason = "the training engine 'veomni' is not modelled"
         elif isinstance(result, UnsupportedError):
             reason = "the training engine '(veomni|torchtitan)' is not modelled"
         else:  # placeholders and a slip in the scripts themselves, which Hydra refuses too

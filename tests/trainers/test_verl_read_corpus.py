@@ -47,7 +47,8 @@ def test_almost_every_launch_is_read(loaded: list[Loaded]) -> None:
             refused.append(str(error))
             continue
         backends[workload.actor.engine.backend] += 1
-        engines[workload.rollout.engine] += 1
+        if workload.rollout is not None:
+            engines[workload.rollout.engine] += 1
     assert len(loaded) > 300
     assert len(refused) < 10, refused
     assert all(backends[backend] > 10 for backend in Backend)
@@ -55,7 +56,7 @@ def test_almost_every_launch_is_read(loaded: list[Loaded]) -> None:
 
 
 def test_a_change_of_a_real_launch_is_read_back(loaded: list[Loaded]) -> None:
-    for launch in loaded[::25]:
+    for launch in [launch for launch in loaded if "actor_rollout_ref" in launch.settings][::25]:
         before = _read(launch)
         after = before.with_rollout(memory_fraction=0.61).with_batch(mini_batch_prompts=24)
         written = Writer(before, launch.settings, version=launch.version).written(after).overrides

@@ -83,7 +83,7 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
     return Advice(
         workload=case.workload,
         estimate=case.estimate,
-        rollout=case.rollout,
+        rollout=None if job.workload.rollout is None else case.rollout,
         time=case.time,
         headroom=headroom,
         verdict=Verdict.WILL_NOT_START if start.refusals else of_memory,

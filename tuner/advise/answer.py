@@ -112,7 +112,7 @@ class Advice(Struct, frozen=True, kw_only=True):
 
     workload: Workload
     estimate: Estimate
-    rollout: RolloutMemory
+    rollout: RolloutMemory | None  # None of a job that generates nothing
     time: StepTime
     headroom: float
     verdict: Verdict

@@ -74,7 +74,8 @@ def explain_failure(advice: Advice, error: OutOfMemory, place: Place, write: Wri
     place = _known_place(error, place)
     if error.kind in ON_HOST:
         return _on_host(advice, error, place, write)
-    if error.kind in AT_START:
+    generates = advice.workload.rollout is not None
+    if error.kind in AT_START and generates:
         return _at_start(advice, error, place, write)
     return _on_card(advice, error, place, write)
 
@@ -83,14 +84,16 @@ def _on_card(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> 
     """Memory of a GPU, in a phase of the step or while the engine starts."""
     failed, estimate = failed_of(error), advice.estimate
     allocation = None if failed is None else explain_allocation(advice, failed, place)
+    generates = advice.workload.rollout is not None
     absent = bool(place.phases) and all(estimate.phase(phase) is None for phase in place.phases)
+    absent = absent or (error.kind in AT_START and not generates)  # of an engine that the job lacks
     if absent or (place.before_steps and place.work not in _OF_ENGINE):
         card = card_of(error.allocator, failed, None, capacity=estimate.capacity_bytes)
         return Failure(error=error, place=place, allocation=allocation, card=card, of_another_job=absent)
     match = allocation.candidates[0].match if allocation is not None and allocation.candidates else None
     phases = place.phases or (() if match is None else match.tensor.phases)
     # An engine that starts takes no more than one that generates.
-    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps else phases)
+    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps and generates else phases)
     of_phase = None if place.before_steps else estimate.phase(said.phase)
     need = _need(said, failed, place)
     return Failure(
@@ -192,7 +195,7 @@ def _room(case: Case, error: OutOfMemory, *, opened: bool) -> Need:
         return Need(measure=Measure.ROOM, limit_bytes=limit, known=not opened or known)
     peak = case.peak_bytes(Phase.ROLLOUT)
     share = free_share(error)
-    if share is None or share / 100 >= workload.rollout.memory_fraction:
+    if share is None or share / 100 >= workload.generator.memory_fraction:
         limit = max(1, peak - ceil(_UNKNOWN * case.capacity_bytes))
         return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT, known=False)
     limit = case.other(with_fraction(workload, share)).peak_bytes(Phase.ROLLOUT)
@@ -207,7 +210,7 @@ def free_share(error: OutOfMemory) -> int | None:
 
 def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str, float, float], ...]:
     """Settings that the error states otherwise than the job: their name, there and here."""
-    rollout = workload.rollout
+    rollout = workload.generator
     here = {
         "fraction": rollout.memory_fraction,
         "sequence_tokens": float(rollout.max_model_tokens or workload.model.max_positions),

@@ -51,6 +51,8 @@ class Need(Struct, frozen=True, kw_only=True):
 
 def opens(workload: Workload) -> bool:
     """Whether the engine is expected to start: nothing refuses it, and its share leaves a cache."""
+    if workload.rollout is None:
+        return True
     return not start_problems(workload) and figures(workload).rollout.kv_bytes > 0
 
 
@@ -98,7 +100,7 @@ def _fewer_tokens(case: Case, need: Need) -> Iterator[Proposed]:
         accept=lambda other: measured(other, need) <= need.limit_bytes,
     )
     own = "token-budget-too-large" if site.dynamic else "micro-batch-too-large"
-    name = {Phase.UPDATE_ACTOR: own, Phase.UPDATE_CRITIC: "critic-budget-too-large"}
+    name = {Phase.UPDATE_ACTOR: own, Phase.TRAIN: own, Phase.UPDATE_CRITIC: "critic-budget-too-large"}
     rule = name.get(site.phase, "forward-budget-too-large")
     yield _of(rule, site.resized(case.workload, size or sizes[0]))
 
@@ -109,7 +111,7 @@ def _smaller_share(case: Case, need: Need) -> Iterator[Proposed]:
     if need.phase not in _WITH_ENGINE:
         return
     fraction = case.largest(
-        [value for value in HUNDREDTHS if value / 100 < workload.rollout.memory_fraction],
+        [value for value in HUNDREDTHS if value / 100 < workload.generator.memory_fraction],
         lambda value: with_fraction(workload, value),
         accept=lambda other: measured(other, need) <= need.limit_bytes,
     )
@@ -133,7 +135,7 @@ def _less_beside_engine(workload: Workload, need: Need) -> Iterator[Proposed]:
 def _more_room(case: Case, need: Need) -> Iterator[Proposed]:
     """A larger share for the engine, its weights over more GPUs, or shorter sequences to be ready for."""
     workload = case.workload
-    rollout, longest = workload.rollout, workload.batch.sequence_tokens
+    rollout, longest = workload.generator, workload.batch.sequence_tokens
     larger = (value for value in HUNDREDTHS if value / 100 > rollout.memory_fraction)
     enough = (other for value in larger if _suffices(other := with_fraction(workload, value), need))
     fraction = next(enough, None)

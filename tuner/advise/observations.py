@@ -102,7 +102,8 @@ def _memory(advice: Advice, run: Observed) -> MemoryBeside | None:
     if run.memory is None:
         return None
     phases, rollout = advice.estimate.phases, advice.rollout
-    engine = rollout.weight_bytes + max(0, rollout.kv_bytes) if run.memory.holds_engine else 0
+    held = rollout is not None and run.memory.holds_engine
+    engine = rollout.weight_bytes + max(0, rollout.kv_bytes) if rollout is not None and held else 0
     reserved = [phase.reserved_interval for phase in phases]
     return MemoryBeside(
         observed_bytes=run.memory.allocated_bytes,
@@ -144,6 +145,8 @@ _CACHE_FIELDS = (("rollout", "memory_fraction"), ("rollout", "max_sequences"))
 
 def _of_cache(advice: Advice, run: Observed) -> Iterator[Observation]:
     rollout, batch = advice.rollout, advice.workload.batch
+    if rollout is None:
+        return
     if run.preemptions is not None and run.preemptions >= _PREEMPTED:
         yield Observation(sign=Sign.PREEMPTING, value=run.preemptions, fields=_CACHE_FIELDS)
     elif rollout.kv_tokens > 0 and run.mean_response_tokens is not None:

@@ -123,7 +123,7 @@ def _of_job(
     answer, written = consult_further(config, overrides or (), premises)
     workload = answer.advice.workload
     failure = explain_failure(answer.advice, error, TRAINER.place_of(error.calls), written)
-    keys = TRAINER.deciding_keys(failure.place, workload.release.version, workload)
+    keys = TRAINER.deciding_keys(failure.place, workload.release.version, workload, answer.settings)
     return Explained(failure=failure, keys=keys, answer=answer)
 
 

@@ -40,7 +40,7 @@ class Models(Struct, frozen=True):
         path = TRAINER.model_path(self.settings)
         if path is None:
             raise self._not_named()
-        shape = self._named(path, TRAINER.model_key)
+        shape = self._named(path, TRAINER.model_key(self.settings))
         return shape, _reason(shape)
 
     def critic(self) -> ModelShape | None:
@@ -56,7 +56,7 @@ class Models(Struct, frozen=True):
 
     def _not_named(self) -> InputError:
         """The error of a launch without a model; a variable that the script does not set is named."""
-        key = TRAINER.model_key
+        key = TRAINER.model_key(self.settings)
         left_open = next((value for value in self.given.unsettled if value.key == key), None)
         if left_open is None:
             return InputError(
@@ -106,7 +106,10 @@ class Models(Struct, frozen=True):
         for path in self.settings.origins:
             key = dotted(path)
             value = lookup(self.settings.tree, path) if contains(self.settings.tree, path) else None
-            if isinstance(value, str) and key not in (TRAINER.model_key, TRAINER.critic_model_key):
+            if isinstance(value, str) and key not in (
+                TRAINER.model_key(self.settings),
+                TRAINER.critic_model_key,
+            ):
                 yield value, key
         yield Path(self.given.source).stem, Path(self.given.source).name
 

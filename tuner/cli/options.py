@@ -74,6 +74,7 @@ def refuse_misspelled(words: Iterable[str], command: Callable[..., None]) -> Non
         InputError: there is one.
     """
     options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    options = [option for option in options if option not in _OF_LAUNCHERS]
     if not options:
         return
     from difflib import get_close_matches
@@ -95,6 +96,7 @@ def refuse_misspelled(words: Iterable[str], command: Callable[..., None]) -> Non
             )
 
 
+_OF_LAUNCHERS = ("--nnodes",)  # torchrun's, which is nearly one of ours
 _NEARLY = 0.8  # of the letters: "--gpuu", "--node", "--verl-versoin"
 VerlVersion = Annotated[
     str | None,

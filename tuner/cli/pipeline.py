@@ -49,7 +49,13 @@ def configuration_of(given: Given) -> Configuration:
     Raises:
         TunerError: it is malformed, or for another program.
     """
-    return TRAINER.parse(given.document, given.arguments, program=given.program, folder=given.folder)
+    return TRAINER.parse(
+        given.document,
+        given.arguments,
+        program=given.program,
+        folder=given.folder,
+        processes=given.processes,
+    )
 
 
 def release_of(given: Given, requested: str | None) -> ReleaseChoice:

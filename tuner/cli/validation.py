@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from tuner.cli.pipeline import consult, model_config
 from tuner.cli.premises import Premises
-from tuner.errors import InputError
+from tuner.errors import InputError, UnsupportedError
 from tuner.inputs.yaml_file import read_text
 from tuner.language import _
 from tuner.render.progress import progress_on
@@ -98,6 +98,11 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
     """
     began = time.monotonic()
     advice = consult(request.config, request.overrides, request.premises)
+    if advice.advice.workload.rollout is None:
+        raise UnsupportedError(
+            _("jobs of fine-tuning are not validated"),
+            hint=_("tuner advise judges them; tuner validate runs pieces of a job that generates"),
+        )
     subject = Subject(
         source=source or request.config,
         overrides=request.overrides,

@@ -20,6 +20,7 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
+    from tuner.inputs.processes import Processes
     from tuner.inputs.script import Script
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
@@ -69,6 +70,7 @@ class Given(Struct, frozen=True, kw_only=True):
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
+    processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
 
 
@@ -193,6 +195,7 @@ def _pasted(words: Sequence[str]) -> Given:
         source="command line",
         arguments=tuple(arguments),
         program=started[0].program if started else "",
+        processes=started[0].processes if started else None,
         folder=str(Path.cwd()),
     )
     return _with_config(given, Path.cwd())
@@ -262,6 +265,7 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
             for lost in script.lost
         ),
         program=launch.program,
+        processes=launch.processes,
         folder=_folder(str(file)),
     )
     return _with_config(given, file.parent)

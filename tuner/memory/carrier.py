@@ -64,12 +64,12 @@ def travelling_dtype(workload: Workload) -> DType:
     engine = workload.actor.engine
     if engine.backend is Backend.MEGATRON:
         return engine.compute_dtype
-    return workload.sync.sent_dtype or engine.stored_dtype
+    return workload.weight_sync.sent_dtype or engine.stored_dtype
 
 
 def receiver_process(workload: Workload) -> tuple[Term, ...]:
     """What the receiving process keeps between two transfers; empty where no engine has GPUs of its own."""
-    carrier = workload.sync.carrier
+    carrier = workload.weight_sync.carrier
     if carrier is None:
         return ()
     kept = _process(workload.cluster.gpu, carrier.receiver_communicators)
@@ -86,13 +86,13 @@ def _process(gpu: Gpu, connected: int) -> tuple[Term, ...]:
 
 
 def _receiver_buckets(workload: Workload) -> tuple[Term, ...]:
-    carrier = workload.sync.carrier
+    carrier = workload.weight_sync.carrier
     if carrier is None:
         return ()
     numbers = {
         "n_r": carrier.receiver_buckets,
         "n_h": carrier.handed_on_buckets,
-        "B": workload.sync.bucket_bytes,
+        "B": workload.weight_sync.bucket_bytes,
     }
     return (stated(Item.ENGINE, "receiver_buckets", received_bytes, numbers),)
 
@@ -102,7 +102,7 @@ def receive_moment(workload: Workload, awake: Sequence[Term]) -> Moment:
 
     The engine, which holds ``awake`` while it generates, keeps its weights, which are overwritten in place.
     """
-    sync, carrier = workload.sync, workload.sync.carrier
+    sync, carrier = workload.weight_sync, workload.weight_sync.carrier
     assert carrier is not None
     engine = [term for term in awake if term.item is not Item.KV_CACHE or not carrier.frees_cache]
     terms = [*engine, *_process(workload.cluster.gpu, carrier.receiver_communicators)]
@@ -144,7 +144,7 @@ def host_model_bytes(*, G: int, N: int, A: int) -> int:
 
 def carried_on_host(workload: Workload) -> tuple[Term, ...]:
     """What carrying weights takes of a trainer's node."""
-    carrier, engine = workload.sync.carrier, workload.actor.engine
+    carrier, engine = None if workload.sync is None else workload.sync.carrier, workload.actor.engine
     if carrier is None:
         return ()
     stored = workload.model.parameters
@@ -152,7 +152,7 @@ def carried_on_host(workload: Workload) -> tuple[Term, ...]:
         stored = fsdp_states.stored_parameters(workload.model, engine)
     numbers = {
         "A": engine.parallel.gpus,
-        "B": workload.sync.bucket_bytes,
+        "B": workload.weight_sync.bucket_bytes,
         "G": workload.cluster.gpus_per_node,
         "N": stored,
         "W": engine.parallel.shard,

@@ -45,13 +45,13 @@ class _Step:
 
     @cached_property
     def awake(self) -> tuple[Term, ...]:
-        """The rollout engine while it generates."""
-        return awake_terms(self.workload, self.cache)
+        """The rollout engine while it generates; nothing in a job that does not."""
+        return () if self.workload.rollout is None else awake_terms(self.workload, self.cache)
 
     @cached_property
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
-        if not self.workload.rollout.colocated:
+        if self.workload.rollout is None or not self.workload.rollout.colocated:
             return ()
         return asleep_terms(self.workload, self.cache)
 
@@ -72,6 +72,8 @@ class _Step:
         judged = (Phase.REWARD,) if services_judging(workload) else ()
         passes = (step_pass.phase for step_pass in workload.passes())
         saved = (Phase.SAVE_CHECKPOINT,) if workload.saves else ()
+        if workload.rollout is None:
+            return (*passes, *saved)
         waking = (Phase.WAKE_UP,) if workload.rollout.colocated else ()
         phases = (Phase.ROLLOUT, *judged, *passes, *saved, Phase.UPDATE_WEIGHTS, *waking)
         return tuple(dict.fromkeys(phases))
@@ -146,13 +148,13 @@ class _Step:
     def loaded_for_rollout(self) -> tuple[Term, ...]:
         """Offloaded weights that the weight sync loaded and left on the card, until the actor's next pass."""
         actor = self.residents.actor
-        stay = self.workload.sync.keeps_loaded and actor.parameters not in actor.idle
+        stay = self.workload.weight_sync.keeps_loaded and actor.parameters not in actor.idle
         return (actor.parameters,) if stay else ()
 
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
         """The rollout engine awake beside an idle trainer."""
         beside = (*self.residents.idle, *self.services, *self.loaded_for_rollout())
-        resident = beside if self.workload.rollout.colocated else receiver_process(self.workload)
+        resident = beside if self.workload.generator.colocated else receiver_process(self.workload)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
         return _phase(phase, resident, (Moment(name=name, terms=self.awake),))
 
@@ -182,7 +184,7 @@ class _Step:
         actor = residents.actor
         others = (*residents.idle_critic, *residents.frozen)
         moments = list(sync_moments(workload, actor))
-        if workload.rollout.colocated and not workload.sync.empties_cache_first:
+        if workload.generator.colocated and not workload.weight_sync.empties_cache_first:
             kept = (*actor.forward, *others)
             trained = self.phase(update.phase, {update.phase: update})
             back = (freed_blocks(trained, kept), *waking_terms(workload, self.cache))
@@ -190,7 +192,7 @@ class _Step:
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *others, *self.around)
         phase = _phase(Phase.UPDATE_WEIGHTS, around, tuple(moments))
-        if workload.sync.carrier is None:
+        if workload.weight_sync.carrier is None:
             return phase
         received = receive_moment(workload, self.awake)
         return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))

@@ -215,6 +215,8 @@ _COPIES: dict[Size, Size] = {
 def engine_copy(workload: Workload, name: str = "rollout_weights") -> Term | None:
     """The copy of the rollout engine's weights; None where it keeps none."""
     rollout = workload.rollout
+    if rollout is None:
+        return None
     asleep = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
     if not asleep or rollout.sleep_level != 1 or rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
@@ -239,7 +241,7 @@ def engine_swap_bytes(*, G: int, s_w: int) -> int:
 def engine_swap(workload: Workload) -> Term | None:
     """The rollout engine's swap space; None where it has none on these machines."""
     rollout = workload.rollout
-    if not rollout.swap_bytes or not rollout.colocated:
+    if rollout is None or not rollout.swap_bytes or not rollout.colocated:
         return None
     numbers = {"G": workload.cluster.gpus_per_node, "s_w": rollout.swap_bytes}
     return pinned(Item.ENGINE, "rollout_swap", engine_swap_bytes, numbers)

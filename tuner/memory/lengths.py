@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from tuner.memory.estimate import estimate
-from tuner.workload import Workload
+from tuner.workload import Padding, Workload
 
 _GRID = 4096  # the limit is found to within this part of the longest sequence
 # Below this share of the maximum length a job is not worth calling "fits while short". The recipes
@@ -22,6 +22,14 @@ def _with_share(workload: Workload, share: float) -> Workload:
     return workload.with_batch(
         max_prompt_tokens=max(1, ceil(batch.max_prompt_tokens * share)),
         max_response_tokens=max(1, ceil(batch.max_response_tokens * share)),
+    )
+
+
+def length_decides(workload: Workload) -> bool:
+    """Whether memory goes by how long sequences are: not where all are padded to the maximum."""
+    return workload.rollout is not None or any(
+        step_pass.engine.packed or step_pass.engine.padding is not Padding.MAXIMUM
+        for step_pass in workload.passes()
     )
 
 
@@ -42,7 +50,8 @@ def mean_tokens_that_fit(
     """
     share = 1.0
     for workload in workloads:
-        found = _largest_share(workload, shortest, share, surely=surely)
+        least = shortest if length_decides(workload) else share
+        found = _largest_share(workload, least, share, surely=surely)
         if found is None:
             return None
         share = found

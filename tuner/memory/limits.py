@@ -134,7 +134,7 @@ def values_that_fit(workload: Workload, quantity: Quantity) -> Fitting:
         return Fitting(quantity=quantity, low=low, high=largest, most=most, certain=safe)
     share = quantity is Quantity.MEMORY_FRACTION
     fitting = (
-        _shares(workload.rollout.memory_fraction, fits)
+        _shares(workload.generator.memory_fraction, fits)
         if share
         else [value for value in (0.0, 1.0) if fits(value)]
     )

@@ -123,7 +123,7 @@ class Residents(Struct, frozen=True, kw_only=True):
             process=(
                 terms.context_term("trainer_context", workload.cluster.gpu),
                 terms.communicators_term("communicators", connected, workload.cluster.gpu),
-                *terms.kept_buckets(workload.sync),
+                *(() if workload.sync is None else terms.kept_buckets(workload.sync)),
             ),
         )
 

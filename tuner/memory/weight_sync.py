@@ -236,8 +236,8 @@ def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
 
     Source: verl 0.4.1 ``third_party/vllm/vllm_v_0_6_3/dtensor_weight_loaders.py`` (``load_dtensor_weights``).
     """
-    sync = workload.sync
-    back = waking_terms(workload, cache_share(workload).cache_term) if workload.rollout.colocated else ()
+    sync = workload.weight_sync
+    back = waking_terms(workload, cache_share(workload).cache_term) if workload.generator.colocated else ()
     gather = gather_moment(workload.model, states, sync)
     travelling = transfer_moment(workload.model, states, sync)
     if sync.loads_on_host:
@@ -248,7 +248,7 @@ def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
         ]
     else:
         found = [Moment(name="transfer", terms=_present(*travelling, *back))]
-    if workload.rollout.colocated and sync.carrier is not None:  # engines elsewhere get theirs first
+    if workload.generator.colocated and sync.carrier is not None:  # engines elsewhere get theirs first
         filled = 0 if sync.carrier.keeps_buckets else sync.carrier.sender_buckets
         apart = replace(sync, buckets=filled, engine_buckets=0)
         sent = transfer_moment(workload.model, states, apart)

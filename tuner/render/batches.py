@@ -70,7 +70,11 @@ def _row(workload: Workload, step_pass: StepPass) -> BatchRow:
 
 def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
     """From prompts to the sequences of a step, of an optimizer step, and of a replica of the engine."""
-    batch, rollout = workload.batch, workload.rollout
+    batch = workload.batch
+    if workload.rollout is None:
+        text = _("{sequences}, one optimizer step").format(sequences=counted(batch.sequences, "sequence"))
+        return [terminal.prose(text, indent=" " * 14, first=f"  {left(_('step'), 12)}")]
+    rollout = workload.rollout
     mini_prompts = min(batch.mini_batch_prompts, batch.prompts)
     steps = ceil(batch.prompts / max(1, mini_prompts))
     epochs = _(" in each of {epochs} epochs").format(epochs=batch.epochs) if batch.epochs > 1 else ""

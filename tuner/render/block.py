@@ -88,7 +88,7 @@ def _outcome(advice: Advice, together: Combination, terminal: Terminal, left_out
         before_s, after, gpu = advice.cheapest.seconds, together.step, advice.workload.cluster.gpu.name
         compared = _compared(advice, same=same_time(before_s, after.seconds), change=together.change)
         words.append(compared.format(change=seconds_change(before_s, after, together.change, gpu)))
-        words += assumed_lengths(advice.workload.batch)
+        words += assumed_lengths(advice.workload)
     if any(refusal.yours or not refusal.overrides for refusal in advice.refusals):
         words.append(_("once the launch is no longer refused"))
     text = clauses(words).replace("->", terminal.arrow)

@@ -52,7 +52,7 @@ def _intervals(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     first, second = (case.step for case in cases)
     alike = rests_on(first, gpus[0]) == rests_on(second, gpus[1])
     words = [phase_seconds(first) if alike else seconds(first, gpus[0]), seconds(second, gpus[1])]
-    said = [f" {terminal.arrow} ".join(words), *assumed_lengths(cases[1].workload.batch)]
+    said = [f" {terminal.arrow} ".join(words), *assumed_lengths(cases[1].workload)]
     yield terminal.prose(full_stop(titled(_("Step time"), clauses(said))), indent="    ", first="  ")
     changes = [phase.change for phase in comparison.phases] + [comparison.change]
     if any(change is not None and _is_below(change) for change in changes):

@@ -68,7 +68,9 @@ def report(answer: Answer) -> Report:
         batches=batch_rows(advice.workload),
         memory=_memory(advice.estimate, advice.time),
         # Below zero it says how much is missing, which is no size of a cache.
-        rollout=replace(advice.rollout, kv_bytes=max(0, advice.rollout.kv_bytes)),
+        rollout=None
+        if advice.rollout is None
+        else replace(advice.rollout, kv_bytes=max(0, advice.rollout.kv_bytes)),
         time=_time(advice.time, advice.workload.cluster),
         step_time=StepTimeReport.of(advice.step, advice.workload.batch),
         findings=tuple(_finding(item) for item in advice.recommendations),

@@ -4,18 +4,22 @@ from collections.abc import Collection
 
 from tuner.advise import Advice
 from tuner.language import _
+from tuner.memory.lengths import length_decides
 from tuner.render.numbers import tokens
 from tuner.render.words import listed
-from tuner.workload import Batch, Images
+from tuner.workload import Images, Workload
 
 
-def premise(batch: Batch, of_run: Collection[str] = ()) -> str:
+def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
     """The lengths that the answer rests on, and the options that would make it sharper.
 
     Args:
-        batch: of the job.
+        workload: the job.
         of_run: names of the lengths that the log of a run tells.
     """
+    batch = workload.batch
+    if not length_decides(workload):
+        return _("all sequences are padded to {most}").format(most=tokens(batch.sequence_tokens))
     lengths = batch.lengths
     words = []
     missing = []
@@ -30,15 +34,22 @@ def premise(batch: Batch, of_run: Collection[str] = ()) -> str:
         (
             "mean_response",
             lengths.mean_response,
-            _("mean response {average} ({reason})"),
+            _("mean response {average} ({reason})")
+            if batch.max_prompt_tokens
+            else _("mean sequence {average} ({reason})"),
             "--mean-response-length",
             batch.mean_response_tokens,
         ),
     ):
         said = _("the log") if name in of_run else option
+        if not batch.max_prompt_tokens and name == "mean_prompt":
+            continue  # of given sequences, which are one piece
         reason = said if mean is not None else _("assumed")
         words.append(text.format(average=tokens(round(average)), reason=reason))
         missing += [] if mean is not None else [option]
+    if not batch.max_prompt_tokens and batch.known_mean_tokens is None:
+        half = tokens(round(batch.mean_sequence_tokens))
+        return _("half of the maximum assumed ({half}); give --mean-response-length").format(half=half)
     if lengths.mean_prompt is None and lengths.mean_response is None and lengths.response_p95 is None:
         halves = f"{tokens(round(batch.mean_prompt_tokens))} + {tokens(round(batch.mean_response_tokens))}"
         return _("half of the maxima assumed ({halves}); give --mean-response-length").format(halves=halves)
@@ -52,9 +63,10 @@ def premise(batch: Batch, of_run: Collection[str] = ()) -> str:
     return listed(words) + (_("; give {missing}").format(missing=_(" and ").join(missing)) if missing else "")
 
 
-def assumed_lengths(batch: Batch) -> tuple[str, ...]:
+def assumed_lengths(workload: Workload) -> tuple[str, ...]:
     """What seconds rest on beside their interval: lengths that nobody gave; empty where they are known."""
-    return () if batch.known_mean_tokens is not None else (_("at assumed lengths"),)
+    known = workload.batch.known_mean_tokens is not None or not length_decides(workload)
+    return () if known else (_("at assumed lengths"),)
 
 
 def images(found: Images) -> str:

@@ -434,7 +434,9 @@ class Report(_Model):
         Field(description="the batch sizes of every pass, as sequences and micro-batches of one rank"),
     ] = ()
     memory: MemoryReport
-    rollout: Annotated[RolloutMemory, STRUCTS]
+    rollout: Annotated[
+        Annotated[RolloutMemory, STRUCTS] | None, Field(description="null where nothing is generated")
+    ]
     time: tuple[PhaseTimeReport, ...]
     step_time: StepTimeReport
     findings: tuple[FindingReport, ...]

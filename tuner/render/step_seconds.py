@@ -21,6 +21,6 @@ def step_seconds(advice: Advice, terminal: Terminal) -> str:
         for phase in sorted(time.phases, key=lambda phase: phase.seconds, reverse=True)
         if phase.seconds >= _LEAST * time.seconds
     )
-    step = clauses([seconds(advice.step, cluster.gpu.name), *assumed_lengths(advice.workload.batch)])
+    step = clauses([seconds(advice.step, cluster.gpu.name), *assumed_lengths(advice.workload)])
     text = _("Step time: {step}. By phase, in seconds: {phases}.").format(step=step, phases=phases)
     return terminal.prose(text, indent="    ", first="  ")

@@ -7,7 +7,7 @@ from tuner.advise import Advice
 from tuner.counted import counted
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.language import N_, _
-from tuner.memory import Estimate
+from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.answer import Answer
 from tuner.render.bars import chart
@@ -139,9 +139,7 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     for name, text in (*_network(cluster), *_basis(answer), *_of_script(answer)):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(
-        terminal.prose(
-            titled(_("lengths"), premise(workload.batch, answer.of_run)), indent="    ", first="  "
-        )
+        terminal.prose(titled(_("lengths"), premise(workload, answer.of_run)), indent="    ", first="  ")
     )
     if workload.batch.images is not None:
         seen = images(workload.batch.images)
@@ -215,7 +213,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
         *(((_("measured"), _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
         *_network(cluster),
         (_("batch"), _batch(workload)),
-        (_("lengths"), premise(workload.batch, answer.of_run)),
+        (_("lengths"), premise(workload, answer.of_run)),
         *(((_("images"), images(workload.batch.images)),) if workload.batch.images is not None else ()),
     ]
     rows += _of_script(answer)
@@ -293,6 +291,10 @@ def _measured(measured: MeasuredGpu) -> str:
 
 def _batch(workload: Workload) -> str:
     batch = workload.batch
+    if workload.rollout is None:
+        return _("{sequences} of up to {most} tokens").format(
+            sequences=counted(batch.sequences, "sequence"), most=tokens(batch.sequence_tokens)
+        )
     return _(
         "{prompts} x {responses}, mini-batch of {mini_prompts}, up to {max_prompt_tokens} + "
         "{max_response_tokens} tokens"
@@ -305,9 +307,9 @@ def _batch(workload: Workload) -> str:
     )
 
 
-def _aside(advice: Advice, terminal: Terminal) -> str:
+def _engine_memory(rollout: RolloutMemory, advice: Advice, terminal: Terminal) -> list[str]:
+    """The KV cache of the rollout engine, and what its memory fraction is a share of."""
     lines = []
-    rollout = advice.rollout
     room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
     length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
     if rollout.kv_tokens > 0:
@@ -319,7 +321,7 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
             kv_tokens=rollout.kv_tokens,
             sequences=counted(rollout.concurrent_sequences, "sequence"),
             length=length,
-            max_sequences=advice.workload.rollout.max_sequences,
+            max_sequences=advice.workload.generator.max_sequences,
         )
         if rollout.preempted_sequences:
             cache += _(
@@ -331,13 +333,18 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
                 preempted_sequences=rollout.preempted_sequences,
             )
         lines.append(terminal.prose(cache, indent="    ", first="  "))
-    rollout_engine = advice.workload.rollout
+    rollout_engine = advice.workload.generator
     if rollout_engine.engine is not RolloutEngine.TRANSFORMERS:
         means = FRACTION_MEANS[rollout_engine.fraction_of]
         fraction = _("The engine's memory fraction of {memory_fraction:.2f} is {means}.").format(
             memory_fraction=rollout_engine.memory_fraction, means=_(means)
         )
         lines.append(terminal.prose(fraction, indent="    ", first="  "))
+    return lines
+
+
+def _aside(advice: Advice, terminal: Terminal) -> str:
+    lines = [] if advice.rollout is None else _engine_memory(advice.rollout, advice, terminal)
     lines += filter(None, [step_seconds(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes

@@ -10,6 +10,9 @@ from types import ModuleType
 from tuner.findings import Finding, modules_in_folders
 from tuner.language import chosen
 from tuner.rules.case import Case
+from tuner.workload import Workload
+
+_OF_GENERATION = f"{__name__}.rollout."  # begins the names of the rules that speak of generating
 
 
 @cache
@@ -20,7 +23,17 @@ def modules() -> tuple[ModuleType, ...]:
 
 def run(case: Case) -> list[Finding]:
     """What all rules find in one case, by code."""
-    return list(_findings(case, modules(), chosen()))
+    return list(_findings(case, asked(case.workload), chosen()))
+
+
+@cache
+def _without_generation() -> tuple[ModuleType, ...]:
+    return tuple(module for module in modules() if not module.__name__.startswith(_OF_GENERATION))
+
+
+def asked(workload: Workload) -> tuple[ModuleType, ...]:
+    """The rule modules that can speak of a job: one that generates nothing has no rollout to judge."""
+    return _without_generation() if workload.rollout is None else modules()
 
 
 @lru_cache(maxsize=32)  # a block that is put together comes by the same job more than once
@@ -32,5 +45,5 @@ def _findings(case: Case, asked: tuple[ModuleType, ...], language: str) -> tuple
 
 def refusals(case: Case) -> list[Finding]:
     """What rules say of the job that its trainer or engine refuses, by code."""
-    findings = (module.check(case) for module in modules() if module.RULE.refuses)
+    findings = (module.check(case) for module in asked(case.workload) if module.RULE.refuses)
     return [finding for finding in findings if finding is not None and finding.refuses]

@@ -33,13 +33,14 @@ class Figures:
 
     @cached_property
     def rollout(self) -> RolloutMemory:
-        """Memory of the rollout engine."""
+        """Memory of the rollout engine; ValueError of a job that generates nothing."""
         return memory.rollout_memory(self._workload.at_rest)
 
     @cached_property
     def time(self) -> StepTime:
         """Seconds per phase."""
-        return timing.step_time(self._workload, concurrent_sequences=self.rollout.concurrent_sequences)
+        held = 0 if self._workload.rollout is None else self.rollout.concurrent_sequences
+        return timing.step_time(self._workload, concurrent_sequences=held)
 
 
 @lru_cache(maxsize=512)

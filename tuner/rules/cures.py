@@ -28,7 +28,7 @@ from tuner.workload import (
 
 LEAST_BUCKET_BYTES = 256 * MIB  # below this, handshakes take longer than the copies
 
-_ACTOR_PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB, Phase.UPDATE_WEIGHTS)
+_ACTOR_PHASES = (Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.OLD_LOG_PROB, Phase.UPDATE_WEIGHTS)
 CRITIC_PHASES = (Phase.VALUES, Phase.UPDATE_CRITIC)
 
 
@@ -66,6 +66,8 @@ def with_head(workload: Workload, **changes: Any) -> Workload:
 def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
     """CUDA graphs up to the sequences that run at once, and none for more."""
     rollout = workload.rollout
+    if rollout is None:
+        return workload
     if not (rollout.colocated and rollout.cuda_graphs) or rollout.capture_sizes is not None:
         return workload
     if rollout.engine is RolloutEngine.SGLANG:  # chooses its sizes itself
@@ -80,7 +82,8 @@ def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
 
 def engine_asleep(workload: Workload, _phase: Phase) -> Workload:
     """The rollout engine gives its memory back while the trainer works."""
-    return workload.with_rollout(frees_memory=True) if workload.rollout.colocated else workload
+    asleep = workload.rollout is not None and workload.rollout.colocated
+    return workload.with_rollout(frees_memory=True) if asleep else workload
 
 
 def service_asleep(workload: Workload, _phase: Phase) -> Workload:
@@ -211,7 +214,7 @@ def states_on_host(workload: Workload, phase: Phase) -> Workload:
 
 def least_cache(workload: Workload, _phase: Phase) -> Workload:
     """The smallest memory fraction with which the rollout engine still starts."""
-    return least_fraction(workload) or workload
+    return workload if workload.rollout is None else least_fraction(workload) or workload
 
 
 def least_service_cache(workload: Workload, _phase: Phase) -> Workload:
@@ -221,15 +224,18 @@ def least_service_cache(workload: Workload, _phase: Phase) -> Workload:
 
 def synced_by_tensor(workload: Workload, _phase: Phase) -> Workload:
     """New weights are gathered tensor by tensor."""
+    if workload.sync is None:
+        return workload
     return replace(workload, sync=replace(workload.sync, gathers_whole_model=False))
 
 
 def small_bucket(workload: Workload, _phase: Phase) -> Workload:
     """The smallest bucket that the release accepts and that is worth a handshake."""
-    least = max(LEAST_BUCKET_BYTES, workload.sync.smallest_bucket_bytes)
-    if workload.sync.bucket_bytes <= least:
+    sync = workload.sync
+    least = LEAST_BUCKET_BYTES if sync is None else max(LEAST_BUCKET_BYTES, sync.smallest_bucket_bytes)
+    if sync is None or sync.bucket_bytes <= least:
         return workload
-    return replace(workload, sync=replace(workload.sync, bucket_bytes=least))
+    return replace(workload, sync=replace(sync, bucket_bytes=least))
 
 
 def optimizer_in_shards(workload: Workload, _phase: Phase) -> Workload:

@@ -49,7 +49,7 @@ class Ladder(Struct, frozen=True, kw_only=True):
 
 LADDERS = (
     Ladder(
-        phases=(Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC),
+        phases=(Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.UPDATE_CRITIC),
         cures=(
             fewer_graphs,
             engine_asleep,

@@ -106,6 +106,7 @@ _PUT: dict[Phase, Callable[[Workload, Pass], Workload]] = {
     Phase.VALUES: partial(_with_critic_passes, values=True),
     Phase.UPDATE_CRITIC: partial(_with_critic_passes, values=False),
     Phase.UPDATE_ACTOR: lambda workload, one_pass: workload.with_actor(update=one_pass),
+    Phase.TRAIN: lambda workload, one_pass: workload.with_actor(update=one_pass),
 }
 
 

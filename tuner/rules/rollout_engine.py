@@ -8,7 +8,8 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.serving.graphs import largest_graph
-from tuner.timing.decode import RolloutInput, waits_for_host
+from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.rollout import waits_for_host
 from tuner.workload import FractionOf, Phase, Rollout, Workload
 
 AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)
@@ -23,12 +24,12 @@ def with_fraction(workload: Workload, hundredths: int) -> Workload:
 
 def hundredths(workload: Workload) -> float:
     """The memory fraction in hundredths."""
-    return workload.rollout.memory_fraction * 100
+    return workload.generator.memory_fraction * 100
 
 
 def starts(workload: Workload) -> bool:
-    """Whether the engine finds room for weights and one sequence of full length."""
-    return figures(workload).rollout.concurrent_sequences > 0
+    """Whether the engine finds room for weights and one sequence of full length; there need not be one."""
+    return workload.rollout is None or figures(workload).rollout.concurrent_sequences > 0
 
 
 def least(candidates: range, accept: Callable[[int], bool]) -> int | None:
@@ -63,7 +64,7 @@ def largest_fraction(case: Case) -> Workload | None:
 
 def sequences_per_replica(workload: Workload) -> int:
     """Sequences that one replica generates in a step."""
-    return ceil(workload.batch.sequences / workload.rollout.replicas)
+    return ceil(workload.batch.sequences / workload.generator.replicas)
 
 
 def step_waits_for_host(workload: Workload) -> bool:
@@ -80,7 +81,7 @@ def with_matching_limit(workload: Workload) -> Workload:
     nor where a step waits for the host already; nor beyond the tokens of one step, of which each running
     sequence takes one: vLLM refuses that.
     """
-    rollout = workload.rollout
+    rollout = workload.generator
     if not rollout.sequences_adjustable or step_waits_for_host(workload):
         return workload
     most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
@@ -121,8 +122,8 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
 def _held(workload: Workload) -> int:
     """Sequences that run at once, those of the largest CUDA graph at most: of more the gain is not known."""
     held = min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
-    graph = largest_graph(workload.rollout)
-    return min(held, graph * workload.rollout.data_parallel) if graph else held
+    graph = largest_graph(workload.generator)
+    return min(held, graph * workload.generator.data_parallel) if graph else held
 
 
 def tensor_sizes(model: ModelShape, rollout: Rollout, gpus_per_node: int) -> list[int]:
@@ -139,7 +140,7 @@ def tensor_sizes(model: ModelShape, rollout: Rollout, gpus_per_node: int) -> lis
 
 def misread(case: Case) -> bool:
     """Whether the engine's fraction would fit if it were what vLLM takes it for, a share of the card."""
-    if case.workload.rollout.fraction_of in (FractionOf.TOTAL, FractionOf.TOTAL_OF_ALL):
+    if case.workload.generator.fraction_of in (FractionOf.TOTAL, FractionOf.TOTAL_OF_ALL):
         return False
     as_total = case.workload.with_rollout(fraction_of=FractionOf.TOTAL)
     return case.eases(as_total, *AWAKE)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tuner.rules.cures import CRITIC_PHASES
+from tuner.rules.cures import CRITIC_PHASES, synced_by_tensor
 from tuner.workload import Backend, Engine, HeadKind, Phase, Workload
 
 
@@ -18,7 +18,7 @@ def sharded_by_second(workload: Workload, phase: Phase) -> Workload:
         return workload
     if reference is not None:
         changed = changed.with_reference(engine=_second(reference.engine))
-    return replace(changed, sync=replace(workload.sync, gathers_whole_model=False))
+    return synced_by_tensor(changed, phase)
 
 
 def _needs_whole_head(workload: Workload) -> bool:

@@ -81,7 +81,7 @@ def paying_together(case: Case) -> list[Workload]:
         sharing(sharing(workload, Role.ACTOR, ranks), Role.REFERENCE, ranks)
         for ranks in fewer_ranks(workload, workload.actor.engine)
     ]
-    phases = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB)
+    phases = (Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB)
     return [proposal for each in shared if case.pays(proposal := with_room(each, phases))]
 
 

@@ -88,7 +88,8 @@ SENT_BYTES_PER_S = 0.4e9
 #: with it: 0.75e9 and 0.78e9. Between 0.4e9 and 2e9.
 RECEIVED_BYTES_PER_S = 0.76e9
 
-#: Seconds between two kernels of a replayed CUDA graph. Between 1e-6 and 2e-6.
+#: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched
+#: ahead. Between 1e-6 and 2e-6.
 GRAPH_LAUNCH_S = 1.5e-6
 
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.
@@ -105,8 +106,11 @@ ENGINE_STEP_S = 1e-3
 #: 0.24, measured by ``tuner validate``, 2026-11-22).
 ENGINE_SEQUENCE_S = 20e-6
 
-#: Parts of the drain of a batch, as shares of its sequences that still run: a step of each part is looked at.
-DRAIN_SHARES = (1.0, 2 / 3, 1 / 3, 0.0)
+#: Seconds on the host per running sequence and step for the log-probability of its token, which an engine in
+#: the trainer's process turns into Python objects and keeps until the end. Between 2.6e-6 (64 sequences) and
+#: 16.5e-6 (1,024, whose objects Python's garbage collection goes through): schedule, update and output
+#: handling of vLLM 0.8.5 with ``logprobs=0`` less without, measured on an EPYC (2026-11-23).
+ENGINE_LOG_PROB_S = 10e-6
 
 #: Bytes that sampling moves per logit: cast to float32, temperature, softmax, random choice.
 SAMPLER_BYTES = 24
@@ -125,6 +129,10 @@ COLLECTIVE_S = 50e-6
 #: Seconds that one all-reduce of an inference engine takes beside its bytes. Between 5e-6 (one-shot
 #: kernel over NVLink) and 20e-6 (NCCL).
 ENGINE_ALL_REDUCE_S = 10e-6
+
+#: The same through NCCL, where the engine's own kernel is switched off. Between 15e-6 (two GPUs) and 40e-6
+#: (eight): what nccl-tests show for messages of some KiB over NVLink.
+NCCL_ALL_REDUCE_S = 25e-6
 
 #: Share of the host link that page-locked copies reach. Between 0.80 and 0.90 (CUDA's bandwidthTest).
 PINNED_SHARE = 0.85
@@ -186,6 +194,14 @@ FUSED_LIGER_BYTES = (0.0, 2.0)
 #: log-softmax otherwise; in the backward pass one read and one write, or two reads and two writes.
 CROSS_ENTROPY_ACCESSES = (1.0, 2.0)
 UNFUSED_CROSS_ENTROPY_ACCESSES = (3.0, 4.0)
+
+#: Bytes per logit of PyTorch's cross entropy over bfloat16 logits that autocast widens, counted access by
+#: access: forward the float32 copy (2 + 4) and log-softmax (4 + 4); backward the gradient of the loss (4),
+#: that of log-softmax (4 + 4 + 4) and its rounding (4 + 2).
+FLOAT32_LOSS_BYTES = (14.0, 22.0)
+
+#: Of shifting the logits into a copy: one read and one write; backward zeros, one read, one write.
+SHIFT_ACCESSES = (2.0, 3.0)
 
 #: Accesses per logit of dividing by the temperature, in each direction: one read, one write.
 SCALING_ACCESSES = 2.0

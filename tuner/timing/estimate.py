@@ -7,8 +7,9 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.timing import fsdp
-from tuner.timing.decode import RolloutInput, rollout_parts
+from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds
+from tuner.timing.generation.rollout import rollout_parts
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
@@ -39,7 +40,7 @@ class StepTime(Struct, frozen=True, kw_only=True):
         return next((time for time in self.phases if time.phase is phase), None)
 
 
-def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
+def step_time(workload: Workload, *, concurrent_sequences: int = 0) -> StepTime:
     """Roofline seconds of every phase that the step has, in order.
 
     Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
@@ -48,18 +49,22 @@ def step_time(workload: Workload, *, concurrent_sequences: int) -> StepTime:
 
     Args:
         workload: the job.
-        concurrent_sequences: sequences that the KV cache of one rollout replica holds at once.
+        concurrent_sequences: sequences that the KV cache of one rollout replica holds at once; of a job that
+            generates nothing it is not asked.
     """
     return StepTime(phases=tuple(_phases(workload, concurrent_sequences)))
 
 
 def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime]:
-    yield _rollout_time(RolloutInput.of(workload), concurrent_sequences)
+    generates = workload.rollout is not None
+    if generates:
+        yield _rollout_time(RolloutInput.of(workload), concurrent_sequences)
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
     for step_pass in workload.passes():
         yield _pass_time(Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
-    yield _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
+    if generates:
+        yield _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
 
 
 @lru_cache(maxsize=512)

@@ -47,6 +47,10 @@ def head_cost(head: OutputHead, *, entropy: bool) -> HeadCost:
 
 
 def _log_prob_bytes(head: OutputHead) -> tuple[float, float]:
+    if head.float32_loss:
+        shifted = [head.shifts_logits * count * head.logits_dtype.bytes for count in assume.SHIFT_ACCESSES]
+        forward, backward = assume.FLOAT32_LOSS_BYTES
+        return forward + shifted[0], backward + shifted[1]
     accesses = (
         assume.CROSS_ENTROPY_ACCESSES if head.fused_cross_entropy else assume.UNFUSED_CROSS_ENTROPY_ACCESSES
     )

@@ -18,7 +18,9 @@ def sent_parameters(workload: Workload) -> int:
 
 def gathered_parameters(workload: Workload) -> int:
     """Parameters that the trainer gathers; a gather of the whole model takes the frozen ones along."""
-    return workload.model.parameters if workload.sync.gathers_whole_model else sent_parameters(workload)
+    return (
+        workload.model.parameters if workload.weight_sync.gathers_whole_model else sent_parameters(workload)
+    )
 
 
 def trainer_gather_seconds(workload: Workload) -> float:
@@ -30,7 +32,7 @@ def trainer_gather_seconds(workload: Workload) -> float:
         ranks = parallel.tensor * parallel.pipeline * max(1, parallel.expert // parallel.tensor)
     bytes_whole = gathered_parameters(workload) * engine.stored_dtype.bytes
     seconds = gather_seconds(bytes_whole, workload.cluster, ranks)
-    if ranks > 1 and not workload.sync.gathers_whole_model:
+    if ranks > 1 and not workload.weight_sync.gathers_whole_model:
         seconds += (workload.model.layers * assume.LAYER_TENSORS - 1) * assume.COLLECTIVE_S
     return seconds
 
@@ -41,7 +43,7 @@ def engine_load_seconds(workload: Workload) -> float:
     Every GPU of a replica reads all weights and keeps its share.
     """
     bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
-    if not workload.rollout.colocated:
+    if not workload.generator.colocated:
         return bytes_sent / (workload.cluster.network_bytes_per_s * assume.LINK_SHARE)
     return 2 * bytes_sent / copy_bytes_per_s(workload.cluster.gpu)
 
@@ -55,22 +57,22 @@ def quantizing_seconds(workload: Workload) -> float:
     Source: verl 0.7.0 ``utils/vllm/vllm_fp8_utils.py`` (``quant_weights``), 0.9.1 ``utils/fp8_utils.py``
     (``quant_weights_by_name``), ``utils/kernel/fp8_kernel.py``.
     """
-    model, sent = workload.model, workload.sync.sent_dtype or workload.actor.engine.stored_dtype
-    if workload.rollout.weight_dtype is not DType.FLOAT8 or sent_parameters(workload) < model.parameters:
+    model, sent = workload.model, workload.weight_sync.sent_dtype or workload.actor.engine.stored_dtype
+    if workload.generator.weight_dtype is not DType.FLOAT8 or sent_parameters(workload) < model.parameters:
         return 0.0
     products = model.parameters - model.embedding_parameters - model.head_parameters
     cast = 0 if sent is DType.BFLOAT16 else sent.bytes + DType.BFLOAT16.bytes
-    fused = workload.sync.quantizes_in_one_kernel
+    fused = workload.weight_sync.quantizes_in_one_kernel
     made = assume.QUANTIZING_BYTES if fused else assume.QUANTIZING_OPERATORS_BYTES
     return products * (cast + made) / copy_bytes_per_s(workload.cluster.gpu)
 
 
 def bucket_seconds(workload: Workload) -> float:
     """One handshake per bucket, none where tensors are handed over without one."""
-    if workload.sync.bucket_bytes == 0:
+    if workload.weight_sync.bucket_bytes == 0:
         return 0.0
     bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
-    return ceil(bytes_sent / workload.sync.bucket_bytes) * assume.BUCKET_S
+    return ceil(bytes_sent / workload.weight_sync.bucket_bytes) * assume.BUCKET_S
 
 
 def staging_seconds(workload: Workload) -> float:
@@ -84,7 +86,7 @@ def staging_seconds(workload: Workload) -> float:
 
 def engine_sleep_seconds(workload: Workload) -> float:
     """Sleep level 1 copies the engine's weights to the host and back; level 2 drops them."""
-    rollout = workload.rollout
+    rollout = workload.generator
     sleeps = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
     if not sleeps or rollout.sleep_level != 1:
         return 0.0

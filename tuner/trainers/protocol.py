@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -25,6 +25,9 @@ from tuner.out_of_memory.stack import Call
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 from tuner.workload.observed import Observed
 from tuner.workload.place import Place
+
+if TYPE_CHECKING:
+    from tuner.inputs.processes import Processes
 
 
 class ReleaseChoice(Struct, frozen=True, kw_only=True):
@@ -188,9 +191,8 @@ class Trainer(Protocol):
     def name(self) -> str:
         """What the trainer is called in messages."""
 
-    @property
-    def model_key(self) -> str:
-        """The key that names the actor's model."""
+    def model_key(self, settings: Settings) -> str:
+        """The key that names the model that is trained."""
 
     @property
     def critic_model_key(self) -> str:
@@ -222,11 +224,18 @@ class Trainer(Protocol):
         """
 
     def parse(
-        self, document: Document | None, given: Sequence[Argument], *, program: str = ..., folder: str = ...
+        self,
+        document: Document | None,
+        given: Sequence[Argument],
+        *,
+        program: str = ...,
+        folder: str = ...,
+        processes: "Processes | None" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
         ``program`` is the module or file that the launch starts, ``folder`` where it lies; both may be empty.
+        ``processes`` are those that it starts, where it says how many.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.
@@ -248,7 +257,7 @@ class Trainer(Protocol):
     def choose_rollout_engine(
         self, settings: Settings, *, version: str, requested: str | None, look: bool
     ) -> RolloutEngineChoice | None:
-        """The version of the rollout engine; None where the trainer generates by itself.
+        """The version of the rollout engine; None where the trainer generates by itself, or not at all.
 
         The one that is ``requested``, else the installed one if that is to be looked for, else the newest
         that the release allows.
@@ -335,5 +344,11 @@ class Trainer(Protocol):
     def place_of(self, calls: Sequence[Call]) -> Place:
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""
 
-    def deciding_keys(self, place: Place, version: str, workload: Workload | None = ...) -> tuple[str, ...]:
+    def deciding_keys(
+        self,
+        place: Place,
+        version: str,
+        workload: Workload | None = ...,
+        settings: Settings | None = ...,
+    ) -> tuple[str, ...]:
         """The keys that decide how much memory a job, which may be known, takes at a place."""

@@ -1,4 +1,4 @@
-"""What a reinforcement-learning step does, without a word of any trainer.
+"""What a training step does, without a word of any trainer.
 
 A trainer module reads its own configuration into a :class:`Workload`; the memory and time
 models and the rules see nothing else. A release's behaviour arrives here as a plain fact

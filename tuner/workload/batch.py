@@ -55,7 +55,10 @@ class Travel(Enum):
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """Sizes of one training step. Prompt counts are global, lengths are maxima but for ``lengths``."""
+    """Sizes of one training step. Prompt counts are global, lengths are maxima but for ``lengths``.
+
+    A job that learns from given sequences has each of them whole as a response, behind a prompt of no tokens.
+    """
 
     prompts: int
     responses_per_prompt: int

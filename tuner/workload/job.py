@@ -1,4 +1,4 @@
-"""A whole reinforcement-learning job."""
+"""A whole training job: reinforcement learning, or supervised fine-tuning."""
 
 from enum import Enum
 from functools import lru_cache
@@ -41,7 +41,11 @@ class Quantity(Enum):
 
 
 class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """One reinforcement-learning job, as far as memory and time depend on it."""
+    """One training job, as far as memory and time depend on it.
+
+    A job that generates nothing learns from given sequences: it has neither a rollout nor a weight sync, and
+    its step is one training pass.
+    """
 
     release: Release
     model: ModelShape
@@ -50,14 +54,36 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     actor: Actor
     reference: Reference | None
     critic: Critic | None
-    rollout: Rollout
-    sync: WeightSync
+    rollout: Rollout | None  # None of a job that generates nothing
+    sync: WeightSync | None  # as the rollout
     services: tuple[Service, ...] = ()  # models that judge the responses
     controller: Controller | None = None  # None where nobody said what its processes are
 
     def passes(self) -> tuple[StepPass, ...]:
         """The job's passes over models, in the order of a step."""
         return _passes(self)
+
+    @property
+    def generator(self) -> Rollout:
+        """The rollout of a job that generates.
+
+        Raises:
+            ValueError: the job generates nothing.
+        """
+        if self.rollout is None:
+            raise ValueError("the workload has no rollout")
+        return self.rollout
+
+    @property
+    def weight_sync(self) -> WeightSync:
+        """How new weights reach the rollout engine of a job that generates.
+
+        Raises:
+            ValueError: the job generates nothing.
+        """
+        if self.sync is None:
+            raise ValueError("the workload has no weight sync")
+        return self.sync
 
     @property
     def at_rest(self) -> "Workload":
@@ -89,8 +115,8 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
         return replace(self, batch=replace(self.batch, **changes))
 
     def with_rollout(self, **changes: Any) -> "Workload":
-        """A copy with another rollout."""
-        return replace(self, rollout=replace(self.rollout, **changes))
+        """A copy with another rollout; the workload must have one."""
+        return replace(self, rollout=replace(self.generator, **changes))
 
     def with_actor(self, **changes: Any) -> "Workload":
         """A copy with another actor."""
@@ -146,4 +172,11 @@ def _at_rest(workload: Workload) -> Workload:
 
 @lru_cache(maxsize=256)  # the models, the rules and the advice go through the passes of a job again and again
 def _passes(workload: Workload) -> tuple[StepPass, ...]:
-    return step_passes(workload.model, workload.actor, workload.reference, workload.critic, workload.reward)
+    return step_passes(
+        workload.model,
+        workload.actor,
+        workload.reference,
+        workload.critic,
+        workload.reward,
+        generates=workload.rollout is not None,
+    )

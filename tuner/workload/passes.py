@@ -51,6 +51,8 @@ def step_passes(
     reference: Reference | None,
     critic: Critic | None,
     reward: Service | None = None,
+    *,
+    generates: bool = True,
 ) -> tuple[StepPass, ...]:
     """The passes that a step has, in the order in which it makes them.
 
@@ -60,7 +62,9 @@ def step_passes(
         reference: the frozen policy, None without one.
         critic: the value model, None without one.
         reward: the reward model, None without one; it has a pass where the trainer's engine runs it.
+        generates: whether the policy learns from its own responses, not from given sequences.
     """
+    training = Phase.UPDATE_ACTOR if generates else Phase.TRAIN
     passes = [] if reward is None else _of_reward(reward)
     if actor.log_prob is not None:
         passes.append(_of_actor(model, actor, Phase.OLD_LOG_PROB, actor.log_prob, training=False))
@@ -79,7 +83,7 @@ def step_passes(
     if critic is not None:
         passes.append(_of_critic(critic, Phase.VALUES, critic.values, training=False))
         passes.append(_of_critic(critic, Phase.UPDATE_CRITIC, critic.update, training=True))
-    passes.append(_of_actor(model, actor, Phase.UPDATE_ACTOR, actor.update, training=True))
+    passes.append(_of_actor(model, actor, training, actor.update, training=True))
     return tuple(passes)
 
 

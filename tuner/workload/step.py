@@ -21,6 +21,7 @@ class Phase(Enum):
     VALUES = "values"
     UPDATE_CRITIC = "update_critic"
     UPDATE_ACTOR = "update_actor"
+    TRAIN = "train"  # of a job that learns from given sequences
     SAVE_CHECKPOINT = "save_checkpoint"
     UPDATE_WEIGHTS = "update_weights"
     WAKE_UP = "wake_up"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.inputs.convert import has_too_large
-from tuner.inputs.log.lines import LogLine
+from tuner.inputs.log.lines import LONGEST, LogLine
 from tuner.inputs.secrets import hidden_value, without_secrets
 from tuner.inputs.tree import Path, Tree
 from tuner.out_of_memory.printed import cleaned
@@ -95,12 +95,12 @@ def _own_lines(lines: Sequence[LogLine], first: int, *, indented: bool) -> list[
         first: index of the first.
         indented: leave out those that do not begin where ``pprint`` goes on.
     """
-    begun = cleaned(lines[first].text)
+    begun = cleaned(lines[first].text, longest=LONGEST)
     own: list[tuple[int, str]] = []
     opened: list[int] = []  # columns of the brackets that are open
     astray = characters = 0
     for index in range(first, min(len(lines), first + _MOST_LINES)):
-        line = cleaned(lines[index].text)
+        line = cleaned(lines[index].text, longest=LONGEST)
         # Between two lines of a process there may be those of others, and of libraries without a prefix.
         mine = line.source == begun.source and (index == first or bool(begun.source) or line.text[:1] == " ")
         if mine and indented and own:

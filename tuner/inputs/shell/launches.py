@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.inputs.processes import Count, Processes
 from tuner.inputs.shell.interpreter import Command
 from tuner.inputs.shell.values import Field, Text
 
 _PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
+_DIGITS = 6  # of a number of processes; longer ones are cut, and refused where the cluster is read
 _VALUED_OPTIONS = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
@@ -28,6 +30,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     environment: tuple[tuple[str, Text], ...]
     location: Location
     certain: bool  # no branch that nobody knows leads to it
+    processes: Processes  # as the options of what starts it say
 
 
 def launches(commands: Sequence[Command]) -> tuple[Launch, ...]:
@@ -44,6 +47,7 @@ def launches(commands: Sequence[Command]) -> tuple[Launch, ...]:
                     environment=command.environment,
                     location=command.location,
                     certain=command.certain,
+                    processes=_processes(words[:position]),
                 )
             )
     return tuple(started)
@@ -94,6 +98,26 @@ def _module_or_file(words: Sequence[Field], start: int) -> int | None:
         if spelled.endswith(".py"):
             return position
     return None
+
+
+def _processes(words: Sequence[Field]) -> Processes:
+    """What the options in front of a program say: ``--nproc_per_node=8``, ``--nnodes 2``."""
+    return Processes(per_node=_count(words, "--nproc-per-node"), nodes=_count(words, "--nnodes"))
+
+
+def _count(words: Sequence[Field], name: str) -> Count | None:
+    """The number of an option, the last one where there are several; None for ``auto`` or a range."""
+    found = None
+    for word, following in zip(words, (*words[1:], None), strict=True):
+        option, equals, value = str(word.text).partition("=")
+        if option.replace("_", "-") != name:
+            continue
+        value = value if equals or following is None else str(following.text)
+        if value.isdecimal() and int(value[:_DIGITS]) > 0:
+            found = Count(
+                value=int(value[:_DIGITS]), text=f"torchrun {option}={value}", location=word.location
+            )
+    return found
 
 
 def texts(fields: Sequence[Field]) -> Iterator[str]:

@@ -132,14 +132,14 @@ def weight_tensors(model: ModelShape) -> tuple[Tensor, ...]:
 
 def sync_tensors(workload: Workload) -> tuple[Tensor, ...]:
     """What carrying the weights and sampling from them allocate in one piece."""
-    rollout = workload.rollout
+    rollout = workload.generator
     sampled = min(rollout.max_sequences, rollout.step_tokens)
     bucket = Tensor(
         name="sync_bucket",
         kinds=(_("a bucket of weights on their way to the rollout engine"),),
         made_by=_("the weight sync"),
         item=Item.SYNC,
-        factors=((workload.sync.bucket_bytes, _("bytes of the bucket")),),
+        factors=((workload.weight_sync.bucket_bytes, _("bytes of the bucket")),),
         dtype_bytes=1,
         phases=(Phase.UPDATE_WEIGHTS,),
     )
@@ -152,4 +152,4 @@ def sync_tensors(workload: Workload) -> tuple[Tensor, ...]:
         dtype_bytes=DType.FLOAT32.bytes,
         phases=(Phase.ROLLOUT,),
     )
-    return (bucket, logits) if workload.sync.bucket_bytes else (logits,)
+    return (bucket, logits) if workload.weight_sync.bucket_bytes else (logits,)

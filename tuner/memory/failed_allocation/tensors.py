@@ -51,7 +51,8 @@ def _state_tensors(workload: Workload) -> Iterable[Tensor]:
     for step_pass in workload.passes():
         if step_pass.role is Role.REWARD:
             yield from unit_tensors(step_pass.model, step_pass.engine, "reward model")
-    yield from sync_tensors(workload)
+    if workload.rollout is not None:
+        yield from sync_tensors(workload)
 
 
 def tensors(workload: Workload) -> tuple[Tensor, ...]:

@@ -98,7 +98,8 @@ def trainer_communicators(workload: Workload) -> Communicators:
     Source: verl ``single_controller/ray/base.py`` (``create_colocated_worker_cls``: one process per GPU),
     verl 0.9.1 ``checkpoint_engine/nccl_checkpoint_engine.py`` (``init_process_group``).
     """
-    cluster, tied, carrier = workload.cluster, workload.model.tied_embeddings, workload.sync.carrier
+    cluster, tied = workload.cluster, workload.model.tied_embeddings
+    carrier = None if workload.sync is None else workload.sync.carrier
     counted = _of_engines(_engines(workload), tied=tied, gpus_per_node=cluster.gpus_per_node)
     sending = 0 if carrier is None else carrier.sender_communicators
     return counted + Communicators(connected=sending) if sending else counted

@@ -14,7 +14,7 @@ def held_at_start(workload: Workload) -> tuple[Term, ...]:
 
     The trainer before its first pass, and the engine of a reward model, which starts earlier and sleeps.
     """
-    if not workload.rollout.colocated:
+    if not workload.generator.colocated:
         return ()
     return (*Residents.of(workload).at_start, *services_at_rest(workload))
 

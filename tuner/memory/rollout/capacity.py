@@ -53,7 +53,7 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
 
     Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``: ``preempt``).
     """
-    share, model, rollout = cache_share(workload), workload.model, workload.rollout
+    share, model, rollout = cache_share(workload), workload.model, workload.generator
     batch = workload.batch
     built = _built_tokens(workload)
     room = min(built, batch.room_tokens)
@@ -79,12 +79,12 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
 
 
 def _built_tokens(workload: Workload) -> int:
-    return workload.rollout.max_model_tokens or workload.model.max_positions
+    return workload.generator.max_model_tokens or workload.model.max_positions
 
 
 def built_sequence_bytes(workload: Workload) -> int:
     """Cache on one GPU of one sequence of the length that the engine is built for, as its prompt is read."""
-    rollout = workload.rollout
+    rollout = workload.generator
     return kv_bytes_per_sequence(
         workload.model, rollout, _built_tokens(workload), prefilled=rollout.step_tokens
     )
@@ -98,9 +98,13 @@ def _kept(share: CacheShare) -> int:
 
 def start_doubt(workload: Workload) -> str | None:
     """Why the engine may not start although it can: its cache is only large enough at its largest."""
-    if start_problems(workload) or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None:
+    if (
+        workload.rollout is None
+        or start_problems(workload)
+        or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None
+    ):
         return None
-    share, older = least_shares(workload)[0], workload.rollout.older_core
+    share, older = least_shares(workload)[0], workload.generator.older_core
     if older is not None and _cache_problem(workload, share.cache) is not None:
         return _(
             "the rollout engine may not start: its share of memory leaves enough for a KV cache "
@@ -113,7 +117,7 @@ def start_doubt(workload: Workload) -> str | None:
 
 
 def _cache_problem(workload: Workload, cache: int, engine: str = _ROLLOUT) -> str | None:
-    rollout, model = workload.rollout, workload.model
+    rollout, model = workload.generator, workload.model
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
     if cache <= 0:
@@ -137,7 +141,7 @@ def _cache_problem(workload: Workload, cache: int, engine: str = _ROLLOUT) -> st
 
 @lru_cache(maxsize=256)  # what is a doubt depends on it as well
 def start_problems(workload: Workload) -> tuple[str, ...]:
-    """Why the engine would not start, whatever the trainer does later.
+    """Why the engine would not start, whatever the trainer does later; nothing of a job that has none.
 
     Its cache is too small, or less is free than vLLM asks for: 0.9.1 and later stop then. Only for certain:
     sizes that are not derived are taken at the low end, and of two cores the one that leaves more. vLLM
@@ -146,6 +150,8 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     Source: vLLM ``v1/worker/gpu_worker.py`` (``init_device``), ``v1/worker/utils.py`` (``request_memory``),
     ``v1/core/kv_cache_utils.py`` (``check_enough_kv_cache_memory``).
     """
+    if workload.rollout is None:
+        return ()
     least = least_shares(workload)
     found = [_cache_problem(workload, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):

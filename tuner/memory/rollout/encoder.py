@@ -40,7 +40,7 @@ def engine_patch_bytes(tower: VisionTower, rollout: Rollout, *, least: bool = Fa
 
 def profiled_tower(workload: Workload) -> VisionTower | None:
     """The tower that vLLM's profile run gives images to; None of a job without, or of another engine."""
-    sees = workload.rollout.engine is RolloutEngine.VLLM and workload.batch.images is not None
+    sees = workload.generator.engine is RolloutEngine.VLLM and workload.batch.images is not None
     return workload.model.tower if sees else None
 
 

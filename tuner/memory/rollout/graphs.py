@@ -47,7 +47,7 @@ def captured_graphs(workload: Workload) -> Graphs:
 
     Source: vLLM ``config/compilation.py`` (``cudagraph_capture_sizes``, ``CUDAGraphMode``; 0.13.0, 0.24.0).
     """
-    rollout = workload.rollout
+    rollout = workload.generator
     layers = ceil(workload.model.layers / rollout.pipeline_parallel)
     sizes = capture_sizes(rollout)
     in_pieces = rollout.engine is RolloutEngine.VLLM

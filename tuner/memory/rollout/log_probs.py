@@ -27,7 +27,7 @@ def row_bytes(*, g: int, s: int, V: int) -> int:
 
 def engine_log_probs(workload: Workload) -> Term | None:
     """What returning log-probabilities may add while the engine generates, None where none are asked for."""
-    rollout = workload.rollout
+    rollout = workload.generator
     if not rollout.returns_log_probs or rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
     numbers = {"s": min(rollout.max_sequences, rollout.step_tokens), "V": workload.model.vocab}

@@ -59,7 +59,7 @@ def communicator_bytes(*, c_c: int) -> int:
 
 def process_parts(workload: Workload) -> dict[str, Constant]:
     """What the engine's process holds outside tensors, by symbol; empty where it adds nothing."""
-    rollout = workload.rollout
+    rollout = workload.generator
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return {}
     return _parts(workload.cluster.gpu, own=rollout.own_process, alone=rollout.replica_gpus == 1)
@@ -81,7 +81,7 @@ def engine_process(workload: Workload, *, counted: bool = False) -> Term | None:
         workload: the job.
         counted: whether the cache is smaller by as much as these are larger, so that the sum is exact.
     """
-    rollout = workload.rollout
+    rollout = workload.generator
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return None
     alone = rollout.replica_gpus == 1
@@ -109,7 +109,7 @@ def buffer_bytes(*, h: int) -> int:
 
 def engine_buffers(workload: Workload) -> Term | None:
     """Buffers beyond the engine's share; None in the trainer's process, and of other engines than vLLM."""
-    rollout = workload.rollout
+    rollout = workload.generator
     if rollout.engine is not RolloutEngine.VLLM or not rollout.own_process:
         return None
     return _buffers()

@@ -117,7 +117,7 @@ def profile_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
 
 def engine_activations(workload: Workload) -> Term:
     """What the engine's profile run needs beyond weights, and a step may need again."""
-    return _activations(workload.model, workload.rollout, profiled_tower(workload))
+    return _activations(workload.model, workload.generator, profiled_tower(workload))
 
 
 @lru_cache(maxsize=256)  # most proposals leave the rollout as it is
@@ -132,10 +132,10 @@ def _activations(model: ModelShape, rollout: Rollout, tower: VisionTower | None)
 
 def least_activations(workload: Workload) -> int:
     """The least that the profile run may need: compiled before, and with kernels that copy nothing."""
-    numbers, tower = profile_numbers(workload.model, workload.rollout), profiled_tower(workload)
+    numbers, tower = profile_numbers(workload.model, workload.generator), profiled_tower(workload)
     if tower is None:
         return bytes_of(step_bytes, numbers)
-    return bytes_of(seeing_step_bytes, numbers | encoder_numbers(tower, workload.rollout, least=True))
+    return bytes_of(seeing_step_bytes, numbers | encoder_numbers(tower, workload.generator, least=True))
 
 
 def step_width(model: ModelShape) -> int:

@@ -140,7 +140,7 @@ class CacheShare:
 
     def __init__(self, workload: Workload, at_start: Sequence[Term], *, least: bool = False) -> None:
         self.at_start, self.least = at_start, least
-        self.rollout = workload.rollout
+        self.rollout = workload.generator
         self.weights = int(engine_weights(workload).bytes)  # explained by its own term
         self.activations = least_activations(workload) if least else engine_activations(workload).bytes
         graphs, buffers = engine_graphs(workload), engine_buffers(workload)
@@ -222,6 +222,6 @@ def least_cores(workload: Workload, at_start: Sequence[Term]) -> tuple[CacheShar
     lacks, picks the older one. Which of them runs no configuration tells.
     """
     cores = [workload]
-    if workload.rollout.older_core is not None:
-        cores.append(workload.with_rollout(**asdict(workload.rollout.older_core)))
+    if workload.generator.older_core is not None:
+        cores.append(workload.with_rollout(**asdict(workload.generator.older_core)))
     return tuple(CacheShare(core, at_start, least=True) for core in cores)

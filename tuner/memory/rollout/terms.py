@@ -14,7 +14,7 @@ def awake_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
 
     Where its fraction covers context or graphs, larger ones leave a smaller cache, and the sum stays.
     """
-    rollout = workload.rollout
+    rollout = workload.generator
     return _present(
         engine_weights(workload),
         engine_activations(workload),
@@ -35,17 +35,17 @@ def asleep_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
     ``managers/scheduler_update_weights_mixin.py`` (``release_memory_occupation``), verl 0.4.1
     ``third_party/vllm/vllm_v_0_6_3/worker.py`` (``offload_model_weights``, ``free_cache_engine``).
     """
-    if not workload.rollout.frees_memory:
+    if not workload.generator.frees_memory:
         return awake_terms(workload, cache)
-    weights = engine_weights(workload) if workload.rollout.sleeps_with_weights else None
-    kept = cache if workload.rollout.sleeps_with_cache else None
+    weights = engine_weights(workload) if workload.generator.sleeps_with_weights else None
+    kept = cache if workload.generator.sleeps_with_cache else None
     process = engine_process(workload)
     return _present(weights, kept, engine_graphs(workload), process, engine_buffers(workload))
 
 
 def waking_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
     """What comes back before new weights arrive: weights, and the cache too where both wake together."""
-    rollout = workload.rollout
+    rollout = workload.generator
     if not rollout.frees_memory:
         return ()
     weights = None if rollout.sleeps_with_weights else engine_weights(workload)

@@ -95,7 +95,7 @@ def weight_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
 
 def engine_weights(workload: Workload) -> Term:
     """The engine's weights on one GPU."""
-    return _weights(workload.model, workload.rollout)
+    return _weights(workload.model, workload.generator)
 
 
 @lru_cache(maxsize=256)  # most proposals leave the rollout as it is

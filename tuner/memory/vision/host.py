@@ -49,6 +49,8 @@ def image_cache_bytes(*, n_e: int, c_i: int) -> int:
 def _cached(workload: Workload) -> Term | None:
     """The caches of the engines of a node; None of a job without images, or where they are off."""
     rollout, cluster = workload.rollout, workload.cluster
+    if rollout is None:
+        return None
     most = rollout.image_cache_bytes
     if not most or workload.batch.images is None or not rollout.colocated:
         return None

@@ -32,7 +32,6 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT012",
@@ -58,6 +57,6 @@ def check(case: Case) -> Finding | None:
         ).format(sequences=counted(batch.sequences, "sequence"), ranks=counted(ranks, "rank")),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
     )

@@ -35,7 +35,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import Site, actor_update, all_passes, larger
-from tuner.workload import Phase, Workload
+from tuner.workload import Workload
 
 RULE = Rule(
     code="BAT001",
@@ -61,7 +61,7 @@ def check(case: Case) -> Finding | None:
         proposal = _budgeted(proposal, site)
     if not case.pays(proposal):
         return None
-    site = next((site for site in static if site.phase is Phase.UPDATE_ACTOR), static[0])
+    site = next((site for site in static if site.phase is case.workload.actor_update.phase), static[0])
     return Finding(
         rule=RULE,
         message=_(

@@ -48,7 +48,7 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Lower the fixed micro-batch of the update."""
     site = actor_update(case.workload)
-    if site.dynamic or due(case, one_sequence, among=(Phase.UPDATE_ACTOR,)) is None:
+    if site.dynamic or due(case, one_sequence, among=(Phase.UPDATE_ACTOR, Phase.TRAIN)) is None:
         return None
     proposal = smaller(case, site)
     if proposal is None or not case.lowers_much(proposal, site.phase):

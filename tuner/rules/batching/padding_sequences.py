@@ -31,7 +31,6 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, ngettext
 from tuner.rules.case import Case
 from tuner.rules.wording import count
-from tuner.workload import Phase
 
 RULE = Rule(
     code="BAT009",
@@ -70,6 +69,6 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.EXACT,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=case.workload.with_batch(mini_batch_prompts=best),
     )

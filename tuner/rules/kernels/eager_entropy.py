@@ -53,7 +53,7 @@ def check(case: Case) -> Finding | None:
         return None
     if actor.head.compiled or actor.head.kind is not HeadKind.LOGITS:
         return None
-    passes = {Phase.UPDATE_ACTOR: actor.update, Phase.OLD_LOG_PROB: actor.log_prob}
+    passes = {case.workload.actor_update.phase: actor.update, Phase.OLD_LOG_PROB: actor.log_prob}
     phases = [phase for phase, one_pass in passes.items() if one_pass is not None and one_pass.entropy]
     phase = max(phases, key=case.peak_bytes, default=None)
     if phase is None:

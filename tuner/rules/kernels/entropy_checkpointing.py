@@ -31,7 +31,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import with_head
-from tuner.workload import HeadKind, Phase
+from tuner.workload import HeadKind
 
 RULE = Rule(
     code="KRN005",
@@ -61,6 +61,6 @@ def check(case: Case) -> Finding | None:
         message=message,
         severity=RULE.severity,
         evidence=Evidence.MEASURED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
     )

@@ -51,7 +51,7 @@ def check(case: Case) -> Finding | None:
         return None
     if engine.backend is Backend.MEGATRON or not engine.packed:
         return None
-    phase = Phase.UPDATE_ACTOR if actor.update.entropy else Phase.OLD_LOG_PROB
+    phase = case.workload.actor_update.phase if actor.update.entropy else Phase.OLD_LOG_PROB
     if phase is Phase.OLD_LOG_PROB and (actor.log_prob is None or not actor.log_prob.entropy):
         return None
     proposal = with_head(case.workload, chunk_tokens=None)

@@ -59,7 +59,7 @@ def check(case: Case) -> Finding | None:
         "of a token"
     )
     if cure is None and case.workload.batch.loss_averages_micro_batches:
-        cure = cured(case, head_fused, among=(Phase.UPDATE_ACTOR,), but=(one_sequence,))
+        cure = cured(case, head_fused, among=(Phase.UPDATE_ACTOR, Phase.TRAIN), but=(one_sequence,))
         cure = None if cure is None or _rounds(cure[1]) else cure
         text = _(
             "{shortage}, and smaller micro-batches weight tokens differently; a fused head never holds the "

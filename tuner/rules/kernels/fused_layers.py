@@ -42,7 +42,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Backend, HeadKind, Phase, Workload
+from tuner.workload import Backend, HeadKind, Workload
 
 RULE = Rule(
     code="KRN006",
@@ -83,7 +83,7 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
         notes=() if find_spec("liger_kernel") else (_(_MISSING),),
     )

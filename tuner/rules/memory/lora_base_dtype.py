@@ -32,7 +32,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import gib
-from tuner.workload import Phase, Workload
+from tuner.workload import Workload
 
 RULE = Rule(
     code="MEM012",
@@ -50,7 +50,7 @@ def check(case: Case) -> Finding | None:
     if engine.lora is None or engine.stored_dtype is not DType.FLOAT32:
         return None
     proposal = _stored(case.workload)
-    phase = Phase.UPDATE_ACTOR
+    phase = case.workload.actor_update.phase
     if not case.lowers(proposal, phase) or case.slower(proposal):
         return None
     saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)

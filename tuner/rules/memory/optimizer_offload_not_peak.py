@@ -46,7 +46,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Say what optimizer offload does not do, where no cure of the update is left."""
-    phase, engine = Phase.UPDATE_ACTOR, case.workload.actor.engine
+    phase, engine = case.workload.actor_update.phase, case.workload.actor.engine
     short = case.short(phase)
     if short is None or not engine.optimizer_offload or _cured(case, phase):
         return None

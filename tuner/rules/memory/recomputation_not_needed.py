@@ -50,7 +50,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Keep activations in every training pass that has the room."""
-    kept = {phase: _kept(case, phase) for phase in (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)}
+    kept = {phase: _kept(case, phase) for phase in (case.workload.actor_update.phase, Phase.UPDATE_CRITIC)}
     paying = {
         phase: proposal for phase, proposal in kept.items() if proposal is not None and case.pays(proposal)
     }

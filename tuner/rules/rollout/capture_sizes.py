@@ -55,7 +55,7 @@ def check(case: Case) -> Finding | None:
     proposal = fewer_graphs(case.workload, worst.phase)
     if proposal == case.workload or not case.fits(proposal):
         return None
-    kept = capture_sizes(proposal.rollout)
+    kept = capture_sizes(proposal.generator)
     return Finding(
         rule=RULE,
         message=ngettext(

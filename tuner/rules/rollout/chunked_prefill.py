@@ -44,7 +44,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Chunk prompts, above all where the engine would refuse to start."""
-    rollout = case.workload.rollout
+    rollout = case.workload.generator
     if rollout.chunked_prefill or rollout.engine is not RolloutEngine.VLLM:
         return None
     longest = case.rollout.model_tokens

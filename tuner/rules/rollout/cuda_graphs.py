@@ -44,7 +44,7 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Capture graphs where there is room."""
     proposal = case.workload.with_rollout(cuda_graphs=True)
-    if case.workload.rollout.cuda_graphs or not case.pays(proposal):
+    if case.workload.generator.cuda_graphs or not case.pays(proposal):
         return None
     return Finding(
         rule=RULE,

@@ -51,7 +51,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Quantize the KV cache where that shortens the step by much."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     able = rollout.quantizes_cache and computes_in_8_bits(workload.cluster.gpu)
     proposal = workload.with_rollout(kv_dtype=DType.FLOAT8)
     wide = workload.model.latent is None and rollout.kv_dtype.bytes == DType.BFLOAT16.bytes

@@ -60,7 +60,7 @@ _BLOCK = 128  # weights along either side of a block that has one scale
 
 def check(case: Case) -> Finding | None:
     """Quantize the engine's weights where that shortens the step by much."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     if rollout.weight_dtype.bytes != DType.BFLOAT16.bytes or not computes_in_8_bits(workload.cluster.gpu):
         return None
     served = rollout.engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG)

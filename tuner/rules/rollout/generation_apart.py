@@ -64,7 +64,7 @@ class Division(Struct, frozen=True, kw_only=True):
 
 def check(case: Case) -> Finding | None:
     """Say what generating beside training could bring, where the release has a trainer for it."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     generation = case.time.phase(Phase.ROLLOUT)
     judged_here = any(service.shares_gpus for service in workload.services)
     if generation is None or not rollout.colocated or not rollout.apart_with or judged_here:
@@ -107,7 +107,7 @@ def _best(case: Case, generation_s: float) -> Division | None:
 
     With more GPUs generation takes no longer and training no less, so it is where the two cross.
     """
-    gpus, replica = case.workload.cluster.gpus, case.workload.rollout.replica_gpus
+    gpus, replica = case.workload.cluster.gpus, case.workload.generator.replica_gpus
     sync = case.time.phase(Phase.UPDATE_WEIGHTS)
     sync_s = 0.0 if sync is None else sync.seconds
     training_s = case.time.seconds - generation_s - sync_s

@@ -64,9 +64,9 @@ def check(case: Case) -> Finding | None:
             "tokens, {enough:.2f} does"
         ).format(
             needed=gib(needed),
-            fraction=workload.rollout.memory_fraction,
+            fraction=workload.generator.memory_fraction,
             sequence_tokens=workload.batch.sequence_tokens,
-            enough=proposal.rollout.memory_fraction,
+            enough=proposal.generator.memory_fraction,
         ),
         severity=Severity.WARNING if doubt else RULE.severity,
         evidence=Evidence.MODELLED,

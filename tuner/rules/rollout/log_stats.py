@@ -41,7 +41,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Log statistics."""
-    if case.workload.rollout.log_stats:
+    if case.workload.generator.log_stats:
         return None
     return Finding(
         rule=RULE,

@@ -47,7 +47,7 @@ CANDIDATES = (4096, 8192, 16384)
 
 def check(case: Case) -> Finding | None:
     """Raise the limit to the candidate that makes the shortest step."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     if rollout.max_batched_tokens > FLOOR or rollout.engine is RolloutEngine.SGLANG:
         return None
     candidates = [tokens for tokens in CANDIDATES if tokens >= rollout.max_sequences]  # or vLLM refuses them

@@ -59,7 +59,7 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=_("{limit} of a replica's {sequences} may run at once, and the cache holds {held}").format(
-            limit=count(workload.rollout.max_sequences),
+            limit=count(workload.generator.max_sequences),
             sequences=counted(sequences_per_replica(workload), "sequence"),
             held=_held(proposal),
         ),
@@ -71,9 +71,9 @@ def check(case: Case) -> Finding | None:
 
 
 def _held(proposal: Workload) -> str:
-    limit = proposal.rollout.max_sequences
+    limit = proposal.generator.max_sequences
     sequences = held(limit, proposal.batch)
-    if limit == largest_graph(proposal.rollout):
+    if limit == largest_graph(proposal.generator):
         return _("at least {sequences}, as many as the engine's largest CUDA graph").format(
             sequences=sequences
         )

@@ -50,7 +50,7 @@ SHORTER_RESPONSES = 2  # sequences in the cache for each one of full length
 
 def check(case: Case) -> Finding | None:
     """Lower the limit to what can run."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     of_replica = sequences_per_replica(workload)
     cached = case.rollout.concurrent_sequences
     usable = min(of_replica, SHORTER_RESPONSES * max(1, cached)) / rollout.data_parallel

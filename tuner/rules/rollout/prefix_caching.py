@@ -44,7 +44,11 @@ def check(case: Case) -> Finding | None:
     """Keep prefixes where responses share them."""
     workload = case.workload
     proposal = workload.with_rollout(prefix_caching=True)
-    if workload.rollout.prefix_caching or workload.batch.responses_per_prompt < 2 or not case.pays(proposal):
+    if (
+        workload.generator.prefix_caching
+        or workload.batch.responses_per_prompt < 2
+        or not case.pays(proposal)
+    ):
         return None
     return Finding(
         rule=RULE,

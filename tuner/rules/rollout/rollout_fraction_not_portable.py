@@ -51,7 +51,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Lower a fraction that was meant for another engine."""
-    rollout = case.workload.rollout
+    rollout = case.workload.generator
     phase = due(case, least_cache)
     proposal = None if phase is None else largest_fraction(case)
     if phase is None or proposal is None or not misread(case):

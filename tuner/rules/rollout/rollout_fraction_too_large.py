@@ -60,8 +60,8 @@ def check(case: Case) -> Finding | None:
             "{shortage}; with a memory fraction of {fitting:.2f} instead of {fraction:.2f} it needs {peak}"
         ).format(
             shortage=over(case, phase),
-            fitting=proposal.rollout.memory_fraction,
-            fraction=workload.rollout.memory_fraction,
+            fitting=proposal.generator.memory_fraction,
+            fraction=workload.generator.memory_fraction,
             peak=gib(case.other(proposal).peak_bytes(phase)),
         ),
         severity=case.severity(phase),

@@ -50,7 +50,7 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Leave the pass out where it is a large part of the step."""
     workload = case.workload
-    returned = workload.rollout.engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG)
+    returned = workload.generator.engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG)
     computed = case.time.phase(Phase.OLD_LOG_PROB)
     if computed is None or not returned or not case.pays_another_training(_without(workload)):
         return None

@@ -45,10 +45,10 @@ def check(case: Case) -> Finding | None:
     """Limit the engine to prompt plus response."""
     workload = case.workload
     needed, built = workload.batch.sequence_tokens, workload.model.max_positions
-    if workload.rollout.max_model_tokens is not None or needed >= built:
+    if workload.generator.max_model_tokens is not None or needed >= built:
         return None
     held = case.rollout.kv_tokens
-    refused = workload.rollout.engine is RolloutEngine.VLLM and 0 < held < built
+    refused = workload.generator.engine is RolloutEngine.VLLM and 0 < held < built
     text = (
         _(
             "the rollout engine is built for the model's {built} tokens, a sequence has at most {needed}; "

@@ -45,7 +45,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Make replicas as small as is fastest."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     if rollout.expert_parallel > 1:
         return None
     sizes = tensor_sizes(workload.model, rollout, workload.cluster.gpus_per_node)
@@ -54,7 +54,7 @@ def check(case: Case) -> Finding | None:
     if not paying:
         return None
     best = min(paying, key=lambda size: case.seconds(_sized(workload, size)))
-    replicas = _sized(workload, best).rollout.replicas
+    replicas = _sized(workload, best).generator.replicas
     return Finding(
         rule=RULE,
         message=ngettext(
@@ -65,7 +65,7 @@ def check(case: Case) -> Finding | None:
             replicas=counted(rollout.replicas, "replica"),
             gpus=counted(rollout.replica_gpus, "GPU"),
             more_replicas=replicas,
-            fewer_gpus=_sized(workload, best).rollout.replica_gpus,
+            fewer_gpus=_sized(workload, best).generator.replica_gpus,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -46,7 +46,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Widen the replicas until the engine starts."""
-    workload, rollout = case.workload, case.workload.rollout
+    workload, rollout = case.workload, case.workload.generator
     if starts(workload):
         return None
     raised = least_fraction(workload)
@@ -67,11 +67,11 @@ def check(case: Case) -> Finding | None:
             "{gpus} per replica does",
             "{weights} of weights per GPU leave no cache for one sequence of {sequence_tokens:,} tokens; "
             "{gpus} per replica do",
-            proposal.rollout.tensor_parallel,
+            proposal.generator.tensor_parallel,
         ).format(
             weights=gib(case.rollout.weight_bytes),
             sequence_tokens=workload.batch.sequence_tokens,
-            gpus=counted(proposal.rollout.tensor_parallel, "GPU"),
+            gpus=counted(proposal.generator.tensor_parallel, "GPU"),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -85,7 +85,7 @@ def check(case: Case) -> Finding | None:
 def _first_padded(workload: Workload) -> StepPass:
     """The pass to name: an update where one pads that could pack, else the first that does."""
     padded = [one for one in workload.passes() if not one.engine.packed and one.engine.packable]
-    updates = (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC)
+    updates = (Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.UPDATE_CRITIC)
     return next((one for one in padded if one.phase in updates), padded[0])
 
 

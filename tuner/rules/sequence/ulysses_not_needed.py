@@ -29,7 +29,6 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.sequence_sharing import paying_together
-from tuner.workload import Phase
 
 RULE = Rule(
     code="SEQ003",
@@ -54,6 +53,6 @@ def check(case: Case) -> Finding | None:
         ).format(now=now, sequence_tokens=case.workload.batch.sequence_tokens, then=then),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=best,
     )

@@ -34,7 +34,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Backend, Phase, Workload
+from tuner.workload import Backend, Workload
 
 RULE = Rule(
     code="SYN001",
@@ -59,7 +59,7 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
     )
 

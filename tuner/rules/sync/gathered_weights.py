@@ -31,7 +31,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.wording import gib
-from tuner.workload import Backend, Phase
+from tuner.workload import Backend
 
 RULE = Rule(
     code="SYN002",
@@ -59,6 +59,6 @@ def check(case: Case) -> Finding | None:
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=Phase.UPDATE_ACTOR,
+        phase=case.workload.actor_update.phase,
         proposal=proposal,
     )

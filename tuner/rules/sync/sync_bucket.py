@@ -58,8 +58,8 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_("{shortage}, {bucket} of it the bucket; {enough} do").format(
             shortage=over(case, phase),
-            bucket=mib(case.workload.sync.bucket_bytes),
-            enough=mib(proposal.sync.bucket_bytes),
+            bucket=mib(case.workload.weight_sync.bucket_bytes),
+            enough=mib(proposal.weight_sync.bucket_bytes),
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,
@@ -69,7 +69,7 @@ def check(case: Case) -> Finding | None:
 
 
 def _halved(case: Case, phase: Phase) -> Workload:
-    sync = case.workload.sync
+    sync = case.workload.weight_sync
     least = max(LEAST_BUCKET_BYTES, sync.smallest_bucket_bytes)
     sizes = [size for size in (sync.bucket_bytes // 2**halvings for halvings in range(1, 8)) if size >= least]
     proposals = [replace(case.workload, sync=replace(sync, bucket_bytes=size)) for size in sizes]

@@ -11,7 +11,7 @@ from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
-from tuner.trainers.verl.entry_points import refuse_config
+from tuner.trainers.verl.entry_points import program_started, refuse_config
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.recipes import named as recipe_named
 
@@ -100,7 +100,7 @@ def missing_config(name: str | None, composition: Composition) -> str | None:
         return None
     stem = name.removesuffix(".yaml")
     known = stem in CONFIGS or example_config(stem) is not None or recipe_named(stem) is not None
-    return None if known else name
+    return None if known or program_started("", stem) is not None else name
 
 
 def _is_megatron(path: Path) -> bool:

@@ -15,6 +15,7 @@ from tuner.trainers.protocol import Change, KeyChange, KeyState, Kind, Loaded
 from tuner.trainers.verl.coverage.classes import Class, Read, classes
 from tuner.trainers.verl.coverage.no_effect import Group
 from tuner.trainers.verl.keys import KEYS, key
+from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.source import source_of
 
 _ORDER = {Kind.MODELLED: 0, Kind.NOT_MODELLED: 1, None: 2, Kind.NO_EFFECT: 3}
@@ -25,6 +26,7 @@ class _Side(Struct, frozen=True, kw_only=True):
 
     version: str  # of the keys
     release: str
+    program: Program
     leaves: Mapping[str, Resolved]
     looked_at: frozenset[str]
 
@@ -34,6 +36,7 @@ class _Side(Struct, frozen=True, kw_only=True):
         return cls(
             version=source_of(loaded.settings, loaded.version).version,
             release=loaded.version,
+            program=program_of(loaded.settings.defaults),
             leaves={leaf.key: leaf for leaf in resolved(loaded.settings)},
             looked_at=looked_at,
         )
@@ -62,7 +65,11 @@ class _Side(Struct, frozen=True, kw_only=True):
 
     def row(self, name: str) -> Class | None:
         """The class of a key that the release has."""
-        return _row(name, self.release) if self.knows(name) else None
+        if not self.knows(name):
+            return None
+        if self.program.fine_tunes:
+            return Read.MODELLED if name in self.looked_at else None
+        return _row(name, self.release)
 
 
 @lru_cache(maxsize=4096)
@@ -86,7 +93,8 @@ def key_state(loaded: Loaded, name: str) -> KeyState:
 def _moved(before: _Side, after: _Side) -> Iterator[tuple[str, str]]:
     """Keys that one of both has set or by default, and what the later release reads instead."""
     for meaning in KEYS:
-        old, new = key(meaning, before.version), key(meaning, after.version)
+        old = key(meaning, before.version, before.program)
+        new = key(meaning, after.version, after.program)
         if old is not None and new is not None and old != new and (before.knows(old) or old in before.leaves):
             yield old, new
 

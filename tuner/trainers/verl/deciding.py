@@ -1,6 +1,8 @@
 """The keys of verl that decide how much memory a job takes at a place of its step, the first of them most."""
 
+from tuner.inputs.settings import Settings
 from tuner.trainers.verl.keys import key
+from tuner.trainers.verl.programs import Program, program_of
 from tuner.workload import Phase, Workload
 from tuner.workload.place import Place, Work
 
@@ -10,6 +12,7 @@ _TOKENS = {
     Phase.REF_LOG_PROB: ("ref.token_budget", "ref.micro_batch"),
     Phase.VALUES: ("values.token_budget", "values.micro_batch", "critic.fsdp.infer_micro_batch_size_per_gpu"),
     Phase.UPDATE_ACTOR: ("actor.token_budget", "actor.micro_batch"),
+    Phase.TRAIN: ("actor.token_budget", "actor.micro_batch"),
     Phase.UPDATE_CRITIC: (
         "critic.token_budget",
         "critic.micro_batch",
@@ -37,13 +40,16 @@ _OF_WORK = {Work.CACHE: (*_FRACTION, *_STATES), Work.ENGINE_WEIGHTS: (*_FRACTION
 _OF_STATES = (Work.OPTIMIZER, Work.LOADING, Work.GATHERING, Work.GRADIENTS)
 
 
-def deciding_keys(place: Place, version: str, workload: Workload | None = None) -> tuple[str, ...]:
+def deciding_keys(
+    place: Place, version: str, workload: Workload | None = None, settings: Settings | None = None
+) -> tuple[str, ...]:
     """The keys, as a release spells them; none where the place is not known.
 
     Args:
         place: where the job was.
         version: the release.
         workload: the job, where it is known: its passes go by a budget or by a number of sequences.
+        settings: those of the job, where they are known: each program has keys of its own.
     """
     meanings: tuple[str, ...] = ()
     if place.before_steps:
@@ -56,7 +62,8 @@ def deciding_keys(place: Place, version: str, workload: Workload | None = None) 
         meanings = _OF_WORK[place.work]
     else:
         meanings = tuple(meaning for phase in place.phases for meaning in _read(phase, workload))
-    keys = (key(meaning, version) for meaning in dict.fromkeys(meanings))
+    program = Program.PPO if settings is None else program_of(settings.defaults)
+    keys = (key(meaning, version, program) for meaning in dict.fromkeys(meanings))
     return tuple(name for name in keys if name is not None)
 
 

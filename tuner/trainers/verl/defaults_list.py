@@ -12,7 +12,7 @@ from tuner.inputs.tree import Path, nested, split_key
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import N_, _
 from tuner.trainers.protocol import ReleaseChoice
-from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS, read_defaults
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.releases import BUNDLED
 
@@ -20,6 +20,7 @@ _PRINT_HINT = N_(
     "give the composed configuration instead: add '--cfg job --resolve' to the launch "
     "command, or take .hydra/config.yaml of a run"
 )
+_FINE_TUNING_GROUPS = ("engine", "optim")  # of verl's own configuration, which is what a file rests on
 _ENGINES = ("dp", "megatron", "torchtitan", "veomni", "automodel")
 
 
@@ -135,12 +136,15 @@ def _part(
 ) -> Composition:
     """What one entry other than ``_self_`` brings."""
     if group is None:
-        if choice in CONFIGS:
+        if choice in (*CONFIGS, *FINE_TUNING_CONFIGS):
             return Composition(config=choice)
         refuse_config(choice, place)
         if choice == "legacy_reward_impl":  # a part of verl's own ppo_trainer
             return Composition()
         return _beside(folder / f"{choice}.yaml", choice, place, package, open_files)
+    if group.partition("@")[0] in _FINE_TUNING_GROUPS:
+        is_engine = group.startswith("engine")
+        return Composition(engine=choice, engine_location=place) if is_engine else Composition()
     engine = bundled_engine(group, choice)
     if engine is not None:
         named = group == "model_engine" or engine != "dp"

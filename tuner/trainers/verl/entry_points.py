@@ -1,15 +1,17 @@
-"""Tells the entry points of verl apart by the keys that a user sets."""
+"""Tells the entry points of verl apart: by what a launch starts, by a configuration's name, by keys."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
 from tuner.errors import Location, UnsupportedError
 from tuner.inputs.tree import Path, dotted
 from tuner.language import N_, _
+from tuner.trainers.verl.programs import Program
 
 HINT = N_(
-    "advice is for verl's PPO and GRPO trainers (verl.trainer.main_ppo and recipes on its configuration)"
+    "advice is for verl's PPO and GRPO trainers (verl.trainer.main_ppo and recipes on its configuration) and "
+    "for supervised fine-tuning (verl.trainer.fsdp_sft_trainer, verl.trainer.sft_trainer)"
 )
 
 _PPO_SECTIONS = frozenset(
@@ -18,18 +20,13 @@ _PPO_SECTIONS = frozenset(
 
 
 class EntryPoint(Struct, frozen=True, kw_only=True):
-    """A program of verl that is no PPO trainer."""
+    """A program of verl that does not train."""
 
     purpose: str
     modules: str
     configs: frozenset[str]  # names of its primary configurations
 
 
-FINE_TUNING = EntryPoint(
-    purpose=N_("supervised fine-tuning"),
-    modules=N_("verl.trainer.fsdp_sft_trainer or verl.trainer.sft_trainer"),
-    configs=frozenset({"sft_trainer", "sft_trainer_engine"}),
-)
 GENERATION = EntryPoint(
     purpose=N_("offline generation"),
     modules=N_("verl.trainer.main_generation or verl.trainer.main_generation_server"),
@@ -40,42 +37,79 @@ EVALUATION = EntryPoint(
     modules="verl.trainer.main_eval",
     configs=frozenset({"evaluation"}),
 )
-_SECTIONS = (  # in this order: generation has a model section too
-    (GENERATION, frozenset({"rollout"})),
-    (
-        FINE_TUNING,
-        frozenset(
-            {"model", "optim", "engine", "checkpoint", "ulysses_sequence_parallel_size", "use_remove_padding"}
-        ),
-    ),
+
+_MODULES = {
+    "fsdp_sft_trainer": Program.SFT,
+    "sft_trainer": Program.SFT_ENGINE,
+    "sft_trainer_ray": Program.SFT_ENGINE,
+}
+_CONFIGS = {
+    "sft_trainer": Program.SFT,
+    "sft_trainer_engine": Program.SFT_ENGINE,
+    "sft_trainer_engine_megatron": Program.SFT_ENGINE,
+}
+_SFT_KEYS: tuple[Path, ...] = (  # keys and sections of fine-tuning's own trainer that the other lacks
+    ("model", "partial_pretrain"),
+    ("model", "fsdp_config"),
+    ("model", "strategy"),
+    ("ulysses_sequence_parallel_size",),
+    ("use_remove_padding",),
 )
+_FINE_TUNING = frozenset({"model", "optim", "engine", "checkpoint"})  # sections that both of them may have
+
+
+def program_started(module: str, config: str | None) -> Program | None:
+    """The program of fine-tuning that a launch starts; None where nothing says so.
+
+    Args:
+        module: a module or the path of a file; empty where nobody says.
+        config: the name of a configuration that is asked for.
+    """
+    stem = module.removesuffix(".py").replace("/", ".").rpartition(".")[2]
+    return _MODULES.get(stem) or _CONFIGS.get((config or "").removesuffix(".yaml"))
+
+
+def program_of_keys(keys: Iterable[Path]) -> Program:
+    """The program that has a user's keys; PPO's where they tell nothing."""
+    paths = tuple(keys)
+    if any(path[0] in _PPO_SECTIONS or path[0] == "rollout" for path in paths) or _generates(paths):
+        return Program.PPO
+    if any(path[: len(own)] == own for path in paths for own in _SFT_KEYS):
+        return Program.SFT
+    return Program.SFT_ENGINE if any(path[0] in _FINE_TUNING for path in paths) else Program.PPO
 
 
 def refuse_config(name: str, location: Location) -> None:
-    """Raise UnsupportedError when ``name`` is the primary configuration of another entry point."""
-    for entry_point in (FINE_TUNING, GENERATION, EVALUATION):
+    """Raise UnsupportedError when ``name`` is the configuration of an entry point that does not train."""
+    for entry_point in (GENERATION, EVALUATION):
         if name in entry_point.configs:
             raise _unsupported(entry_point, _("the configuration {name}").format(name=name), location)
 
 
 def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
-    """Raise UnsupportedError when the user's keys belong to another entry point than the PPO trainer."""
+    """Raise UnsupportedError when the user's keys belong to an entry point that does not train."""
     found = _recognise(keys)
     if found is not None:
         entry_point, path = found
         raise _unsupported(entry_point, _("the key {key}").format(key=dotted(path)), keys[path])
 
 
+def _generates(keys: Collection[Path]) -> bool:
+    return (
+        "data",
+        "output_path",
+    ) in keys  # main_generation_server shares every other key with the PPO trainer
+
+
 def _recognise(keys: Mapping[Path, Location]) -> tuple[EntryPoint, Path] | None:
     """The entry point and the key that gave it away."""
-    if ("data", "output_path") in keys:  # main_generation_server shares every other key with the PPO trainer
+    if _generates(keys):
         return GENERATION, ("data", "output_path")
     if any(path[0] in _PPO_SECTIONS for path in keys):
         return None
-    for entry_point, sections in _SECTIONS:
-        for path in keys:
-            if path[0] in sections:
-                return entry_point, path
+    for path in keys:
+        if path[0] == "rollout":
+            return GENERATION, path
     return (EVALUATION, ("data", "path")) if ("data", "path") in keys else None
 
 

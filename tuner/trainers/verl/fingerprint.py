@@ -7,13 +7,14 @@ from msgspec import Struct
 from tuner.inputs.spelled import same
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup
 from tuner.language import _
-from tuner.trainers.verl.defaults import read_defaults
+from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
 _MOST = 0.5  # share that a copy of them has, which may be much older
 _NAMED = 3  # keys in one message
 _FEWEST = 120  # settings of a composed configuration; verl 0.3 has 170
+_FEWEST_OF_FINE_TUNING = 40  # verl 0.4.1 has 56
 
 
 class Likeness(Struct, frozen=True, kw_only=True, dict=True):
@@ -70,7 +71,8 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
 
 def composed_like(tree: Tree, config: str) -> Likeness | None:
     """The release that a configuration is most like; None of one that is not composed but a few settings."""
-    if sum(1 for _leaf in leaves(tree)) < _FEWEST:
+    fewest = _FEWEST if config in CONFIGS else _FEWEST_OF_FINE_TUNING
+    if sum(1 for _leaf in leaves(tree)) < fewest:
         return None
     likeness = likest(tree, config)
     return likeness if likeness.is_complete else None
@@ -88,6 +90,7 @@ def likest(tree: Tree, config: str) -> Likeness:
     likenesses = [
         Likeness(version=version, tree=tree, released=dict(read_defaults(version, config).tree))
         for version in reversed(BUNDLED)
+        if has_config(version, config)
     ]
     keys = {id(one): len(one.lacking) + len(one.added) for one in likenesses}
     fewest = min(keys.values())

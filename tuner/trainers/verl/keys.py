@@ -6,11 +6,12 @@ stand the releases that read it: ``>=`` the first one, ``<`` the first one that 
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
 from tuner.trainers.verl.engine_keys import CRITIC_BATCHES, FSDP, MEGATRON, TRAINED_MEGATRON
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.trainers.verl.rollout_keys import RECIPES, ROLLOUT
 from tuner.trainers.verl.service_keys import REWARD, REWARD_MEGATRON, REWARD_WORKER
@@ -238,11 +239,32 @@ KEYS: Keys = {
 }
 
 
+@cache
+def keys_of(program: Program) -> Keys:
+    """The keys of a program; those of fine-tuning are under meanings of the first table, but for a few."""
+    if program is Program.PPO:
+        return KEYS
+    from tuner.trainers.verl.fine_tuning_keys import SFT, SFT_ENGINE  # few jobs are of it
+
+    if program is Program.SFT:
+        return _keys(SFT)
+    return {
+        **_keys(SFT_ENGINE),
+        **_within("model", _MODEL),
+        **_engine("actor.fsdp", ("engine",), FSDP),
+        **_engine("actor.megatron", ("engine",), TRAINED_MEGATRON),
+        **_optimizer("actor", "optim"),
+    }
+
+
 @lru_cache(maxsize=4096)
-def key(meaning: str, version: str) -> str | None:
-    """The key that a release reads for a meaning, None where it has no such switch.
+def key(meaning: str, version: str, program: Program = Program.PPO) -> str | None:
+    """The key that a release's program reads for a meaning, None where it has no such switch.
 
     Raises:
-        KeyError: the meaning is not in the table.
+        KeyError: no program has the meaning.
     """
-    return next((name.key for name in KEYS[meaning] if name.holds(version)), None)
+    names = keys_of(program).get(meaning)
+    if names is None and not any(meaning in keys_of(other) for other in Program):
+        raise KeyError(meaning)
+    return next((name.key for name in names or () if name.holds(version)), None)

@@ -70,7 +70,7 @@ class Layers:
             added = kind in (Kind.ADD, Kind.FORCE_ADD)
             if added and self._schema.in_dataclass(path):
                 continue
-            known_in = releases_with(path) if position < _MOST_COMPARED else ()
+            known_in = releases_with(path, self._schema.family) if position < _MOST_COMPARED else ()
             nearest = self._spelled_otherwise(path)
             if nearest is None and position < _MOST_COMPARED:
                 nearest = self._resembling(path, deliberate=added, moved=bool(known_in))

@@ -1,6 +1,7 @@
 """Takes a user's files and arguments, whatever project they are for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -11,12 +12,17 @@ from tuner.inputs.overrides import (
     Arguments,
     option_value,
 )
-from tuner.inputs.tree import leaves, split_key
+from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.trainers.verl.arguments import parsed, user_locations
-from tuner.trainers.verl.defaults import CONFIGS
+from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS
 from tuner.trainers.verl.defaults_list import Composition, follow
-from tuner.trainers.verl.entry_points import refuse_config, refuse_other_entry_points
+from tuner.trainers.verl.entry_points import (
+    program_of_keys,
+    program_started,
+    refuse_config,
+    refuse_other_entry_points,
+)
 from tuner.trainers.verl.forks import recognise as recognise_fork
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
@@ -24,12 +30,21 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.limits import expect_few
 from tuner.trainers.verl.named_files import beside_launch, with_config_file
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
+if TYPE_CHECKING:
+    from tuner.inputs.processes import Processes
+
 
 def parse(
-    document: Document | None, given: Sequence[Argument], *, program: str = "", folder: str = ""
+    document: Document | None,
+    given: Sequence[Argument],
+    *,
+    program: str = "",
+    folder: str = "",
+    processes: "Processes | None" = None,
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
@@ -38,13 +53,16 @@ def parse(
         given: arguments as Hydra would get them.
         program: the module or file that the launch starts; empty where nobody says.
         folder: where the configuration lies or is typed; empty where nobody says.
+        processes: how many of them a launch starts, where it says so; fine-tuning has a GPU for each.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
         UnsupportedError: the configuration is for another entry point of verl, or larger than any is.
     """
     expect_few(len(given), given[-1].location if given else None)
-    fork = _fork_of(document, given, program)
+    config_name = option_value(given, "config_name")
+    trainer = program_started(program, None if config_name is None else config_name.text)
+    fork = None if trainer is not None else _fork_of(document, given, program)
     if fork is not None and fork.config_argument is not None:
         document, given = with_config_file(fork, document, given, folder)
     arguments = parsed(given, fork)
@@ -53,10 +71,23 @@ def parse(
     keys = user_locations(composition.documents, arguments.overrides)
     expect_few(len(keys), next(reversed(keys.values()), None))
     if fork is None:
-        refuse_other_entry_points(keys)
+        trainer = trainer or program_started("", composition.config) or _program_of(composition, keys)
+        if not trainer.fine_tunes:
+            refuse_other_entry_points(keys)
     return UserConfiguration(
-        composition=composition, arguments=arguments, keys=keys, program=program, folder=folder, fork=fork
+        composition=composition,
+        arguments=arguments,
+        keys=keys,
+        program=program,
+        folder=folder,
+        fork=fork,
+        trainer=trainer or Program.PPO,
+        processes=processes,
     )
+
+
+def _program_of(composition: Composition, keys: Mapping[Path, Location]) -> Program:
+    return Program.PPO if composition.config is not None else program_of_keys(keys)
 
 
 def _composition(document: Document | None, fork: Fork | None) -> Composition:
@@ -90,7 +121,7 @@ def _with_named(
         return document, arguments
     name = arguments.config_name.removesuffix(".yaml")
     refuse_config(name, Location(source=COMMAND_LINE))
-    if name in CONFIGS or named(name) is not None:
+    if name in (*CONFIGS, *FINE_TUNING_CONFIGS) or named(name) is not None:
         return document, arguments
     if document is None:
         document = beside_launch(name, folder)

@@ -128,6 +128,8 @@ def holds_engine(workload: Workload) -> bool:
     ``workers/rollout/vllm_rollout/vllm_async_server.py`` (``ExternalZeroMQDistributedExecutor``).
     """
     rollout = workload.rollout
+    if rollout is None:
+        return False
     pooled = rollout.engine is RolloutEngine.VLLM and at_least(rollout.engine_version, _POOLED_SINCE)
     return pooled and rollout.colocated and not rollout.own_process
 
@@ -139,7 +141,8 @@ def _holds_sync(seconds: Mapping[Phase, float], workload: Workload) -> bool:
     ``trainer/ppo/ray_trainer.py`` (no timer beside ``gen``), 0.7.1 there (``update_weights``).
     """
     timed_apart = Phase.UPDATE_WEIGHTS in seconds or reaches(workload.release.version, _SYNC_TIMED_SINCE)
-    return Phase.ROLLOUT in seconds and workload.rollout.colocated and not timed_apart
+    colocated = workload.rollout is not None and workload.rollout.colocated
+    return Phase.ROLLOUT in seconds and colocated and not timed_apart
 
 
 def _memory(steps: Sequence[StepMetrics], workload: Workload) -> PeakMemory | None:

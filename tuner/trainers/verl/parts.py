@@ -20,6 +20,7 @@ from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
 from tuner.trainers.verl.fields.saving import SAVING, SavedRole, SavingContext
 from tuner.trainers.verl.fields.services import reward_source
 from tuner.trainers.verl.fields.sync import SYNC, SyncContext
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.read import batches_by_reference_keys
 from tuner.trainers.verl.source import Role, Source
 from tuner.workload import Backend, Engine, Reference, Workload
@@ -58,6 +59,9 @@ class Part(Struct, frozen=True, kw_only=True):
 
 def parts(source: Source, workload: Workload) -> Iterator[Part]:
     """Every part. One whose keys others follow by interpolation comes before them."""
+    if source.program.fine_tunes:
+        yield from _fine_tuned(source, workload)
+        return
     yield Part(path=("batch",), fields=BATCH, context=Context(source=source))
     yield Part(path=("actor",), fields=ACTOR, context=Context(source=source))
     yield from _passes(source, workload)
@@ -67,9 +71,23 @@ def parts(source: Source, workload: Workload) -> Iterator[Part]:
     yield _rollout(source, workload)
     yield from _reward(source, workload)
     context = SyncContext(
-        source=source, model=workload.model, rollout=workload.rollout, actor=workload.actor.engine
+        source=source, model=workload.model, rollout=workload.generator, actor=workload.actor.engine
     )
     yield Part(path=("sync",), fields=SYNC, context=context, following=syncs.FOLLOWING)
+
+
+def _fine_tuned(source: Source, workload: Workload) -> Iterator[Part]:
+    """The parts of a job that learns from given sequences."""
+    from tuner.trainers.verl.fields.fine_tuning import GIVEN_BATCH  # few jobs are of it
+
+    yield Part(path=("batch",), fields=GIVEN_BATCH, context=Context(source=source))
+    yield _pass(source, ("actor", "update"), "actor", workload.actor.engine)
+    yield _engine(source, workload, "actor", workload.actor.engine)
+    yield from _saved(source, workload)
+    if source.program is Program.SFT_ENGINE:
+        yield from _heads(source, workload)
+    else:
+        yield Part(path=("actor",), following=("head",))
 
 
 def _passes(source: Source, workload: Workload) -> Iterator[Part]:
@@ -105,7 +123,9 @@ def _engine(source: Source, workload: Workload, role: Role, engine: Engine) -> P
     following = engines.following(context)
     return Part(
         path=("reference" if role == "ref" else role, "engine"),
-        fields=tuple(field for field in engine_fields(role, engine.backend) if field.path not in following),
+        fields=tuple(
+            field for field in engine_fields(source, role, engine.backend) if field.path not in following
+        ),
         context=context,
         following=following,
     )
@@ -139,7 +159,7 @@ def _reference(source: Source, reference: Reference) -> Iterator[Part]:
 
 
 def _rollout(source: Source, workload: Workload) -> Part:
-    rollout = workload.rollout
+    rollout = workload.generator
     context = RolloutContext(
         source=source,
         rollout_engine=rollout.engine,

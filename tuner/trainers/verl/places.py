@@ -111,6 +111,10 @@ _PHASES: tuple[tuple[_Calls, tuple[Phase, ...]], ...] = (
     ),
     (_Calls(functions="_optimizer_step", file="dp_actor"), (Phase.UPDATE_ACTOR,)),
     (
+        _Calls(functions="fit training_step _compute_loss_and_backward", file="sft_trainer"),
+        (Phase.TRAIN,),
+    ),
+    (
         _Calls(functions="train_mini_batch train_batch optimizer_step backward"),
         (Phase.UPDATE_ACTOR, Phase.UPDATE_CRITIC),
     ),

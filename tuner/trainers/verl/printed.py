@@ -20,7 +20,13 @@ from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, nest
 from tuner.inputs.yaml_file import Document
 from tuner.language import _, ngettext
 from tuner.trainers.protocol import ReleaseChoice
-from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
+from tuner.trainers.verl.defaults import (
+    CONFIGS,
+    FINE_TUNING_CONFIGS,
+    Defaults,
+    has_config,
+    read_defaults,
+)
 from tuner.trainers.verl.limits import expect_few
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import recognise
@@ -38,7 +44,7 @@ class PrintedBy(Struct, frozen=True, kw_only=True):
     """The bundled configuration that is nearest to a printed one."""
 
     version: str
-    config: str  # one of CONFIGS
+    config: str  # one of CONFIGS or FINE_TUNING_CONFIGS
     other_keys: int  # that one of both has and the other has not
 
 
@@ -50,7 +56,13 @@ def printed_by(document: Document) -> PrintedBy:
     """
     tree = _job(document.tree)
     expect_few(sum(1 for _leaf in leaves(tree)), document.location())
-    candidates = [(version, config) for version in reversed(BUNDLED) for config in CONFIGS]
+    configs = (*CONFIGS, *FINE_TUNING_CONFIGS)
+    candidates = [
+        (version, config)
+        for version in reversed(BUNDLED)
+        for config in configs
+        if has_config(version, config)
+    ]
     others = [_others(tree, read_defaults(*candidate)) for candidate in candidates]
     least, (version, config) = min(
         zip(others, candidates, strict=True), key=lambda candidate: candidate[0].distance
@@ -81,7 +93,9 @@ def as_set(document: Document) -> tuple[Document, str, bool]:
     printed, defaults = _job(document.tree), dict(read_defaults(told.version, told.config).tree)
     set_by_user = _set(printed, defaults)
     paths = [path for path, _value in set_by_user]  # recipes are told by their keys as in any file
-    recipe = recognise(paths, defaults, told.version, known_elsewhere=releases_with)
+    recipe = None
+    if told.config in CONFIGS:
+        recipe = recognise(paths, defaults, told.version, known_elsewhere=releases_with)
     if recipe is not None and recipe.config(told.config) is None:
         recipe = None
     # The configuration of a recipe has all of the recipe's keys; before 0.3 the trainer's has some of them.

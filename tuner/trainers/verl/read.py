@@ -27,6 +27,8 @@ from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
+from tuner.trainers.verl.keys import keys_of
+from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.source import Source, source_of
@@ -45,9 +47,9 @@ from tuner.workload import (
     Workload,
 )
 
-model_key = "actor_rollout_ref.model.path"
 critic_model_key = "critic.model.path"
-_PLACEHOLDER = "~/models/deepseek-llm-7b-chat"  # where every release has the models of actor and critic
+#: Where every release has the models of actor and critic, and the one that is fine-tuned.
+_PLACEHOLDERS = ("~/models/deepseek-llm-7b-chat", "~/models/gemma-1.1-7b-it")
 _NONE: Mapping[str, ModelShape] = MappingProxyType({})
 
 
@@ -81,6 +83,8 @@ def read(
         UnsupportedError: the training engine is not modelled, or the rollout engine cannot serve the model.
     """
     source = source_of(settings, version)
+    if source.program.fine_tunes:
+        return _fine_tuned(source, model, cluster, lengths)
     batch = replace(
         source.part("batch", read_batch), lengths=lengths, zero_advantage_ratio=zero_advantage_ratio
     )
@@ -108,17 +112,44 @@ def read(
     )
 
 
+def _fine_tuned(source: Source, model: ModelShape, cluster: Cluster, lengths: Lengths) -> Workload:
+    """A job that learns from given sequences: one model, no rollout, nothing that judges."""
+    from tuner.trainers.verl.fields.fine_tuning import read_given_batch, read_trained_model
+
+    actor = source.part("actor", read_trained_model, model, cluster.gpus)
+    if model.tower is not None:
+        actor = replace(actor, engine=replace(actor.engine, idle_tower=True))
+    return Workload(
+        release=Release(trainer="verl", version=source.version),
+        model=model,
+        cluster=cluster,
+        batch=replace(source.part("batch", read_given_batch), lengths=lengths),
+        actor=actor,
+        reference=None,
+        critic=None,
+        rollout=None,
+        sync=None,
+    )
+
+
 def choose_rollout_engine(
     settings: Settings, *, version: str, requested: str | None, look: bool
 ) -> RolloutEngineChoice | None:
-    """The version of the settings' rollout engine, see :func:`choose_version`."""
+    """The version of the settings' rollout engine, see :func:`choose_version`; None where there is none."""
     source = source_of(settings, version)
+    if source.program.fine_tunes:
+        return None
     return choose_version(read_rollout_engine(source), version, requested=requested, look=look)
 
 
 def model_path(settings: Settings) -> str | None:
-    """Where the actor's model comes from; None when only verl's placeholder says."""
-    return _named_model(settings, model_key)
+    """Where the model that is trained comes from; None when only verl's placeholder says."""
+    return _named_model(settings, model_key(settings))
+
+
+def model_key(settings: Settings) -> str:
+    """The key that names the model that is trained, which no release has renamed."""
+    return keys_of(program_of(settings.defaults))["model.path"][0].key
 
 
 def critic_model_path(settings: Settings) -> str | None:
@@ -129,12 +160,13 @@ def critic_model_path(settings: Settings) -> str | None:
 def _named_model(settings: Settings, key: str) -> str | None:
     """A path that the user sets, or that defaults have which are not verl's own."""
     path = settings.text(key)
-    return path if settings.is_set(key) or path != _PLACEHOLDER else None
+    return path if settings.is_set(key) or path not in _PLACEHOLDERS else None
 
 
 def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRole, str], ...]:
     """Where the models come from that judge responses in the job: of a reward model, of teachers."""
-    return models_of_services(source_of(settings, version))
+    source = source_of(settings, version)
+    return () if source.program.fine_tunes else models_of_services(source)
 
 
 def cluster_size(settings: Settings) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from tuner.inputs.settings import Layer, Settings
 from tuner.trainers.verl.keys import KEYS, key
+from tuner.trainers.verl.programs import Program, program_of
 from tuner.versions import at_least
 from tuner.workload import Backend, Quantity, Workload
 
@@ -55,10 +56,11 @@ def resting_on_defaults(
     cluster = workload.cluster
     named = {"gpus_per_node": cluster.gpus_per_node, "nodes": cluster.nodes}
     resting = []
+    program = program_of(settings.defaults)
     megatron = workload.actor.engine.backend is Backend.MEGATRON
     unread = _unread_by_megatron(version) if megatron else ()
     for meaning in (*_DECISIVE, _BATCHING[workload.actor.update.batching.dynamic]):
-        name = key(meaning, version) if meaning in KEYS else None
+        name = key(meaning, version, program) if meaning in KEYS else None
         origin = None if name is None else settings.origin(name)
         if name is None or origin is None or origin.layer is not Layer.DEFAULT or meaning in unread:
             continue
@@ -81,5 +83,9 @@ def _unread_by_megatron(version: str) -> tuple[str, ...]:
 
 def quantities(keys: Iterable[str], *, version: str) -> dict[str, Quantity]:
     """The quantity behind each of these keys, where the memory model can vary it."""
-    meanings = {key(meaning, version): meaning for meaning in _QUANTITIES}
-    return {name: _QUANTITIES[meanings[name]] for name in keys if name in meanings}
+    wanted = tuple(keys)
+    meanings: dict[str | None, str] = {}
+    for program in Program:  # no two of them call different quantities the same
+        if not meanings.keys() >= set(wanted):
+            meanings |= {key(meaning, version, program): meaning for meaning in _QUANTITIES}
+    return {name: _QUANTITIES[meanings[name]] for name in wanted if name in meanings}

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves
-from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
+from tuner.trainers.verl.defaults import CONFIGS, Defaults, family, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 _NAME_SIMILARITY = 0.8  # of the last part of a key
@@ -20,6 +20,7 @@ class Schema:
 
     def __init__(self, defaults: Defaults) -> None:
         self.tree: Tree = dict(defaults.tree)
+        self.family = family(defaults.config)
         self._fields = defaults.fields
 
     def in_yaml(self, path: Path) -> bool:
@@ -97,12 +98,16 @@ class Schema:
         return by_name
 
 
-def releases_with(path: Path) -> tuple[str, ...]:
-    """The bundled releases whose configuration has exactly this key."""
+def releases_with(path: Path, configs: tuple[str, ...] = CONFIGS) -> tuple[str, ...]:
+    """The bundled releases that have exactly this key in one of some configurations."""
     return tuple(
         version
         for version in BUNDLED
-        if any(contains(read_defaults(version, config).tree, path) for config in CONFIGS)
+        if any(
+            contains(read_defaults(version, config).tree, path)
+            for config in configs
+            if has_config(version, config)
+        )
     )
 
 

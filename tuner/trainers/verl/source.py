@@ -10,6 +10,7 @@ from tuner.errors import InputError
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.verl.keys import key
+from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
 
 _T = TypeVar("_T")
@@ -26,6 +27,7 @@ class Source(Struct, frozen=True, kw_only=True):
     settings: Settings
     version: str  # of the keys: one of PREVIEWS for 0.7 with its new workers
     v1_trainer: bool  # the trainer of 0.9 and later that ignores the critic's batch keys
+    program: Program = Program.PPO  # whose keys count
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
@@ -33,12 +35,14 @@ class Source(Struct, frozen=True, kw_only=True):
 
     @property
     def engine_workers(self) -> bool:
-        """Whether the model engines run the models instead of the legacy workers."""
-        return self.since(ENGINE_PREVIEW)
+        """Whether the model engines run the models, instead of the legacy workers or a trainer of its own."""
+        if self.program is Program.PPO:
+            return self.since(ENGINE_PREVIEW)
+        return self.program is Program.SFT_ENGINE
 
     def key(self, meaning: str) -> str | None:
         """The key of a meaning in this release, None where it has none."""
-        return key(meaning, self.version)
+        return key(meaning, self.version, self.program)
 
     def value(self, meaning: str) -> Any:
         """The resolved value as it stands, None where it is absent or null."""
@@ -117,7 +121,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        given = (self.version, self.v1_trainer, *arguments)
+        given = (self.version, self.v1_trainer, self.program, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
     def error(self, meaning: str, message: str, *, hint: str | None = None) -> InputError:
@@ -133,6 +137,9 @@ def source_of(settings: Settings, version: str) -> Source:
     Raises:
         InputError: a switch that picks the trainer or its workers has a value of the wrong type.
     """
+    program = program_of(settings.defaults)
+    if program.fine_tunes:
+        return Source(settings=settings, version=version, v1_trainer=False, program=program)
     workers = key("legacy_workers", version)
     if workers is not None and settings.text(workers, default="auto") == "disable":
         version = PREVIEWS.get(version, version)

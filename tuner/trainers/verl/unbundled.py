@@ -55,7 +55,7 @@ def _of_older(asked: str, read: Reader) -> Iterator[Behaviour]:
     job = _tried(read, BUNDLED[0])
     if job is None:
         return
-    if job.rollout.engine is RolloutEngine.VLLM:
+    if job.generator.engine is RolloutEngine.VLLM:
         job = _tried(read, BUNDLED[0], _OLD_VLLM) or job
     yield Behaviour(name=_("as releases before 0.3"), workload=job)
     job = job.with_actor_head(logits_dtype=DType.FLOAT32)

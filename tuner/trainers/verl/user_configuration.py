@@ -1,8 +1,9 @@
 """A user's configuration, before and after it is laid on the defaults of a release."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,9 +14,11 @@ from tuner.inputs.overrides import (
     COMMAND_LINE,
     Arguments,
     Kind,
+    Override,
     on_command_line,
 )
-from tuner.inputs.settings import Program, Settings, UnknownKey
+from tuner.inputs.settings import Program as Reader
+from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
 from tuner.trainers.protocol import Base, Loaded, ReleaseChoice
 from tuner.trainers.verl.arguments import parsed, user_locations
@@ -34,10 +37,14 @@ from tuner.trainers.verl.forks.translate import (
 from tuner.trainers.verl.grounds import default_origin, remarks, told_release
 from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.private_defaults import PrivateDefaults, private_defaults
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, installed_release
 from tuner.trainers.verl.schema import Schema, releases_with
+
+if TYPE_CHECKING:
+    from tuner.inputs.processes import Processes
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"
@@ -52,6 +59,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     program: str = ""  # the module or file that the launch starts; empty where nobody says
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
+    trainer: Program = Program.PPO  # the program of verl that reads it
+    processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
 
     def trainer_config(self, version: str) -> str:
         """Which of verl's trainer configurations it rests on.
@@ -59,6 +68,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             UnsupportedError: the configuration is for another engine of verl.
         """
+        if self.trainer.fine_tunes:
+            from tuner.trainers.verl.fine_tuning_config import choose
+
+            return choose(self.trainer, self.composition, self.arguments, version)
         return choose_config(self.composition, self.arguments, self.keys, version)
 
     def adding(self, overrides: Sequence[str]) -> "UserConfiguration":
@@ -85,7 +98,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         layers = Layers(dict(defaults.tree), Schema(self._known(defaults)))
         for document in self.composition.documents:
             layers.add_document(document)
-        for override in self.arguments.overrides:
+        for override in self._overrides:
             layers.add_override(override)
         settings = Settings(
             tree=layers.tree,
@@ -96,7 +109,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
         )
         if self.fork is not None:
-            program = Program(
+            program = Reader(
                 name=self.fork.name,
                 spell=partial(spelled_override, self.fork),
                 unchecked=self.fork.unchecked,
@@ -104,9 +117,25 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = completed(self.fork, replace(settings, program=program))
         return Loaded(settings=settings, version=version, base=replace(base, missing=missing))
 
+    @property
+    def _overrides(self) -> Iterator[Override]:
+        """Those that set a value. Choices of fine-tuning's config groups have been read with the defaults."""
+        if not self.trainer.fine_tunes:
+            yield from self.arguments.overrides
+            return
+        from tuner.trainers.verl.fine_tuning_config import is_choice
+        from tuner.trainers.verl.fine_tuning_launch import overrides_of
+
+        yield from (override for override in self.arguments.overrides if not is_choice(override))
+        yield from overrides_of(self.processes, self.program, self.keys)
+
     def _defaults(self, version: str) -> tuple[Defaults, Base]:
         """Those of the trainer, the example or the recipe that is told, and how to ask for them again."""
         trainer = self._trainer_defaults(version)
+        if self.trainer.fine_tunes:
+            from tuner.trainers.verl.fine_tuning_launch import base_of
+
+            return trainer, base_of(trainer.config)
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
         example = example_config(config_name) if self.composition.empty else None
         if example is not None and example.base == trainer.config:
@@ -140,13 +169,21 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The release that the configuration itself tells; None where it tells none."""
         if self.composition.release is not None:
             return self.composition.release
+        if self.trainer.fine_tunes and self._composed is None:
+            from tuner.trainers.verl.fine_tuning_config import told_by_program
+
+            return told_by_program(self.trainer)
         return told_release(self.fork, self.program, self._likeness(), self._likened())
 
     def remarks(self, version: str) -> tuple[Remark, ...]:
         """What was taken to be so when the configuration was laid on the defaults of a release."""
-        private = self._private(version)
-        used = private is not None and self.private_on(version) is private
         place = next(iter(self.keys.values()), Location(source=COMMAND_LINE))
+        private = self._private(version)
+        if self.trainer.fine_tunes:
+            from tuner.trainers.verl.fine_tuning_launch import remarks_of
+
+            return remarks_of(self.program, self.processes, place.source)
+        used = private is not None and self.private_on(version) is private
         return remarks(self.fork, private, used=used, source=place.source)
 
     def private_on(self, version: str) -> PrivateDefaults | None:
@@ -159,6 +196,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _private(self, version: str) -> PrivateDefaults | None:
         if (
             not self.folder
+            or self.trainer.fine_tunes
             or self.composition.release is not None
             or (self.fork is not None and self.fork.renames)
         ):
@@ -173,7 +211,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         documents = self.composition.documents
         if not documents or (self.fork is not None and self.fork.renames):
             return None
-        return composed_like(documents[-1].tree, self.trainer_config(BUNDLED[-1]))
+        if self.trainer.fine_tunes:
+            from tuner.trainers.verl.fine_tuning_config import config_of
+
+            config = config_of(self.trainer, self.composition, self.arguments)
+        else:
+            config = self.trainer_config(BUNDLED[-1])
+        return composed_like(documents[-1].tree, config)
 
     def _likeness(self) -> Likeness | None:
         if self._composed is not None:

@@ -128,7 +128,7 @@ class _Draft:
         """
         if not self.written:
             return self._before
-        critic = self._before.critic
+        critic, rollout = self._before.critic, self._before.rollout
         try:
             return read(
                 self.source.settings,
@@ -136,7 +136,7 @@ class _Draft:
                 model=self._before.model,
                 critic_model=None if critic is None else critic.model,
                 cluster=self._before.cluster,
-                rollout_engine_version=self._before.rollout.engine_version,
+                rollout_engine_version=None if rollout is None else rollout.engine_version,
                 lengths=self._before.batch.lengths,
                 zero_advantage_ratio=self._before.batch.zero_advantage_ratio,
                 service_models=_service_models(self._before),

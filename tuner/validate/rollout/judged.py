@@ -44,8 +44,9 @@ ONLY_LENGTH = frozenset({"max_model_tokens"})
 
 
 def _changed(now: Workload, proposal: Workload) -> set[str]:
-    names = (field.name for field in fields(now.rollout))
-    return {name for name in names if getattr(now.rollout, name) != getattr(proposal.rollout, name)}
+    before, after = now.generator, proposal.generator
+    names = (field.name for field in fields(before))
+    return {name for name in names if getattr(before, name) != getattr(after, name)}
 
 
 def changing(subject: Subject) -> Iterator[tuple[Recommendation, Workload, set[str]]]:
@@ -69,7 +70,7 @@ def runnable(subject: Subject) -> list[tuple[Recommendation, Workload]]:
 
 def judge_unseen(session: Session) -> Iterator[JudgedRecommendation]:
     """Recommendations whose change of the rollout only the engine itself would show."""
-    engine = session.subject.workload.rollout.engine.value
+    engine = session.subject.workload.generator.engine.value
     for recommendation, _proposal, changed in changing(session.subject):
         if not changed & _ALLOCATED and changed != ONLY_LENGTH:
             shown = sorted({_shown_by_engine(name) for name in changed})

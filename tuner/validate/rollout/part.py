@@ -25,7 +25,7 @@ _FIRST_S, _FURTHER_S = 7.0, 3.0
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
     """One process that holds what is configured, and then what each recommendation makes of it."""
-    rollout = subject.workload.rollout
+    rollout = subject.workload.generator
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         raise NotHereError(
             _("transformers generates the responses, without a cache that is sized beforehand")
@@ -77,7 +77,7 @@ def _note(session: Session, seen: SeenRollout) -> None:
                 "or wrong, no bytes and no seconds."
             )
         )
-    ranks = workload.rollout.tensor_parallel * workload.rollout.pipeline_parallel
+    ranks = workload.generator.tensor_parallel * workload.generator.pipeline_parallel
     if ranks > session.options.processes:
         session.note(
             _(

@@ -77,7 +77,7 @@ class PlannedRollout:
     @cached_property
     def wanted(self) -> CacheShape:
         """The cache that the engine would make here."""
-        model, rollout = self.workload.model, self.workload.rollout
+        model, rollout = self.workload.model, self.workload.generator
         block = block_tokens(model, rollout)
         return CacheShape(
             layers=ceil(model.cached_layers / rollout.pipeline_parallel),
@@ -90,7 +90,7 @@ class PlannedRollout:
     @property
     def predicted_blocks(self) -> int:
         """Blocks of one GPU by the profile."""
-        per_engine = self.predicted.kv_tokens // self.workload.rollout.data_parallel
+        per_engine = self.predicted.kv_tokens // self.workload.generator.data_parallel
         return per_engine // self.wanted.block_tokens
 
     @cached_property
@@ -123,13 +123,13 @@ class PlannedRollout:
         """Sequences of full length that one replica runs at once with so many blocks on each of its GPUs."""
         if blocks >= self.wanted.blocks:
             return rollout_memory(self.here).concurrent_sequences
-        model, rollout = self.workload.model, self.workload.rollout
+        model, rollout = self.workload.model, self.workload.generator
         held = blocks * self.wanted.block_bytes // kv_bytes_per_sequence(model, rollout, self.longest_tokens)
         return min(held, rollout.max_sequences) * rollout.data_parallel
 
     def work(self) -> RolloutWork:
         """What the worker is given."""
-        rollout, batch = self.workload.rollout, self.workload.batch
+        rollout, batch = self.workload.generator, self.workload.batch
         cache = replace(self.wanted, blocks=self.run_blocks)
         mean = batch.mean_prompt_tokens + batch.mean_response_tokens / 2
         return RolloutWork(
@@ -172,7 +172,7 @@ def planned_rollout(workload: Workload, machine: Machine, options: Options) -> P
 
 def not_decoded(workload: Workload) -> str | None:
     """Why this model is not decoded here, where it is not: the cache is still allocated."""
-    model, rollout = workload.model, workload.rollout
+    model, rollout = workload.model, workload.generator
     heads, kv_heads = _heads(workload)
     windows = bool(model.windowed_layers and model.sliding_window)
     reasons = (
@@ -189,7 +189,7 @@ def not_decoded(workload: Workload) -> str | None:
 
 def decoder_shape(workload: Workload) -> DecoderShape:
     """One GPU's share of the model."""
-    model, rollout = workload.model, workload.rollout
+    model, rollout = workload.model, workload.generator
     heads, kv_heads = _heads(workload)
     return DecoderShape(
         layers=model.layers,
@@ -206,5 +206,5 @@ def decoder_shape(workload: Workload) -> DecoderShape:
 
 
 def _heads(workload: Workload) -> tuple[int, int]:
-    model, ranks = workload.model, workload.rollout.tensor_parallel
+    model, ranks = workload.model, workload.generator.tensor_parallel
     return ceil(model.heads / ranks), max(1, ceil(model.kv_heads / ranks))

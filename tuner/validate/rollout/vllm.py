@@ -64,7 +64,7 @@ def _of_all(starts: Sequence[EngineFigures]) -> EngineFigures:
 
 def _is_ours(session: Session, configured: PlannedRollout) -> bool:
     """Whether vLLM is here, and the whole GPU for it."""
-    rollout = configured.workload.rollout
+    rollout = configured.workload.generator
     here = "vllm" in session.machine.versions and session.options.device == "cuda"
     if not here or rollout.engine is not RolloutEngine.VLLM:
         return False
@@ -117,7 +117,7 @@ def engine_work(session: Session, planned: PlannedRollout) -> EngineWork:
 
 
 def _arguments(workload: Workload) -> Iterator[tuple[str, object]]:
-    rollout = workload.rollout
+    rollout = workload.generator
     yield "dtype", rollout.weight_dtype.value
     yield "gpu_memory_utilization", rollout.memory_fraction
     yield "max_num_seqs", rollout.max_sequences

@@ -11,12 +11,16 @@ from msgspec.structs import replace
 from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.keys import unknown_key
+from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
 
 RULES: tuple[tuple[Rule, ModuleType], ...] = tuple(
     (module.RULE, module) for module in modules_in_folders(__path__, __name__)
 )
+
+
+_USUAL = (Program.PPO,)  # of a check that does not say in ``PROGRAMS`` whose settings it is for
 
 
 def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding]:
@@ -32,10 +36,11 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
     """
     generation = source_of(settings, version).version
     unchecked = () if settings.program is None else settings.program.unchecked
+    program = program_of(settings.defaults)
     findings = [
         finding
         for rule, module in RULES
-        if rule.name not in unchecked
+        if rule.name not in unchecked and program in getattr(module, "PROGRAMS", _USUAL)
         for finding in module.check(settings, workload, generation)
     ]
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}

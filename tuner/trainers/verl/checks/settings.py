@@ -1,6 +1,8 @@
 """Questions that several checks ask of a configuration."""
 
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.keys import key
+from tuner.trainers.verl.programs import program_of
 from tuner.workload import Backend, Workload
 
 ACTOR = "actor_rollout_ref.actor"
@@ -8,6 +10,11 @@ REFERENCE = "actor_rollout_ref.ref"
 ROLLOUT = "actor_rollout_ref.rollout"
 MODEL = "actor_rollout_ref.model"
 CRITIC = "critic"
+
+
+def spelled(settings: Settings, meaning: str, version: str) -> str | None:
+    """The key of a meaning in the program that the settings are for; None where it has none."""
+    return key(meaning, version, program_of(settings.defaults))
 
 
 def changed(settings: Settings, key: str) -> bool:

@@ -8,6 +8,7 @@ from tuner.trainers.protocol import Affects, KeyClass, LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Job, Omission
+from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
 
@@ -32,7 +33,7 @@ def key_classes(version: str) -> tuple[KeyClass, ...]:
 
 
 def _rows(job: Job) -> Iterator[LeftOut]:
-    for omission in NOT_MODELLED:
+    for omission in _omissions(job):
         key = _key(omission, job)
         if key is None:
             continue
@@ -45,6 +46,15 @@ def _rows(job: Job) -> Iterator[LeftOut]:
             reason=_(omission.reason),
             affects=Affects.SECONDS if apart else omission.affects,
         )
+
+
+def _omissions(job: Job) -> tuple[Omission, ...]:
+    """The rows of the job's program."""
+    if not program_of(job.settings.defaults).fine_tunes:
+        return NOT_MODELLED
+    from tuner.trainers.verl.coverage.fine_tuning import FINE_TUNING  # few jobs are of it
+
+    return FINE_TUNING
 
 
 def _key(omission: Omission, job: Job) -> str | None:

@@ -79,7 +79,7 @@ def _images_of_stages(job: Job) -> str | None:
 
 def _images_served(job: Job) -> str | None:
     """The images of a job whose engine sizes its memory without running the tower first."""
-    profiled = job.workload.rollout.engine is RolloutEngine.VLLM
+    profiled = job.workload.generator.engine is RolloutEngine.VLLM
     return None if profiled else _counted_images(job)
 
 

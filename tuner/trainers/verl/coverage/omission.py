@@ -26,9 +26,12 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
 
     def named(self, *texts: str) -> str | None:
         """The first of them under some patterns."""
+        return next(self.all_named(*texts), None)
+
+    def all_named(self, *texts: str) -> Iterator[str]:
+        """Those of them under some patterns."""
         patterns = [pattern(text) for text in texts]
-        keys = (key for key in self.changed if any(it.matches(key, self.version) for it in patterns))
-        return next(keys, None)
+        return (key for key in self.changed if any(it.matches(key, self.version) for it in patterns))
 
 
 Trigger = Callable[[Job], str | None]

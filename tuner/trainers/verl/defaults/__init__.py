@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Struct
 
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
+#: Of supervised fine-tuning: its own trainer up to 0.7.0, and the one on the model engines since 0.6.0.
+FINE_TUNING_CONFIGS: tuple[str, ...] = ("sft_trainer", "sft_trainer_engine", "sft_trainer_engine_megatron")
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
@@ -32,8 +34,24 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
 @cache
 def read_defaults(version: str, config: str) -> Defaults:
-    """The defaults of a bundled release; ``config`` is one of :data:`CONFIGS`."""
-    return read_file(Path(__file__).parent / f"{version}-{config}.json")
+    """The defaults of a bundled release; ``config`` is one that it has, see :func:`has_config`."""
+    return read_file(_file(version, config))
+
+
+@cache
+def has_config(version: str, config: str) -> bool:
+    """Whether a bundled release has a configuration of this name."""
+    return _file(version, config).is_file()
+
+
+def family(config: str) -> tuple[str, ...]:
+    """The configurations that share their keys with one."""
+    families = (CONFIGS, FINE_TUNING_CONFIGS[:1], FINE_TUNING_CONFIGS[1:])
+    return next((members for members in families if config in members), CONFIGS)
+
+
+def _file(version: str, config: str) -> Path:
+    return Path(__file__).parent / f"{version}-{config}.json"
 
 
 def read_file(file: Path) -> Defaults:

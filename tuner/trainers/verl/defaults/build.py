@@ -21,16 +21,18 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from tuner.inputs.tree import leaves
-from tuner.trainers.verl.defaults import CONFIGS
+from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS
 
 _CONFIG_FOLDER = "verl/trainer/config/"
+#: Configurations that are another one with other choices of its config groups: that one, and the choices.
+_CHOSEN = {"sft_trainer_engine_megatron": ("sft_trainer_engine", ("engine=megatron", "optim=megatron"))}
 _DATACLASS_MODULES = (
     r"verl/(?:trainer/config|workers/config|utils/profiler)/.*\.py|verl/(?:base_config|utils/skip.*)\.py"
 )
 
 
 def build(wheel: Path, folder: Path) -> list[Path]:
-    """Write one JSON file per trainer configuration of ``wheel`` into ``folder``."""
+    """Write one JSON file per trainer configuration that ``wheel`` has into ``folder``."""
     version = wheel.name.split("-")[1]
     with zipfile.ZipFile(wheel) as archive:
         names = [
@@ -40,7 +42,11 @@ def build(wheel: Path, folder: Path) -> list[Path]:
         classes = _dataclasses(archive.read(name) for name in modules)
         with tempfile.TemporaryDirectory() as unpacked:
             archive.extractall(unpacked, names)
-            configs = {config: _compose(Path(unpacked, _CONFIG_FOLDER), config) for config in CONFIGS}
+            configs = {
+                config: _compose(Path(unpacked, _CONFIG_FOLDER), *_CHOSEN.get(config, (config, ())))
+                for config in (*CONFIGS, *FINE_TUNING_CONFIGS)
+                if f"{_CONFIG_FOLDER}{_CHOSEN.get(config, (config, ()))[0]}.yaml" in names
+            }
     origin = {"wheel": wheel.name, "wheel_sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
     written = []
     for config, (tree, groups) in configs.items():
@@ -59,10 +65,10 @@ def build(wheel: Path, folder: Path) -> list[Path]:
     return written
 
 
-def _compose(folder: Path, config: str) -> tuple[dict[str, Any], dict[str, str]]:
+def _compose(folder: Path, config: str, choices: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, str]]:
     """The composed configuration, interpolations kept, and the config groups that it is composed of."""
     with initialize_config_dir(str(folder.resolve()), version_base=None):
-        composed = compose(config)
+        composed = compose(config, list(choices))
     tree = OmegaConf.to_container(composed, resolve=False)
     assert isinstance(tree, dict)
     return {str(key): value for key, value in tree.items()}, dict(_groups(folder, config))

@@ -2,7 +2,7 @@
 
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import Field
-from tuner.trainers.verl.fields.fsdp import FSDP, read_fsdp, shares_prefetch
+from tuner.trainers.verl.fields.fsdp import fsdp_fields, read_fsdp, shares_prefetch
 from tuner.trainers.verl.fields.megatron import MEGATRON, read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend
 from tuner.trainers.verl.source import Role, Source
@@ -21,9 +21,9 @@ def read_engine(source: Source, role: Role, model: ModelShape, gpus: int) -> Eng
     return read_megatron(context) if backend is Backend.MEGATRON else read_fsdp(context)
 
 
-def engine_fields(role: Role, backend: Backend) -> tuple[Field[EngineContext], ...]:
+def engine_fields(source: Source, role: Role, backend: Backend) -> tuple[Field[EngineContext], ...]:
     """The table of a role's engine."""
-    return (MEGATRON if backend is Backend.MEGATRON else FSDP)[role]
+    return MEGATRON[role] if backend is Backend.MEGATRON else fsdp_fields(source, role)
 
 
 def following(context: EngineContext) -> tuple[str, ...]:

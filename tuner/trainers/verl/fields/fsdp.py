@@ -11,6 +11,7 @@ from tuner.language import _
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, Role, Source
 from tuner.workload import Backend, Checkpointing, Engine, Padding, Parallelism, SecondFsdp
 
@@ -34,7 +35,7 @@ def read_fsdp(context: EngineContext) -> Engine:
         InputError: a value has the wrong type, or more ranks share a sequence than there are GPUs.
     """
     source, role = context.source, context.role
-    fields = read_fields(FSDP[role], context)
+    fields = read_fields(fsdp_fields(source, role), context)
     parallel = _expect_ranks(context, Parallelism(gpus=context.gpus, **fields.pop("parallel")))
     return Engine(
         **fields,
@@ -52,13 +53,23 @@ def read_fsdp(context: EngineContext) -> Engine:
         padding=Padding.MICRO_BATCH if source.engine_workers else Padding.MAXIMUM,
         bucket_tokens=bucket_tokens(source, f"{role}.fsdp"),
         wraps_otherwise=_wraps_otherwise(source, role),
-        packable=role == "critic" or not source.flag("actor.shared_prefixes"),
+        packable=_packable(source, role, parallel),
         packing_tested=_packing_tested(context.model.architecture),
         repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
         lora=None if role == "ref" else fsdp_lora(context),
         second=_second(context),
         **(_FROZEN if role == "ref" else {}),
     )
+
+
+def _packable(source: Source, role: Role, parallel: Parallelism) -> bool:
+    """Whether sequences can be packed: not beside shared prefixes, nor in fine-tuning's own trainer alone.
+
+    Source: verl 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``use_sp``): only ranks that share sequences do.
+    """
+    if source.program is Program.SFT:
+        return parallel.ulysses > 1
+    return role == "critic" or not source.flag("actor.shared_prefixes")
 
 
 def liger_keeps_forward(source: Source, architecture: str) -> bool:
@@ -156,13 +167,15 @@ def _compute_dtype(context: EngineContext) -> DType:
 def _moment_dtype(context: EngineContext, stored: DType) -> DType:
     """AdamW's moments have the dtype of what it trains: the sharded weights, or adapters.
 
-    peft makes adapters in float32; since 0.9.0 verl casts them to the dtype of the base.
+    peft makes adapters in float32; since 0.9.0 verl casts them to the dtype of the base, in the trainer of
+    fine-tuning since 0.5.0.
     """
     source, role = context.source, context.role
     if role == "ref":
         return DType.FLOAT32  # it has no optimizer
     adapters = lora_rank(source, role, Backend.FSDP) > 0
-    return DType.FLOAT32 if adapters and not source.since("0.9.0") else stored
+    cast = source.since("0.5.0" if source.program is Program.SFT else "0.9.0")
+    return DType.FLOAT32 if adapters and not cast else stored
 
 
 def _frees_root(context: EngineContext) -> bool:
@@ -214,7 +227,7 @@ def _ulysses(context: EngineContext) -> int:
 def _set_ulysses(context: EngineContext, engine: Engine) -> Assignments:
     """The deprecated key of actor and reference wins above 1, and the reference's follows the actor's."""
     source, role, ranks = context.source, context.role, engine.parallel.ulysses
-    old = role != "critic" and source.engine_workers
+    old = role != "critic" and source.key(_old_ulysses(context)) is not None
     if old and max(ranks, source.integer(_old_ulysses(context), default=1)) > 1:
         return ((_old_ulysses(context), ranks),)
     return ((f"{role}.ulysses", ranks),)
@@ -331,3 +344,38 @@ FSDP = {
     role: tuple(field for field in _fields(role) if role != "ref" or field.path not in _FROZEN)
     for role in ROLES
 }
+
+
+def _packs_shared(context: EngineContext) -> bool:
+    return context.source.flag("model.packed") and _ulysses(context) > 1
+
+
+def _set_packs_shared(context: EngineContext, engine: Engine) -> Assignments:
+    return (("model.packed", engine.packed),)
+
+
+def _offloads_units(context: EngineContext) -> bool:
+    """FSDP1's own CPU offload. FSDP2 gets FSDP1's policy, which it does not know.
+
+    Source: verl 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``cpu_offload``, ``offload_policy``).
+    """
+    switches = ("actor.fsdp.cpu_offload", "actor.fsdp.offload_params")
+    return context.backend is Backend.FSDP and all(map(context.source.flag, switches))
+
+
+def _set_offloads_units(context: EngineContext, engine: Engine) -> Assignments:
+    offloads = engine.streamed_offload
+    return (("actor.fsdp.cpu_offload", offloads), ("actor.fsdp.offload_params", offloads))
+
+
+#: What the trainer of fine-tuning that has no engine decides otherwise.
+_OWN: dict[str, Field[EngineContext]] = {
+    "packed": Ruled("packed", _packs_shared, _set_packs_shared),
+    "streamed_offload": Ruled("streamed_offload", _offloads_units, _set_offloads_units),
+}
+_OWN_FSDP = tuple(_OWN.get(field.path, field) for field in FSDP["actor"])
+
+
+def fsdp_fields(source: Source, role: Role) -> tuple[Field[EngineContext], ...]:
+    """The table of a role's engine under FSDP."""
+    return _OWN_FSDP if source.program is Program.SFT else FSDP[role]

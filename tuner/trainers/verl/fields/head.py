@@ -81,10 +81,13 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     * The forward pass for text takes no images: a model with a tower needs one of its own, see
       :func:`fused_drops_images`.
     * The sum of squared probabilities needs all logits.
+    * Fine-tuning before 0.7.1 gives the model a fused forward pass and reads logits from it all the same.
     * Triton's kernel came with 0.4.1. It takes widths in multiples of 128; before 0.7.1 it counts columns
       beyond the vocabulary unless that is a multiple of 1024 (verl #5349).
     """
     source, model, engine = context.source, context.model, context.engine
+    if source.program.fine_tunes and not source.since("0.7.1"):
+        return ()
     if not engine.packed or engine.separate_embedding_units:
         return ()
     if find_architecture(model.architecture).transforms_logits or source.flag("actor.squares"):

@@ -4,6 +4,7 @@ from tuner.errors import UnsupportedError
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import Assignments, Context, Ruled
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
 from tuner.trainers.verl.source import Role, Source
 from tuner.workload import Backend, Engine
@@ -87,7 +88,7 @@ def read_backend(source: Source, role: Role) -> Backend:
         UnsupportedError: the strategy is one that is not modelled, or that the release does not have.
     """
     meaning = f"{_configured_role(source, role)}.strategy"
-    strategy = source.choice(meaning, (*_BACKENDS, *_UNMODELLED), default="fsdp")
+    strategy = source.choice(meaning, (*_BACKENDS, *_UNMODELLED), default=_class_default(source))
     if strategy in _UNMODELLED:
         error = source.error(meaning, _("the {strategy} engine is not modelled").format(strategy=strategy))
         raise UnsupportedError(
@@ -100,6 +101,15 @@ def read_backend(source: Source, role: Role) -> Backend:
     if backend is not Backend.MEGATRON and engine is not None:
         return _BACKENDS[source.choice(engine, ("fsdp", "fsdp2"), default="fsdp")]
     return backend
+
+
+def _class_default(source: Source) -> str:
+    """The strategy where a configuration has no key for it: fine-tuning's engine names its class.
+
+    Source: verl 0.9.1 ``workers/config/engine.py`` (``strategy``).
+    """
+    named = source.program is Program.SFT_ENGINE and source.settings.text("engine._target_")
+    return "megatron" if named and named.endswith(".McoreEngineConfig") else "fsdp"
 
 
 def _engine_strategy(source: Source, role: Role) -> str | None:

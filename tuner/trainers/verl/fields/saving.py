@@ -3,6 +3,7 @@
 from typing import Literal
 
 from tuner.trainers.verl.fields.field import Assignments, Context, Field, Ruled, read_fields
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import Source
 from tuner.workload import Backend, Engine, Saving
 
@@ -22,12 +23,16 @@ class SavingContext(Context, frozen=True, kw_only=True):
 def read_saving(source: Source, role: SavedRole, engine: Engine) -> Saving | None:
     """What a checkpoint of a model holds; None where ``save_freq`` asks for none.
 
+    Fine-tuning writes one at its end whatever that says; its own trainer before 0.5.0 the whole model alone.
     Before 0.4.1 weights and optimizer are always written, and 0.3 writes only the configuration of
     ``hf_model`` under FSDP.
 
-    Source: verl ``utils/checkpoint/fsdp_checkpoint_manager.py``, ``megatron_checkpoint_manager.py``.
+    Source: verl ``utils/checkpoint/fsdp_checkpoint_manager.py``, ``megatron_checkpoint_manager.py``,
+    0.4.1 ``trainer/fsdp_sft_trainer.py`` (``save_checkpoint``), 0.9.1 ``trainer/sft_trainer.py`` (``fit``).
     """
-    if source.number("saving.frequency", default=-1) <= 0:
+    if source.program is Program.SFT and not source.since("0.5.0"):
+        return Saving(weights=False, optimizer=False, whole_model=True)
+    if not source.program.fine_tunes and source.number("saving.frequency", default=-1) <= 0:
         return None
     contents = _contents(source, role)
     megatron = engine.backend is Backend.MEGATRON

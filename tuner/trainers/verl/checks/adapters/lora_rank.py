@@ -48,7 +48,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     lora = workload.actor.engine.lora
     if version not in _CHECKED or lora is None or lora.merged_for_rollout or lora.rank <= _LARGEST:
         return
-    if workload.rollout.engine is not RolloutEngine.VLLM:
+    if workload.generator.engine is not RolloutEngine.VLLM:
         return
     key = next(
         (name for name in (f"{MODEL}.lora.rank", f"{MODEL}.lora_rank") if settings.get(name) == lora.rank),

@@ -46,7 +46,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     lora = workload.actor.engine.lora
     if version not in _WITHOUT or lora is None or lora.merged_for_rollout:
         return
-    if workload.rollout.engine is RolloutEngine.SGLANG:
+    if workload.generator.engine is RolloutEngine.SGLANG:
         yield report(
             RULE,
             settings,

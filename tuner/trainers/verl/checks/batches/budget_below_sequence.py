@@ -30,7 +30,8 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.keys import key
+from tuner.trainers.verl.checks.settings import spelled
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Phase, Workload
 
@@ -47,12 +48,15 @@ RULE = Rule(
 #: The meaning of the key with each pass's budget, in the order in which the message names them.
 _BUDGETS = {
     Phase.UPDATE_ACTOR: "actor.token_budget",
+    Phase.TRAIN: "actor.token_budget",
     Phase.OLD_LOG_PROB: "log_prob.token_budget",
     Phase.REF_LOG_PROB: "ref.token_budget",
     Phase.UPDATE_CRITIC: "critic.token_budget",
     Phase.VALUES: "values.token_budget",
 }
 _PADDED = Releases(until=ENGINE_PREVIEW)  # compares with prompt plus response at once
+
+PROGRAMS = tuple(Program)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
@@ -62,7 +66,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         name: ceil(tokens / step_pass.engine.parallel.sequence_split)
         for phase, meaning in _BUDGETS.items()
         if (step_pass := workload.pass_of(phase)) is not None and step_pass.batching.dynamic
-        if (name := key(meaning, version)) is not None
+        if (name := spelled(settings, meaning, version)) is not None
         if step_pass.batching.token_budget * step_pass.engine.parallel.sequence_split < tokens
     }
     if not small:

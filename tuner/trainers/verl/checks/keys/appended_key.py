@@ -26,6 +26,7 @@ from tuner.inputs.settings import Layer, Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import in_release
+from tuner.trainers.verl.programs import Program
 from tuner.workload import Workload
 
 RULE = Rule(
@@ -37,6 +38,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+PROGRAMS = tuple(Program)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

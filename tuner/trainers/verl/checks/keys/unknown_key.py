@@ -33,6 +33,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.programs import Program
 from tuner.workload import Workload
 
 RULE = Rule(
@@ -47,6 +48,8 @@ RULE = Rule(
 
 _PLAIN = re.compile(r"[\w./:-]+")  # a value that Hydra takes without quotes
 _DELETABLE = re.compile(r"[\w.-]+")  # a key that Hydra takes behind '~'
+
+PROGRAMS = tuple(Program)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

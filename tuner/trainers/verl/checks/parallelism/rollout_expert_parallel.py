@@ -44,7 +44,7 @@ _KEY = f"{ROLLOUT}.expert_parallel_size"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where the sizes differ."""
-    rollout = workload.rollout
+    rollout = workload.generator
     experts = settings.integer(_KEY, default=1)
     wanted = rollout.tensor_parallel * rollout.data_parallel
     if version not in _ASSERTED or rollout.engine is RolloutEngine.TENSORRT_LLM or experts in (1, wanted):

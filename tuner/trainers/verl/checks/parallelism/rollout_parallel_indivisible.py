@@ -45,7 +45,7 @@ _KEY = f"{ROLLOUT}.tensor_model_parallel_size"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where the sizes do not fit."""
-    rollout, heads = workload.rollout, workload.model.heads
+    rollout, heads = workload.generator, workload.model.heads
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return
     others = rollout.data_parallel * rollout.pipeline_parallel

@@ -75,7 +75,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 
 def _backend(settings: Settings, workload: Workload, version: str) -> str | None:
     """What verl tells SGLang, None where it says nothing."""
-    if workload.rollout.engine is not RolloutEngine.SGLANG:
+    if workload.generator.engine is not RolloutEngine.SGLANG:
         return None
     if version in _FIXED:
         return "fa3"
@@ -84,7 +84,7 @@ def _backend(settings: Settings, workload: Workload, version: str) -> str | None
         return None if asked is None or version not in _ASKED else str(asked)
     if version in _AMD_TOLD_APART and workload.cluster.gpu.vendor == "amd":
         return "aiter"
-    newer = version in _BY_ENGINE and at_least(workload.rollout.engine_version, "0.5.12")
+    newer = version in _BY_ENGINE and at_least(workload.generator.engine_version, "0.5.12")
     return "flashinfer" if newer else "fa3"
 
 

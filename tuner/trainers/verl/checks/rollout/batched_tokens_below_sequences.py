@@ -50,7 +50,7 @@ _LEAST = 2048  # tokens; vLLM's own default, see the rule max-batched-tokens
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for a vLLM that is given fewer tokens than sequences."""
-    rollout = workload.rollout
+    rollout = workload.generator
     tokens, sequences = rollout.max_batched_tokens, rollout.max_sequences
     if rollout.engine is not RolloutEngine.VLLM or tokens >= sequences:
         return

@@ -42,7 +42,7 @@ _CAPTURES = (RolloutEngine.VLLM, RolloutEngine.TENSORRT_LLM)
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for a list that nothing reads."""
-    rollout = workload.rollout
+    rollout = workload.generator
     if rollout.engine not in _CAPTURES or rollout.cuda_graphs or not settings.get(_SIZES):
         return
     yield report(

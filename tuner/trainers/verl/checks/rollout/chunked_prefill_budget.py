@@ -44,7 +44,7 @@ _KEY = f"{ROLLOUT}.max_num_batched_tokens"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for a synchronous vLLM with a budget that is too small."""
-    rollout = workload.rollout
+    rollout = workload.generator
     if version not in _RAISES or rollout.engine is not RolloutEngine.VLLM or not rollout.chunked_prefill:
         return
     length = settings.integer(f"{ROLLOUT}.max_model_len", minimum=1) or workload.batch.sequence_tokens

@@ -47,7 +47,7 @@ _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for the engines that cut or refuse."""
-    engine, tokens = workload.rollout.engine, workload.batch.sequence_tokens
+    engine, tokens = workload.generator.engine, workload.batch.sequence_tokens
     length = settings.integer(_KEY, minimum=1)
     if length is None or length >= tokens or engine not in _ENGINES or version in _REPLACES:
         return

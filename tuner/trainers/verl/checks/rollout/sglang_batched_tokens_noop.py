@@ -42,7 +42,7 @@ _LIVE = f"{ROLLOUT}.engine_kwargs.sglang.chunked_prefill_size"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where SGLang's own budget does not say the same."""
-    if workload.rollout.engine is not RolloutEngine.SGLANG or not changed(settings, _KEY):
+    if workload.generator.engine is not RolloutEngine.SGLANG or not changed(settings, _KEY):
         return
     budget = settings.integer(_KEY, minimum=1)
     if settings.get(_LIVE) == budget:

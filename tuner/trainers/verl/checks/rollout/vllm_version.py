@@ -44,7 +44,7 @@ RULE = Rule(
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for an older vLLM."""
-    rollout = workload.rollout
+    rollout = workload.generator
     if rollout.engine is not RolloutEngine.VLLM or at_least(rollout.engine_version, "0.8.3"):
         return
     if at_least(rollout.engine_version, "0.8.0"):

@@ -48,11 +48,11 @@ _ASSERTED = Releases(since="0.7.1", until="0.8.0")
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where the embedding does not fit."""
-    if version not in _ASSERTED or workload.rollout.engine is not RolloutEngine.VLLM:
+    if version not in _ASSERTED or workload.generator.engine is not RolloutEngine.VLLM:
         return
     name = key("sync.bucket_megabytes", version)
-    tensor = workload.sync.smallest_bucket_bytes
-    if name is None or tensor <= workload.sync.bucket_bytes:
+    tensor = workload.weight_sync.smallest_bucket_bytes
+    if name is None or tensor <= workload.weight_sync.bucket_bytes:
         return
     megabytes = -(-tensor // MIB)
     yield report(
@@ -63,7 +63,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             "{release} asserts in the first weight sync"
         ).format(
             name=name,
-            bucket=workload.sync.bucket_bytes // MIB,
+            bucket=workload.weight_sync.bucket_bytes // MIB,
             model=workload.model.name,
             megabytes=megabytes,
             release=workload.release,

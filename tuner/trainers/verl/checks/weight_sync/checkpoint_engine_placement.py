@@ -63,7 +63,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                 overrides=[assign(settings, key, "nccl")],
                 phase=Phase.UPDATE_WEIGHTS,
             )
-    elif workload.sync.carrier is None and backend != WITHIN_A_GPU:
+    elif workload.weight_sync.carrier is None and backend != WITHIN_A_GPU:
         yield report(
             RULE,
             settings,

@@ -1,0 +1,134 @@
+"""Jobs of supervised fine-tuning on the command line: in every form that they are given in."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.golden import expect
+from tests.cli.runner import Result, run
+from tests.corpus import launches
+
+MODEL = "Qwen/Qwen2.5-7B-Instruct"
+OWN = "verl.trainer.fsdp_sft_trainer"
+ENGINE = "verl.trainer.sft_trainer"
+GPU = ("--gpu", "h100-sxm")
+SCRIPT = f"""#!/bin/bash
+nproc_per_node=$1
+shift
+torchrun --standalone --nnodes=2 --nproc_per_node=$nproc_per_node -m {OWN} \\
+    data.micro_batch_size_per_gpu=4 \\
+    model.partial_pretrain={MODEL} $@
+"""
+
+
+def own(*overrides: str, gpus: int = 8) -> tuple[str, ...]:
+    return "torchrun", f"--nproc_per_node={gpus}", "-m", OWN, f"model.partial_pretrain={MODEL}", *overrides
+
+
+def engine(*overrides: str, gpus: int = 8) -> tuple[str, ...]:
+    return "torchrun", f"--nproc_per_node={gpus}", "-m", ENGINE, f"model.path={MODEL}", *overrides
+
+
+def answered(result: Result) -> str:
+    assert (result.code, result.err) == (0, ""), result.err
+    return result.out
+
+
+def test_both_trainers_are_advised() -> None:
+    expect(
+        "fine-tuning-own.txt",
+        answered(
+            run("advise", *GPU, "--full", *own("data.max_length=4096", "data.micro_batch_size_per_gpu=8"))
+        ),
+    )
+    expect("fine-tuning-engine.txt", answered(run("advise", *GPU, "--full", *engine("data.max_length=8192"))))
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_nothing_is_said_of_a_rollout(form: str) -> None:
+    text = answered(run("advise", *GPU, "--output-format", form, "--full", *engine("data.max_length=8192")))
+    if form == "json":
+        report = json.loads(text)
+        assert report["rollout"] is report["workload"]["rollout"] is report["workload"]["sync"] is None
+        assert [phase["phase"] for phase in report["memory"]["phases"]] == ["train", "save_checkpoint"]
+        assert [phase["phase"] for phase in report["time"]] == ["train"]
+        text = json.dumps([report["findings"], report["combination"]])
+    else:
+        assert not re.search(r"rollout|log.?prob|KV cache|weight sync|update_actor", text)
+    assert "actor_rollout_ref" not in text
+
+
+def test_torchrun_says_how_many_gpus_there_are(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(SCRIPT)
+    assert "8 x h100-sxm, 79.6 GiB each, on 2 nodes" in answered(
+        run("advise", str(script), "4", *GPU, "--full")
+    )
+    assert "2 x h100-sxm on 1 node" in answered(run("advise", *GPU, *engine(gpus=2)))
+    yaml = tmp_path / "config.yaml"
+    yaml.write_text(f"model:\n  path: {MODEL}\n")
+    told = answered(run("advise", str(yaml), *GPU, "--full"))
+    assert "8 x h100-sxm" in told
+    assert "torchrun says how many GPUs a node has" in told
+    ray = ("python3", "-m", f"{ENGINE}_ray", f"model.path={MODEL}", "trainer.n_gpus_per_node=4")
+    assert "4 x h100-sxm" in answered(run("advise", *GPU, *ray))
+
+
+def test_a_run_tells_its_configuration(tmp_path: Path) -> None:
+    """As the trainer prints it, which is one line of Python, and as Hydra writes it."""
+    from tuner.trainers.verl.defaults import read_defaults
+
+    tree = dict(read_defaults("0.5.0", "sft_trainer").tree)
+    tree["model"] = {**tree["model"], "partial_pretrain": MODEL}
+    (tmp_path / "run.log").write_text(f"Using remove padding: False\n{tree}\nstep:1 - train/loss:1.5\n")
+    (tmp_path / "config.yaml").write_text(json.dumps(tree))
+    for name in ("run.log", "config.yaml"):
+        told = answered(run("advise", str(tmp_path / name), *GPU, "--full"))
+        assert "verl 0.5.0, fsdp2" in told, name
+
+
+def test_an_error_is_explained_in_the_trainers_own_keys() -> None:
+    error = (
+        f'  File "/w/verl/trainer/fsdp_sft_trainer.py", line 404, in _compute_loss_and_backward\n'
+        "    loss = loss_fct(shift_logits, shift_labels)\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+        f"{16384 * 152064 * 4 / 2**30:.2f} GiB.\n"
+    )
+    told = answered(run("explain-oom", *own("data.max_length=4096"), *GPU, "--message", "-", stdin=error))
+    assert "train (_compute_loss_and_backward, fsdp_sft_trainer.py:404)" in told
+    assert "data.micro_batch_size_per_gpu=2" in told
+
+
+def test_what_the_trainer_refuses_is_no_fit(tmp_path: Path) -> None:
+    told = answered(run("advise", *GPU, *own("data.train_batch_size=250")))
+    assert told.startswith("WILL NOT START: the launch is refused (CFG181)")
+    assert "data.train_batch_size=256" in told
+    checked = run("check", *own("data.train_batch_size=250"), *GPU)
+    assert "error CFG181 given-batch-indivisible" in checked.out
+
+
+def test_a_job_that_generates_nothing_is_not_validated(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"model: {{path: {MODEL}}}\n")
+    refused = run("validate", str(config), "--device", "cpu")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("error: jobs of fine-tuning are not validated")
+
+
+def test_the_launches_of_verls_own_scripts_are_answered() -> None:
+    """All but one of an engine that is not modelled, one without a model, one that needs more GPUs."""
+    tuned = [launch for launch in launches() if "sft_trainer" in launch["entry"]]
+    results = [
+        run(
+            *("advise", *GPU, "--verl-version", launch["tags"][0].removeprefix("v")),
+            *("torchrun", "--nproc_per_node=8", "-m", launch["entry"], *launch["overrides"]),
+        )
+        for launch in tuned
+    ]
+    refused = [result.err for result in results if result.code]
+    assert len(results) == 46
+    assert [re.search("veomni|placeholder|more than the 8 GPUs", error) is not None for error in refused] == [
+        True
+    ] * 3
