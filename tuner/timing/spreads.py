@@ -15,6 +15,7 @@ from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 from tuner.timing.cards import attained
 from tuner.timing.corrections import Family as Corrected
+from tuner.units import GIGA
 from tuner.workload import Phase
 
 
@@ -65,7 +66,7 @@ ENDS = {
     "MEMORY_SHARE": (0.88, 0.92),
     "PAGEABLE_SHARE": (0.08, 0.23),
     "PINNED_SHARE": (0.80, 0.90),
-    "SENT_BYTES_PER_S": (0.1e9, 1e9),
+    "SENT_BYTES_PER_S": (0.1 * GIGA, GIGA),
 }
 
 
