@@ -54,7 +54,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     corrected_by: Corrected | None = None  # operators whose rate a profile can have as it was measured
 
 
-#: The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
+# The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
 ENDS = {
     "BUCKET_S": (5e-3, 50e-3),
     "COLLECTIVE_S": (20e-6, 80e-6),
