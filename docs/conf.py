@@ -47,6 +47,7 @@ extensions = [
     "rule_sources",
     "run_command",
     "search_languages",
+    "seconds_accuracy",
     "site_requirements",
     "skipping",
     "sphinx.ext.extlinks",

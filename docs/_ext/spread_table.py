@@ -1,4 +1,4 @@
-"""``.. spread-table::``: how far each cause of seconds may lie from its typical value, and with which others."""
+"""``.. spread-table::``: how far each cause of seconds may lie from its typical value."""
 
 import inspect
 from typing import Any, ClassVar

@@ -43,6 +43,7 @@ def test_every_run_on_a_known_card_is_predicted_and_the_others_are_named(of_runs
         valid(record, "runs")
     assert {row["case"] for row in of_runs["seconds"]} == set(RUNS) - UNKNOWN_CARDS
     assert {row["case"] for row in of_runs["left_out"]} == UNKNOWN_CARDS
+    assert all(row["low_s"] <= row["predicted_s"] <= row["high_s"] for row in of_runs["seconds"])
     reasons = {row["case"]: row["reason"] for row in of_runs["left_out"]}
     assert reasons["c550-0"] == "no GPU 'metax-c550' is known"
     assert (of_runs["cases"], of_runs["summary"]) == ([], None)
@@ -79,6 +80,10 @@ def test_the_summary_is_that_of_its_rows(of_runs: Any) -> None:
         assert row["count"] == len(ratios)
         assert row["median"] == median(ratios)
         assert row["close"] == sum(abs(ratio - 1) <= 0.15 for ratio in ratios) / len(ratios)
+        rows = [one for one in of_runs["seconds"] if group(one) == group(row)]
+        assert row["inside"] == sum(one["low_s"] <= one["measured_s"] <= one["high_s"] for one in rows) / len(
+            rows
+        )
         assert min(ratios) <= row["p10"] <= row["median"] <= row["p90"] <= max(ratios)
     series = {(row["phase"], row["gpu"], row["model"]) for row in of_runs["series"]}
     assert ("update_actor", "h100-sxm", "Qwen2.5-Math-7B") in series
@@ -195,6 +200,25 @@ def test_a_bad_line_is_one_message_with_its_place(
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"error: {file}")
     assert words in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "the file is empty"),
+        ("\n \n", "the file is empty"),
+        ("{", ":1: invalid JSON"),
+        ("[" * 100_000, ":1: invalid JSON"),
+        ("{}", ":1: id: is missing"),
+    ],
+)
+def test_lines_that_hold_no_run_are_one_message(content: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content)
+    result = run("accuracy", str(path))
+    assert (result.code, result.out) == (2, "")
+    assert words.lower() in result.err.lower()
     assert len(result.err.splitlines()) == 1
 
 

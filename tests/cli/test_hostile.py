@@ -103,6 +103,8 @@ def test_sizes_of_amounts_and_of_counts_of_cards_are_bounded() -> None:
 def test_a_message_repeats_no_more_than_a_line_of_a_huge_value(value: str) -> None:
     for words in (
         ("advise", value),
+        ("check", "/dev/null", value),
+        ("diff", "/dev/null", value),
         ("advise", "/dev/null", f"a.b={value}"),
         ("advise", "/dev/null", *JOB, f"actor_rollout_ref.actor.strategy='{value}'"),
         ("advise", "/dev/null", f"actor_rollout_ref.model.path='{value}'"),

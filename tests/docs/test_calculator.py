@@ -18,8 +18,8 @@ from tuner.memory import Estimate, estimate, rollout_memory
 from tuner.memory.fsdp import order, states
 from tuner.memory.head import fused
 
-RANDOM_ANSWERS = 1200
-PARTS = 24  # of these answers, for the marker
+RANDOM_ANSWERS = 50  # of each of as many parts
+PARTS = 24
 STATIC = ROOT / "docs" / "_static"
 
 
@@ -90,7 +90,7 @@ def as_judged(said: dict[str, Any], moments: dict[str, set[str]]) -> list[dict[s
 def test_every_number_is_the_one_of_python_on_random_answers(engine: Any, part: int) -> None:
     """Each phase, moment and part, with its interval, the verdict, and what the engine holds."""
     differing = []
-    for answers in list(random_answers(1, RANDOM_ANSWERS))[part::PARTS]:
+    for answers in random_answers(part, RANDOM_ANSWERS):
         job = reading.read(answers)
         found, rollout = estimate(job), rollout_memory(job)
         said = asked(engine, "judged", answers)
@@ -110,16 +110,16 @@ def test_every_number_is_the_one_of_python_on_random_answers(engine: Any, part: 
     assert differing == []
 
 
-@pytest.mark.sampled(6)
 def test_random_answers_reach_every_verdict_and_reason() -> None:
     """The comparison above is one of everything that the page can say."""
-    verdicts, reasons = set(), set()
-    for answers in random_answers(1, RANDOM_ANSWERS):
-        found = estimate(reading.read(answers))
-        verdicts.add(answer.verdict(found))
-        reasons |= {*found.problems, *found.doubts}
-    assert verdicts == {"fits", "fits_alone", "does_not_fit", "cannot"}
-    assert reasons == set(answer.texts())
+    missing = {"fits", "fits_alone", "does_not_fit", "cannot", *answer.texts()}
+    for part in range(PARTS):
+        for answers in random_answers(part, RANDOM_ANSWERS):
+            found = estimate(reading.read(answers))
+            missing -= {answer.verdict(found), *found.problems, *found.doubts}
+        if not missing:
+            return
+    assert not missing
 
 
 @pytest.mark.sampled(12)

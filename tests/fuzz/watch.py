@@ -131,7 +131,8 @@ def _problems(
 
 
 def _wants_json(case: Case) -> bool:
-    return "--output-format=json" in case.words and not {"-h", "--help", "--version"} & set(case.words)
+    helped = any(re.match(r"-[^-=]*[hV]|--(?:help|version)$", word) for word in case.words)  # -xh is -x -h
+    return "--output-format=json" in case.words and not helped
 
 
 def _not_json(text: str) -> Iterator[str]:

@@ -2,22 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
 from msgspec import structs
 from torch import Tensor
 
-from tests.kernels.exact import IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
+from tests.kernels.exact import DEVICE, IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
 from tuner.kernels import tiles
-from tuner.kernels.comparison import HEADS, IMPLEMENTATIONS, fused, verl_log_prob_and_entropy
+from tuner.kernels.comparison import HEADS, IMPLEMENTATIONS, entropies, fused, verl_log_prob_and_entropy
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 Outputs = tuple[Tensor, Tensor]
 EAGER = OutputHead(kind=HeadKind.LOGITS, compiled=False)
 FUSED = OutputHead(kind=HeadKind.FUSED_TORCH)
-# What torch's compiler says of itself, and of the C++ compiler that it calls.
+# What torch's compiler says of itself.
 COMPILES = (pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.sampled(8))
 NAMES = [
     pytest.param(name, marks=COMPILES if head.compiled and head.kind is HeadKind.LOGITS else ())
@@ -32,6 +32,18 @@ CHUNK = 500
 def _in_torch_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel in flash-attention's place is not what is tested, and slow where it is interpreted."""
     monkeypatch.setattr(tiles, "has_triton", lambda tensor: tensor.is_cuda)
+
+
+@cache
+def traced(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return torch.compile(function, dynamic=True, backend="aot_eager")
+
+
+@pytest.fixture(autouse=True)
+def _traced_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As compiled up to the C++ that torch would write for a CPU, which takes 20 s to build and no GPU runs."""
+    if DEVICE == "cpu":
+        monkeypatch.setattr(entropies, "_compiled", traced)
 
 
 def labelled(sizes: tuple[int, int, int], dtype: torch.dtype) -> Case:

@@ -6,6 +6,7 @@ law. The first of the values that a choice is made from is the one that says lea
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -58,6 +59,7 @@ MODELS = (
     "Mistral-Nemo-Instruct-2407",
 )
 GPUS = ("a100-sxm-40g", "a100-sxm-80g", "h100-sxm", "h200-sxm", "h20-sxm", "l40s", "rtx-4090", "b200-sxm")
+model_named, gpu_named = cache(find_model), cache(find_gpu)  # each is read once
 FRACTIONS = {
     RolloutEngine.VLLM: FractionOf.TOTAL,
     RolloutEngine.SGLANG: FractionOf.STATIC_POOL,
@@ -140,9 +142,9 @@ def any_workload(draw: st.DrawFn) -> Workload:
 
 
 def _workload(draw: Draw) -> Workload:
-    model = find_model(draw.choice(MODELS))
+    model = model_named(draw.choice(MODELS))
     cluster = Cluster(
-        gpu=find_gpu(draw.choice(GPUS)),
+        gpu=gpu_named(draw.choice(GPUS)),
         gpus_per_node=draw.choice((1, 2, 4, 8)),
         nodes=draw.choice((1, 1, 2, 4)),
         network_bytes_per_s=draw.choice((12.5, 50.0)) * GIGA,

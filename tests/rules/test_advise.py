@@ -168,7 +168,7 @@ class TestRanking:
 
 class TestConflicts:
     def test_one_field_set_differently(self) -> None:
-        workload = grpo_7b()
+        workload = grpo_7b().with_rollout(memory_fraction=0.3)
         given = [
             finding("more", workload.with_rollout(memory_fraction=0.6)),
             finding("most", workload.with_rollout(memory_fraction=0.62)),

@@ -18,7 +18,6 @@ from tuner.workload import Workload
 HEADROOM = 0.1
 MODULES: dict[str, ModuleType] = {module.RULE.name: module for module in rules.modules()}
 CHUNKS, SIZE = 20, 50  # parts of all workloads, and how many each has
-WORKLOADS = CHUNKS * SIZE
 
 Judged = list[tuple[Case, list[Finding]]]
 
@@ -57,8 +56,10 @@ def test_generated_workloads_reach_every_rule_and_every_verdict() -> None:
                 fits[case.estimate.fits(HEADROOM)] += 1
                 for name in [name for name, module in silent.items() if module.check(case) is not None]:
                     del silent[name]
+        if not silent and min(fits.values()) > sum(fits.values()) / 5:
+            return
     assert not silent
-    assert min(fits.values()) > WORKLOADS / 5
+    assert min(fits.values()) > sum(fits.values()) / 5
 
 
 @pytest.mark.sampled(10)

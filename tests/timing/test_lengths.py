@@ -5,8 +5,8 @@ import pytest
 from tests import workloads
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
-from tuner.timing.responses import drain
-from tuner.workload import Batch, Lengths, Phase, Workload
+from tuner.timing.responses import slowest_responses
+from tuner.workload import Lengths, Phase, Workload
 
 GRPO = workloads.grpo_7b()
 LONGEST = GRPO.batch.max_response_tokens
@@ -15,13 +15,6 @@ LONGEST = GRPO.batch.max_response_tokens
 def knowing(prompt: int | None = None, response: int | None = None, p95: int | None = None) -> Workload:
     lengths = Lengths(mean_prompt=prompt, mean_response=response, response_p95=p95)
     return GRPO.with_batch(lengths=lengths)
-
-
-def tokens(batch: Batch) -> float:
-    """Of one sequence that runs from the start: until the first ends, and while the others do."""
-    bands = drain(batch)
-    full = LONGEST - sum(band.steps for band in bands)
-    return full + sum(band.share * band.steps for band in bands)
 
 
 HALVES = knowing(GRPO.batch.max_prompt_tokens // 2, LONGEST // 2)
@@ -43,14 +36,19 @@ PAIRS: list[tuple[float, float | None]] = [
 ]
 
 
+@pytest.mark.parametrize("sequences", [1, 7, 64, 1000])
 @pytest.mark.parametrize(("part", "p95"), PAIRS)
-def test_the_tokens_of_a_drain_are_those_of_the_mean(part: float, p95: float | None) -> None:
+def test_the_tokens_of_responses_are_those_of_the_mean(
+    part: float, p95: float | None, sequences: int
+) -> None:
     batch = knowing(None, round(part * LONGEST), None if p95 is None else round(p95 * LONGEST)).batch
-    assert tokens(batch) == pytest.approx(part * LONGEST, rel=0.01)
-    bands = drain(batch)
-    assert all(0 < band.share < 1 and band.steps > 0 for band in bands)
-    assert [band.share for band in bands] == sorted((band.share for band in bands), reverse=True)
-    assert sum(band.steps for band in bands) <= LONGEST * (1 + 1e-9)
+    responses = slowest_responses(batch, sequences=sequences, engines=1)
+    assert sum(count for count, _ in responses) == sequences
+    mean = sum(count * length for count, length in responses) / sequences
+    assert mean == pytest.approx(part * LONGEST, rel=0.01)
+    assert max(length for _, length in responses) <= LONGEST
+    several = slowest_responses(batch, sequences=sequences, engines=8)
+    assert sum(count * length for count, length in several) >= mean * sequences * (1 - 1e-9)
 
 
 def test_shorter_responses_take_less_time() -> None:
@@ -63,12 +61,11 @@ def test_shorter_responses_take_less_time() -> None:
 
 def test_a_long_tail_keeps_the_rollout_longer_where_the_mean_is_the_same() -> None:
     def rollout(p95: int) -> float:
-        phase = step_time(knowing(64, 400, p95), concurrent_sequences=128).phase(Phase.ROLLOUT)
+        waves = knowing(64, 400, p95).with_rollout(max_sequences=128)
+        phase = step_time(waves, concurrent_sequences=1024).phase(Phase.ROLLOUT)
         assert phase is not None
         return phase.seconds
 
-    ends = [sum(band.steps for band in drain(knowing(64, 400, p95).batch)) for p95 in (420, 1200)]
-    assert ends[0] < ends[1]
     assert rollout(420) < rollout(1200)
 
 

@@ -1,6 +1,5 @@
 """Shares of the peak by shape: what the tables hold, what lies between, and cards without one."""
 
-import json
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
@@ -11,13 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tuner.gpus import find_gpu, gpu_names
-from tuner.timing import assumptions as assume
 from tuner.timing.cards import attained
 from tuner.timing.operators import (
     REFERENCE,
     Operators,
     Shares,
     attention_share,
+    host_seconds,
     operators_of,
     product_share,
 )
@@ -75,7 +74,7 @@ def test_no_share_is_outside_its_table(gpu: str, size: float, tokens: float, bac
 @pytest.mark.parametrize("gpu", ["a100-sxm-80g", "h20-sxm", "mi300x", "l20"])
 def test_a_table_is_carried_over_by_arithmetic_and_by_what_is_beside_it(gpu: str) -> None:
     card, reference = find_gpu(gpu), find_gpu(REFERENCE)
-    rows = [product_share(card, width=3584, rows=rows, backward=False) for rows in (1024, 4096, 16384)]
+    rows = [product_share(card, width=3584, rows=rows, backward=False) for rows in (128, 512, 2048)]
     assert rows == sorted(rows)
     assert all(share < attained(card).typical * 1.001 for share in rows)
     # Twice the bandwidth shortens what is beside the arithmetic, and nothing else.
@@ -103,20 +102,12 @@ def test_power_does_not_hold_back_a_card_with_few_tensor_cores() -> None:
     assert attained(find_gpu("h20-sxm")).low > attained(find_gpu("h800-sxm")).typical
 
 
-def test_the_hosts_constants_lie_among_what_was_measured() -> None:
-    folder = Path(__file__).parents[2] / "profiles" / "operators"
-    figures = [
-        (gpu, item) for gpu in TABLES for item in json.loads((folder / f"{gpu}.json").read_text())["host"]
-    ]
-    plain = {(gpu, item["hidden"]): item["forward_s"] for gpu, item in figures if item["engine"] == "plain"}
-    hooks = [
-        item["forward_s"] - plain[gpu, item["hidden"]] for gpu, item in figures if item["engine"] != "plain"
-    ]
-    recomputing = [
-        item["forward_backward_s"] - 2 * item["forward_s"] for _, item in figures if item["engine"] == "plain"
-    ]
-    assert 0.55e-3 < min(hooks) < assume.FSDP_HOOKS_S < max(hooks) < 2.4e-3
-    assert 1.75e-3 < min(recomputing) < assume.HOST_RECOMPUTATION_S < max(recomputing) < 5.7e-3
+@pytest.mark.parametrize("engine", ["plain", "fsdp", "fsdp2"])
+def test_the_host_needs_more_with_hooks_norms_gradients_and_recomputation(engine: str) -> None:
+    bare, normed = (host_seconds(engine, query_key_norms=norms) for norms in (False, True))
+    assert 0.3e-3 < bare.forward_s < bare.kept_s < bare.forward_backward_s < 20e-3
+    assert normed.forward_s > bare.forward_s
+    assert bare.forward_s >= host_seconds("plain", query_key_norms=False).forward_s
 
 
 def test_a_profile_of_a_name_that_is_a_path_reads_no_file() -> None:

@@ -128,10 +128,13 @@ def test_more_sequences_per_micro_batch_are_never_slower(few, factor, packed):
 @settings(max_examples=60, deadline=None)
 @given(few=st.integers(1, 512), more=st.integers(0, 512), tensor=st.sampled_from([1, 2, 4, 8]))
 def test_more_concurrent_sequences_are_never_slower(few, more, tensor):
-    """Within the sizes that a CUDA graph is captured for; without one the host launches every kernel."""
+    """By more than events that are put together may cost.
+
+    Within the sizes that a CUDA graph is captured for; without one the host launches every kernel.
+    """
     workload = workloads.grpo_7b().with_rollout(tensor_parallel=tensor)
-    more = min(more, largest_graph(workload.rollout) - few)
-    assert seconds(workload, Phase.ROLLOUT, few + more) <= seconds(workload, Phase.ROLLOUT, few) * 1.0001
+    workload = workload.with_rollout(max_sequences=largest_graph(workload.rollout))
+    assert seconds(workload, Phase.ROLLOUT, few + more) <= seconds(workload, Phase.ROLLOUT, few) * 1.015
 
 
 @every_workload

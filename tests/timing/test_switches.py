@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner.dtypes import DType
 from tuner.timing import step_time
-from tuner.timing.decode import Generation, RolloutInput, generation
+from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.rollout import generation
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
 
 SMALL = workloads.dynamic(4096)  # micro-batches of one sequence: bound by launches and gathers
@@ -24,15 +25,13 @@ def part(workload: Workload, phase: Phase, name: str) -> float:
     return dict(time.parts)[name]
 
 
-def steps(done: Generation) -> float:
-    return sum(band.steps for band in done.drain)
-
-
 def ratio(before: Workload, after: Workload, phase: Phase) -> float:
     return seconds(after, phase) / seconds(before, phase)
 
 
 GRPO = workloads.grpo_7b()
+WAVES = GRPO.with_rollout(max_sequences=256)  # what the cache holds of them
+ALONE = WAVES.with_rollout(prefix_caching=False)  # each prompt is computed for itself
 ALIKE = GRPO.with_batch(sorted_ranks=True)  # no rank waits for another
 TWO_NODES = workloads.grpo_7b(nodes=2)
 SLOW_NETWORK = replace(TWO_NODES, cluster=replace(TWO_NODES.cluster, network_bytes_per_s=1.5e9))
@@ -169,11 +168,11 @@ ENGINE = {
         LOG_PROB,
         (1.3, 1.7),
     ),
-    "expert parallelism gives an expert more rows": (
+    "experts on several GPUs get more rows, and tokens travel": (
         MOE.with_actor_engine(parallel=replace(MOE.actor.engine.parallel, expert=1)),
         MOE,
         LOG_PROB,
-        (0.8, 1.2),
+        (1.0, 1.5),
     ),
 }
 
@@ -208,13 +207,18 @@ ENGINE_ROLLOUT = {
         ROLLOUT,
         (1.01, 2.0),
     ),
-    "graphs that cover the batch": (GRPO, GRPO.with_rollout(capture_sizes=(1, 64, 256)), ROLLOUT, (1.0, 1.0)),
+    "graphs that cover the batch": (
+        WAVES,
+        WAVES.with_rollout(capture_sizes=(1, 64, 256)),
+        ROLLOUT,
+        (1.0, 1.1),
+    ),
     "fewer sequences": (GRPO, GRPO.with_rollout(max_sequences=64), ROLLOUT, (1.3, 4.0)),
-    "small prefill chunks": (GRPO, GRPO.with_rollout(max_batched_tokens=512), ROLLOUT, (1.001, 1.2)),
+    "small prefill chunks": (ALONE, ALONE.with_rollout(max_batched_tokens=300), ROLLOUT, (1.001, 1.9)),
     "no chunked prefill": (GRPO, GRPO.with_rollout(chunked_prefill=False), ROLLOUT, (1.00001, 1.05)),
     "no prefix caching": (GRPO, GRPO.with_rollout(prefix_caching=False), ROLLOUT, (1.01, 1.3)),
     "fp8 cache": (GRPO, GRPO.with_rollout(kv_dtype=DType.FLOAT8), ROLLOUT, (0.5, 0.95)),
-    "fp8 weights": (GRPO, GRPO.with_rollout(weight_dtype=DType.FLOAT8), ROLLOUT, (0.5, 0.95)),
+    "fp8 weights": (WAVES, WAVES.with_rollout(weight_dtype=DType.FLOAT8), ROLLOUT, (0.5, 0.95)),
     "log statistics": (GRPO, GRPO.with_rollout(log_stats=True), ROLLOUT, (1.0, 1.0)),
 }
 
@@ -258,8 +262,8 @@ def test_forward_prefetch_needs_no_extra_gather_time():
     )
 
 
-def test_both_fsdp_generations_cost_the_same():
-    assert ratio(GRPO, GRPO.with_actor_engine(backend=Backend.FSDP), UPDATE) == 1.0
+def test_the_first_fsdp_copies_less():
+    assert 0.95 < ratio(GRPO, GRPO.with_actor_engine(backend=Backend.FSDP), UPDATE) < 1.0
 
 
 def test_more_micro_batches_gather_more_often():
@@ -294,13 +298,16 @@ def test_smaller_tensor_parallelism_of_the_rollout_is_faster_where_the_cache_all
 
 
 def test_all_sequences_at_once_take_as_many_steps_as_the_longest_response():
+    longest = GRPO.batch.max_response_tokens
     done = generation(RolloutInput.of(GRPO), concurrent_sequences=10**6)
-    assert done.concurrent == done.sequences == 1024
-    assert done.full_steps + steps(done) == pytest.approx(GRPO.batch.max_response_tokens)
-    waves = generation(RolloutInput.of(GRPO), concurrent_sequences=128)
-    assert steps(waves) == pytest.approx(GRPO.batch.max_response_tokens)
-    tokens = waves.full_steps * 128 + steps(waves) * 64
-    assert tokens == pytest.approx(1024 * GRPO.batch.max_response_tokens / 2)
+    assert done.most_running == 1024 and not done.preempted
+    # the prompts of a step's tokens end with their first one, so each further step of prompts is one more
+    prompts = 1024 * GRPO.batch.mean_prompt_tokens / GRPO.batch.responses_per_prompt
+    assert longest <= done.steps <= longest + 2 * prompts / GRPO.rollout.step_tokens + 1
+    waves = generation(RolloutInput.of(GRPO.with_rollout(max_sequences=128)), concurrent_sequences=10**6)
+    assert waves.most_running == 128
+    assert waves.tokens == pytest.approx(done.tokens, rel=1e-3)
+    assert waves.steps > 4 * done.steps
 
 
 def test_experts_that_no_token_visits_are_not_read():

@@ -86,13 +86,29 @@ def test_a_measured_profile_narrows(gpu):
     time = step(compute=10.0, optimizer=10.0)
     rates = [
         None,
-        MeasuredGpu(date="2026-11-01", versions=(), dense_bf16_flop_per_s=5e14),
-        MeasuredGpu(date="2026-11-01", versions=(), dense_bf16_flop_per_s=5e14, memory_bytes_per_s=2e12),
+        measured(dense_bf16_flop_per_s=5e14),
+        measured(dense_bf16_flop_per_s=5e14, memory_bytes_per_s=2e12),
     ]
-    widths = [width(time, on(gpu, measured=measured)) for measured in rates]
+    widths = [width(time, on(gpu, measured=rate)) for rate in rates]
     assert all(wider > narrower for wider, narrower in pairwise(widths))
     interval = step_interval(time, on(gpu, measured=rates[-1]))
     assert (interval.evidence, interval.rates_of) == (Evidence.MEASURED, gpu)
+
+
+def test_what_was_measured_of_operators_and_of_the_network_narrows():
+    time = step(compute=1.0, head=1.0, launch=2.0)
+    factors = [{}, {"products_factor": 0.9}, {"products_factor": 0.9, "head_factor": 1.1}]
+    factors += [{**factors[-1], "host_factor": 1.2}]
+    widths = [width(time, on("h20-sxm", measured=measured(**factor))) for factor in factors]
+    assert all(wider > narrower for wider, narrower in pairwise(widths))
+    two_nodes = replace(on("h100-sxm"), nodes=2)
+    exchange = step(communication=1.0)
+    assumed, said = (replace(two_nodes, network_assumed=assumed) for assumed in (True, False))
+    assert width(exchange, assumed) > width(exchange, said) == width(exchange, on("h100-sxm"))
+
+
+def measured(**figures: float) -> MeasuredGpu:
+    return MeasuredGpu(date="2026-11-01", versions=(), **figures)
 
 
 def test_seconds_that_rest_on_an_assumption_say_so():
@@ -107,9 +123,16 @@ def test_seconds_that_rest_on_an_assumption_say_so():
         ({"compute": 100.0}, {"compute": 97.0}, True, False),
         ({"compute": 100.0}, {"compute": 103.0}, False, True),
         ({"compute": 100.0, "launch": 10.0}, {"compute": 100.0, "launch": 5.0}, True, False),
+        # The GPU has less to do and waits longer for the host: it never waits longer than it worked before.
+        (
+            {"compute": 90.0, "launch": 10.0, "head": 9.0},
+            {"compute": 60.0, "launch": 30.0, "head": 3.0},
+            True,
+            False,
+        ),
         # As much is won as is lost elsewhere, but for less than the constants leave open.
         ({"compute": 100.0, "states": 0.0}, {"compute": 80.0, "states": 18.0}, False, False),
-        ({"compute": 100.0, "launch": 20.0}, {"compute": 110.0, "launch": 8.0}, False, False),
+        ({"compute": 100.0, "launch": 20.0}, {"compute": 104.0, "launch": 14.0}, False, False),
         # A large gain outweighs what it costs at the worst.
         ({"compute": 100.0, "states": 0.0}, {"compute": 60.0, "states": 5.0}, True, False),
         # Host and products at once: the sum of the squares decides.

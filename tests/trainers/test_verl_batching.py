@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.trainers.launches import ACTOR, DYNAMIC, ROLLOUT, by_release, workload_of
 from tuner.batching import micro_batch_tokens, overshoot
+from tuner.workload import Travel
 
 
 def fullest(budget: int, length: int, sequences: int) -> int:
@@ -79,3 +80,18 @@ def test_prompts_of_the_streaming_recipe() -> None:
 def test_mode_does_not_matter_to_batching() -> None:
     sync, served = (workload_of((*DYNAMIC, f"{ROLLOUT}.mode={mode}"), "0.6.1") for mode in ("sync", "async"))
     assert sync.actor == served.actor
+
+
+@pytest.mark.parametrize(
+    ("version", "switches", "travel"),
+    [
+        ("0.5.0", (), Travel.PADDED),
+        ("0.7.1", (), Travel.PADDED),
+        ("0.7.1", ("trainer.use_legacy_worker_impl=disable",), Travel.PACKED),
+        ("0.8.0", (), Travel.PACKED),
+        ("0.9.1", ("trainer.use_v1=False",), Travel.PACKED),
+        ("0.9.1", ("trainer.use_v1=True",), Travel.STORED),
+    ],
+)
+def test_how_the_batch_reaches_the_workers(version: str, switches: tuple[str, ...], travel: Travel) -> None:
+    assert workload_of((*DYNAMIC, *switches), version).batch.travel is travel

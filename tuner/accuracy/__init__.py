@@ -2,7 +2,7 @@
 
 from tuner.accuracy.compare import ComparedFile, Comparison, Inside, Spread, Summary, compare, summarise
 from tuner.accuracy.measured import MeasuredCase, MeasuredFile, read_measured
-from tuner.accuracy.passes import pass_time, timed_passes
+from tuner.accuracy.passes import pass_interval, pass_time, timed_passes
 from tuner.accuracy.runs import MeasuredRun, read_records
 from tuner.accuracy.seconds import (
     LEAST_S,
@@ -38,6 +38,7 @@ __all__ = [
     "TimedPhase",
     "Utilisation",
     "compare",
+    "pass_interval",
     "pass_time",
     "ratios",
     "read_measured",

@@ -14,7 +14,7 @@ from tuner.accuracy.workload import workload_of
 from tuner.errors import TunerError
 from tuner.gpus import find_gpu
 from tuner.hardware import Gpu
-from tuner.timing import PhaseTime, step_time
+from tuner.timing import Interval, PhaseTime, interval, step_time
 from tuner.workload import Lengths, Phase, Workload
 
 _Timed = tuple[str, MeasuredCase, float, Origin]  # its name in the file, what was run, its seconds
@@ -42,7 +42,7 @@ def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
     for name, case, seconds, origin in timed:
         where = f"{source}: {name}"
         try:
-            predicted = pass_time(workload_of(case), gpu, training=case.pass_ == "update")
+            predicted = pass_interval(workload_of(case), gpu, training=case.pass_ == "update")
         except TunerError as error:
             left_out.append(LeftOut(case=where, reason=error.message))
             continue
@@ -55,6 +55,8 @@ def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
                 gpu=gpu.name,
                 gpus=case.world_size,
                 predicted_s=predicted.seconds,
+                low_s=predicted.low_s,
+                high_s=predicted.high_s,
                 measured_s=seconds,
             )
         )
@@ -69,6 +71,12 @@ def card_of(measured: MeasuredFile) -> Gpu:
     """
     match = _CARD.match(measured.hardware)
     return find_gpu(match[1].strip() if match else measured.hardware)
+
+
+def pass_interval(workload: Workload, gpu: Gpu, *, training: bool) -> Interval:
+    """The modelled seconds of a pass by itself, with their interval; see :func:`pass_time`."""
+    cluster = replace(workload.cluster, gpu=gpu)
+    return interval((pass_time(workload, gpu, training=training),), cluster, in_run=False)
 
 
 def pass_time(workload: Workload, gpu: Gpu, *, training: bool) -> PhaseTime:

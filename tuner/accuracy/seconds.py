@@ -34,8 +34,8 @@ class TimedPhase(Struct, frozen=True, kw_only=True):
     gpu: str  # name of the card's profile
     gpus: int
     predicted_s: float
-    low_s: float | None = None  # ends of the predicted interval; None: none is told
-    high_s: float | None = None
+    low_s: float  # ends of the predicted interval
+    high_s: float
     measured_s: float
 
     @property
@@ -44,10 +44,8 @@ class TimedPhase(Struct, frozen=True, kw_only=True):
         return self.predicted_s / self.measured_s
 
     @property
-    def inside(self) -> bool | None:
-        """Whether the measured seconds lie in the predicted interval; None where there is none."""
-        if self.low_s is None or self.high_s is None:
-            return None
+    def inside(self) -> bool:
+        """Whether the measured seconds lie in the predicted interval."""
         return self.low_s <= self.measured_s <= self.high_s
 
 
@@ -87,7 +85,7 @@ class Ratios(Struct, frozen=True, kw_only=True):
     p90: float
     median_error: float  # without its sign, as a share of what was measured
     close: float  # share of the predictions that are no more than 15 % off
-    inside: float | None  # share of the measured seconds inside the predicted interval; None: none is told
+    inside: float  # share of the measured seconds that are inside the predicted interval
 
 
 class Series(Struct, frozen=True, kw_only=True):
@@ -111,7 +109,6 @@ def ratios(phases: Iterable[TimedPhase]) -> tuple[Ratios, ...]:
 
 def _ratios(rows: Sequence[TimedPhase], *, origin: str, phase: str, gpu: str) -> Ratios:
     ranked = sorted(row.ratio for row in rows)
-    told = [row.inside for row in rows if row.inside is not None]
     errors = [abs(ratio - 1) for ratio in ranked]
     # The ends of the tenths; a single ratio is all of them.
     tenths = statistics.quantiles(ranked, n=10, method="inclusive") if len(ranked) > 1 else ranked
@@ -125,7 +122,7 @@ def _ratios(rows: Sequence[TimedPhase], *, origin: str, phase: str, gpu: str) ->
         p90=tenths[-1],
         median_error=statistics.median(errors),
         close=sum(error <= CLOSE for error in errors) / len(errors),
-        inside=sum(told) / len(told) if told else None,
+        inside=sum(row.inside for row in rows) / len(rows),
     )
 
 

@@ -31,6 +31,7 @@ from tuner.workload import (
     Rollout,
     RolloutEngine,
     Scaling,
+    Travel,
     WeightSync,
     Workload,
 )
@@ -96,6 +97,7 @@ def _batch(case: MeasuredCase, model: ModelShape) -> Batch:
         epochs=1,
         max_prompt_tokens=case.sequence_length // 2,
         max_response_tokens=case.sequence_length - case.sequence_length // 2,
+        travel=Travel.STORED,  # no driver sends it
         images=_images(case, model),
     )
 

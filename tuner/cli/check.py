@@ -87,9 +87,10 @@ def check(
 
 def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
     """The findings of one input, or the message why it cannot be used; the others are still checked."""
-    from tuner.cli.messages import told
+    from tuner.cli.messages import cut, told
     from tuner.cli.pipeline import consult
     from tuner.errors import TunerError
+    from tuner.inputs.secrets import without_secrets
     from tuner.render.concise import lines
     from tuner.render.terminal import plain
 
@@ -97,7 +98,9 @@ def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
         return list(lines(consult(given.config, given.words, premises)))
     except TunerError as error:
         message = told(error)
-        return message if given.pasted or given.config in str(error) else f"{plain(given.config)}: {message}"
+        if given.pasted or given.config in str(error):
+            return message
+        return f"{cut(plain(without_secrets(given.config)))}: {message}"
 
 
 def _card_report(card: "Card") -> "CheckedGpu":

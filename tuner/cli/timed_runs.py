@@ -73,16 +73,16 @@ def _phases(run: MeasuredRun, workload: Workload, time: StepTime, observed: Obse
 
     Where the trainer's timer of the rollout holds the handing over of new weights, so does the prediction.
     """
-    predicted = {phase.phase: [phase] for phase in time.phases}
+    predicted: dict[Phase, tuple[PhaseTime, ...]] = {phase.phase: (phase,) for phase in time.phases}
     if observed.holds_sync and Phase.ROLLOUT in predicted:
-        predicted[Phase.ROLLOUT] += predicted.get(Phase.UPDATE_WEIGHTS, [])
-    pairs: list[tuple[str, Sequence[PhaseTime], float | None]] = [
-        *((phase.value, predicted.get(phase, []), seconds) for phase, seconds in observed.seconds),
+        predicted[Phase.ROLLOUT] += predicted.get(Phase.UPDATE_WEIGHTS, ())
+    pairs: list[tuple[str, tuple[PhaseTime, ...], float | None]] = [
+        *((phase.value, predicted.get(phase, ()), seconds) for phase, seconds in observed.seconds),
         (_STEP, time.phases, observed.step_seconds),
     ]
-    for name, parts, measured in pairs:
-        if parts and measured is not None and measured >= LEAST_S:
-            modelled = interval(parts, workload.cluster)
+    for name, phases, measured in pairs:
+        modelled = interval(phases, workload.cluster)
+        if modelled.seconds and measured is not None and measured >= LEAST_S:
             yield TimedPhase(
                 case=run.id,
                 phase=name,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
+from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.interpreter import Assumed, Command, Interpreter
 from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
@@ -57,11 +58,15 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
     variables = [match for word in arguments if (match := _VARIABLE.fullmatch(word))]
     given = tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
     source = parse(str(path), content)
-    script = without = _followed(path, source, given, variables)
+    effort = Effort()  # of all tries together
+    script = without = _followed(path, source, given, variables, effort)
     if not script.launches and not given and _asks_for_arguments(content):  # what they are is open
         for count in _ASKED_FOR:
             asked_for = _open_arguments(path, count)
-            script = _followed(path, source, asked_for, variables)
+            try:
+                script = _followed(path, source, asked_for, variables, effort)
+            except InputError:  # it goes on and on with them
+                return without
             if script.launches:
                 started = (_without_open_arguments(launch, asked_for) for launch in script.launches)
                 return replace(script, launches=tuple(started))
@@ -69,9 +74,13 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
 
 
 def _followed(
-    path: Path, source: Source, arguments: tuple[Text, ...], variables: Sequence[re.Match[str]]
+    path: Path,
+    source: Source,
+    arguments: tuple[Text, ...],
+    variables: Sequence[re.Match[str]],
+    effort: Effort,
 ) -> Script:
-    scope = Scope(script=str(path), arguments=arguments)
+    scope = Scope(script=str(path), arguments=arguments, effort=effort)
     scope.variables.update((match[1], text(match[2])) for match in variables)
     interpreter = Interpreter(scope, lambda name: _beside(path, name))
     try:

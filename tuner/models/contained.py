@@ -7,6 +7,7 @@ another model, of a quantized one, or of one with other layers.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -81,7 +82,8 @@ def find_contained(path: str, configs: Mapping[str, Mapping[str, Any]]) -> Conta
     return None
 
 
-def _spellings(name: str) -> Iterable[_Spelling]:
+@cache  # an answer may look into many texts
+def _spellings(name: str) -> tuple[_Spelling, ...]:
     """How a listed name is written: whole, without the words of its training, and with joined digits."""
     lower = name.lower().removeprefix("meta-")
     parts = lower.split("-")
@@ -89,9 +91,11 @@ def _spellings(name: str) -> Iterable[_Spelling]:
     while parts[-1] in _TRAINED:
         parts.pop()
         texts.append("-".join(parts))
-    for text in dict.fromkeys([*texts, _EXPERTS.sub("", texts[-1])]):
-        for spelled in {text, _VERSION.sub(r"\1\2", text, count=1)}:
-            yield _Spelling(words=tuple(_WORD.findall(spelled)), name=name, whole=text == lower)
+    return tuple(
+        _Spelling(words=tuple(_WORD.findall(spelled)), name=name, whole=text == lower)
+        for text in dict.fromkeys([*texts, _EXPERTS.sub("", texts[-1])])
+        for spelled in {text, _VERSION.sub(r"\1\2", text, count=1)}
+    )
 
 
 def _in_part(

@@ -73,10 +73,8 @@ class SecondsReport(_Model):
     gpu: str
     gpus: int
     predicted_s: float
-    low_s: Annotated[
-        float | None, Field(description="ends of the predicted interval; null where none is told")
-    ]
-    high_s: float | None
+    low_s: Annotated[float, Field(description="ends of the predicted interval")]
+    high_s: float
     measured_s: float
 
 

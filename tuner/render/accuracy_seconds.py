@@ -9,7 +9,7 @@ from tuner.render.columns import left, right
 from tuner.render.numbers import percent, quantity
 from tuner.render.terminal import Terminal, plain
 
-_PHASE, _CARD, _FIGURE = 16, 14, 12
+_PHASE, _CARD, _FIGURE = 15, 13, 12
 _TITLES = {
     Origin.RUN: N_("Steps of runs"),
     Origin.WARM_PASS: N_("Passes that were repeated on a warm GPU"),
@@ -72,10 +72,11 @@ def _summary(origin: Origin, phases: Sequence[TimedPhase], terminal: Terminal) -
         + left(_("phase"), _PHASE)
         + left(_("card"), _CARD)
         + right(_("cases"), 6)
-        + right(_("median"), 8)
-        + right(_("middle 80 %"), 14)
-        + right(pgettext("of a prediction", "error"), 8)
+        + right(_("median"), 7)
+        + right(_("middle 80 %"), 12)
+        + right(pgettext("of a prediction", "error"), 6)
         + right(_("within 15 %"), 12)
+        + right(_("inside"), 7)
     )
     title = _("{kind}: predicted over measured seconds").format(kind=_(_TITLES[origin]))
     return "\n".join(
@@ -86,8 +87,8 @@ def _summary(origin: Origin, phases: Sequence[TimedPhase], terminal: Terminal) -
 def _summary_row(row: Ratios) -> str:
     middle = f"{row.p10:.2f}-{row.p90:.2f}"
     return (
-        f"  {left(row.phase, _PHASE)}{left(plain(row.gpu), _CARD)}{row.count:>6}{row.median:>8.2f}"
-        f"{middle:>14}{percent(row.median_error):>8}{percent(row.close):>12}"
+        f"  {left(row.phase, _PHASE)}{left(plain(row.gpu), _CARD)}{row.count:>6}{row.median:>7.2f}"
+        f"{middle:>12}{percent(row.median_error):>6}{percent(row.close):>12}{percent(row.inside):>7}"
     )
 
 
@@ -125,7 +126,7 @@ def _notes(phases: Sequence[TimedPhase], terminal: Terminal) -> str:
     notes = [
         _(
             "Middle 80 %: one ratio in ten is lower, one higher. Error: the median without its sign, as a "
-            "share of what was measured."
+            "share of what was measured. Inside: the measured seconds lie in the predicted interval."
         )
     ]
     if _of(Origin.RUN, phases):

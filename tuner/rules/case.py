@@ -235,9 +235,8 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         return shorter and self.change(workload).is_gain
 
     def slower(self, workload: Workload) -> bool:
-        """Whether a proposal lengthens the step by as much, and for certain."""
-        longer = self.seconds(workload) > self.time.seconds * (1 + LEAST_GAIN)
-        return longer and self.change(workload).is_loss
+        """Whether a proposal lengthens the step by as much, be it certain or not: nobody wants to find out."""
+        return self.seconds(workload) > self.time.seconds * (1 + LEAST_GAIN)
 
     def pays_another_training(self, workload: Workload) -> bool:
         """Whether a proposal that changes the training is affordable and shortens the step by enough to say so.

@@ -8,7 +8,8 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.serving.graphs import largest_graph
-from tuner.timing.decode import RolloutInput, waits_for_host
+from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.rollout import waits_for_host
 from tuner.workload import FractionOf, Phase, Rollout, Workload
 
 AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)

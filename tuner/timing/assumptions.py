@@ -8,11 +8,11 @@ The model that rests on them compares two configurations; it is no clock.
 
 # -- rates of a GPU ---------------------------------------------------------------------------
 
-#: Share of the dense peak that large products of random matrices reach for a second on end, held back by the
-#: card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192 on an H200 after half a second of warm-up
-#: (2026-11-22), where a short burst reaches 788; 682 for an output projection of 152,064 columns. Between 0.60
-#: and 0.80. ``tuner validate`` measures this rate; where a profile has it, all shares of the peak are taken of it
-#: over this one. Of cards that were not measured see :mod:`tuner.timing.cards`.
+#: Share of the dense peak that large products of random matrices reach for a second on end, held back by
+#: the card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192 on an H200 after half a second of
+#: warm-up (2026-11-22), where a short burst reaches 788; 682 for an output projection of 152,064 columns.
+#: Between 0.60 and 0.80. ``tuner validate`` measures this rate; where a profile has it, all shares of the
+#: peak are taken of it over this one. Of cards that were not measured see :mod:`tuner.timing.cards`.
 LARGE_PRODUCT_SHARE = 0.70
 
 #: Share of the dense peak that an inference engine's attention kernel reaches; a layer's is in tables.
@@ -24,8 +24,8 @@ ATTENTION_SHARE = 0.55
 #: datasheets of the Ampere, Hopper and Blackwell generations.
 FLOAT32_SHARE = 0.5
 
-#: Share of the memory bandwidth that copies and element-wise kernels reach: 4.3 of 4.8 TB/s, measured. Between
-#: 0.88 and 0.92: 3.0 of 3.35 TB/s on an H100, 4.25 of 4.8 on another H200.
+#: Share of the memory bandwidth that copies and element-wise kernels reach: 4.3 of 4.8 TB/s, measured.
+#: Between 0.88 and 0.92: 3.0 of 3.35 TB/s on an H100, 4.25 of 4.8 on another H200.
 MEMORY_SHARE = 0.90
 
 #: Share of the memory bandwidth that decoding reaches while it reads weights and KV cache.
@@ -36,11 +36,7 @@ DECODE_MEMORY_SHARE = 0.78
 #: FLOP of the attention's backward over its forward: five products instead of two (Dao et al. 2022).
 ATTENTION_BACKWARD = 2.5
 
-# -- element-wise work of one decoder layer, counted in transformers' Qwen2 and Llama code ----
-
-#: Bytes that one eager RMSNorm moves per hidden value: casts to float32 and back, square, mean,
-#: two multiplications (2 + 4, 4 + 4, 4, 4 + 4, 4 + 2, 2 + 2).
-NORM_BYTES = 36
+# -- element-wise work of one decoder layer; what transformers' own kernels move is in tables --
 
 #: Bytes that a fused RMSNorm moves per hidden value: read and write in bf16.
 FUSED_NORM_BYTES = 4
@@ -48,14 +44,8 @@ FUSED_NORM_BYTES = 4
 #: Bytes that both residual additions of a layer move per hidden value: two reads, one write, in bf16.
 RESIDUAL_BYTES = 12
 
-#: Bytes that eager rotary embedding moves per query or key value: half rotation, two products, a sum.
-ROTARY_BYTES = 20
-
 #: Bytes that fused rotary embedding moves per query or key value.
 FUSED_ROTARY_BYTES = 4
-
-#: Bytes that an eager gated activation moves per intermediate value: activation, then product.
-GATE_BYTES = 10
 
 #: Bytes that a fused gated activation moves per intermediate value.
 FUSED_GATE_BYTES = 6
@@ -83,21 +73,23 @@ FUSED_LAYER_KERNELS = 16
 #: arithmetic takes a tenth of that).
 HOST_LAUNCH_S = 20e-6
 
-#: Seconds that the hooks of FSDP or FSDP2 add on the host to one layer in one direction. Between 0.6e-3 and
-#: 2.4e-3: layers of 64 tokens beside the same without it, two hosts, three models (``profiles/operators``).
-FSDP_HOOKS_S = 1.0e-3
+#: Seconds of one micro-batch on the host outside the layers, while the GPU waits for it: some 120 small
+#: operations, such as taking out the padding, slicing, rotary tables, the loss and its metrics, at
+#: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
+MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
-#: Seconds on the host that recomputing a layer adds to its backward pass: its forward pass again, with what
-#: checkpointing does for each saved tensor. Between 1.8e-3 and 5.7e-3: forward and backward of layers of 64
-#: tokens, less twice the forward pass (``profiles/operators``).
-HOST_RECOMPUTATION_S = 3.5e-3
+#: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
+#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9 (on
+#: a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
+#: (``profiles/operators``).
+SENT_BYTES_PER_S = 0.4e9
 
-#: Seconds of one micro-batch outside the layers: cutting out its sequences, loss, metrics that wait
-#: for the GPU. Between 5e-3 and 50e-3: a log-prob pass of one micro-batch of 4,096 tokens through
-#: Qwen2.5-1.5B took 0.11 to 0.14 s, measured with its data preparation, of which the model is 0.03 s.
-MICRO_BATCH_S = 20e-3
+#: Bytes per second at which one process reads such a batch: pickled bytes, and tensors from these. Measured
+#: with it: 0.75e9 and 0.78e9. Between 0.4e9 and 2e9.
+RECEIVED_BYTES_PER_S = 0.76e9
 
-#: Seconds between two kernels of a replayed CUDA graph. Between 1e-6 and 2e-6.
+#: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched
+#: ahead. Between 1e-6 and 2e-6.
 GRAPH_LAUNCH_S = 1.5e-6
 
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.
@@ -114,8 +106,11 @@ ENGINE_STEP_S = 1e-3
 #: 0.24, measured by ``tuner validate``, 2026-11-22).
 ENGINE_SEQUENCE_S = 20e-6
 
-#: Parts of the drain of a batch, as shares of its sequences that still run: a step of each part is looked at.
-DRAIN_SHARES = (1.0, 2 / 3, 1 / 3, 0.0)
+#: Seconds on the host per running sequence and step for the log-probability of its token, which an engine in
+#: the trainer's process turns into Python objects and keeps until the end. Between 2.6e-6 (64 sequences) and
+#: 16.5e-6 (1,024, whose objects Python's garbage collection goes through): schedule, update and output
+#: handling of vLLM 0.8.5 with ``logprobs=0`` less without, measured on an EPYC (2026-11-23).
+ENGINE_LOG_PROB_S = 10e-6
 
 #: Bytes that sampling moves per logit: cast to float32, temperature, softmax, random choice.
 SAMPLER_BYTES = 24
@@ -134,6 +129,10 @@ COLLECTIVE_S = 50e-6
 #: Seconds that one all-reduce of an inference engine takes beside its bytes. Between 5e-6 (one-shot
 #: kernel over NVLink) and 20e-6 (NCCL).
 ENGINE_ALL_REDUCE_S = 10e-6
+
+#: The same through NCCL, where the engine's own kernel is switched off. Between 15e-6 (two GPUs) and 40e-6
+#: (eight): what nccl-tests show for messages of some KiB over NVLink.
+NCCL_ALL_REDUCE_S = 25e-6
 
 #: Share of the host link that page-locked copies reach. Between 0.80 and 0.90 (CUDA's bandwidthTest).
 PINNED_SHARE = 0.85

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 
-#: Dense peak in bfloat16 below which a Hopper card is one whose tensor cores were cut and whose power was not.
+#: Dense peak in bfloat16 below which a Hopper card is one with fewer tensor cores and no less power.
 _CUT_HOPPER_FLOP_PER_S = 3e14
 
 

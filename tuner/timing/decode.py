@@ -1,6 +1,4 @@
-"""Seconds of the rollout: prefill in chunks, then one engine step per generated token."""
-
-from math import ceil
+"""What one step of the rollout engine reads, computes and exchanges on a GPU."""
 
 from msgspec import Struct
 
@@ -10,17 +8,15 @@ from tuner.model_shape import ModelShape
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import ring_bytes_per_s
-from tuner.timing.layer import average_layer, cached_keys, visible_keys
+from tuner.timing.layer import average_layer, cached_keys
 from tuner.timing.rates import (
     attention_flop_per_s,
     copy_bytes_per_s,
-    decode_bytes_per_s,
     product_flop_per_s,
 )
-from tuner.timing.responses import Band, drain
 from tuner.workload import Batch, Rollout, Workload
 
-_REDUCTIONS_PER_LAYER = 2
+REDUCTIONS_PER_LAYER = 2
 
 
 class RolloutInput(Struct, frozen=True, kw_only=True):
@@ -37,39 +33,6 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
         return cls(
             model=workload.model, cluster=workload.cluster, batch=workload.batch, rollout=workload.generator
         )
-
-
-class Generation(Struct, frozen=True, kw_only=True):
-    """What one replica does in a step."""
-
-    sequences: int
-    concurrent: int  # sequences that run at once
-    full_steps: float  # engine steps that each yield one token of ``concurrent`` sequences
-    drain: tuple[Band, ...]  # steps in which the running sequences fall from ``concurrent`` to none
-
-
-def generation(inputs: RolloutInput, *, concurrent_sequences: int) -> Generation:
-    """Steps and running sequences of one replica.
-
-    Sequences that run at once are limited by the KV cache, by the engine's own limit, and by one
-    token each of a step's tokens. Each is taken to need its room in the cache from the start, so none is
-    preempted. The last ``concurrent`` sequences drain as their responses end; the rest of the
-    ``sequences x r`` tokens, with a mean response of r, come from full batches: no fewer steps than the
-    longest response has when all sequences run at once.
-    """
-    batch, rollout = inputs.batch, inputs.rollout
-    sequences = ceil(batch.sequences / rollout.replicas)
-    scheduled = min(rollout.max_sequences, rollout.step_tokens) * rollout.data_parallel
-    concurrent = max(1, min(concurrent_sequences, scheduled, sequences))
-    mean = max(1.0, batch.mean_response_tokens)
-    bands = drain(batch)
-    drained = sum(band.share * band.steps for band in bands)
-    return Generation(
-        sequences=sequences,
-        concurrent=concurrent,
-        full_steps=max(0.0, mean * sequences / concurrent - drained),
-        drain=bands,
-    )
 
 
 def weight_read_bytes(inputs: RolloutInput, tokens: float) -> float:
@@ -94,13 +57,15 @@ def weight_read_bytes(inputs: RolloutInput, tokens: float) -> float:
     return (read - head) * rollout.weight_dtype.bytes + head * head_dtype.bytes
 
 
-def cache_read_bytes(inputs: RolloutInput, running: float) -> float:
+def cache_read_bytes(inputs: RolloutInput, running: float, context: float | None = None) -> float:
     """KV cache that one GPU reads in a step: the tokens so far of all running sequences.
 
-    Heads are divided by tensor parallelism as far as there are any; a latent cache is not.
+    Heads are divided by tensor parallelism as far as there are any; a latent cache is not. A sequence in
+    the middle of its mean response is looked at where no context is given.
     """
     model, rollout, batch = inputs.model, inputs.rollout, inputs.batch
-    context = batch.mean_prompt_tokens + batch.mean_response_tokens / 2
+    if context is None:
+        context = batch.mean_prompt_tokens + batch.mean_response_tokens / 2
     visible = cached_keys(average_layer(model), context)
     split = 1 if model.latent is not None else min(rollout.tensor_parallel, model.kv_heads)
     values = model.cached_layers * model.kv_values_per_token / split
@@ -133,114 +98,12 @@ def reduction_seconds(inputs: RolloutInput, tokens: float) -> float:
     if ranks < 2:
         return 0.0
     moved = 2 * tokens * inputs.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
-    once = moved / ring_bytes_per_s(inputs.cluster, ranks) + assume.ENGINE_ALL_REDUCE_S
-    return inputs.model.layers * _REDUCTIONS_PER_LAYER * once
+    fixed = assume.NCCL_ALL_REDUCE_S if inputs.rollout.reduces_with_nccl else assume.ENGINE_ALL_REDUCE_S
+    once = moved / ring_bytes_per_s(inputs.cluster, ranks) + fixed
+    return inputs.model.layers * REDUCTIONS_PER_LAYER * once
 
 
 def is_replayed(inputs: RolloutInput, sequences: float) -> bool:
     """Whether a CUDA graph was captured for a step of so many sequences."""
     largest = largest_graph(inputs.rollout)
     return largest is None or sequences <= largest
-
-
-def launch_seconds(inputs: RolloutInput, sequences: float) -> float:
-    """Seconds in which the kernels of one step are launched.
-
-    A CUDA graph replays them if one was captured for so many sequences; a list of sizes that ends
-    earlier leaves full steps to the host.
-    """
-    kernel_seconds = assume.GRAPH_LAUNCH_S if is_replayed(inputs, sequences) else assume.HOST_LAUNCH_S
-    return inputs.model.layers * assume.ENGINE_LAYER_KERNELS * kernel_seconds
-
-
-def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float]:
-    """Seconds by cause of one decoding step with this many running sequences in the replica.
-
-    ``max(weights + KV cache over bandwidth, arithmetic)`` plus sampling and reductions, no less
-    than launching its kernels takes, and the engine's own time: after that, or where the engine
-    prepares one step while the GPU computes the one before, beside it. Kernels that no CUDA graph
-    replays are launched by the host that schedules. Attention has no arithmetic of its own here:
-    reading the cache takes longer.
-    """
-    rollout, gpu = inputs.rollout, inputs.cluster.gpu
-    running = _of_one_engine(inputs, sequences)
-    read = weight_read_bytes(inputs, sequences) + cache_read_bytes(inputs, running)
-    reading = read / decode_bytes_per_s(gpu)
-    model = max(reading, arithmetic_seconds(inputs, running, 0.0)) + sampling_seconds(inputs, running)
-    reductions = reduction_seconds(inputs, running)
-    launch, engine = (
-        launch_seconds(inputs, running),
-        assume.ENGINE_STEP_S + running * assume.ENGINE_SEQUENCE_S,
-    )
-    waiting = max(0.0, launch - model - reductions)
-    if rollout.overlaps_scheduling:
-        beside = model + reductions + waiting
-        engine = max(0.0, engine + (0.0 if is_replayed(inputs, running) else launch) - beside)
-    return {"decode": model, "communication": reductions, "launch": waiting, "engine": engine}
-
-
-def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:
-    """Whether a full decoding step ends when the host has scheduled the next one, whatever the GPU does.
-
-    More sequences then take as much longer: all that they could save is the host's time of a step that
-    does not grow with them, of which little is known. Kernels that it launches one by one are another
-    matter: their number does not grow.
-    """
-    sequences = generation(inputs, concurrent_sequences=concurrent_sequences).concurrent
-    beside = inputs.rollout.overlaps_scheduling and is_replayed(inputs, _of_one_engine(inputs, sequences))
-    return beside and decode_step_parts(inputs, sequences)["engine"] > 0
-
-
-def _of_one_engine(inputs: RolloutInput, sequences: float) -> float:
-    """The sequences of one engine's step, of those that run in the replica."""
-    return sequences / (inputs.rollout.data_parallel * inputs.rollout.pipeline_parallel)
-
-
-def decode_parts(inputs: RolloutInput, done: Generation) -> dict[str, float]:
-    """Seconds by cause of all decoding steps of one replica: full batches, then the drain."""
-    total = dict.fromkeys(("decode", "communication", "launch", "engine"), 0.0)
-    for band in (Band(share=1.0, steps=done.full_steps), *done.drain):
-        for name, seconds in decode_step_parts(inputs, band.share * done.concurrent).items():
-            total[name] += band.steps * seconds
-    return total
-
-
-def prefill_chunk_tokens(inputs: RolloutInput, prompt: float, tokens: float) -> float:
-    """Prompt tokens of one engine step: the limit, or as many whole prompts as fit when not chunked."""
-    limit = float(max(1, inputs.rollout.step_tokens))
-    if not inputs.rollout.chunked_prefill:
-        limit = max(1, limit // prompt) * prompt
-    return min(limit, tokens)
-
-
-def prefill_parts(inputs: RolloutInput, done: Generation) -> dict[str, float]:
-    """Seconds by cause of computing the prompts of one replica, a chunk of tokens per engine step.
-
-    With prefix caching the responses to one prompt share it. A step of its own takes
-    ``max(arithmetic, reading the weights)`` and the engine's time, so small chunks waste both. In
-    chunked prefill the prompts after the first full batch ride on decoding steps, which read the
-    weights anyway.
-    """
-    batch, rollout, gpu = inputs.batch, inputs.rollout, inputs.cluster.gpu
-    shared = batch.responses_per_prompt if rollout.prefix_caching else 1
-    prompt = max(1.0, batch.mean_prompt_tokens)
-    tokens = max(prompt, done.sequences / shared / rollout.data_parallel * prompt)
-    chunk = prefill_chunk_tokens(inputs, prompt, tokens)
-    chunks = tokens / chunk
-    alone = done.concurrent / done.sequences if rollout.chunked_prefill else 1.0
-    read = weight_read_bytes(inputs, chunk) / decode_bytes_per_s(gpu)
-    arithmetic = arithmetic_seconds(inputs, chunk, visible_keys(average_layer(inputs.model), prompt))
-    return {
-        "prefill": chunks * (arithmetic + alone * max(0.0, read - arithmetic)),
-        "communication": chunks * reduction_seconds(inputs, chunk),
-        "engine": chunks * alone * assume.ENGINE_STEP_S,
-    }
-
-
-def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
-    """Seconds by cause of the whole rollout; replicas run side by side."""
-    done = generation(inputs, concurrent_sequences=concurrent_sequences)
-    parts = decode_parts(inputs, done)
-    for name, seconds in prefill_parts(inputs, done).items():
-        parts[name] = parts.get(name, 0.0) + seconds
-    return parts

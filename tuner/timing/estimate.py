@@ -7,7 +7,9 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.timing import fsdp
-from tuner.timing.decode import RolloutInput, rollout_parts
+from tuner.timing.decode import RolloutInput
+from tuner.timing.dispatch import dispatch_seconds
+from tuner.timing.generation.rollout import rollout_parts
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
@@ -42,8 +44,8 @@ def step_time(workload: Workload, *, concurrent_sequences: int = 0) -> StepTime:
     """Roofline seconds of every phase that the step has, in order.
 
     Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
-    sequences of mean length. Not counted: rewards by rules, advantages, data handling, checkpoints,
-    validation, preemption, and the slack between phases.
+    sequences of mean length. Not counted: rewards by rules, advantages, checkpoints, validation,
+    preemption, and the slack between phases.
 
     Args:
         workload: the job.
@@ -103,7 +105,7 @@ def _seeing(job: Job) -> dict[str, float]:
 def _forward(job: Job) -> Parts:
     """One forward pass over all sequences, with the weights fetched and put away."""
     states = state_transfer_seconds(job.model, job.engine, job.cluster.gpu, trains=False)
-    return {**_pass_parts(job), "states": states}
+    return {**_pass_parts(job), "states": states, "dispatch": dispatch_seconds(job)}
 
 
 def _update(job: Job) -> Parts:
@@ -116,4 +118,5 @@ def _update(job: Job) -> Parts:
     mini_batch = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
     parts["states"] = state_transfer_seconds(job.model, job.engine, gpu, trains=True)
+    parts["dispatch"] = dispatch_seconds(job)
     return parts

@@ -4,10 +4,11 @@ from msgspec import Struct
 
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
-from tuner.timing.job import Job, Parts, head_of, kernels_seconds
+from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
+from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import pinned_seconds
-from tuner.workload import Checkpointing
+from tuner.workload import Backend, Checkpointing
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -15,6 +16,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
     compute: float
     exchange: float  # collectives between its own kernels, which nothing hides
+    copies: float  # of weights and gradients among its own kernels
     launch: float
     gather: float  # collectives beside it: next weights, last gradients
     offload: float  # copies of activations to or from the host
@@ -22,13 +24,14 @@ class Span(Struct, frozen=True, kw_only=True):
 
     def parts(self) -> Parts:
         """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
-        busy = self.compute + self.exchange
+        busy = self.compute + self.exchange + self.copies
         launched = max(busy, self.launch)
         chain = self.launch + self.gather if self.launch_delays_gather else self.gather
         gathered = max(launched, chain)
         return {
             "compute": self.compute,
             "communication": self.exchange + gathered - launched,
+            "copies": self.copies,
             "launch": launched - busy,
             "offload": max(gathered, self.offload) - gathered,
         }
@@ -59,6 +62,34 @@ def gradient_reduce_seconds(job: Job, parameters: float) -> float:
     if job.engine.streamed_offload:
         seconds += pinned_seconds(whole / ranks, job.cluster.gpu)
     return seconds
+
+
+def unsharding_copy_seconds(job: Job, parameters: float) -> float:
+    """Copies that make gathered weights into parameters, on the stream that computes: nothing hides them.
+
+    FSDP2 copies them out of the buffer that was gathered into, FSDP1 views that buffer. On one GPU nothing is
+    gathered, and both cast the stored weights.
+
+    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``),
+    ``_fsdp_collectives.py`` (``foreach_all_gather_copy_out``).
+    """
+    engine = job.engine
+    stored, computed = engine.stored_dtype.bytes, job.bytes_per_value
+    moved = 2 * computed if engine.backend is Backend.FSDP2 else 0
+    if engine.parallel.shard == 1 and engine.stored_dtype is not engine.compute_dtype:
+        moved += stored + computed
+    return parameters * moved / copy_bytes_per_s(job.cluster.gpu)
+
+
+def reducing_copy_seconds(job: Job, trained: float) -> float:
+    """Copies that put gradients into one buffer to be reduced, on the stream that computes.
+
+    FSDP2 writes them in the dtype of the reduction, FSDP1's autograd joins them in their own.
+
+    Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``).
+    """
+    written = job.engine.reduce_dtype.bytes if job.engine.backend is Backend.FSDP2 else job.bytes_per_value
+    return trained * (job.bytes_per_value + written) / copy_bytes_per_s(job.cluster.gpu)
 
 
 def sequence_exchange_seconds(job: Job) -> float:
@@ -94,6 +125,7 @@ def forward_span(job: Job) -> Span:
     return Span(
         compute=job.compute.forward,
         exchange=sequence_exchange_seconds(job),
+        copies=unsharding_copy_seconds(job, job.layer.parameters),
         launch=kernels_seconds(job, backward=False),
         gather=weight_gather_seconds(job, job.layer.parameters),
         offload=activation_copy_seconds(job),
@@ -109,11 +141,15 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
     """
     parameters = job.layer.parameters
     trained = parameters if job.engine.lora is None else job.engine.lora.parameters / job.model.layers
-    gather = weight_gather_seconds(job, parameters) if job.engine.reshard_after_forward else 0.0
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
+    gather, copies = 0.0, reducing_copy_seconds(job, trained) if reduces else 0.0
+    if job.engine.reshard_after_forward:
+        gather = weight_gather_seconds(job, parameters)
+        copies += unsharding_copy_seconds(job, parameters)
     return Span(
         compute=job.compute.backward,
         exchange=exchanges * sequence_exchange_seconds(job),
+        copies=copies,
         launch=kernels_seconds(job, backward=True),
         gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
         offload=activation_copy_seconds(job),
@@ -133,6 +169,15 @@ def root_seconds(job: Job, *, reduces: bool) -> float:
     return seconds
 
 
+def root_copies(job: Job, *, reduces: bool) -> float:
+    """Seconds of the copies of the same weights and gradients."""
+    parameters = job.model.parameters - job.model.decoder_parameters
+    seconds = unsharding_copy_seconds(job, parameters)
+    if job.trains and reduces and job.engine.trains_all_parameters:
+        seconds += reducing_copy_seconds(job, parameters)
+    return seconds
+
+
 def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
     """Seconds by cause of one micro-batch.
 
@@ -144,7 +189,8 @@ def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
     total = {
         "compute": 0.0,
         "communication": root_seconds(job, reduces=reduces),
-        "launch": assume.MICRO_BATCH_S,
+        "copies": root_copies(job, reduces=reduces),
+        "launch": micro_batch_seconds(job),
         "offload": 0.0,
     }
     spans = [forward_span(job)]

@@ -12,6 +12,7 @@ from tuner.timing import layer as per_layer
 from tuner.timing.corrections import Family, correction
 from tuner.timing.head import head_seconds
 from tuner.timing.layer import Layer, average_layer
+from tuner.timing.operators import HostSeconds, host_of_experts, host_seconds
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Backend, Batch, Checkpointing, Engine, StepPass
 
@@ -99,7 +100,10 @@ def layer_compute(job: Job) -> LayerCompute:
     base = _product_seconds(job, backward=False)
     extra = _adapter_seconds(job)
     attention = per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu) / split
-    elementwise = per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused) / split
+    elementwise, back = (
+        per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused, backward=way) / split
+        for way in (False, True)
+    )
     forward = max(base, read) + extra + attention + elementwise
     if not job.trains:
         return LayerCompute(forward=forward, backward=0.0)
@@ -107,7 +111,7 @@ def layer_compute(job: Job) -> LayerCompute:
         (1 if engine.lora is not None else 2) * max(_product_seconds(job, backward=True), read)
         + 2 * extra
         + per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu, backward=True) / split
-        + assume.ELEMENTWISE_BACKWARD * elementwise
+        + back
     )
     recomputed = {
         Checkpointing.NONE: 0.0,
@@ -141,7 +145,7 @@ def _adapter_seconds(job: Job) -> float:
         job.micro.tokens,
         job.cluster.gpu,
         job.engine.compute_dtype,
-        width=job.layer.width,
+        width=job.layer.width(job.engine.parallel.tensor),
     )
 
 
@@ -167,17 +171,35 @@ def head_of(job: Job) -> float:
     )
 
 
-def kernels_seconds(job: Job, *, backward: bool) -> float:
-    """Seconds in which the host launches one layer's kernels.
+def micro_batch_seconds(job: Job) -> float:
+    """Seconds of one micro-batch on the host outside the layers."""
+    return assume.MICRO_BATCH_S / correction(job.cluster.gpu, Family.HOST)
 
-    The backward pass launches about twice the kernels from C++, at half the cost each: as long as
-    the forward pass. A layer that is recomputed costs what was measured for that, in which its
-    forward pass is once more. FSDP's hooks come on top in each direction.
+
+def kernels_seconds(job: Job, *, backward: bool) -> float:
+    """Seconds in which the host launches one layer's kernels in one direction, with what FSDP's hooks add.
+
+    Measured with so few tokens that the GPU waits for the host. The backward direction is what the host needs
+    for both together, less the forward one; a layer that is recomputed has its forward pass in it once more.
+    Fused layers launch fewer kernels, and need as much less of what a layer takes without hooks.
     """
-    rate = correction(job.cluster.gpu, Family.HOST)
-    once = per_layer.layer_kernels(job.layer, fused=job.fused) * assume.HOST_LAUNCH_S
-    hooks = 0.0 if job.engine.backend is Backend.MEGATRON else assume.FSDP_HOOKS_S
-    if backward and job.engine.checkpointing is Checkpointing.FULL:
-        recomputing = assume.HOST_RECOMPUTATION_S if job.engine.backend is not Backend.MEGATRON else once
-        return (once + recomputing + 2 * hooks) / rate
-    return (once + hooks) / rate
+    norms = job.layer.normed_query_keys > 0
+    engine = {Backend.FSDP: "fsdp", Backend.FSDP2: "fsdp2"}.get(job.engine.backend, "plain")
+    seconds = _direction(host_seconds(engine, query_key_norms=norms), job, backward=backward)
+    if job.fused:
+        plain = _direction(host_seconds("plain", query_key_norms=norms), job, backward=backward)
+        left, whole = (per_layer.layer_kernels(job.layer, fused=fused) for fused in (True, False))
+        seconds -= plain * (1 - left / whole)
+    if job.model.moe is not None:
+        sparse = job.model.sparse_layers / job.model.layers
+        grouped = not job.engine.loops_experts
+        launched = 1.0 if grouped else min(job.model.moe.experts, job.micro.tokens * job.layer.routed_copies)
+        seconds += sparse * launched * _direction(host_of_experts(grouped=grouped), job, backward=backward)
+    return seconds / correction(job.cluster.gpu, Family.HOST)
+
+
+def _direction(host: HostSeconds, job: Job, *, backward: bool) -> float:
+    if not backward:
+        return host.forward_s
+    recomputes = job.engine.checkpointing is Checkpointing.FULL
+    return max(0.0, (host.forward_backward_s if recomputes else host.kept_s) - host.forward_s)

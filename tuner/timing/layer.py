@@ -8,19 +8,23 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.timing import assumptions as assume
+from tuner.timing.operators import elementwise_of
 from tuner.timing.rates import (
     copy_bytes_per_s,
     elementwise_bytes_per_s,
+    grouped_flop_per_s,
     layer_attention_flop_per_s,
     layer_product_flop_per_s,
 )
+
+_RESIDUALS = 2  # additions of a layer, after the attention and after the MLP
 
 
 class Layer(Struct, frozen=True, kw_only=True):
     """The average decoder layer of a model; counts per token where not said otherwise."""
 
     hidden: int
-    width: int  # the narrower side of its MLP's weights
+    intermediate: int  # of its dense MLP
     head_dim: int  # of queries and keys
     norms: int
     parameters: float  # all of them, every expert included
@@ -37,6 +41,10 @@ class Layer(Struct, frozen=True, kw_only=True):
     window: int | None  # keys that a windowed layer sees at most
     windowed_share: float  # of the layers
 
+    def width(self, split: int) -> float:
+        """The narrower side of its MLP's weights, whose other side ``split`` ranks share."""
+        return min(float(self.hidden), self.intermediate / split)
+
 
 @lru_cache(maxsize=256)
 def average_layer(model: ModelShape) -> Layer:
@@ -49,7 +57,7 @@ def average_layer(model: ModelShape) -> Layer:
     routed = 0 if moe is None else moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
     return Layer(
         hidden=model.hidden,
-        width=min(model.hidden, model.intermediate),
+        intermediate=model.intermediate,
         head_dim=model.head_dim,
         norms=model.norms_per_layer,
         parameters=model.decoder_parameters / model.layers,
@@ -113,8 +121,8 @@ def layer_product_seconds(
 ) -> float:
     """One set of products of a layer: those of every token, and those of its experts.
 
-    An expert multiplies the tokens that are routed to it, one after the other or in one grouped kernel:
-    its rate is that of so few rows either way.
+    An expert multiplies the tokens that are routed to it in one grouped kernel with the others, which reads
+    their weights once; one after the other they are about as fast, the host aside.
 
     Args:
         layer: which one.
@@ -130,13 +138,13 @@ def layer_product_seconds(
         tokens,
         gpu,
         dtype,
-        width=layer.width,
+        width=layer.width(split),
         backward=backward,
     )
     if not layer.routed_active:
         return shared
     rows = tokens * expert_ranks * layer.expert_share
-    rate = layer_product_flop_per_s(gpu, dtype, width=layer.expert_width, rows=rows, backward=backward)
+    rate = grouped_flop_per_s(gpu, dtype, width=layer.expert_width, rows=rows, backward=backward)
     return shared + 2 * layer.routed_active / split * tokens / rate
 
 
@@ -159,24 +167,35 @@ def attention_seconds(
     )
 
 
-def elementwise_bytes(layer: Layer, *, fused: bool) -> float:
-    """Bytes per token that norms, residuals, rotary embedding, activation and routing move, in bf16."""
-    norm = assume.FUSED_NORM_BYTES if fused else assume.NORM_BYTES
-    rotary = assume.FUSED_ROTARY_BYTES if fused else assume.ROTARY_BYTES
-    gate = assume.FUSED_GATE_BYTES if fused else assume.GATE_BYTES
-    return (
-        layer.hidden * (layer.norms * norm + assume.RESIDUAL_BYTES)
-        + layer.normed_query_keys * norm
-        + layer.query_key_values * rotary
-        + layer.gated_values * gate
-        + layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
-    )
+def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, backward: bool = False) -> float:
+    """Bytes that norms, residuals, rotary embedding, activation and routing move for so many tokens, in bf16.
+
+    Operators that run one after the other move what was measured of them on as many values; fused ones read
+    their inputs and write their outputs once, and twice as much backward.
+    """
+    routing = tokens * layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
+    if fused:
+        values = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
+        values += layer.normed_query_keys * assume.FUSED_NORM_BYTES
+        values += layer.query_key_values * assume.FUSED_ROTARY_BYTES
+        values += layer.gated_values * assume.FUSED_GATE_BYTES
+        return (tokens * values + routing) * (assume.ELEMENTWISE_BACKWARD if backward else 1)
+    table = elementwise_of(gpu.name)
+    hidden = tokens * layer.hidden
+    moved = layer.norms * table.bytes_of(table.norm, hidden, backward=backward)
+    moved += _RESIDUALS * table.bytes_of(table.residual, hidden, backward=False)
+    moved += table.bytes_of(table.norm, tokens * layer.normed_query_keys, backward=backward)
+    moved += table.bytes_of(table.rotary, tokens * layer.query_key_values, backward=backward)
+    moved += table.bytes_of(table.gate, tokens * layer.gated_values, backward=backward)
+    return moved + routing * (assume.ELEMENTWISE_BACKWARD if backward else 1)
 
 
-def elementwise_seconds(layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool) -> float:
-    """Element-wise kernels forward: bytes over bandwidth."""
-    bytes_moved = tokens * elementwise_bytes(layer, fused=fused) * dtype.bytes / DType.BFLOAT16.bytes
-    return bytes_moved / elementwise_bytes_per_s(gpu)
+def elementwise_seconds(
+    layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool, backward: bool = False
+) -> float:
+    """Element-wise kernels in one direction: bytes over bandwidth."""
+    moved = elementwise_bytes(layer, tokens, gpu, fused=fused, backward=backward)
+    return moved * dtype.bytes / DType.BFLOAT16.bytes / elementwise_bytes_per_s(gpu)
 
 
 def layer_kernels(layer: Layer, *, fused: bool) -> int:

@@ -1,8 +1,7 @@
 """Seconds of a pass under Megatron: tensor, pipeline, context and expert parallelism."""
 
-from tuner.timing import assumptions as assume
 from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
-from tuner.timing.job import Job, head_of, kernels_seconds
+from tuner.timing.job import Job, head_of, kernels_seconds, micro_batch_seconds
 from tuner.workload import Checkpointing
 
 _REDUCTIONS_PER_LAYER = 2  # after the attention and after the MLP
@@ -30,9 +29,18 @@ def expert_exchange_seconds(job: Job) -> float:
     return 2 * all_to_all_seconds(local, job.cluster, parallel.expert)
 
 
+def most_layers(job: Job) -> float:
+    """Layers of the stage that has most: dealt out evenly, but for a first and a last stage that are told."""
+    parallel, layers = job.engine.parallel, job.model.layers
+    told = [parallel.first_stage_layers, parallel.last_stage_layers]
+    fixed = [count for count in told if count is not None]
+    others = parallel.pipeline - len(fixed)
+    return max(*fixed, (layers - sum(fixed)) / others if others > 0 else 0.0, 0.0)
+
+
 def stage_parts(job: Job) -> dict[str, float]:
     """Seconds by cause of one micro-batch on the slowest pipeline stage, which has the head."""
-    layers = job.model.layers / job.engine.parallel.pipeline
+    layers = most_layers(job)
     compute = job.compute
     exchange = tensor_exchange_seconds(job) + context_exchange_seconds(job) + expert_exchange_seconds(job)
     launch = kernels_seconds(job, backward=False)
@@ -44,7 +52,7 @@ def stage_parts(job: Job) -> dict[str, float]:
     return {
         "compute": layers * compute.both,
         "communication": layers * directions * exchange,
-        "launch": layers * max(0.0, launch - busy) + assume.MICRO_BATCH_S,
+        "launch": layers * max(0.0, launch - busy) + micro_batch_seconds(job),
         "head": head_of(job),
     }
 
@@ -69,14 +77,14 @@ def gradient_sync_seconds(job: Job) -> float:
 
 
 def pass_parts(job: Job) -> dict[str, float]:
-    """Seconds by cause of a whole pass: ``(m + p - 1)`` turns of the slowest stage.
+    """Seconds by cause of a whole pass: ``(m + (p - 1) / v)`` turns of the slowest stage.
 
     The ``p - 1`` turns in which a stage waits are the pipeline bubble, a share ``(p - 1) / m`` of
-    the work (Narayanan et al. 2021).
+    the work; cut into v pieces that take turns, a stage waits for pieces of it (Narayanan et al. 2021).
     """
-    stage = stage_parts(job)
+    stage, parallel = stage_parts(job), job.engine.parallel
     parts = {name: job.micro.count * seconds for name, seconds in stage.items()}
-    parts["bubble"] = (job.engine.parallel.pipeline - 1) * sum(stage.values())
+    parts["bubble"] = (parallel.pipeline - 1) / parallel.virtual_pipeline * sum(stage.values())
     if job.trains:
         parts["communication"] += gradient_sync_seconds(job)
     return parts

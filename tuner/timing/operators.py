@@ -7,6 +7,7 @@ A card without a table takes that of :data:`REFERENCE`, carried over by :mod:`tu
 from bisect import bisect_right
 from functools import lru_cache
 from math import exp, log
+from statistics import fmean
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +18,9 @@ from tuner.timing.cards import carried_share
 
 #: The card whose shares stand in for those of a card without a table.
 REFERENCE = "h100-sxm"
+
+#: The card whose machine's host was measured.
+HOST = "h200-sxm"
 
 
 class Shares(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +43,60 @@ class Shares(Struct, frozen=True, forbid_unknown_fields=True):
         return exp((1 - between) * first + between * second)
 
 
+class Traffic(Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes that an operation moves per value, at the rate of a copy on the card, by its number of values."""
+
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
+
+
+class Elementwise(Struct, frozen=True):
+    """Traffic of a decoder layer's element-wise operations as transformers runs them, in bfloat16.
+
+    Few values take less each where a card's cache holds them, more where they do not fill the card.
+    """
+
+    values: tuple[float, ...]  # the columns of the others
+    norm: Traffic  # per hidden value
+    rotary: Traffic  # per value of queries and keys
+    gate: Traffic  # per intermediate value
+    residual: Traffic  # per hidden value; gradients are added up by as many additions
+
+    def bytes_of(self, operation: Traffic, values: float, *, backward: bool) -> float:
+        """Bytes of the whole operation on so many values.
+
+        Interpolated between logarithms; fewer than the table has take as long as its fewest, and more of
+        them as much each as its most.
+        """
+        if values <= 0:
+            return 0.0
+        column = operation.backward if backward else operation.forward
+        low, high, between = _neighbours(self.values, values)
+        first, second = (column[index] * self.values[index] for index in (low, high))
+        whole = exp((1 - between) * log(first) + between * log(max(first, second)))
+        return whole * max(1.0, values / self.values[-1])
+
+
+class HostSeconds(Struct, frozen=True, kw_only=True):
+    """What the host needs to launch one decoder layer, measured with so few tokens that the GPU waits."""
+
+    engine: str  # plain, fsdp or fsdp2
+    query_key_norms: bool
+    forward_s: float  # without gradients
+    forward_backward_s: float  # with recomputation
+    kept_s: float  # forward and backward without recomputation
+
+
+class HostOfExperts(Struct, frozen=True, kw_only=True):
+    """The same of a plain layer with normed queries and keys and with routed experts."""
+
+    experts: int
+    implementation: str  # eager: one after the other; grouped_mm: together
+    forward_s: float
+    forward_backward_s: float
+    kept_s: float
+
+
 class Operators(Struct, frozen=True):
     """What was measured on one card. Other keys of the file say how, when and with which versions."""
 
@@ -47,6 +105,13 @@ class Operators(Struct, frozen=True):
     memory_bytes_per_s: float
     products: Shares
     attention: Shares
+    elementwise: Elementwise | None = None  # None: not measured on this card
+    grouped: Shares | None = (
+        None  # products of experts, by the narrower side of their weights and their tokens
+    )
+    host: tuple[HostSeconds, ...] = ()
+    host_experts: tuple[HostOfExperts, ...] = ()
+    host_optimizer: dict[str, float] = {}  # seconds of clipping and AdamW per tensor, by engine
 
     def on(self, gpu: Gpu, share: float) -> float:
         """A share of this table on a card: as it is on its own, carried over to another."""
@@ -98,6 +163,63 @@ def attention_share(gpu: Gpu, *, head_dim: float, tokens: float, backward: bool)
     """Share of the peak that causal attention reaches on sequences of so many tokens."""
     table = operators_of(gpu.name)
     return table.on(gpu, table.attention.at(head_dim, tokens, backward=backward))
+
+
+@lru_cache(maxsize=4096)
+def grouped_share(gpu: Gpu, *, width: float, rows: float, backward: bool) -> float:
+    """Share of the peak that grouped products of experts reach, of ``rows`` tokens for each."""
+    table = operators_of(gpu.name)
+    if table.grouped is None:
+        table = operators_of(REFERENCE)
+    assert table.grouped is not None
+    return table.on(gpu, table.grouped.at(width, rows, backward=backward))
+
+
+def elementwise_of(gpu: str) -> Elementwise:
+    """Traffic of element-wise operations on a card, or on the reference."""
+    table = operators_of(gpu).elementwise or operators_of(REFERENCE).elementwise
+    assert table is not None
+    return table
+
+
+@lru_cache(maxsize=16)
+def host_seconds(engine: str, *, query_key_norms: bool) -> HostSeconds:
+    """What the host needs for a layer: the mean over widths, which it does not depend on.
+
+    Beside one machine, whatever the card: a host is no part of a card's profile.
+    """
+    alike = [
+        one
+        for one in operators_of(HOST).host
+        if one.engine == engine and one.query_key_norms is query_key_norms
+    ]
+    return HostSeconds(
+        engine=engine,
+        query_key_norms=query_key_norms,
+        forward_s=fmean(one.forward_s for one in alike),
+        forward_backward_s=fmean(one.forward_backward_s for one in alike),
+        kept_s=fmean(one.kept_s for one in alike),
+    )
+
+
+@lru_cache(maxsize=2)
+def host_of_experts(*, grouped: bool) -> HostSeconds:
+    """What routed experts add to that, all of them together where grouped, else each of them."""
+    name = "grouped_mm" if grouped else "eager"
+    layer = next(one for one in operators_of(HOST).host_experts if one.implementation == name)
+    bare, each = host_seconds("plain", query_key_norms=True), 1 if grouped else layer.experts
+    return HostSeconds(
+        engine="plain",
+        query_key_norms=True,
+        forward_s=max(0.0, layer.forward_s - bare.forward_s) / each,
+        forward_backward_s=max(0.0, layer.forward_backward_s - bare.forward_backward_s) / each,
+        kept_s=max(0.0, layer.kept_s - bare.kept_s) / each,
+    )
+
+
+def host_of_optimizer(engine: str) -> float:
+    """Seconds on the host of clipping and stepping one tensor."""
+    return operators_of(HOST).host_optimizer[engine]
 
 
 def _neighbours(axis: tuple[float, ...], value: float) -> tuple[int, int, float]:

@@ -10,7 +10,7 @@ from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 from tuner.timing.cards import attained
 from tuner.timing.corrections import Family, correction
-from tuner.timing.operators import attention_share, product_share
+from tuner.timing.operators import attention_share, grouped_share, product_share
 
 
 def layer_product_flop_per_s(
@@ -26,6 +26,13 @@ def layer_product_flop_per_s(
         backward: of the two products that give the gradients, not of the one that gives the output.
     """
     share = product_share(gpu, width=width, rows=rows, backward=backward)
+    rate = product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
+    return rate * correction(gpu, Family.PRODUCTS)
+
+
+def grouped_flop_per_s(gpu: Gpu, dtype: DType, *, width: float, rows: float, backward: bool = False) -> float:
+    """Rate of the grouped products of experts, each of ``rows`` tokens; reading their weights is in it."""
+    share = grouped_share(gpu, width=width, rows=rows, backward=backward)
     rate = product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
     return rate * correction(gpu, Family.PRODUCTS)
 

@@ -1,21 +1,19 @@
-"""How responses end one after the other, and how long the last of them keep the rollout from its end."""
+"""How long the responses of one engine are, and in which order they come."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
+from math import log, sqrt
 
 from msgspec import Struct
 
-from tuner.timing import assumptions as assume
 from tuner.workload import P95, Batch
 
 _STEEPEST = 64.0  # exponent of a bulk whose mean its 95th percentile hardly allows
-
-
-class Band(Struct, frozen=True, kw_only=True):
-    """Steps of the engine in which a share of a batch's sequences runs."""
-
-    share: float
-    steps: float
+_LONGEST = 8  # responses of an engine that are told apart, from the longest on
+_GROUPS = 24  # of the others, by length
+_SPLIT = 2  # parts of a group, which do not come together
+_GOLDEN = 0.618033988749895  # multiples of it, without their whole part, lie evenly and in no order
 
 
 class _Survivors(Struct, frozen=True, kw_only=True):
@@ -39,13 +37,14 @@ class _Survivors(Struct, frozen=True, kw_only=True):
         return self.p95 - (self.p95 - self.start) * left
 
     def tokens(self, share: float) -> float:
-        """Tokens of the steps from this share on, over the responses of the batch."""
+        """Tokens of this share of responses, the longest ones, over all responses."""
         beyond = 1 - P95
         if share < beyond:
-            return (self.longest - self.length(share)) * share / 2
-        tail = (self.longest - self.p95) * beyond / 2
-        bulk = self.p95 - self.length(share)
-        return tail + bulk * (beyond + (share - beyond) / (self.exponent + 1))
+            return (self.longest + self.length(share)) * share / 2
+        tail = (self.longest + self.p95) * beyond / 2
+        part = (share - beyond) / P95
+        fall: float = part ** (1 / self.exponent) * self.exponent / (self.exponent + 1)
+        return tail + (share - beyond) * (self.p95 - (self.p95 - self.start) * fall)
 
 
 def _survivors(batch: Batch) -> _Survivors:
@@ -68,19 +67,64 @@ def response_lengths(batch: Batch, shares: Iterable[float]) -> tuple[float, ...]
     return tuple(survivors.length(share) for share in shares)
 
 
-def drain(batch: Batch) -> tuple[Band, ...]:
-    """The steps after the first response of a full batch has ended, in parts.
+@lru_cache(maxsize=256)
+def slowest_responses(
+    batch: Batch, *, sequences: int, engines: int, simulated: int | None = None
+) -> tuple[tuple[int, int], ...]:
+    r"""Responses of the engine that ends last, in the order in which they come: how many, and their tokens.
 
-    Responses end evenly between ``2 r - R`` and the maximum R for a mean r of at least ``R / 2``. Where the
-    mean is smaller, or the 95th percentile q is known, 5 % of them end evenly between q and R, and the others
-    up to q such that the mean is r: evenly, or most of them early. Without q it is that of responses between
-    0 and ``2 r``. A part's share is the mean of the sequences that run in it, so tokens add up.
+    Lengths are spread evenly between ``2 r - R`` and the maximum R for a mean r of at least ``R / 2``. Where
+    the mean is smaller, or the 95th percentile q is known, 5 % of them lie evenly between q and R, and the
+    others up to q such that the mean is r: evenly, or most of them early. Without q it is that of responses
+    between 0 and ``2 r``.
+
+    An engine gets N of the step's responses at random. The longest of all is among those of the slowest of
+    D engines, and their mean is what the largest of D sums comes to, about
+
+    .. math:: r \left(1 + \frac{\sigma}{r} \sqrt{\frac{2 \ln D}{N}}\right)
+
+    Each response is longer by that factor, as far as R allows. The other engines are done before, so the
+    phase ends with this one and no other is simulated. Lengths of responses to one prompt are alike in
+    truth, which parts the engines further and is not counted.
+
+    Args:
+        batch: what is known of the lengths.
+        sequences: N, of one engine.
+        engines: D.
+        simulated: give so many of them, of the same lengths; all unless told.
     """
-    survivors = _survivors(batch)
-    bands = []
-    for upper, lower in pairwise(assume.DRAIN_SHARES):
-        steps = survivors.length(lower) - survivors.length(upper)
-        if steps > 0:
-            tokens = survivors.tokens(upper) - survivors.tokens(lower)
-            bands.append(Band(share=tokens / steps, steps=steps))
-    return tuple(bands)
+    survivors, given = _survivors(batch), simulated or sequences
+    groups = [
+        (last - first, (survivors.tokens(last / given) - survivors.tokens(first / given)) * given)
+        for first, last in _ranks(given)
+    ]
+    mean = sum(tokens for _, tokens in groups) / given
+    lengths = [tokens / count for count, tokens in groups]
+    variance = sum(count * (length - mean) ** 2 for (count, _), length in zip(groups, lengths, strict=True))
+    longer = 1.0
+    if engines > 1 and mean > 0:
+        longer += sqrt(variance / given) / mean * sqrt(2 * log(engines) / sequences)
+        lengths[0] = survivors.length(1 / (2 * sequences * engines))
+    limit = survivors.longest
+    whole = [max(1, round(min(limit, length * longer))) for length in lengths]
+    return _in_order([(count, tokens) for (count, _), tokens in zip(groups, whole, strict=True)])
+
+
+def _ranks(sequences: int) -> list[tuple[int, int]]:
+    """Places in the order from the longest on, the first few one by one and the others in groups."""
+    single = min(_LONGEST, sequences)
+    others = sequences - single
+    groups = min(_GROUPS, others)
+    cuts = [single + others * index // groups for index in range(groups + 1)] if groups else []
+    return [(rank, rank + 1) for rank in range(single)] + list(pairwise(cuts))
+
+
+def _in_order(groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Parts of the groups in an order that is fixed and has nothing to do with their lengths."""
+    parts = [
+        (count * (part + 1) // _SPLIT - count * part // _SPLIT, tokens)
+        for part in range(_SPLIT)
+        for count, tokens in groups
+    ]
+    placed = sorted(((index + 1) * _GOLDEN % 1, *part) for index, part in enumerate(parts) if part[0])
+    return tuple((count, tokens) for _, count, tokens in placed)

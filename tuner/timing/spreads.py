@@ -14,6 +14,7 @@ from tuner.evidence import Evidence
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 from tuner.timing.cards import attained
+from tuner.timing.corrections import Family as Corrected
 from tuner.workload import Phase
 
 
@@ -48,6 +49,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     spread: Spread
     evidence: Evidence = Evidence.MODELLED
     in_node: bool = False  # messages that never leave a machine
+    corrected_by: Corrected | None = None  # operators whose rate a profile can have as it was measured
 
 
 #: The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
@@ -63,6 +65,7 @@ ENDS = {
     "MEMORY_SHARE": (0.88, 0.92),
     "PAGEABLE_SHARE": (0.08, 0.23),
     "PINNED_SHARE": (0.80, 0.90),
+    "SENT_BYTES_PER_S": (0.1e9, 1e9),
 }
 
 
@@ -85,7 +88,7 @@ def of_error(share: float) -> Spread:
 
 #: Error of reading a table between its sizes: nine of ten shares that are left out of the tables of
 #: ``profiles/operators`` and interpolated from their neighbours come out nearer than that.
-TABLE_ERROR = 0.12
+TABLE_ERROR = 0.10
 
 #: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
 #: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
@@ -116,20 +119,22 @@ RUNS = Spread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
 
 # What seconds are spent on, by the names that phases give them.
 CAUSES = {
-    "compute": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "compute": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR), corrected_by=Corrected.PRODUCTS),
     "images": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
     "bubble": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
-    "head": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
+    "head": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), corrected_by=Corrected.HEAD),
     "prefill": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
     "decode": Cause(family=Family.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE")),
     "optimizer": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
     "load": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "copies": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
     "quantizing": Cause(family=Family.MEMORY, spread=QUANTIZING),
     "communication": Cause(family=Family.LINKS, spread=of_rate("LINK_SHARE")),
     "gather": Cause(family=Family.LINKS, spread=of_constant("COLLECTIVE_S")),
     "states": Cause(family=Family.HOST_LINK, spread=of_rate("PAGEABLE_SHARE")),
     "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
-    "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S")),
+    "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
+    "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
     "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
     "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
 }

@@ -4,6 +4,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
+from tuner.timing.operators import host_of_optimizer
 from tuner.timing.rates import copy_bytes_per_s, pageable_bytes_per_s, pinned_bytes_per_s
 from tuner.workload import Backend, Engine
 
@@ -44,20 +45,30 @@ def trained_values(model: ModelShape, engine: Engine) -> float:
 
 
 def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
-    """One AdamW step: reads and writes per trained value over memory bandwidth.
+    """One AdamW step: reads and writes per trained value over memory bandwidth, and the host's time.
 
-    The share that lives on the host runs at the host's memory bandwidth, its gradients and weights
-    crossing the link.
+    The host clips and steps tensor by tensor: FSDP2's are distributed ones, FSDP1 has one for each unit.
+    The share of the states that lives on the host runs at the host's memory bandwidth, its gradients and
+    weights crossing the link.
     """
     values = trained_values(model, engine)
     fused = engine.backend is Backend.MEGATRON
     accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
     bytes_moved = values * accesses * engine.optimizer_dtype.bytes
     on_host = 1.0 if engine.streamed_offload else engine.optimizer_offload_fraction
-    on_gpu = bytes_moved / copy_bytes_per_s(gpu)
+    on_gpu = bytes_moved / copy_bytes_per_s(gpu) + _tensors_seconds(model, engine)
     crossing = 0.0 if engine.streamed_offload else values * (DType.FLOAT32.bytes + engine.stored_dtype.bytes)
     host = bytes_moved / assume.HOST_MEMORY_BYTES_PER_S + pinned_seconds(crossing, gpu)
     return (1 - on_host) * on_gpu + on_host * host
+
+
+def _tensors_seconds(model: ModelShape, engine: Engine) -> float:
+    """What the host needs to clip and step all tensors of the model, or of its adapters."""
+    if engine.backend is Backend.MEGATRON:
+        return 0.0  # one buffer
+    if engine.backend is Backend.FSDP:
+        return model.layers * host_of_optimizer("plain")
+    return model.layers * assume.LAYER_TENSORS * host_of_optimizer("fsdp2")
 
 
 def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> float:

@@ -8,7 +8,7 @@ jobs are compared the constants are the same on both sides: what does not change
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import hypot
+from math import hypot, sqrt
 
 from msgspec import Struct
 
@@ -71,7 +71,8 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
     step takes B_f before and A_f after, where it takes B and A at their typical values: the share
     ``A_f / B_f - 1`` lies apart from ``A / B - 1`` by what the family leaves uncertain of it. Families
     together: the root of the squares. On another card, other constants hold: what it leaves uncertain is
-    independent of the first one's.
+    independent of the first one's. A GPU that has less to do waits longer for its host, but never longer than
+    by what it has less to do, however slow the host is.
 
     Args:
         before: one step.
@@ -80,21 +81,39 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
         then: those of the second, where they are others.
     """
     first, second = family_ends(before.phases, cluster), family_ends(after.phases, then or cluster)
-    sources = [(first.get(family, _NOTHING), second.get(family, _NOTHING)) for family in {**first, **second}]
+    second[_HOST] = (second[_HOST][0], second[_HOST][1] - _beyond_waiting(before, after, cluster))
+    sources = list(zip(first, second, strict=True))
     if then is not None and then.gpu != cluster.gpu:
-        sources = [pair for ends in sources for pair in ((ends[0], _NOTHING), (_NOTHING, ends[1]))]
-    seconds = before.seconds
-    share = after.seconds / seconds - 1
-    apart = [
-        [(after.seconds + more[end]) / (seconds + less[end]) - 1 - share for end in (0, 1)]
-        for less, more in sources
-    ]
+        sources = [pair for less, more in sources for pair in ((less, _NOTHING), (_NOTHING, more))]
+    seconds, then_s = before.seconds, after.seconds
+    share = then_s / seconds - 1
+    lower = upper = 0.0
+    for less, more in sources:
+        ends = [(then_s + more[end]) / (seconds + less[end]) - 1 - share for end in (0, 1)]
+        lower += min(0.0, *ends) ** 2
+        upper += max(0.0, *ends) ** 2
     return Change(
-        seconds=after.seconds - seconds,
-        share=share,
-        low_share=share - hypot(*(min(0.0, *ends) for ends in apart)),
-        high_share=share + hypot(*(max(0.0, *ends) for ends in apart)),
+        seconds=then_s - seconds, share=share, low_share=share - sqrt(lower), high_share=share + sqrt(upper)
     )
+
+
+_BUSY, _WAITING = ("compute", "communication"), "launch"
+
+
+def _beyond_waiting(before: StepTime, after: StepTime, cluster: Cluster) -> float:
+    """Seconds by which waiting for a slow host would change by more than the work beside it does."""
+    excess = 0.0
+    for time in after.phases:
+        other = before.phase(time.phase)
+        if other is None or other is time:
+            continue
+        now, then = dict(time.parts), dict(other.parts)
+        busy = sum(now.get(name, 0.0) - then.get(name, 0.0) for name in _BUSY)
+        waiting = now.get(_WAITING, 0.0) - then.get(_WAITING, 0.0)
+        if busy * waiting < 0 and abs(waiting) <= abs(busy):
+            slowest = waiting * (1 + _spreads_on(cluster)[time.phase][_WAITING][2])
+            excess += slowest - min(abs(busy), max(-abs(busy), slowest))
+    return excess
 
 
 Ends = tuple[float, float]
@@ -103,51 +122,69 @@ Ends = tuple[float, float]
 _NOTHING: Ends = (0.0, 0.0)
 
 
-def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> dict[Family, Ends]:
-    """Seconds that all causes of a family add at the low and the high end of their spreads at once.
+def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
+    """Seconds that all causes of each family add at the low and the high end of their spreads at once.
 
     What runs differ by is a family of its own, to which all seconds belong; between two jobs it cancels.
     """
-    low, high = defaultdict[Family, float](float), defaultdict[Family, float](float)
+    low, high, whole = [0.0] * len(Family), [0.0] * len(Family), 0.0
+    spreads_of = _spreads_on(cluster)
     for time in phases:
+        causes = spreads_of[time.phase]
+        whole += time.seconds
         for name, seconds in time.parts:
-            family, less, more = _spread_of(time.phase, name, cluster)
-            low[family] += less * seconds
-            high[family] += more * seconds
-            low[Family.RUNS] += (spreads.RUNS.low - 1) * seconds
-            high[Family.RUNS] += (spreads.RUNS.high - 1) * seconds
-    return {family: (low[family], high[family]) for family in low}
+            place, less, more = causes.get(name) or _spread_of(time.phase, name, cluster)
+            low[place] += less * seconds
+            high[place] += more * seconds
+    low[_RUNS] = (spreads.RUNS.low - 1) * whole
+    high[_RUNS] = (spreads.RUNS.high - 1) * whole
+    return list(zip(low, high, strict=True))
 
 
-@lru_cache(maxsize=1024)
-def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[Family, float, float]:
+_PLACES = {family: place for place, family in enumerate(Family)}
+_RUNS, _HOST = _PLACES[Family.RUNS], _PLACES[Family.HOST]
+
+
+@lru_cache(maxsize=64)
+def _spreads_on(cluster: Cluster) -> dict[Phase, dict[str, tuple[int, float, float]]]:
+    """By phase and cause: the family's place, and the parts of a second that the ends lie apart."""
+    return {phase: {name: _spread_of(phase, name, cluster) for name in spreads.CAUSES} for phase in Phase}
+
+
+def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[int, float, float]:
     cause = spreads.cause_of(phase, name)
     spread = spread_on(cause, cluster)
-    return cause.family, spread.low - 1, spread.high - 1
+    return _PLACES[cause.family], spread.low - 1, spread.high - 1
 
 
-@lru_cache(maxsize=512)
 def spread_on(cause: Cause, cluster: Cluster) -> Spread:
     """A cause's spread on these GPUs.
 
-    A rate that was measured on this very card is as sure as the constant; of another card of its kind it may
-    differ by some percent; of a kind without tables as much as published runs on it do. Between machines the
-    network may be slower than the one that is assumed.
+    What was measured on this very card is as sure as a table is read; what was measured on another card of
+    its kind may differ by some percent; of a kind without tables as much as published runs on it do. Between
+    machines the network may be slower than the one that is assumed, where nobody says how fast it is.
     """
     spread, gpu = cause.spread, cluster.gpu
+    if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
+        return spreads.of_error(spreads.TABLE_ERROR)
     if cause.family in (Family.PRODUCTS, Family.MEMORY):
-        if not is_measured(cause.family, gpu):
+        if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
             if table_card(gpu.name) != gpu.name:
                 spread = spread.and_also(_of_another_kind(cause.family, gpu))
-    elif cause.family is Family.LINKS and cluster.nodes > 1 and not cause.in_node:
+    elif cause.family is Family.LINKS and cluster.nodes > 1 and cluster.network_assumed and not cause.in_node:
         spread = spread.and_also(spreads.NETWORK)
     return spread
 
 
-def is_measured(family: Family, gpu: Gpu) -> bool:
-    """Whether the card's profile has the rate of a family as it was measured on that card."""
-    return gpu.measured is not None and getattr(gpu.measured, family.value, None) is not None
+def is_measured(cause: Cause, gpu: Gpu) -> bool:
+    """Whether the card's profile has the rate that decides a cause as it was measured on that card."""
+    corrected = cause.corrected_by is not None and _has(gpu, cause.corrected_by.value)
+    return corrected or _has(gpu, cause.family.value)
+
+
+def _has(gpu: Gpu, figure: str) -> bool:
+    return gpu.measured is not None and getattr(gpu.measured, figure, None) is not None
 
 
 def _of_another_kind(family: Family, gpu: Gpu) -> Spread:
@@ -162,8 +199,9 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
         cluster: the GPUs.
         in_run: of a training run; False: of passes by themselves, without what runs differ by.
     """
-    families = family_ends(phases, cluster)
-    ends = [pair for family, pair in families.items() if in_run or family is not Family.RUNS]
+    ends = family_ends(phases, cluster)
+    if not in_run:
+        ends[_RUNS] = _NOTHING
     seconds = sum(time.seconds for time in phases)
     evidence, card = _basis(phases, cluster.gpu)
     return Interval(
@@ -181,7 +219,7 @@ def _basis(phases: Sequence[PhaseTime], gpu: Gpu) -> tuple[Evidence, str]:
     for time in phases:
         for name, seconds in time.parts:
             cause = spreads.cause_of(time.phase, name)
-            measured = is_measured(cause.family, gpu)
+            measured = is_measured(cause, gpu)
             card = gpu.name if measured else table_card(gpu.name)
             weights[Evidence.MEASURED if measured else cause.evidence, card] += seconds
     return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, gpu.name))

@@ -36,7 +36,9 @@ def tower_seconds(job: Job) -> float:
     if not job.trains or job.engine.frozen_tower:
         return forward
     backward = 2 * products + tower_attention_seconds(job, tower, patches, keys, backward=True)
-    backward += assume.ELEMENTWISE_BACKWARD * elementwise
+    backward += tower.blocks * per_layer.elementwise_seconds(
+        block, patches, gpu, dtype, fused=False, backward=True
+    )
     return forward + backward + (forward if job.engine.checkpointing is Checkpointing.FULL else 0.0)
 
 
@@ -72,7 +74,7 @@ def _as_layer(tower: VisionTower) -> Layer:
     """A block in the terms of a decoder layer, for its element-wise kernels."""
     return Layer(
         hidden=tower.width,
-        width=tower.width,
+        intermediate=tower.width,
         head_dim=tower.head_dim,
         norms=2,
         parameters=tower.block_parameters,

@@ -7,7 +7,7 @@ models and the rules see nothing else. A release's behaviour arrives here as a p
 Structs with ``cache_hash`` are keys of caches, looked up far more often than they are made.
 """
 
-from tuner.workload.batch import ANY_LENGTHS, P95, Batch, Batching, Images, Lengths, Pass
+from tuner.workload.batch import ANY_LENGTHS, P95, Batch, Batching, Images, Lengths, Pass, Travel
 from tuner.workload.engine import Backend, Checkpointing, Engine, Lora, Padding, Parallelism, SecondFsdp
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 from tuner.workload.job import Quantity, Release, Workload
@@ -63,6 +63,7 @@ __all__ = [
     "Service",
     "ServiceRole",
     "StepPass",
+    "Travel",
     "WeightSync",
     "Workload",
 ]

@@ -1,5 +1,6 @@
 """How many sequences and tokens a step brings, and how a pass cuts them into micro-batches."""
 
+from enum import Enum
 from math import ceil
 
 from msgspec import Struct
@@ -45,6 +46,14 @@ class Images(Struct, frozen=True, kw_only=True):
     assumed: bool = False  # the pixels; the number is told by the options, or by the engine's limit, or 1
 
 
+class Travel(Enum):
+    """How a step's batch reaches the workers."""
+
+    PADDED = "padded"  # from the driver, as tensors that are padded to the longest prompt and response
+    PACKED = "packed"  # the same, without the padding of ids and positions
+    STORED = "stored"  # it lies in a store of its own, which workers read from
+
+
 class Batch(Struct, frozen=True, kw_only=True):
     """Sizes of one training step. Prompt counts are global, lengths are maxima but for ``lengths``.
 
@@ -57,6 +66,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     epochs: int
     max_prompt_tokens: int
     max_response_tokens: int
+    travel: Travel = Travel.PADDED
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
     lengths: Lengths = ANY_LENGTHS

@@ -127,6 +127,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     idle_tower: bool = False  # FSDP: no image reaches the vision tower, which is not run without one
     repeats_keys: bool = False  # packed or under Ulysses: keys and values are repeated to all heads
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
+    loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
     recomputes_parts: bool = False  # Megatron: of its own choice, which are taken for the attention core

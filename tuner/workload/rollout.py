@@ -75,6 +75,8 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     frees_windows: bool = True  # layers with a sliding window give blocks back that left the window
     state_dtype: DType = DType.BFLOAT16  # of the states of linear attention
     overlaps_scheduling: bool = True  # the host prepares a step while the GPU computes the one before
+    reduces_with_nccl: bool = False  # all-reduces of tensor parallelism, not by the engine's own kernel
+    samples_log_probs: bool = False  # for each token, in the process that schedules
     log_stats: bool = False
     returns_log_probs: bool = False  # of the tokens that it sampled
     colocated: bool = True  # on the same GPUs as the trainer

@@ -6,7 +6,8 @@ from functools import cache
 from msgspec import Struct
 
 from tuner.gpus import gpu_names
-from tuner.models import find_model, model_names
+from tuner.model_shape import ModelShape
+from tuner.models import bundled, find_model
 
 RELEASE = "0.9.1"
 #: What every job of the calculator has.
@@ -110,11 +111,10 @@ _START_MODEL, _START_CARD = "Qwen2.5-7B-Instruct", "h100-sxm"
 @cache
 def models() -> tuple[str, ...]:
     """The dense text models that are bundled."""
-    return tuple(name for name in model_names() if _is_dense(name))
+    return tuple(model.name for model in bundled() if _is_dense(model))
 
 
-def _is_dense(name: str) -> bool:
-    model = model_named(name)
+def _is_dense(model: ModelShape) -> bool:
     special = (model.moe, model.latent, model.linear, model.tower, model.traced)
     return all(part is None for part in special) and not model.extra_parameters
 
@@ -132,6 +132,7 @@ def shapes() -> dict[str, list[str]]:
     return {names[0]: names for names in found.values()}
 
 
+@cache
 def cards() -> tuple[str, ...]:
     """The cards that are bundled."""
     return gpu_names()

@@ -5,14 +5,11 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-
-matplotlib.use("svg")
-from matplotlib import pyplot
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+if TYPE_CHECKING:  # what reads the data of a picture draws none
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, safe for colour-blind readers; none of them is lost on white or on black.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
@@ -41,7 +38,7 @@ _WIDTH = 5.4  # inches of 72 units: legible on a phone, where it is scaled to tw
 @contextmanager
 def axes(
     *, height: float = 3.2, rows: int = 1, ratios: Sequence[float] | None = None, name: str
-) -> Iterator[tuple[list[Axes], list[str]]]:
+) -> Iterator[tuple[list["Axes"], list[str]]]:
     """Axes above one another to draw on, and a list that the finished SVG is put into.
 
     Args:
@@ -50,6 +47,11 @@ def axes(
         ratios: how their heights compare, from the top; None: all alike.
         name: what makes identifiers in the picture differ from those of others on the page.
     """
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
     finished: list[str] = []
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         drawing, all_axes = pyplot.subplots(
@@ -66,7 +68,7 @@ def axes(
 
 
 def draw_lines(
-    axis: Axes, across: Sequence[float], lines: Mapping[str, Sequence[float]], words: Mapping[str, str]
+    axis: "Axes", across: Sequence[float], lines: Mapping[str, Sequence[float]], words: Mapping[str, str]
 ) -> None:
     """Lines over the same places, told apart by colour, dashes and marks, with labels in the page's words."""
     for place, (name, values) in enumerate(lines.items()):
@@ -81,7 +83,7 @@ def draw_lines(
         )
 
 
-def _as_svg(drawing: Figure, name: str) -> str:
+def _as_svg(drawing: "Figure", name: str) -> str:
     """The picture alone, without what makes it a file, with the page's colours and names of its own."""
     buffer = io.StringIO()
     with warnings.catch_warnings():

@@ -9,6 +9,7 @@ host's time of a layer. ``--dry-run`` computes tiny shapes on the CPU, whose rat
 import argparse
 import json
 import time
+import traceback
 from dataclasses import replace
 from datetime import date
 from importlib import metadata
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--gpu", required=True, help="the profile that the table belongs to")
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--dry-run", action="store_true", help="run without a GPU")
+    parser.add_argument("--parts", nargs="*", default=None, help="those of the file that are measured; all")
     arguments = parser.parse_args()
     card = find_gpu(arguments.gpu)
     peak = card.dense_bf16_flop_per_s
@@ -48,20 +50,25 @@ def main() -> None:
         "date": date.today().isoformat(),
     }
     parts = {
+        "host": host_seconds_of_a_layer,
+        "host_experts": host_seconds_of_experts,
+        "host_optimizer": host_seconds_of_an_optimizer,
+        "dispatched": dispatched,
         "products": products,
         "attention": attention,
         "moved": moved,
         "optimizer": optimizer,
         "grouped": grouped,
         "elementwise": elementwise,
-        "dispatched": dispatched,
-        "host": host_seconds_of_a_layer,
-        "host_experts": host_seconds_of_experts,
-        "host_optimizer": host_seconds_of_an_optimizer,
     }
+    if arguments.parts is not None:
+        parts = {name: parts[name] for name in arguments.parts}
     for name, measure in parts.items():
         begin = time.monotonic()
-        document[name] = measure(shapes)
+        try:
+            document[name] = measure(shapes)
+        except Exception:  # one part's failure takes none of the others along
+            traceback.print_exc()
         arguments.output.write_text(json.dumps(document, indent=1) + "\n")
         print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
 

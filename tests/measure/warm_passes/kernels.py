@@ -26,13 +26,13 @@ def kernels_of(work: Callable[[], object]) -> dict[str, Any]:
         work()
         return {}
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
         work()
         torch.cuda.synchronize()
     spans = [
-        (event.name, event.time_range.start, event.time_range.end)
-        for event in profiled.events()
-        if event.device_type is DeviceType.CUDA
+        (event.name(), event.start_ns() / 1e3, (event.start_ns() + event.duration_ns()) / 1e3)
+        for event in profiled.profiler.kineto_results.events()
+        if event.device_type() == DeviceType.CUDA
     ]
     seconds: Counter[str] = Counter()
     counts: Counter[str] = Counter()

@@ -66,13 +66,14 @@ def _parsed(
     if not own:
         return None
     first = own[0][0]
-    text = "\n".join(part for _index, part in own)
+    # Python takes a carriage return, which a progress bar leaves, for the end of a line.
+    written = [part.replace("\r", " ") for _index, part in own]
     try:
-        body = ast.parse(text, mode="eval").body
+        body = ast.parse("\n".join(written), mode="eval").body
         if not isinstance(body, ast.Dict):
             return None
         places = _Places(lines, [index for index, _part in own], source)
-        builder = _Builder(text, places)
+        builder = _Builder(written, places)
         tree = builder.value(body, ())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
@@ -160,10 +161,10 @@ class _Places:
 
 
 class _Builder:
-    """Makes a tree of the nodes."""
+    """Makes a tree of the nodes of a literal that stands in these lines."""
 
-    def __init__(self, text: str, places: _Places) -> None:
-        self._text, self._places = text, places
+    def __init__(self, lines: Sequence[str], places: _Places) -> None:
+        self._lines, self._places = [line.encode() for line in lines], places  # columns count bytes
         self.locations: dict[Path, Location] = {}
 
     def value(self, node: ast.expr, path: Path) -> Any:
@@ -190,4 +191,12 @@ class _Builder:
                 return -operand
         if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
             return float(node.id)
-        return ast.get_source_segment(self._text, node) or ""
+        return self._written(node)
+
+    def _written(self, node: ast.expr) -> str:
+        """A node as it was printed; ``ast.get_source_segment`` goes through the whole text for each."""
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        parts = self._lines[first : last + 1]
+        parts[-1] = parts[-1][: node.end_col_offset]
+        parts[0] = parts[0][node.col_offset :]
+        return b"\n".join(parts).decode()

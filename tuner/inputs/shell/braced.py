@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tuner.inputs.shell import parameters
 from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.scope import Scope, Value
-from tuner.inputs.shell.segments import Expanded, Segment, append
+from tuner.inputs.shell.segments import Expanded, Segment, append, literal
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
@@ -39,8 +39,13 @@ class Braced:
         self._expand, self._number = expand, number
 
     def simple(self, node: Node) -> Expanded:
-        """``$name``."""
-        return self.variable(node, self._source.of(node.children[-1]))
+        """``$name``; a digit is a whole name."""
+        name = self._source.of(node.children[-1])
+        if len(name) == 1 or not name[:1].isdecimal():
+            return self.variable(node, name)
+        expanded = self.variable(node, name[0])
+        append(expanded, literal(name[1:]))
+        return expanded
 
     def variable(self, node: Node, name: str) -> Expanded:
         """The value of a variable by its name; all arguments for ``@``."""
@@ -52,11 +57,8 @@ class Braced:
         """A variable as one string: of an array, its first element."""
         if name == "#":
             return text(str(len(self._scope.arguments)))
-        if name == "0":
-            return text(self._scope.script)
         if name.isdecimal():
-            position = int(name[:6]) - 1
-            arguments = self._scope.arguments
+            position, arguments = int(name[:6]), (text(self._scope.script), *self._scope.arguments)
             return arguments[position] if position < len(arguments) else Text()
         value = self._scope.variables.get(name)
         if value is None:

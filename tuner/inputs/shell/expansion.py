@@ -15,6 +15,7 @@ from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
 _QUOTED = {"string", "translated_string"}
+_OPENING = re.compile(rb"[$`]")
 _ESCAPE = re.compile(r"\\(?:\n|(.))", re.DOTALL)
 _ESCAPE_IN_STRING = re.compile(r"\\(?:\n|([$`\"\\]))")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -157,7 +158,8 @@ class Expander:
         ):
             return quoted(self.expand(inner[0]))
         for child in inner:
-            begin = child.start_byte + self._source.of(child).index("$" if b"$" in child.text[:8] else "`")
+            opening = _OPENING.search(self._source.content, child.start_byte, child.end_byte)
+            begin = child.start_byte if opening is None else opening.start()
             append(expanded, literal(self._content(start, begin)))
             inside = self.expand(child)
             if _ALL_AS_ONE.match(self._source.of(child).lstrip()):

@@ -29,7 +29,7 @@ verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (``to``), ``workers/engi
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, ngettext
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.cures import optimizer_offloaded, parameters_offloaded
 from tuner.rules.rollout_engine import (
@@ -39,7 +39,7 @@ from tuner.rules.rollout_engine import (
     with_matching_limit,
     with_more_cache,
 )
-from tuner.rules.wording import count
+from tuner.rules.wording import count, held
 from tuner.workload import Phase, Workload
 
 RULE = Rule(
@@ -66,16 +66,13 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=ngettext(
-            "{running} of a replica's {sequences} runs at once beside idle training states; with those on "
-            "the host the cache holds {held}",
-            "{running} of a replica's {sequences} run at once beside idle training states; with those on "
-            "the host the cache holds {held}",
-            running,
+        message=_(
+            "the KV cache holds {held} of a replica's {sequences} beside idle training states; with those on "
+            "the host it holds {more}"
         ).format(
-            running=count(running),
+            held=held(running, workload.batch),
             sequences=counted(of_replica, "sequence"),
-            held=count(case.other(best).rollout.concurrent_sequences),
+            more=count(case.other(best).rollout.concurrent_sequences),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -3,7 +3,7 @@
 What it checks
 --------------
 
-The KV cache holds fewer sequences of full length than a replica would run at once, and a larger memory fraction fits in every phase.
+The KV cache holds fewer sequences of full length than a replica has, a larger memory fraction fits in every phase, and the rollout is shorter with it.
 The proposal is the smallest fraction that runs as many sequences as the largest one that fits.
 Where the limit on running sequences would then keep them waiting, it is raised with it.
 
@@ -12,6 +12,7 @@ Why it matters
 
 Decoding reads all weights once per step, whatever the number of running sequences.
 Twice the sequences therefore take far less than twice the time, until the cache itself is what is read.
+The engine admits sequences by what they have now, and those that find no room to grow are preempted and computed again.
 The usual advice of 0.5 to 0.7 is a guess at what the trainer leaves free; here it is computed from what is resident at the wake-up.
 With parameters and optimizer on the host between phases, values of 0.8 and above fit.
 
@@ -19,6 +20,7 @@ When it does not apply
 ----------------------
 
 The engine already runs every sequence of its replica, or as many as it is allowed to.
+Sequences end at different times and share their prompts, so a cache for a third of them at full length often holds them all.
 A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer.
 Nothing larger fits: then the room has to come from offloading.
 The fraction means something else in every engine, so a value found for one must not be carried to another.
@@ -34,10 +36,10 @@ verl documentation, performance tuning guide, "Rollout Generation Tuning".
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, ngettext
+from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, starts, with_matching_limit, with_more_cache
-from tuner.rules.wording import count
+from tuner.rules.wording import count, held
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -61,14 +63,11 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=ngettext(
-            "{running} of a replica's {sequences} runs at once; a fraction of {fraction:.2f} fits and runs "
-            "{more}",
-            "{running} of a replica's {sequences} run at once; a fraction of {fraction:.2f} fits and runs "
-            "{more}",
-            running,
+        message=_(
+            "the KV cache holds {held} of a replica's {sequences}; with a fraction of {fraction:.2f}, which "
+            "fits, it holds {more}"
         ).format(
-            running=count(running),
+            held=held(running, workload.batch),
             sequences=counted(of_replica, "sequence"),
             fraction=proposal.generator.memory_fraction,
             more=count(case.other(proposal).rollout.concurrent_sequences),

@@ -60,6 +60,9 @@ def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dic
         facts |= {"staged_wake_up": False}
     return facts | {
         "own_process": source.since("0.7.1"),  # before, its workers are the trainer's processes
+        "reduces_with_nccl": not source.since("0.7.0"),  # ``disable_custom_all_reduce=True``
+        # the engine in the trainer's process is asked for ``logprobs=0``, whether they are used or not
+        "samples_log_probs": not source.since("0.7.0"),
         "image_cache_bytes": _image_cache_bytes(source, version),
     }
 

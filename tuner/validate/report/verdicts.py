@@ -11,8 +11,6 @@ from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outc
 
 #: Of a measured peak: what a predicted peak, or what a change is predicted to make of it, may be off.
 PEAK_TOLERANCE = 0.03
-#: Of measured seconds: what predicted ones may be off.
-SECONDS_TOLERANCE = 0.15
 #: Of a recommendation for which :func:`claims_something` is false.
 CLAIMS_NOTHING = N_("claims no bytes and no seconds")
 

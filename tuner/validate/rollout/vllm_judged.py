@@ -7,7 +7,8 @@ from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
-from tuner.timing.decode import RolloutInput, decode_step_parts
+from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.step import decode_step_parts
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import takes_longer, verdict
 from tuner.validate.rollout.judged import SEQUENCES_TOLERANCE

@@ -6,7 +6,7 @@ from statistics import median
 
 from tuner.language import _
 from tuner.validate.report.schema import Measurement
-from tuner.validate.report.verdicts import PEAK_TOLERANCE, SECONDS_TOLERANCE
+from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.groups import Try
 from tuner.validate.training.judged import Measured
 from tuner.validate.training.passes import PlannedPass
@@ -62,14 +62,15 @@ def pass_seconds(
     name: str, what: str, planned: PlannedPass, figures: PassFigures, *, extrapolated: str | None = None
 ) -> Measurement:
     """The seconds of what was run for the time, beside those that are modelled, with their causes."""
-    predicted, timed = planned.predicted_time, planned.settings.timed
+    predicted, timed, interval = planned.predicted_time, planned.settings.timed, planned.predicted_interval
     return Measurement(
         name=name,
         what=what,
         unit="seconds",
         measured=median(figures.seconds),
         predicted=predicted.seconds,
-        tolerance=SECONDS_TOLERANCE,
+        low=interval.low_s,
+        high=interval.high_s,
         extrapolated=extrapolated,
         details={
             "repetitions": len(figures.seconds),

@@ -12,11 +12,11 @@ from statistics import median
 from msgspec import structs
 
 from tuner import batching, memory
-from tuner.accuracy import Comparison, MeasuredCase, compare, pass_time, workload_of
+from tuner.accuracy import Comparison, MeasuredCase, compare, pass_interval, pass_time, workload_of
 from tuner.errors import TunerError
 from tuner.memory import PhaseEstimate
 from tuner.model_shape import ModelShape
-from tuner.timing import PhaseTime
+from tuner.timing import Interval, PhaseTime
 from tuner.validate.training.configured import by_value, reason_not_here
 from tuner.validate.training.fitted import engine_here, equal_sequences, fsdp_size
 from tuner.validate.training.settings import PassFigures, PassSettings
@@ -80,11 +80,20 @@ class PlannedPass:
         return self._of(self.workload)
 
     @property
+    def timed_workload(self) -> Workload:
+        """What is run for the time and nothing else."""
+        case = self.case.model_copy(update={"micro_batches": self.settings.timed.micro_batches})
+        return _workload(case, self.workload.actor, self.workload)
+
+    @property
     def predicted_time(self) -> PhaseTime:
         """The modelled seconds of what is run for the time, by cause."""
-        case = self.case.model_copy(update={"micro_batches": self.settings.timed.micro_batches})
-        alone = _workload(case, self.workload.actor, self.workload)
-        return pass_time(alone, self.workload.cluster.gpu, training=self.training)
+        return pass_time(self.timed_workload, self.workload.cluster.gpu, training=self.training)
+
+    @property
+    def predicted_interval(self) -> Interval:
+        """The same, with the least and the most that they may be."""
+        return pass_interval(self.timed_workload, self.workload.cluster.gpu, training=self.training)
 
     def _of(self, workload: Workload) -> PhaseEstimate:
         phase = memory.estimate(workload).phase(Phase.UPDATE_ACTOR if self.training else Phase.OLD_LOG_PROB)

@@ -13,7 +13,7 @@ from tuner.trainers.verl.fields.field import (
     read_fields,
 )
 from tuner.trainers.verl.source import Source
-from tuner.workload import Actor, Backend, Batch, Batching, Engine
+from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
 
 BatchRole = Literal["actor", "log_prob", "ref", "critic", "values", "reward"]
 
@@ -45,11 +45,23 @@ def read_batch(source: Source) -> Batch:
     sizes = read_fields(BATCH, Context(source=source))
     return Batch(
         **sizes,
+        travel=_travel(source),
         loss_averages_micro_batches=_averages_micro_batches(source),
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),
         sorted_ranks=source.since("0.6.1") and not source.v1_trainer,
     )
+
+
+def _travel(source: Source) -> Travel:
+    """How the batch reaches the workers.
+
+    Source: verl 0.5.0 ``protocol.py`` (``DataProto.__getstate__``), 0.9.1 ``trainer/ppo/ray_trainer.py``
+    (``_compute_old_log_prob``), ``workers/utils/padding.py`` (``left_right_2_no_padding``).
+    """
+    if source.v1_trainer:
+        return Travel.STORED
+    return Travel.PACKED if source.engine_workers else Travel.PADDED
 
 
 def _compares_rewards(source: Source) -> bool:

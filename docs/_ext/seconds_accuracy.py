@@ -1,0 +1,99 @@
+"""``.. seconds-accuracy::`` and its like: how far predicted seconds are from measured ones.
+
+They are computed while the pages are built, from files of ``validation/data``, as ``tuner accuracy`` does it.
+"""
+
+import json
+from collections.abc import Sequence
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+from figures.timed_scatter import RECORDINGS, phases, recordings, utilisations
+from folded import folded
+from tables import table
+from tuner.accuracy import Ratios, ratios, series
+
+_FOLDER = "/validation/data"
+
+
+class SecondsAccuracy(SphinxDirective):
+    """A row for each phase on each card; below it the order of settings, and what the figures come from."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The tables of passes, runs or single calls."""
+        what = self.arguments[0]
+        if what not in RECORDINGS:
+            raise self.error(f"{what!r} is none of {', '.join(RECORDINGS)}")
+        for path in recordings(what):
+            self.env.note_dependency(str(path))
+        timed = phases(what)
+        header = ["Phase", "GPU", "Cases", "Median", "Middle 80 %", "Median error", "Within 15 %", "Inside"]
+        found = table(self, header, [_row(row) for row in ratios(timed)])
+        ordered = series(timed)
+        if ordered and what != "calls":
+            columns = ["Phase", "GPU", "Model", "Settings", "Rank correlation"]
+            rows = [
+                [f"``{one.phase}``", one.gpu, one.model, str(one.count), f"{one.rank_correlation:.2f}"]
+                for one in ordered
+            ]
+            title = "How well the predictions order the settings of one model on one card"
+            found.append(folded(self, title, table(self, columns, rows)))
+        found += self._sources(what)
+        return found
+
+    def _sources(self, what: str) -> list[nodes.Node]:
+        if what == "runs":
+            return []
+        columns = ["Recording", "GPUs", "Versions", "Date"]
+        return [folded(self, "What was recorded with", table(self, columns, _recorded(what)))]
+
+
+class PrintedUtilisation(SphinxDirective):
+    """The model FLOP utilisation that a trainer printed, and the one that follows from predicted seconds."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """One row per run."""
+        rows = [
+            [one.case, f"{one.predicted:.2f}", f"{one.printed:.2f}"]
+            for one in utilisations(self.arguments[0])
+        ]
+        return [folded(self, "Every run", table(self, ["Run", "Predicted", "Printed"], rows))]
+
+
+def _row(row: Ratios) -> Sequence[str]:
+    return [
+        f"``{row.phase}``",
+        row.gpu,
+        str(row.count),
+        f"{row.median:.2f}",
+        f"{row.p10:.2f}–{row.p90:.2f}",
+        f"{row.median_error:.0%}",
+        f"{row.close:.0%}",
+        f"{row.inside:.0%}",
+    ]
+
+
+def _recorded(what: str) -> list[list[str]]:
+    """Card, versions and date of each file."""
+    rows = []
+    for path in recordings(what):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        software = content.get("software", {})
+        named = [f"{name} {software[name]}" for name in ("torch", "transformers", "verl") if name in software]
+        link = f":download:`{path.stem} <{_FOLDER}/{path.name}>`"
+        rows.append([link, content["hardware"].partition(" (")[0], ", ".join(named), content["date"]])
+    return rows
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register the directives."""
+    app.add_directive("seconds-accuracy", SecondsAccuracy)
+    app.add_directive("printed-utilisation", PrintedUtilisation)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,63 @@
+"""Large numbers and long texts cost no more work than there is to say: counted in calls, not in seconds."""
+
+import cProfile
+import pstats
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import run
+
+JOB = (
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.actor.use_dynamic_bsz=True",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=2400",
+    "algorithm.adv_estimator=gae",
+    "data.max_prompt_length=512",
+    "data.max_response_length=512",
+)
+GPU = ("--gpu", "h100-sxm")
+
+
+def calls(*words: str, code: int = 0) -> int:
+    """Calls of functions that a command takes."""
+    profile = cProfile.Profile()
+    result = profile.runcall(run, *words)
+    assert result.code == code, result.err
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def test_sequences_of_a_step_are_not_gone_through_one_by_one() -> None:
+    many = (*JOB, "data.train_batch_size=4096", "actor_rollout_ref.rollout.n=1000")
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 600.00 MiB. in update_policy"
+    assert calls("explain-oom", *GPU, f"--message={error}", "/dev/null", *many) < 3_000_000  # 0.9; 42 million
+
+
+@pytest.mark.parametrize("name", ["qwen-3-" * 15_000, "a." * 50_000])
+def test_a_long_text_is_not_searched_for_names_of_models(name: str) -> None:
+    words = (f"actor_rollout_ref.model.path=x{name}", f"trainer.experiment_name={name}", *JOB[1:])
+    assert calls("advise", *GPU, "/dev/null", *words, code=2) < 1_000_000  # 0.4; 30 million and more
+
+
+@pytest.mark.parametrize("statement", ["x=$x$x$y", "x=$x$y", "x+=$y"])
+def test_a_value_of_a_script_that_nobody_knows_does_not_grow_for_long(statement: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    launch = "python3 -m verl.trainer.main_ppo " + " ".join(JOB)
+    script.write_text(f"while :; do {statement}; done\n{launch}\n")
+    assert calls("config", str(script), code=2) < 1_000_000  # 0.6; 18 million
+
+
+def test_what_is_no_literal_in_a_printed_configuration_is_cut_out_of_its_own_lines(tmp_path: Path) -> None:
+    log, names = tmp_path / "run.log", ", ".join(["name"] * 12)
+    lines = "".join(f" 'k{number}': [{names}],\n" for number in range(500))
+    log.write_text(f"{{'actor_rollout_ref': {{'x': 1,\n{lines} 'z': 1}}}}\n")
+    assert calls("config", str(log)) < 3_000_000  # 1.7; 253 million
+
+
+def test_a_script_that_starts_nothing_is_followed_no_further_with_each_number_of_arguments(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("for i in {1..1000000}; do echo $i $1; done\n" * 3 + "\n".join(JOB) + "\n")
+    assert calls("config", str(script), code=2) < 4_000_000  # 2.3; 7.1 million

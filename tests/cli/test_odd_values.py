@@ -1,0 +1,44 @@
+"""Values of a type that their key does not take: found by ``python -m tests.fuzz``, each by what it says."""
+
+import pytest
+
+from tests.cli.runner import run
+from tests.inputs.logs import log
+
+JOB = (
+    "actor_rollout_ref.model.path=Qwen/Qwen3-8B",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.actor.use_dynamic_bsz=True",
+)
+MEGATRON = ("actor_rollout_ref.actor.strategy=megatron", "critic.strategy=megatron")
+MODULES = "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_modules"
+
+
+@pytest.mark.parametrize("value", ["1", "True", "[1]", "{a: 1}"])
+def test_modules_are_names(value: str) -> None:
+    result = run("advise", "/dev/null", *JOB, *MEGATRON, f"{MODULES}={value}", "--gpu", "h100-sxm")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"{MODULES}: expected names of modules" in result.err
+
+
+@pytest.mark.parametrize("value", ["x", "[1]", "{a: 1}", "null"])
+def test_what_is_no_number_is_no_staleness(value: str) -> None:
+    words = (*JOB, f"async_training.staleness_threshold={value}", "async_training.require_batches=1")
+    result = run("check", "/dev/null", *words, "--gpu", "h100-sxm")
+    assert result.code == 1, result.err
+    assert "async_training.staleness_threshold=" in result.out
+    assert "CFG172" in result.out
+
+
+def test_a_metric_beyond_all_numbers_is_none() -> None:
+    metrics = {"timing_s/step": 10.0, "perf/cpu_memory_used_gb": 1e300}
+    text = log("0.9.1", JOB, [metrics] * 4)
+    result = run("advise", "-", "--gpu", "h100-sxm", stdin=text)
+    assert result.code == 0, result.err
+
+
+def test_a_progress_bar_within_a_printed_configuration_ends_no_line() -> None:
+    text = "(Runner pid=1) {'trainer': {'nnodes': 3,\r 'x': 1}, \r\r'data': {'seed': 1}}\n"
+    result = run("config", "-", stdin=text)
+    assert result.code == 0, result.err
+    assert "trainer.nnodes=3" in result.out

@@ -1,0 +1,1 @@
+"""One engine of the rollout, simulated by stretches of steps in which the same sequences run."""

@@ -1,0 +1,99 @@
+"""Seconds of the rollout: the engine that ends last is simulated, and its steps are priced."""
+
+from functools import lru_cache
+from math import ceil
+
+from tuner.timing.decode import RolloutInput, is_replayed
+from tuner.timing.generation.load import Load
+from tuner.timing.generation.simulation import Simulated, simulate
+from tuner.timing.generation.step import CAUSES, decode_step_parts, of_one_engine, step_prices
+from tuner.timing.responses import slowest_responses
+from tuner.workload import RolloutEngine
+
+_RESERVES_UP_TO = 4096  # tokens; source: SGLang ``CLIP_MAX_NEW_TOKENS_ESTIMATION``
+_SIMULATED = 64  # sequences at least
+_WAVES = 4  # times the sequences that run at once are simulated at most
+
+
+def sequences_of(inputs: RolloutInput) -> int:
+    """Sequences of one engine."""
+    engines = inputs.rollout.replicas * inputs.rollout.data_parallel
+    return max(1, ceil(inputs.batch.sequences / engines))
+
+
+@lru_cache(maxsize=256)
+def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
+    """What the engine that ends last is given.
+
+    The cache holds ``concurrent_sequences`` in a replica, each with the room that is planned for it
+    (``Batch.room_tokens``). With prefix caching the responses to one prompt share its blocks, but for the
+    last one, which each of them computes again.
+    """
+    batch, rollout = inputs.batch, inputs.rollout
+    engines, sequences = rollout.replicas * rollout.data_parallel, sequences_of(inputs)
+    prompt, last = max(1.0, batch.mean_prompt_tokens), rollout.block_tokens / 2
+    sharing = batch.responses_per_prompt if rollout.prefix_caching else 1
+    own = 0.0 if sharing == 1 else min(last, prompt) * (1 - 1 / sharing)
+    reserves = rollout.engine is RolloutEngine.SGLANG
+    cache = max(1, concurrent_sequences) / rollout.data_parallel * batch.room_tokens
+    held = prompt / sharing + last
+    at_once = min(rollout.max_sequences, cache / (held + max(1.0, batch.mean_response_tokens) / 2))
+    simulated = min(sequences, max(_SIMULATED, ceil(_WAVES * at_once)))
+    return Load(
+        responses=slowest_responses(batch, sequences=sequences, engines=engines, simulated=simulated),
+        held_prompt=held,
+        new_prompt=prompt / sharing + own,
+        cache_tokens=cache,
+        max_sequences=max(1, min(rollout.max_sequences, rollout.step_tokens)),
+        step_tokens=max(1, rollout.step_tokens),
+        chunked=rollout.chunked_prefill,
+        keeps_blocks=rollout.prefix_caching,
+        reserved_tokens=min(_RESERVES_UP_TO, batch.max_response_tokens) if reserves else 0,
+    )
+
+
+def generation(inputs: RolloutInput, *, concurrent_sequences: int) -> Simulated:
+    """What the engine that ends last does.
+
+    Where it has many times the sequences that run at once, a part of them is simulated; what it does while
+    some of these wait goes on for the tokens of the others.
+    """
+    sequences = sequences_of(inputs)
+    load = load_of(inputs, concurrent_sequences)
+    done = simulate(load)
+    left = sequences - load.sequences
+    return done.repeated(left * load.response_tokens / load.sequences) if left else done
+
+
+def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
+    """Seconds by cause of the whole rollout; replicas run side by side.
+
+    Args:
+        inputs: the rollout of a job.
+        concurrent_sequences: sequences with the room planned for them that a replica's cache holds.
+    """
+    total = dict.fromkeys(CAUSES, 0.0)
+    prices, stages = step_prices(inputs), inputs.rollout.pipeline_parallel
+    for stretch in generation(inputs, concurrent_sequences=concurrent_sequences).stretches:
+        parts = prices.parts(
+            decoding=stretch.decoding / stages,
+            context=stretch.context,
+            sampled=stretch.sampled / stages,
+            prompt_tokens=stretch.prompt_tokens / stages,
+        )
+        for name, seconds in parts.items():
+            total[name] += stretch.steps * seconds
+    return total
+
+
+def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:
+    """Whether a full decoding step ends when the host has scheduled the next one, whatever the GPU does.
+
+    More sequences then take as much longer: all that they could save is the host's time of a step that
+    does not grow with them, of which little is known. Kernels that it launches one by one are another
+    matter: their number does not grow.
+    """
+    rollout = inputs.rollout
+    most = generation(inputs, concurrent_sequences=concurrent_sequences).most_running * rollout.data_parallel
+    beside = rollout.overlaps_scheduling and is_replayed(inputs, of_one_engine(inputs, most))
+    return beside and decode_step_parts(inputs, most)["engine"] > 0

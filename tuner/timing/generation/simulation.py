@@ -1,0 +1,290 @@
+r"""An engine's scheduler, moved on from event to event.
+
+Between two events - sequences are admitted, or end, or lose their room in the KV cache - the same
+sequences run and each grows by a token in a step, so a whole stretch of steps is one entry of the result.
+
+In every step the engine first serves the sequences that run, then admits waiting ones in their order
+while fewer than ``max_num_seqs`` run, the step has tokens left, and the cache has room for what the
+sequence has *now*: its prompt, and what it had generated before it was preempted. A prompt takes as many
+steps as its tokens need beside those of the running sequences, or steps of its own where prompts are not
+computed in chunks; the last of them yields the first token. When the running sequences cannot grow by
+another token, the youngest lose their room and wait at the head of the queue; nothing is admitted before
+a sequence has ended, since what was freed is for those that grow. Back again, a sequence computes its
+tokens once more, with prefix caching only those whose blocks were taken meanwhile.
+
+SGLang admits a sequence only while there is room left for a part of what all running ones may still
+generate: 0.7 of it in the first step, falling to 0.098 in 600 steps.
+
+Events are grouped: prompts that take many steps are admitted in parts of a sixteenth of all those steps,
+and what a preemption frees is a hundredth of the cache at least. So times are true to about a hundredth,
+and a larger cache or limit may cost as much.
+
+Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``), SGLang ``managers/schedule_policy.py``
+(``PrefillAdder``), ``managers/schedule_batch.py`` (``retract_decode``).
+"""
+
+from functools import lru_cache
+from heapq import heappop, heappush
+from itertools import count as counter
+from math import ceil, floor, inf
+
+from msgspec import Struct, structs
+
+from tuner.timing.generation.load import Load
+
+_ADMISSIONS = 16  # parts in which all prompts are computed, at least
+_ADMITTED_SHARE = 1 / 48  # of the cache, which is free before more sequences come beside others
+_PREEMPTED_SHARE = 1 / 48  # of it, which a preemption frees at least
+_PIECES = 32  # of the longest response: in none of them the context grows by more
+_RESERVED_FIRST, _RESERVED_LAST, _RESERVED_STEPS = 0.7, 0.098, 600
+
+
+class Stretch(Struct, frozen=True):
+    """Steps of an engine that are alike, but for the context that grows."""
+
+    steps: float
+    decoding: float  # sequences that get a token in each step from a token before
+    context: float  # tokens that each of them sees, in the middle of the stretch
+    sampled: float  # sequences that get a token in each step, with those whose prompt has ended
+    prompt_tokens: float  # computed in each step
+
+
+class Simulated(Struct, frozen=True, kw_only=True):
+    """What an engine did until its last sequence had ended."""
+
+    stretches: tuple[Stretch, ...]
+    crowded: tuple[int, int]  # the stretches from the first refusal of a sequence to the last admission
+    most_running: int
+    preempted: float  # sequences that lost their room, each time counted
+    recomputed_tokens: float
+
+    @property
+    def steps(self) -> float:
+        """Of the engine."""
+        return sum(stretch.steps for stretch in self.stretches)
+
+    @property
+    def tokens(self) -> float:
+        """That were generated."""
+        return sum(stretch.steps * stretch.sampled for stretch in self.stretches)
+
+    def repeated(self, tokens: float) -> "Simulated":
+        """The same with so many more tokens, generated as those were while others waited."""
+        first, last = self.crowded
+        while_waiting = sum(each.steps * each.sampled for each in self.stretches[first:last])
+        if tokens <= 0 or not while_waiting:
+            return self
+        times = 1 + tokens / while_waiting
+        longer = (structs.replace(each, steps=each.steps * times) for each in self.stretches[first:last])
+        return structs.replace(
+            self,
+            stretches=(*self.stretches[:first], *longer, *self.stretches[last:]),
+            preempted=self.preempted * times,
+            recomputed_tokens=self.recomputed_tokens * times,
+        )
+
+
+class _Running(Struct):
+    """Sequences that were admitted together and end together."""
+
+    count: int
+    start: int  # the step after which they would have had no token, had they run since
+    length: int
+
+
+class _Waiting(Struct):
+    """Sequences of one length in the queue."""
+
+    count: int
+    length: int
+    generated: int = 0  # before they were preempted
+    mark: float = 0.0  # tokens of the cache that had been given out then
+
+
+@lru_cache(maxsize=256)
+def simulate(load: Load) -> Simulated:
+    """Run one engine until its last sequence has ended."""
+    return _Engine(load).run()
+
+
+class _Engine:
+    """State of the simulation. The clock counts steps in which the running sequences get a token."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._clock = 0
+        self._waiting = [_Waiting(count, length) for count, length in reversed(load.responses)]
+        self._running: list[_Running] = []  # in order of their admission
+        self._ends: list[tuple[int, int, _Running]] = []
+        self._serial = counter()
+        self._count = 0  # sequences that run
+        self._starts = 0  # sum over them of the step at which they started
+        self._given = 0.0  # tokens of the cache given out so far
+        self._blocked = False  # nothing is admitted until a sequence ends
+        self._stretches: list[Stretch] = []
+        self._crowded: list[float] = [inf, 0]
+        self._most = self._preempted = 0
+        self._recomputed = 0.0
+        self._piece = max(1, max(length for _, length in load.responses) // _PIECES)
+        steps = load.sequences * load.new_prompt / max(1, load.step_tokens - load.max_sequences)
+        self._admission_steps = max(1, floor(steps / _ADMISSIONS))
+
+    def run(self) -> Simulated:
+        """Move on until nothing runs and nothing waits."""
+        while self._waiting or self._count:
+            if self._waiting and self._admit():
+                self._crowded[1] = len(self._stretches)
+            else:
+                self._crowded[0] = min(self._crowded[0], len(self._stretches))
+                self._decode()
+            self._end()
+        first, last = self._crowded
+        return Simulated(
+            stretches=tuple(self._stretches),
+            crowded=(int(min(first, last)), int(last)),
+            most_running=self._most,
+            preempted=self._preempted,
+            recomputed_tokens=self._recomputed,
+        )
+
+    # -- the cache -----------------------------------------------------------------------
+
+    def _generated(self) -> int:
+        return self._count * self._clock - self._starts
+
+    def _free(self) -> float:
+        return self._load.cache_tokens - self._count * self._load.held_prompt - self._generated()
+
+    def _reserved(self) -> float:
+        """Room that is kept for what the running sequences may still generate."""
+        longest = self._load.reserved_tokens
+        if not longest:
+            return 0.0
+        along = min(1.0, self._clock / _RESERVED_STEPS)
+        ratio = _RESERVED_FIRST + along * (_RESERVED_LAST - _RESERVED_FIRST)
+        return ratio * max(0.0, self._count * longest - self._generated())
+
+    # -- events --------------------------------------------------------------------------
+
+    def _admit(self) -> bool:
+        """Admit what a step, or a few, can take; False where there is no room."""
+        load, before = self._load, self._count
+        slots = load.max_sequences - before
+        if slots <= 0 or (self._blocked and before):
+            return False
+        free = self._free() - self._reserved()
+        if before and free < _ADMITTED_SHARE * load.cache_tokens:
+            return False
+        per_step = max(1, load.step_tokens - before) if load.chunked else load.step_tokens
+        left = per_step * self._steps_until_end(self._admission_steps)
+        taken: list[tuple[int, int, int]] = []
+        tokens, admitted = 0.0, 0
+        while self._waiting and slots > 0 and (left > 0 or not taken):
+            head = self._waiting[-1]
+            room = load.held_prompt + head.generated + 1
+            again = self._lost(head)
+            new = max(1.0, load.new_prompt + again)
+            count = min(head.count, slots, floor(max(0.0, free) / room), max(1, floor(left / new)))
+            if count <= 0:
+                if before or taken:
+                    break
+                count = 1  # alone it may take what there is
+            taken.append((count, head.length, head.generated))
+            tokens, admitted = tokens + count * new, admitted + count
+            self._recomputed += count * again
+            self._given += count * room
+            free, slots, left = free - count * room, slots - count, left - count * new
+            head.count -= count
+            if not head.count:
+                self._waiting.pop()
+        if not taken:
+            return False
+        self._blocked = False
+        self._prefill(taken, tokens, admitted, max(1, ceil(tokens / per_step - 1e-9)))
+        return True
+
+    def _lost(self, head: _Waiting) -> float:
+        """Tokens that a preempted sequence has to compute again."""
+        if not head.generated:
+            return 0.0
+        if not self._load.keeps_blocks:
+            return float(head.generated)
+        return min(float(head.generated), self._given - head.mark)
+
+    def _prefill(self, taken: list[tuple[int, int, int]], tokens: float, admitted: int, steps: int) -> None:
+        """Steps that compute the prompts of admitted sequences."""
+        left = steps
+        while left:
+            part = self._steps_until_end(left) if self._load.chunked else left
+            decoding = self._count if self._load.chunked else 0
+            self._emit(part, decoding, admitted / steps, tokens / steps)
+            if self._load.chunked:
+                self._advance(part)
+                self._end()
+            left -= part
+        for count, length, generated in taken:
+            entry = _Running(count, self._clock - 1 - generated, length)
+            self._running.append(entry)
+            heappush(self._ends, (entry.start + length, next(self._serial), entry))
+            self._starts += count * entry.start
+        self._count += admitted
+        self._most = max(self._most, self._count)
+
+    def _decode(self) -> None:
+        """Steps until the next sequence ends, or until the cache is full."""
+        steps = min(self._steps_until_end(self._piece), max(1, self._steps_until_full()))
+        if self._steps_until_full() < 1:
+            self._preempt()
+            return
+        self._emit(steps, self._count, 0.0, 0.0)
+        self._advance(steps)
+
+    def _steps_until_end(self, most: int) -> int:
+        while self._ends and not self._ends[0][2].count:
+            heappop(self._ends)
+        return min(most, self._ends[0][0] - self._clock) if self._ends else most
+
+    def _steps_until_full(self) -> int:
+        """Steps for which all running sequences have room to grow; one alone takes what it needs."""
+        return floor(self._free() / self._count) if self._count > 1 else self._piece
+
+    def _preempt(self) -> None:
+        """The youngest sequences lose their room."""
+        load = self._load
+        lacking: float = max(self._count, _PREEMPTED_SHARE * load.cache_tokens)
+        while lacking > 0 and self._count > 1:
+            youngest = self._running[-1]
+            if not youngest.count:
+                self._running.pop()
+                continue
+            generated = self._clock - youngest.start
+            size = load.held_prompt + generated
+            count = min(youngest.count, self._count - 1, ceil(lacking / size))
+            youngest.count -= count
+            self._count -= count
+            self._starts -= count * youngest.start
+            self._preempted += count
+            self._waiting.append(_Waiting(count, youngest.length, generated, self._given))
+            lacking -= count * size
+        self._blocked = True
+
+    def _end(self) -> None:
+        """Sequences whose last token has come give their room back."""
+        while self._ends and (self._ends[0][0] <= self._clock or not self._ends[0][2].count):
+            entry = heappop(self._ends)[2]
+            if entry.count:
+                self._count -= entry.count
+                self._starts -= entry.count * entry.start
+                entry.count = 0
+                self._blocked = False
+
+    def _advance(self, steps: int) -> None:
+        self._clock += steps
+        self._given += steps * self._count
+
+    def _emit(self, steps: int, decoding: int, first: float, prompts: float) -> None:
+        if not decoding:
+            context = 0.0
+        else:
+            context = self._load.held_prompt + self._generated() / decoding + (steps + 1) / 2
+        self._stretches.append(Stretch(steps, decoding, context, decoding + first, prompts))

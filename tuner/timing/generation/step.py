@@ -1,0 +1,120 @@
+r"""Seconds of one step of the rollout engine: the GPU's, those in which it waits, and the engine's own.
+
+.. math::
+    t &= \max\left(t_{GPU}, t_{launch}\right) + t_{host} \\
+    t_{GPU} &= \max\left(\frac{W}{\beta}, \frac{2 P T}{F}\right) + \frac{K}{\beta} + t_{prompts}
+    + t_{sampling} + t_{reductions} + L \, n \, t_{gap} \\
+    t_{host} &= t_{step} + N \, t_{sequence}
+
+W bytes of weights are read for the T tokens of the step and multiplied with them, K bytes of cache are
+read for the N sequences that decode. Between the n kernels of each of L layers the GPU pauses for
+:math:`t_{gap}`; kernels that no CUDA graph replays are launched by the host one after the other, and the
+step takes no less than that. The host's own time comes after the GPU's, or beside it where the
+engine prepares one step while the GPU computes the one before.
+"""
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from tuner.timing import assumptions as assume
+from tuner.timing.decode import (
+    REDUCTIONS_PER_LAYER,
+    RolloutInput,
+    arithmetic_seconds,
+    cache_read_bytes,
+    is_replayed,
+    reduction_seconds,
+    sampling_seconds,
+    weight_read_bytes,
+)
+from tuner.timing.layer import average_layer, cached_keys, visible_keys
+from tuner.timing.rates import decode_bytes_per_s
+
+CAUSES = ("decode", "prefill", "communication", "launch", "engine")
+
+
+class StepPrices(Struct, frozen=True, kw_only=True):
+    """What the seconds of a step are put together from; each grows in proportion to something."""
+
+    inputs: RolloutInput
+    dense_read: float  # weights that every step reads; of a mixture of experts it depends on the tokens
+    token: float  # products, each token
+    key: float  # cache read, each visible key of a decoding sequence
+    prompt_key: float  # attention, each token of a prompt
+    sampled: float
+    reduction: float  # fixed
+    reduced: float  # each token
+    kernels: int
+    sequence: float  # on the host, each sequence
+
+    def parts(
+        self, *, decoding: float, context: float, sampled: float, prompt_tokens: float
+    ) -> dict[str, float]:
+        """Seconds by cause of a step.
+
+        Args:
+            decoding: sequences that get a token from a token before.
+            context: tokens that each of them sees.
+            sampled: sequences that get a token, those whose prompt has ended among them.
+            prompt_tokens: of prompts that are computed.
+        """
+        inputs = self.inputs
+        tokens = decoding + prompt_tokens
+        keys = cached_keys(average_layer(inputs.model), context)
+        decode = max(self._read(tokens), decoding * self.token) + decoding * keys * self.key
+        decode += sampled * self.sampled
+        both = max(self._read(tokens), tokens * self.token) + decoding * keys * self.key
+        prefill = both + sampled * self.sampled + prompt_tokens * self.prompt_key - decode
+        reductions = self.reduction + tokens * self.reduced
+        gaps = self.kernels * assume.GRAPH_LAUNCH_S
+        gpu = decode + prefill + reductions + gaps
+        launch = 0.0 if is_replayed(inputs, tokens) else self.kernels * assume.HOST_LAUNCH_S
+        waiting = max(0.0, launch - gpu)
+        engine = assume.ENGINE_STEP_S + sampled * self.sequence
+        if inputs.rollout.overlaps_scheduling:
+            engine = max(0.0, engine + launch - gpu - waiting)
+        return dict(zip(CAUSES, (decode, prefill, reductions, gaps + waiting, engine), strict=True))
+
+    def _read(self, tokens: float) -> float:
+        if self.inputs.model.moe is None:
+            return self.dense_read
+        return weight_read_bytes(self.inputs, tokens) / decode_bytes_per_s(self.inputs.cluster.gpu)
+
+
+@lru_cache(maxsize=256)
+def step_prices(inputs: RolloutInput) -> StepPrices:
+    """The prices of a rollout's steps."""
+    rate, prompt = decode_bytes_per_s(inputs.cluster.gpu), max(1.0, inputs.batch.mean_prompt_tokens)
+    token = arithmetic_seconds(inputs, 1.0, 0.0)
+    seen = cached_keys(average_layer(inputs.model), prompt)
+    reduction = reduction_seconds(inputs, 0.0)
+    return StepPrices(
+        inputs=inputs,
+        dense_read=weight_read_bytes(inputs, 1.0) / rate,
+        token=token,
+        key=cache_read_bytes(inputs, 1.0, prompt) / seen / rate,
+        prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(average_layer(inputs.model), prompt)) - token,
+        sampled=sampling_seconds(inputs, 1.0),
+        reduction=reduction,
+        reduced=reduction_seconds(inputs, 1.0) - reduction,
+        kernels=inputs.model.layers
+        * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
+        sequence=assume.ENGINE_SEQUENCE_S
+        + (assume.ENGINE_LOG_PROB_S if inputs.rollout.samples_log_probs else 0.0),
+    )
+
+
+def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float]:
+    """Seconds by cause of one decoding step with this many running sequences in the replica.
+
+    Each in the middle of its mean response; data-parallel engines and pipeline stages divide them.
+    """
+    running = of_one_engine(inputs, sequences)
+    context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
+    return step_prices(inputs).parts(decoding=running, context=context, sampled=running, prompt_tokens=0.0)
+
+
+def of_one_engine(inputs: RolloutInput, sequences: float) -> float:
+    """The sequences of one engine's step, of those that run in the replica."""
+    return sequences / (inputs.rollout.data_parallel * inputs.rollout.pipeline_parallel)
