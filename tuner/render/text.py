@@ -22,7 +22,6 @@ from tuner.render.named_in_paths import named_in_paths
 from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
-from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
 from tuner.render.words import clauses, full_stop, listed, noted, titled
@@ -347,7 +346,7 @@ def _engine_memory(rollout: RolloutMemory, advice: Advice, terminal: Terminal) -
 
 def _aside(advice: Advice, terminal: Terminal) -> str:
     lines = [] if advice.rollout is None else _engine_memory(advice.rollout, advice, terminal)
-    lines += filter(None, [step_seconds(advice, terminal)])
+    lines += filter(None, [_seconds(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:
@@ -359,6 +358,12 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
     if advice.estimate.host_bytes > 0:
         lines.append(terminal.prose(_host(advice.estimate), indent="    ", first="  "))
     return "\n".join(lines)
+
+
+def _seconds(advice: Advice, terminal: Terminal) -> str:
+    from tuner.render.step_seconds import step_seconds  # the short answer has none of it
+
+    return step_seconds(advice, terminal)
 
 
 def _model_reason(answer: Answer) -> str:

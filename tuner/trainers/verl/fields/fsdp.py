@@ -381,8 +381,10 @@ def _offloads_units(context: EngineContext) -> bool:
 
 
 def _set_offloads_units(context: EngineContext, engine: Engine) -> Assignments:
-    offloads = engine.streamed_offload
-    return (("actor.fsdp.cpu_offload", offloads), ("actor.fsdp.offload_params", offloads))
+    """Off: switched on it loses gradients, see ``checks/sharding/offload_drops_gradients.py``."""
+    if engine.streamed_offload:
+        raise ValueError("CPU offload is not to be proposed here")
+    return (("actor.fsdp.cpu_offload", False),)
 
 
 #: What the trainer of fine-tuning that has no engine decides otherwise.
