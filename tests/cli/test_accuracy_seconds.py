@@ -203,6 +203,25 @@ def test_a_bad_line_is_one_message_with_its_place(
     assert len(result.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "the file is empty"),
+        ("\n \n", "the file is empty"),
+        ("{", ":1: invalid JSON"),
+        ("[" * 100_000, ":1: invalid JSON"),
+        ("{}", ":1: id: is missing"),
+    ],
+)
+def test_lines_that_hold_no_run_are_one_message(content: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content)
+    result = run("accuracy", str(path))
+    assert (result.code, result.out) == (2, "")
+    assert words.lower() in result.err.lower()
+    assert len(result.err.splitlines()) == 1
+
+
 def test_settings_that_cannot_be_read_leave_one_run_out(tmp_path: Path) -> None:
     record = RUNS["gpg7b-fsdp-late"]
     bad = {**record, "id": "bad", "overrides": [*record["overrides"], "data.train_batch_size=many"]}

@@ -13,6 +13,7 @@ from tuner.files import read_bytes
 from tuner.language import _
 from tuner.units import LARGEST
 
+_LINES = ".jsonl"
 Length = Annotated[float, Field(gt=0, le=LARGEST, description="tokens")]
 
 
@@ -48,7 +49,9 @@ def read_records(file: Path) -> MeasuredFile | tuple[MeasuredRun, ...]:
         InputError: it cannot be read, or is neither.
     """
     content = read_bytes(file, most=MAX_BYTES)
-    return _runs(file, content) if _has_runs(content) else parse_measured(file, content)
+    if file.suffix == _LINES or _has_runs(content):
+        return _runs(file, content)
+    return parse_measured(file, content)
 
 
 def _has_runs(content: bytes) -> bool:
@@ -74,6 +77,8 @@ def _runs(file: Path, content: bytes) -> tuple[MeasuredRun, ...]:
                 Location(source=str(file), line=number),
                 hint=_("tuner schema runs prints what such a line holds"),
             ) from None
+    if not runs:
+        raise InputError(_("the file is empty"), location=Location(source=str(file)))
     name, count = Counter(run.id for run in runs).most_common(1)[0]
     if count > 1:
         raise InputError(_("two lines have the same id"), location=Location(source=str(file)), key=name)

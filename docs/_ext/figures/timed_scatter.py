@@ -32,7 +32,8 @@ RECORDINGS = {
 
 def recordings(what: str) -> list[Path]:
     """The files that tell of it."""
-    return [path for pattern in RECORDINGS[what] for path in sorted(DATA.glob(pattern))]
+    files = (path for pattern in RECORDINGS[what] for path in sorted(DATA.glob(pattern)))
+    return [path for path in files if _timed(path.name).phases]
 
 
 def phases(what: str) -> list[TimedPhase]:
@@ -70,6 +71,11 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
         for axis in (above, below):
             axis.set_xscale("log")
             axis.set_yscale("log")
+        powers = [10.0**power for power in range(-3, 5) if ends[0] / 10 < 10.0**power < ends[1] * 10]
+        labels = [f"{power:g}" for power in powers]
+        above.set_xticks(powers, labels)
+        above.set_yticks(powers, labels)
+        above.set_xlim(ends[0] * 0.8, ends[1] * 1.25)
         below.axhline(1, color="#8c8c8c", linewidth=0.8)
         below.axhspan(1 - CLOSE, 1 + CLOSE, color="#8c8c8c", alpha=0.2, linewidth=0)
         ticks = [tick for tick in (0.2, 0.5, 1, 2) if tick >= 0.8 * min(point.ratio for point in points)]

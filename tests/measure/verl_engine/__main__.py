@@ -27,7 +27,7 @@ from typing import Any
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from measure.verl_engine import holdout, images, second_holdout
+from measure.verl_engine import fine_tuning, holdout, images, second_holdout
 from measure.verl_engine.cases import cases
 from measure.verl_engine.passes import outcome
 from measure.verl_engine.record import write
@@ -39,6 +39,7 @@ SETS = {
     "holdout-2": holdout.two_gpus,
     "holdout-4": holdout.four_gpus,
     "second-holdout": second_holdout.two_gpus,
+    "fine-tuning": fine_tuning.cases,
     "images": images.cases,
     "images-holdout": images.holdout,
     "images-2": images.two_gpus,

@@ -10,6 +10,8 @@ from measure.verl_engine.model import random_model, write_config
 from measure.verl_engine.seen import image_inputs, place_images, positions
 from measure.verl_engine.settings import EngineSettings, PassSettings
 
+FINE_TUNING = "fine_tuning"  # the kind of pass that verl.trainer.sft_trainer makes
+
 
 def build_engine(settings: EngineSettings, *, tiny: bool) -> Any:
     """verl's engine with these settings and random weights."""
@@ -82,6 +84,7 @@ def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine
     ranks = engine.ulysses_sequence_parallel_size
     per_micro_batch = settings.tokens * ranks // settings.sequence_length
     count = per_micro_batch * settings.micro_batches
+    fine_tuned = settings.kind == FINE_TUNING
     prompt = settings.sequence_length // 2
     response = settings.sequence_length - prompt
     generator = torch.Generator().manual_seed(engine.get_data_parallel_rank())
@@ -108,11 +111,12 @@ def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine
             "prompts": nested(tokens[:, :prompt]),
             "responses": nested(tokens[:, prompt:]),
             "response_mask": nested(torch.ones(count, response)),
-            "loss_mask": nested(torch.ones(count, response)),
+            "loss_mask": nested(torch.ones(count, settings.sequence_length if fine_tuned else response)),
             **image_inputs(settings, hf_config, count, generator),
             **of_the_loss,
         },
         {
+            **({"pad_mode": "no_padding"} if fine_tuned else {}),
             "use_remove_padding": True,
             "use_dynamic_bsz": False,
             "micro_batch_size_per_gpu": per_micro_batch,
@@ -127,8 +131,10 @@ def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine
 def loss_function(settings: PassSettings, engine_settings: EngineSettings) -> tuple[Any, Any]:
     """verl's loss and the configuration that its worker binds to it."""
     from verl.workers.config import CriticConfig, FSDPActorConfig
-    from verl.workers.utils.losses import ppo_loss, value_loss
+    from verl.workers.utils.losses import ppo_loss, sft_loss, value_loss
 
+    if settings.kind == FINE_TUNING:
+        return sft_loss, None
     if engine_settings.critic:
         return value_loss, CriticConfig(strategy=engine_settings.strategy, ppo_micro_batch_size_per_gpu=1)
     actor = FSDPActorConfig(

@@ -16,7 +16,7 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
-from measure.verl_engine.engine import build_engine, loss_function, random_batch
+from measure.verl_engine.engine import FINE_TUNING, build_engine, loss_function, random_batch
 from measure.verl_engine.settings import Case, EngineSettings, PassSettings
 
 
@@ -66,7 +66,7 @@ def run_pass(engine: Any, engine_settings: EngineSettings, settings: PassSetting
     """One pass as verl's training worker makes it, and what the allocator saw."""
     data = random_batch(settings, engine_settings, engine)
     loss, config = loss_function(settings, engine_settings)
-    update = settings.kind == "update"
+    update = settings.kind in ("update", FINE_TUNING)
     meter = Meter()
     dist.barrier()
     meter.reset()
@@ -77,7 +77,7 @@ def run_pass(engine: Any, engine_settings: EngineSettings, settings: PassSetting
         loaded = meter.allocated()
         if update:
             with mock.patch.object(engine, "optimizer_step", meter.at(engine.optimizer_step)):
-                output = engine.train_batch(data, loss_function=partial(loss, config))
+                output = engine.train_batch(data, loss_function=partial(loss, config=config))
         else:
             output = engine.infer_batch(data)
     peaks = meter.peaks()

@@ -37,7 +37,7 @@ class PassSettings:
     """What one pass of an engine computes."""
 
     tokens: int
-    kind: str = "update"  # or log_prob: forward only
+    kind: str = "update"  # or log_prob: forward only; or fine_tuning: an update with that loss
     calculate_entropy: bool = False
     micro_batches: int = 1
     sequence_length: int = 1024

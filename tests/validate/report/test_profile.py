@@ -165,6 +165,11 @@ def test_advice_goes_by_what_was_measured_and_says_so(tmp_path: Path) -> None:
         assert cards == {answer["memory"]["capacity_bytes"]}
     seconds = [sum(phase["seconds"] for phase in answer["time"]) for answer in (before, after)]
     assert seconds[1] > 1.5 * seconds[0]
+    evidence = [
+        {phase["phase"]: phase["evidence"] for phase in answer["time"]}["update_actor"]
+        for answer in (before, after)
+    ]
+    assert evidence == ["modelled", "measured"]
 
     text = run("advise", CONFIG, "--gpu", file, "--verl-version", "0.9.1", "--full").out
     words = " ".join(text.split())

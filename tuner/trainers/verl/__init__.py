@@ -1,7 +1,9 @@
 """verl, as :class:`~tuner.trainers.protocol.Trainer` asks for it: the only place that spells its keys."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from tuner.out_of_memory.stack import Call
 from tuner.trainers.verl import checks
 from tuner.trainers.verl.changed_keys import changed_keys, key_state
 from tuner.trainers.verl.checks import run as check
@@ -10,7 +12,6 @@ from tuner.trainers.verl.deciding import deciding_keys
 from tuner.trainers.verl.keys_of_fields import keys_of_fields
 from tuner.trainers.verl.load import parse
 from tuner.trainers.verl.observed import observed
-from tuner.trainers.verl.places import place_of
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
     cluster_size,
@@ -24,8 +25,9 @@ from tuner.trainers.verl.read import (
 from tuner.trainers.verl.releases import BUNDLED, choose_release
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
 from tuner.trainers.verl.unbundled import behaviours
-from tuner.trainers.verl.utilisation import printed_utilisation, utilisation
 from tuner.trainers.verl.write import override_writer
+from tuner.workload import Workload
+from tuner.workload.place import Place
 
 __all__ = [
     "behaviours",
@@ -63,3 +65,27 @@ name = "verl"
 examples = Path(__file__).parent / "examples"
 rules = checks.RULES
 bundled_releases = BUNDLED
+
+
+# What few commands ask for is loaded when they do.
+
+
+def place_of(calls: Sequence[Call]) -> Place:
+    """Where a job was when it stopped, see :func:`tuner.trainers.verl.places.place_of`."""
+    from tuner.trainers.verl import places
+
+    return places.place_of(calls)
+
+
+def printed_utilisation(metrics: dict[str, float]) -> float | None:
+    """What a step printed, see :func:`tuner.trainers.verl.flop_utilisation.printed_utilisation`."""
+    from tuner.trainers.verl import flop_utilisation
+
+    return flop_utilisation.printed_utilisation(metrics)
+
+
+def utilisation(workload: Workload, seconds: float) -> float | None:
+    """What would be printed, see :func:`tuner.trainers.verl.flop_utilisation.utilisation`."""
+    from tuner.trainers.verl import flop_utilisation
+
+    return flop_utilisation.utilisation(workload, seconds)

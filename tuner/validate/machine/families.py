@@ -10,8 +10,8 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import N_, _
 from tuner.model_shape import ModelShape
-from tuner.timing import assumptions as assume
 from tuner.timing.corrections import Family
+from tuner.timing.operators import elementwise_of, host_seconds
 from tuner.timing.rates import (
     elementwise_bytes_per_s,
     head_product_flop_per_s,
@@ -104,5 +104,11 @@ def modelled(rate: OperatorRate, sizes: OperatorSizes, gpu: Gpu) -> float:
     if rate.family == "head":
         return head_product_flop_per_s(gpu, dtype)
     if rate.family == "host":
-        return 1 / (assume.LAYER_KERNELS * assume.HOST_LAUNCH_S)
-    return elementwise_bytes_per_s(gpu) / {"norm": assume.NORM_BYTES, "gate": assume.GATE_BYTES}[rate.family]
+        return 1 / host_seconds("plain", query_key_norms=False).forward_s
+    table = elementwise_of(gpu.name)
+    operation, width = {
+        "norm": (table.norm, sizes.hidden),
+        "gate": (table.gate, sizes.intermediate),
+    }[rate.family]
+    values = float(tokens * width)
+    return values * elementwise_bytes_per_s(gpu) / table.bytes_of(operation, values, backward=rate.backward)

@@ -125,9 +125,13 @@ def _gated(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
 
 
 def _host(device: torch.device) -> Iterator[OperatorRate]:
-    """Layers of Qwen2 per second that the host launches in a forward pass; nothing without transformers."""
+    """Layers of Qwen2 per second that the host launches in a forward pass; nothing without transformers.
+
+    As the table was measured: no gradients, and so few tokens that the GPU waits.
+    """
     try:
-        few, many = (_wall_seconds(_forward_pass(layers, device), device) for layers in (_FEW, _MANY))
+        with torch.no_grad():
+            few, many = [_wall_seconds(_forward_pass(layers, device), device) for layers in (_FEW, _MANY)]
     except ImportError:
         return
     if many > few:
