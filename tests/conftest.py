@@ -22,7 +22,7 @@ from tests import card
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 MOST_PROCESSES = 8  # each imports torch and transformers
-COLLECT_AFTER = 100_000  # objects, as the command line itself has it; what is imported is a million of them
+COLLECT_AFTER = 400_000  # objects, as the command line itself has it; what is imported is a million of them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # modules and tests stay to the end: to look at them again and again takes a third of the time
+    gc.freeze()  # modules and tests stay to the end: to look at them over and over takes a third of the time
 
 
 def _skip_without_a_gpu(items: list[pytest.Item]) -> None:

@@ -343,6 +343,14 @@ def test_unusable_configuration_names_the_key(changes: dict[str, object], key: s
     assert str(caught.value).startswith("config.json: ")
 
 
+def test_an_image_has_as_many_patches_as_tokens_at_least() -> None:
+    config = dict(read_profile(FILES[0].parent / "gemma-3-4b.yaml").configs["medgemma-4b-it"])
+    vision = config["vision_config"] | {"image_size": 210}  # 15 by 15 patches of 14
+    with pytest.raises(InputError) as caught:
+        shape_from_config(config | {"vision_config": vision}, name="x", source="x")
+    assert caught.value.key == "vision_config.image_size"
+
+
 def test_more_experts_per_token_than_experts() -> None:
     config = dict(read_profile(FILES[0].parent / "qwen3-30b-a3b.yaml").configs["Qwen3-30B-A3B"])
     with pytest.raises(InputError) as caught:

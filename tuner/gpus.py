@@ -33,7 +33,6 @@ from tuner.evidence import Evidence
 from tuner.files import is_there
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import _
-from tuner.nvml import started
 from tuner.units import GIGA, MIB, TERA
 
 _ASSUMED = "h100-sxm"  # the card whose rates stand in for an unknown one
@@ -228,6 +227,8 @@ def _local_gpu() -> Gpu | None:
 
 def _first_device() -> tuple[str, int | None] | None:
     """Name and total memory of the first device that NVML lists."""
+    from tuner.nvml import started  # asked where no card is named
+
     with started() as nvml:
         if nvml is None:
             return None

@@ -1,4 +1,4 @@
-"""``.. operator-table:: products``: shares of the peak by shape, of every card that was measured."""
+"""``.. operator-table:: products`` and the like: what was measured of operators, by shape and card."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,8 @@ from sphinx.util.typing import ExtensionMetadata
 from tables import table
 from tuner import shipped
 
-_SIZES = {"products": "Hidden size", "attention": "Head size"}
+_SIZES = {"products": "Hidden size", "attention": "Head size", "grouped": "Expert width"}
+_OPERATIONS = ("norm", "rotary", "gate", "residual")
 
 
 class OperatorTable(SphinxDirective):
@@ -24,10 +25,7 @@ class OperatorTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """One row for each size on each card."""
         operation = self.arguments[0]
-        files = sorted((shipped.profiles() / "operators").glob("*.json"))
-        for file in files:
-            self.env.note_dependency(str(file))
-        cards = [_content(file) for file in files]
+        cards = _cards(self)
         tokens = sorted({count for card in cards for count in card[operation]["tokens"]})
         rows = [row for card in cards for row in _rows(card, operation, tokens)]
         made = table(self, ["Card", _SIZES[operation], *(f"{count:,}" for count in tokens)], rows)
@@ -36,6 +34,55 @@ class OperatorTable(SphinxDirective):
                 if title.astext().replace(",", "").isdigit():
                     title["translatable"] = False
         return made
+
+
+class TrafficTable(SphinxDirective):
+    """Bytes per value of element-wise operations forward and backward, a column for each number of values."""
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each operation on each card."""
+        cards = _cards(self)
+        values = cards[0]["elementwise"]["values"]
+        rows = [
+            [
+                f"``{card['gpu']}``" if name == _OPERATIONS[0] else "",
+                name,
+                *_traffic(card["elementwise"][name]),
+            ]
+            for card in cards
+            for name in _OPERATIONS
+        ]
+        heads = ["Card", "Operation", *(f"2^{int(count).bit_length() - 1}" for count in values)]
+        return table(self, heads, rows)
+
+
+class HostTable(SphinxDirective):
+    """What the host needs for one layer, by engine, in milliseconds."""
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each engine and width."""
+        rows = [
+            [
+                layer["engine"],
+                f"{layer['hidden']:,}",
+                *(f"{1e3 * layer[key]:.2f}" for key in ("forward_s", "kept_s", "forward_backward_s")),
+            ]
+            for card in _cards(self)
+            for layer in card.get("host", ())
+        ]
+        return table(self, ["Engine", "Hidden size", "Forward", "With backward", "With recomputation"], rows)
+
+
+def _cards(directive: SphinxDirective) -> list[dict[str, Any]]:
+    files = sorted((shipped.profiles() / "operators").glob("*.json"))
+    for file in files:
+        directive.env.note_dependency(str(file))
+    return [_content(file) for file in files]
+
+
+def _traffic(operation: dict[str, list[float]]) -> list[str]:
+    pairs = zip(operation["forward"], operation["backward"], strict=True)
+    return [f"{forward:.0f} / {max(0.0, backward):.0f}" for forward, backward in pairs]
 
 
 def _content(file: Path) -> dict[str, Any]:
@@ -61,4 +108,6 @@ def _cell(pair: tuple[float, float] | None) -> str:
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Register the directive."""
     app.add_directive("operator-table", OperatorTable)
+    app.add_directive("traffic-table", TrafficTable)
+    app.add_directive("host-table", HostTable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,6 +10,7 @@ import re
 from docutils import nodes
 from sphinx.addnodes import index
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.search import SearchLanguage
 from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
@@ -86,8 +87,14 @@ class SearchKeys(SphinxDirective):
         return [index(entries=[("single", key, "", "main", None) for key in self.arguments[0].split()])]
 
 
+def _every_page(app: Sphinx, env: BuildEnvironment) -> set[str]:
+    """All pages are written again: of those that are not, Sphinx's index of the search loses its entries."""
+    return set(env.found_docs)
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Replace Sphinx's English search, add the Chinese one, and register the directive."""
+    app.connect("env-get-updated", _every_page)
     app.add_search_language(SearchEnglishAndKeys)
     app.add_search_language(SearchChinese)
     app.add_directive("search-keys", SearchKeys)

@@ -61,3 +61,11 @@ def test_a_script_that_starts_nothing_is_followed_no_further_with_each_number_of
     script = tmp_path / "run.sh"
     script.write_text("for i in {1..1000000}; do echo $i $1; done\n" * 3 + "\n".join(JOB) + "\n")
     assert calls("config", str(script), code=2) < 4_000_000  # 2.3; 7.1 million
+
+
+def test_what_is_larger_than_a_script_is_not_parsed(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("echo line\n" * 30_000 + "python3 -m verl.trainer.main_ppo " + " ".join(JOB) + "\n")
+    result = run("config", str(script))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "bytes are more than a launch script has" in result.err

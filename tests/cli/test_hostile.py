@@ -174,15 +174,17 @@ def test_unknown_keys_cost_no_more_than_their_number(tmp_path: Path) -> None:
 def test_json_holds_what_is_not_utf8(tmp_path: Path) -> None:
     odd = b"caf\xe9".decode("utf-8", "surrogateescape")
     for words in (
-        ("advise", "/dev/null", *JOB, f"trainer.experiment_name={odd}"),
-        ("config", "/dev/null", *JOB, f"trainer.experiment_name={odd}"),
-        ("check", "/dev/null", *JOB, f"+trainer.{odd}=1"),
-        ("advise", "/dev/null", *JOB, f"actor_rollout_ref.rollout.nothing={odd}"),
+        ("advise", "/dev/null", *JOB, f"trainer.experiment_name='{odd}'"),
+        ("config", "/dev/null", *JOB, f"trainer.experiment_name='{odd}'"),
+        ("check", "/dev/null", *JOB, f"actor_rollout_ref.rollout.nothing='{odd}'"),
+        ("explain-oom", "--message", f"CUDA out of memory. Tried to allocate 2.00 GiB. {odd}"),
     ):
         result = run(*words, "--output-format", "json")
-        assert result.code in (0, 1, 2), result.err
-        if result.code < 2:
-            json.loads(result.out)
+        assert result.code in (0, 1), result.err
+        assert json.loads(result.out)
+    name = json.loads(run("config", "/dev/null", f"trainer.experiment_name='{odd}'", "-f", "json").out)
+    assert odd in [setting["value"] for setting in name["settings"]]
+    assert run("check", "/dev/null", *JOB, f"+trainer.{odd}=1", "-f", "json").code == 2
 
 
 def test_a_cache_that_has_no_room_is_no_negative_size() -> None:

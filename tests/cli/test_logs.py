@@ -75,7 +75,7 @@ def test_lengths_come_from_the_run_and_options_win() -> None:
     assert report["workload"]["batch"]["lengths"]["mean_response"] == 900
     assert report["log"]["lengths"] == ["mean_prompt"]
     said = run("advise", "-", *GPU, stdin=text).out
-    assert "mean prompt 180 (the log), mean response 700 (the log)" in said
+    assert "mean prompt 180 (the run), mean response 700 (the run)" in said
 
 
 @pytest.mark.parametrize(

@@ -42,3 +42,11 @@ def test_a_progress_bar_within_a_printed_configuration_ends_no_line() -> None:
     result = run("config", "-", stdin=text)
     assert result.code == 0, result.err
     assert "trainer.nnodes=3" in result.out
+
+
+@pytest.mark.parametrize("form", ["text", "yaml", "json", "overrides"])
+def test_a_section_is_no_name_in_an_interpolation(form: str) -> None:
+    word = "a.b='${${actor_rollout_ref.actor}}'"
+    result = run("config", "/dev/null", *JOB, word, "--output-format", form)
+    assert result.code == 0, result.err
+    assert "${${actor_rollout_ref.actor}}" in result.out

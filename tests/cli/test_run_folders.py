@@ -54,7 +54,7 @@ def wandb(tmp_path: Path) -> Path:
     kept = {key: {"desc": None, "value": section} for key, section in composed().items()}
     own = {"wandb_version": 1, "_wandb": {"desc": None, "value": {"cli_version": "0.19.11"}}}
     (folder / "config.yaml").write_text(yaml.safe_dump(own | kept))
-    (folder / "wandb-summary.json").write_text(json.dumps({"_step": 10, "response_length/mean": 311.5}))
+    (folder / "wandb-summary.json").write_text(json.dumps({"_step": 10, "_wandb": {"runtime": 9}}))
     return folder
 
 
@@ -94,6 +94,34 @@ def test_a_setting_of_wandb_stands_where_the_file_has_it(wandb: Path) -> None:
     place = settings["algorithm.adv_estimator"]["location"]
     assert place["source"] == str(config)
     assert config.read_text().splitlines()[place["line"] - 1].strip() == "adv_estimator: grpo"
+
+
+@pytest.mark.parametrize("given", ["..", "config.yaml", "wandb-summary.json"])
+def test_what_wandb_kept_of_the_last_step_is_the_run(given: str, wandb: Path) -> None:
+    metrics = {"response_length/mean": 311.5, "prompt_length/mean": 200, "timing_s/gen": 60.5, "x": "text"}
+    (wandb / "wandb-summary.json").write_text(json.dumps({"_step": 10, **metrics}))
+    result = run("advise", str((wandb / given).resolve()), *OPTIONS)
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["workload"]["batch"]["lengths"]["mean_response"] == 312
+    assert report["log"]["lengths"] == ["mean_prompt", "mean_response"]
+    observed = report["log"]["observed"]
+    assert (observed["first_step"], observed["last_step"], observed["steps"]) == (10, 10, 1)
+    assert {row["phase"]: row["observed_seconds"] for row in observed["phases"]}["rollout"] == 60.5
+    said = run("advise", str(wandb), *OPTIONS[:4]).out
+    assert "mean response 312 (the run)" in " ".join(said.split())
+    assert "in step 10 of the run" in said
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"a": NaN, "b": 1e400}'])
+def test_a_summary_that_says_nothing(text: str, wandb: Path, expected: object) -> None:
+    (wandb / "wandb-summary.json").write_text(text)
+    result = run("advise", str(wandb), *OPTIONS)
+    if text.startswith('{"'):
+        assert json.loads(result.out)["memory"] == expected
+    else:
+        assert result.code == 2
+        assert "wandb-summary.json: not a JSON object; take it away" in result.err
 
 
 def test_of_several_runs_each_is_named(hydra: Path) -> None:

@@ -1,8 +1,12 @@
 """How the documentation's search takes text apart."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from docs._ext.search_languages import SearchChinese, SearchEnglishAndKeys
+from tests.docs.small_site import build
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,20 @@ def test_chinese_is_indexed_by_characters_and_pairs(text: str, terms: list[str])
 def test_numbers_and_single_letters_stay_out_of_the_index() -> None:
     search = SearchChinese({})
     assert [word for word in ("熵", "16", "a", "vllm") if search.word_filter(word)] == ["熵", "vllm"]
+
+
+def test_a_page_is_found_by_its_words_after_another_one_has_changed(tmp_path: Path) -> None:
+    files = {
+        "conf.py": 'extensions = ["search_languages"]\n',
+        "index.rst": "T\n=\n\n.. toctree::\n\n   a\n   b\n",
+        "a.rst": "A\n=\n\n.. search-keys:: gpu_memory\n",
+        "b.rst": "B\n=\n\nfirst\n",
+    }
+    build(tmp_path, files, extensions=())
+    changed = {"conf.py": files["conf.py"], "b.rst": "B\n=\n\nsecond\n"}
+    site = build(tmp_path, changed, extensions=())
+    script = (site.folder / "html" / "searchindex.js").read_text(encoding="utf-8")
+    found = json.loads(script.removeprefix("Search.setIndex(").removesuffix(")"))
+    assert "second" in found["terms"]
+    ((page, _, main),) = found["indexentries"]["gpu_memory"]
+    assert (found["docnames"][page], main) == ("a", True)

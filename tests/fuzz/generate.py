@@ -7,12 +7,12 @@ from functools import cache
 
 from tests.fuzz import runs
 from tests.fuzz.case import Case
+from tests.fuzz.configs import changed, config, model
 from tests.fuzz.jobs import document, overrides, with_secret
 from tests.fuzz.printed import printed
 from tests.fuzz.scripts import script
 from tests.fuzz.values import as_bytes, mutated, value
 from tuner.gpus import gpu_names
-from tuner.models import model_names
 
 RELEASES = (
     "0.3.0.post1",
@@ -35,12 +35,7 @@ _NUMBERS = (
 _FORMATS = {
     "advise": ("text", "json", "html"), "check": ("concise", "json"), "config": ("text", "yaml", "json", "overrides"),
     "diff": ("text", "json"), "explain-oom": ("text", "json"), "estimate-memory": ("text", "json"),
-    "accuracy": ("text", "json"), "rule": ("text", "json"),
-}  # fmt: skip
-_CONFIG = {
-    "model_type": "qwen3", "hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "head_dim": 128,
-    "num_key_value_heads": 8, "intermediate_size": 12288, "vocab_size": 151936, "max_position_embeddings": 40960,
-    "tie_word_embeddings": False, "torch_dtype": "bfloat16", "num_experts": 128, "layer_types": ["full_attention"] * 36,
+    "accuracy": ("text", "json"), "rule": ("text", "json"), "model": ("text", "json"),
 }  # fmt: skip
 _PASS = {
     "model": "qwen2.5-0.5b", "pass": "update", "strategy": "fsdp", "world_size": 1, "model_dtype": "fp32",
@@ -152,9 +147,21 @@ def _error(rng: random.Random) -> Case:
 
 def _small(rng: random.Random) -> Case:
     """The commands that take no configuration."""
-    command = rng.choice(("estimate-memory", "estimate-memory", "accuracy", "accuracy", "rule", "schema", ""))
+    commands = (
+        "estimate-memory",
+        "estimate-memory",
+        "accuracy",
+        "accuracy",
+        "model",
+        "model",
+        "rule",
+        "schema",
+    )
+    command = rng.choice((*commands, ""))
+    if command == "model" and rng.random() < 0.8:
+        return Case((command, "model", *_format(rng, command)), {"model/config.json": config(rng)})
     if command == "accuracy":
-        content = {"cases": [_changed(rng, _PASS) for _ in range(rng.choice((1, 1, 3)))]}
+        content = {"cases": [changed(rng, _PASS) for _ in range(rng.choice((1, 1, 3)))]}
         text = json.dumps(content)
         files = {"measured.json": as_bytes(rng, mutated(rng, text) if rng.random() < 0.5 else text)}
         return Case((command, "measured.json", *_format(rng, command)), files)
@@ -163,7 +170,7 @@ def _small(rng: random.Random) -> Case:
             f"--{name}={rng.choice(('1k', '152k', value(rng)))}" for name in ("vocab", "tokens", "hidden")
         ]
         words += [f"--failed-allocation={printed(rng)[0]}"] if rng.random() < 0.4 else []
-        return Case((command, *words[rng.randrange(2) :], *_format(rng, command), *_model(rng, {})), {})
+        return Case((command, *words[rng.randrange(2) :], *_format(rng, command), *model(rng, {})), {})
     return Case((command, value(rng), *_format(rng, command)))
 
 
@@ -202,34 +209,13 @@ def _options(rng: random.Random, command: str) -> tuple[list[str], dict[str, byt
     if rng.random() < 0.1:
         words.append(f"--engine-version={rng.choice(('0.8.5', '0.11.0', '0.4.6.post5', value(rng)))}")
     if rng.random() < 0.2:
-        words += _model(rng, files)
+        words += model(rng, files)
     return (["--lang=zh", *words] if rng.random() < 0.1 else words), files
 
 
 @cache
 def _gpus() -> list[str]:
     return list(gpu_names())  # which reads all profiles each time
-
-
-def _model(rng: random.Random, files: dict[str, bytes]) -> list[str]:
-    option = rng.choice(("--model", "--model", "--critic-model", "--reward-model"))
-    draw = rng.random()
-    if draw < 0.5:
-        return [f"{option}={rng.choice(model_names())}"]
-    if draw < 0.6:
-        return [f"{option}={value(rng)}"]
-    text = json.dumps(_changed(rng, _CONFIG))
-    files["model/config.json"] = as_bytes(rng, mutated(rng, text) if rng.random() < 0.3 else text)
-    return [f"{option}=model"]
-
-
-def _changed(rng: random.Random, content: dict[str, object]) -> dict[str, object]:
-    changed = dict(content)
-    for _ in range(rng.choice((0, 1, 2, 4))):
-        name = rng.choice(list(content))
-        odd = (None, True, 0, -1, 1, 2.5, 10**12, 10**18, [], {}, "x", [1, 2], {"a": 1}, 1e308, value(rng))
-        changed[name] = rng.choice(odd)
-    return changed
 
 
 def _format(rng: random.Random, command: str) -> list[str]:

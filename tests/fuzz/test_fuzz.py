@@ -29,9 +29,9 @@ HOSTILE = {
     "loops in loops": "for ((i=0;i<10**9;i++)); do for ((j=0;j<10**9;j++)); do echo $i $j; done; done",
     "calls itself": "f() { f; f; }; f",
     "is a fork bomb": ":(){ :|:& };:",
-    "has 50,000 lines": "echo line\n" * 50_000,
-    "computes for 50,000 lines": "".join(f"X{n}=$((X{n - 1} + 1))\n" for n in range(50_000)),
-    "asks 50,000 times": "if [ $X = 1 ]; then Y=2; fi\n" * 50_000,
+    "has 25,000 lines": "echo line\n" * 25_000,
+    "computes for 10,000 lines": "".join(f"X{n}=$((X{n - 1} + 1))\n" for n in range(10_000)),
+    "asks 8,000 times": "if [ $X = 1 ]; then Y=2; fi\n" * 8_000,
     "expands": "A=({1..10000}); B=(${A[@]} ${A[@]}); C=(${B[@]/1/$B}); echo {1..99999}{1..99999}",
     "matches for ever": "x="
     + "a" * 4_000

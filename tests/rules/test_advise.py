@@ -190,7 +190,8 @@ class TestCombination:
     def test_is_faster_and_fits(self, workload: Workload) -> None:
         result = advice_of(workload)
         assert result.combination is not None
-        assert result.combination.time.seconds < result.time.seconds
+        fits = result.verdict is Verdict.FITS  # else its seconds are of a job that does not run
+        assert not fits or result.combination.time.seconds < result.time.seconds
         assert result.combination.estimate.fits(HEADROOM)
         assert set(result.combination.overrides) == set(paths(workload, result.combination.workload))
 

@@ -45,13 +45,20 @@ def short_by_little(workload: Workload) -> Workload:
     return workload
 
 
+def mostly_decoding(workload: Workload) -> Workload:
+    """With responses so long that the KV cache is most of what is read, and holds few of them."""
+    return workload.with_batch(max_response_tokens=16 * workload.batch.max_response_tokens)
+
+
 @pytest.mark.slow
 def test_generated_workloads_reach_every_rule_and_every_verdict() -> None:
     """Each workload is shown to the rules that have not spoken yet, which soon are few."""
     silent, fits = dict(MODULES), Counter[bool]()
     for chunk in range(CHUNKS):
         for number, workload in enumerate(workloads(SIZE, seed=chunk)):
-            tried = (workload, short_by_little(workload)) if number < SIZE // 5 else (workload,)
+            tried: tuple[Workload, ...] = (workload,)
+            if number < SIZE // 5:
+                tried = (workload, short_by_little(workload), mostly_decoding(workload))
             for case in map(case_of, tried):
                 fits[case.estimate.fits(HEADROOM)] += 1
                 for name in [name for name, module in silent.items() if module.check(case) is not None]:

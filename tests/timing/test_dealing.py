@@ -131,3 +131,16 @@ def test_padding_to_the_maximum_leaves_ranks_alike():
         batch = padded.with_batch(balanced=balanced_ranks).batch
         micro = micro_batches_of(batch, padded.actor_update)
         assert micro.count * micro.tokens == pytest.approx(128 * 4096)
+
+
+def test_sorted_micro_batches_are_padded_to_sequences_of_like_length():
+    static = workloads.static(4)
+    padded = GRPO.with_actor_engine(packed=False, padding=Padding.MICRO_BATCH).with_actor(update=static)
+    lengths = {
+        is_sorted: micro_batches_of(
+            padded.with_batch(sorted_ranks=is_sorted).batch, padded.actor_update
+        ).sequence_tokens
+        for is_sorted in (True, False)
+    }
+    mean = GRPO.batch.mean_sequence_tokens
+    assert mean < lengths[True] < 1.2 * mean < lengths[False]

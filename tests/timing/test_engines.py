@@ -7,19 +7,23 @@ from tests import workloads
 from tuner.dtypes import DType
 from tuner.timing import fsdp, megatron
 from tuner.timing.assumptions import (
+    COLLECTION_S,
     COLLECTIVE_S,
+    CUT_SEQUENCE_S,
     FUSED_ADAMW_ACCESSES,
     LINK_SHARE,
     MEMORY_SHARE,
+    NETWORK_HOP_S,
+    NODE_HOP_S,
 )
 from tuner.timing.decode import RolloutInput, weight_read_bytes
 from tuner.timing.job import Job, kernels_seconds
 from tuner.timing.layer import layer_kernels
 from tuner.timing.operators import host_of_experts, host_seconds
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
-from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds, trained_values, weights_held
+from tuner.timing.transfers import optimizer_seconds, state_transfer_parts, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Backend, Checkpointing, Lora, Workload
+from tuner.workload import Backend, Checkpointing, Lora, Travel, Workload
 
 
 def update_job(workload: Workload, *, trains: bool = True) -> Job:
@@ -51,7 +55,7 @@ def test_sequence_exchange_moves_queries_keys_values_and_output():
     workload = workloads.grpo_7b()
     job = update_job(workload.with_actor_engine(parallel=replace(workload.actor.engine.parallel, ulysses=4)))
     values = job.micro.tokens * 128 * (28 + 4 + 4 + 28)
-    expected = values * 2 * 3 / 4 / (450e9 * LINK_SHARE) + COLLECTIVE_S
+    expected = values * 2 * 3 / 4 / (450e9 * LINK_SHARE) + COLLECTIVE_S + NODE_HOP_S
     assert fsdp.sequence_exchange_seconds(job) == pytest.approx(expected)
 
 
@@ -60,7 +64,7 @@ def test_megatron_shares_gradients_once_per_optimizer_step():
     job = update_job(workload)
     held = workload.model.parameters / 8  # tensor 4, pipeline 2
     rate = 2 * 50e9 * LINK_SHARE  # of four data-parallel ranks, two stand in each node
-    expected = held * (4 + 2) * 3 / 4 / rate + 2 * COLLECTIVE_S
+    expected = held * (4 + 2) * 3 / 4 / rate + 2 * (COLLECTIVE_S + 2 * NODE_HOP_S + NETWORK_HOP_S)
     assert megatron.gradient_sync_seconds(job) == pytest.approx(expected)
     total = megatron.pass_parts(job)["communication"]
     assert total == pytest.approx(expected + job.micro.count * megatron.stage_parts(job)["communication"])
@@ -85,6 +89,17 @@ def test_pieces_of_a_stage_shorten_the_bubble_and_uneven_stages_wait_for_the_lar
     assert megatron.pass_parts(pieces)["bubble"] == pytest.approx(turn / 4)
     even = megatron.stage_parts(whole)["compute"]
     assert megatron.stage_parts(uneven)["compute"] == pytest.approx(even * 40 / 32)
+
+
+def test_sequences_are_cut_out_one_by_one():
+    """Ids, labels, mask and log-probabilities of every sequence, and its entropy where that is asked for."""
+    base = workloads.grpo_32b_megatron().with_batch(travel=Travel.PADDED)
+    job = update_job(base)
+    sequences = base.batch.mini_batch_sequences / job.engine.parallel.data / job.micro.count
+    loops = 5 if job.step_pass.entropy else 4
+    assert megatron.packing_seconds(job) == pytest.approx(loops * sequences * CUT_SEQUENCE_S)
+    knows = update_job(base.with_batch(travel=Travel.PACKED))
+    assert 0 < megatron.packing_seconds(knows) < megatron.packing_seconds(job)
 
 
 def test_states_held_by_one_gpu():
@@ -121,13 +136,15 @@ def test_what_lives_on_the_host_is_not_moved_there_and_back():
     gpu, engine = workload.cluster.gpu, replace(workload.actor.engine, optimizer_offload=True)
 
     def seconds(**changes: object) -> float:
-        return state_transfer_seconds(workload.model, replace(engine, **changes), gpu, trains=True)
+        return sum(
+            state_transfer_parts(workload.model, replace(engine, **changes), gpu, trains=True).values()
+        )
 
-    weights = seconds(optimizer_offload=False)
+    weights = seconds(optimizer_offload_fraction=1.0)  # and garbage that is collected
+    assert weights == seconds(optimizer_offload=False) + 2 * COLLECTION_S
     moved = seconds() - weights  # two moments and the main weights
     assert moved > 0
     assert seconds(optimizer_offload_fraction=0.5) - weights == pytest.approx(moved / 2)
-    assert seconds(optimizer_offload_fraction=1.0) == weights
     kept = seconds(optimizer_offload_fraction=1.0, main_weights_offloaded=False) - weights
     assert kept == pytest.approx(moved / 3)
 

@@ -10,7 +10,7 @@ from tests.corpus import DATA
 from tuner.dtypes import DType
 from tuner.model_shape import LatentAttention
 from tuner.timing import communication as comm
-from tuner.timing.assumptions import COLLECTIVE_S, LINK_SHARE
+from tuner.timing.assumptions import COLLECTIVE_S, LINK_SHARE, NETWORK_HOP_S, NODE_HOP_S
 from tuner.timing.decode import RolloutInput, cache_read_bytes, weight_read_bytes
 from tuner.timing.head import head_seconds
 from tuner.timing.layer import average_layer, cached_keys, visible_keys
@@ -52,11 +52,13 @@ def test_keys_seen_in_a_window():
 
 def test_collectives_within_and_across_nodes():
     link, card = 450e9 * LINK_SHARE, 50e9 * LINK_SHARE
-    assert comm.gather_seconds(8e9, TWO_NODES, 8) == pytest.approx(7e9 / link + COLLECTIVE_S)
+    assert comm.gather_seconds(8e9, TWO_NODES, 8) == pytest.approx(7e9 / link + COLLECTIVE_S + 7 * NODE_HOP_S)
     # 16 ranks: eight network cards per node carry the ring together.
-    assert comm.gather_seconds(16e9, TWO_NODES, 16) == pytest.approx(15e9 / (8 * card) + COLLECTIVE_S)
+    across = COLLECTIVE_S + 14 * NODE_HOP_S + NETWORK_HOP_S
+    assert comm.gather_seconds(16e9, TWO_NODES, 16) == pytest.approx(15e9 / (8 * card) + across)
     # Two copies of a shard, one in each node: one card.
-    assert comm.all_reduce_seconds(1e9, TWO_NODES, 2, stride=8) == pytest.approx(1e9 / card + COLLECTIVE_S)
+    twice = COLLECTIVE_S + 2 * NETWORK_HOP_S
+    assert comm.all_reduce_seconds(1e9, TWO_NODES, 2, stride=8) == pytest.approx(1e9 / card + twice)
     assert comm.all_to_all_seconds(1e9, TWO_NODES, 16) > comm.all_to_all_seconds(1e9, TWO_NODES, 8)
     assert comm.gather_seconds(8e9, TWO_NODES, 1) == comm.all_reduce_seconds(8e9, TWO_NODES, 1) == 0.0
 

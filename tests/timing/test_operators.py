@@ -86,6 +86,25 @@ def test_a_table_is_carried_over_by_arithmetic_and_by_what_is_beside_it(gpu: str
     assert beside[0] == pytest.approx(2 * beside[1])
 
 
+@pytest.mark.parametrize("gpu", TABLES)
+@given(size=st.floats(100, 2e4), tokens=st.floats(1, 1e5), more=st.floats(1, 8), backward=st.booleans())
+def test_more_tokens_never_take_less_time(
+    gpu: str, size: float, tokens: float, more: float, backward: bool
+) -> None:
+    table = operators_of(gpu)
+    for shares in (table.products, table.grouped):
+        assert shares is not None
+        fewer, most = (count / shares.at(size, count, backward=backward) for count in (tokens, more * tokens))
+        assert fewer <= most * (1 + 1e-9)
+    assert table.elementwise is not None
+    operation = table.elementwise.norm
+    first, second = (
+        table.elementwise.bytes_of(operation, 1e3 * count, backward=backward)
+        for count in (tokens, more * tokens)
+    )
+    assert first <= second * (1 + 1e-9)
+
+
 def test_a_card_like_the_measured_one_has_its_shares() -> None:
     again = replace(find_gpu(REFERENCE), name="mine")
     ours = operators_of(REFERENCE).attention.at(128, 2048, backward=False)

@@ -227,7 +227,7 @@ WEIGHT_SYNC = {
         GRPO,
         replace(GRPO, sync=replace(GRPO.sync, bucket_bytes=GRPO.sync.bucket_bytes // 8)),
         SYNC,
-        (4.5, 7.0),
+        (3.0, 7.0),
     ),
     "bf16 storage halves the bytes": (
         GRPO,

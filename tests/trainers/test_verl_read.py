@@ -35,6 +35,7 @@ from tuner.workload import (
     Engine,
     FractionOf,
     HeadKind,
+    HostCopy,
     RolloutEngine,
     Scaling,
 )
@@ -824,6 +825,32 @@ def test_quantised_rollout() -> None:
         "0.9.1",
     ).rollout
     assert (quantised.weight_dtype, quantised.kv_dtype) == (DType.FLOAT8, DType.FLOAT8)
+
+
+@pytest.mark.parametrize(
+    ("version", "fsdp2", "megatron"),
+    [
+        ("0.4.1", HostCopy.PINNED, HostCopy.REPINNED),
+        ("0.5.0", HostCopy.PINNED, HostCopy.REPINNED),
+        ("0.6.0", HostCopy.PAGEABLE, HostCopy.REPINNED),
+        ("0.8.0", HostCopy.PAGEABLE, HostCopy.REPINNED),
+        ("0.9.0", HostCopy.PAGEABLE, HostCopy.PINNED),
+        ("0.9.1", HostCopy.PINNED, HostCopy.PINNED),
+    ],
+)
+def test_how_offloaded_weights_leave(version: str, fsdp2: HostCopy, megatron: HostCopy) -> None:
+    first = engine_of(STATIC, version)
+    assert (first.host_copy, first.second and first.second.host_copy) == (HostCopy.PINNED, fsdp2)
+    assert engine_of((*STATIC, f"{ACTOR}.strategy=fsdp2"), version).host_copy is fsdp2
+    assert engine_of(MEGATRON, version).host_copy is megatron
+
+
+def test_which_trainers_sort_what_a_rank_gets() -> None:
+    of_release = {version: workload_of(STATIC, version).batch.sorted_ranks for version in VERSIONS}
+    assert [version for version, is_sorted in of_release.items() if is_sorted] == [
+        version for version in VERSIONS if version in ("0.6.1", "0.7.0", "0.7.1", "0.8.0")
+    ]
+    assert workload_of((*STATIC, "trainer.use_v1=False"), "0.9.1").batch.sorted_ranks
 
 
 def test_the_bucket_of_0_7_1_must_hold_the_largest_tensor() -> None:

@@ -10,7 +10,7 @@ import sys
 
 from tuner.cli.exit_codes import BAD_INPUT, INTERRUPTED
 
-_COLLECT_AFTER = 100_000  # objects; a run is short, and collecting as often as usual takes a tenth of it
+_COLLECT_AFTER = 400_000  # objects; a run makes 120,000 that stay, and looking at them takes a tenth of it
 
 
 def main() -> None:

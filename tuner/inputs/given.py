@@ -127,7 +127,7 @@ def _taken(file: Path, given: Path) -> Remark:
 
 def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...]) -> Given:
     """YAML: a trainer's configuration, or what a run has left of it."""
-    from tuner.inputs.run_folder import beside, typed_overrides, unwrapped
+    from tuner.inputs.run_folder import beside, is_wandb, typed_overrides, unwrapped
 
     typed = tuple(on_command_line(words))
     listed = typed_overrides(text, source=config)
@@ -137,11 +137,17 @@ def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark
     file = beside(document)
     if file is not None:
         remarks, document = (*remarks, _taken(file, Path(config))), read_yaml(file)
+    log = None
+    if is_wandb(document.tree) and document.source != STANDARD_INPUT:
+        from tuner.inputs.log.summary import summary_beside
+
+        log = summary_beside(Path(document.source))
     return Given(
         source=config,
         document=unwrapped(document),
         arguments=typed,
         remarks=remarks,
+        log=log,
         folder=_folder(document.source),
     )
 

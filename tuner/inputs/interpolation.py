@@ -255,11 +255,17 @@ def _absolute(key: str, home: Path) -> Path:
 
 
 def _parse(text: str, node: Any, resolver: Any) -> Any:
+    from omegaconf.errors import OmegaConfBaseException
     from omegaconf.grammar_visitor import GrammarVisitor
 
     if len(text) > _MOST_CHARACTERS or text.count("${") > MAX_DEPTH:
         raise UnresolvedError(_("the interpolation expands to too much"))
-    return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
+    try:
+        return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
+    except OmegaConfBaseException as error:  # such as a section in the place of a name
+        raise UnresolvedError(
+            _("the interpolation {text} is malformed: {error}").format(text=text, error=error)
+        ) from None
 
 
 @lru_cache(maxsize=256)  # proposals are read on the same defaults over and over

@@ -78,7 +78,7 @@ def beside(document: Document) -> Path | None:
 
 def unwrapped(document: Document) -> Document:
     """The configuration that wandb has kept, without what it puts around it; any other as it is."""
-    if not _is_wandb(document.tree):
+    if not is_wandb(document.tree):
         return document
     kept = {
         key: hidden_value(key, entry["value"])  # "value" is all that the reader saw of its name
@@ -157,7 +157,8 @@ def _is_hydra_own(tree: Tree) -> bool:
     return list(tree) == ["hydra"] and isinstance(own, dict) and "runtime" in own
 
 
-def _is_wandb(tree: Tree) -> bool:
+def is_wandb(tree: Tree) -> bool:
+    """Whether it is a configuration as wandb keeps it, with each section under ``value``."""
     wrapped = [
         isinstance(entry, dict) and "value" in entry and entry.keys() <= {"value", "desc"}
         for key, entry in tree.items()

@@ -20,6 +20,7 @@ from tuner.accuracy import (
     series,
     summarise,
 )
+from tuner.render.json_text import json_text
 from tuner.render.report import SCHEMA_VERSION, TermReport
 from tuner.render.struct_models import STRUCTS
 
@@ -119,7 +120,7 @@ def accuracy_json(files: Sequence[ComparedFile], timed: Sequence[TimedFile]) -> 
     """All passes and steps and their summaries as JSON."""
     comparisons = [row for file in files for row in file.comparisons]
     phases = [phase for file in timed for phase in file.phases]
-    return AccuracyReport(
+    written = AccuracyReport(
         tuner_version=__version__,
         cases=tuple(
             _case(file.source, index, row) for file in files for index, row in enumerate(file.comparisons)
@@ -136,7 +137,8 @@ def accuracy_json(files: Sequence[ComparedFile], timed: Sequence[TimedFile]) -> 
         left_out=tuple(
             LeftOutReport(source=file.source, **asdict(one)) for file in timed for one in file.left_out
         ),
-    ).model_dump_json(indent=2, by_alias=True)
+    )
+    return json_text(written, by_alias=True)
 
 
 def _seconds(source: str, timed: TimedPhase) -> SecondsReport:

@@ -15,6 +15,7 @@ from tuner.inputs.tree import split_key
 from tuner.memory import Item, PhaseEstimate
 from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
 from tuner.render.field_words import field_words, value_words
+from tuner.render.json_text import json_text
 from tuner.render.report import SCHEMA_VERSION, Bytes, Interval, Place, StepTimeReport
 from tuner.render.struct_models import STRUCTS
 from tuner.trainers.chosen import TRAINER
@@ -178,7 +179,7 @@ class ComparisonReport(_Model):
 def comparison_json(comparison: Comparison) -> str:
     """The comparison as JSON."""
     before, after = comparison.before, comparison.after
-    return ComparisonReport(
+    written = ComparisonReport(
         tuner_version=__version__,
         before=_side(before),
         after=_side(after),
@@ -192,7 +193,8 @@ def comparison_json(comparison: Comparison) -> str:
         behaviours=tuple(map(_difference, comparison.behaviours)),
         findings_before=tuple(map(_finding, comparison.silent)),
         findings_after=tuple(map(_finding, comparison.spoken)),
-    ).model_dump_json(indent=2)
+    )
+    return json_text(written)
 
 
 def _side(side: Side) -> SideReport:

@@ -16,6 +16,7 @@ from tuner.out_of_memory.kinds import Kind
 from tuner.out_of_memory.stack import Call
 from tuner.render.failure import Explained
 from tuner.render.json import allocation_report
+from tuner.render.json_text import json_text
 from tuner.render.report import SCHEMA_VERSION, AllocationReport
 from tuner.render.struct_models import STRUCTS
 from tuner.timing import Change
@@ -181,4 +182,4 @@ def _remedy(remedy: Remedy) -> RemedyReport:
 
 def failure_json(explained: Explained) -> str:
     """The explanation as JSON."""
-    return failure_report(explained).model_dump_json(indent=2)
+    return json_text(failure_report(explained))

@@ -19,6 +19,7 @@ from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
 from tuner.render.concise import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
+from tuner.render.json_text import json_text
 from tuner.render.observed_report import log_report
 from tuner.render.report import (
     AllocationReport,
@@ -110,7 +111,7 @@ def _symbols(advice: Advice) -> tuple[SymbolReport, ...]:
 
 def advice_json(answer: Answer) -> str:
     """The report as JSON."""
-    return report(answer).model_dump_json(indent=2)
+    return json_text(report(answer))
 
 
 def check_json(lines: Sequence[Line], unreadable: Sequence[str], *, card: CheckedGpu) -> str:
@@ -129,14 +130,15 @@ def check_json(lines: Sequence[Line], unreadable: Sequence[str], *, card: Checke
         )
         for line in lines
     )
-    return CheckReport(
+    written = CheckReport(
         tuner_version=__version__, gpu=card, findings=findings, unreadable=tuple(unreadable)
-    ).model_dump_json(indent=2)
+    )
+    return json_text(written)
 
 
 def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanation | None = None) -> str:
     """The table of the output head as JSON."""
-    return HeadReport(
+    written = HeadReport(
         tuner_version=__version__,
         sizes=sizes,
         heads=head_rows(sizes),
@@ -144,7 +146,8 @@ def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanatio
         model=model.name if model is not None else None,
         tokens=token_rows(sizes, model) if model is not None else (),
         failed_allocation=None if allocation is None else allocation_report(allocation),
-    ).model_dump_json(indent=2)
+    )
+    return json_text(written)
 
 
 def _premises(answer: Answer) -> Premises:

@@ -41,7 +41,7 @@ def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
             batch.mean_response_tokens,
         ),
     ):
-        said = _("the log") if name in of_run else option
+        said = _("the run") if name in of_run else option
         if not batch.max_prompt_tokens and name == "mean_prompt":
             continue  # of given sequences, which are one piece
         reason = said if mean is not None else _("assumed")
@@ -54,7 +54,7 @@ def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
         halves = f"{tokens(round(batch.mean_prompt_tokens))} + {tokens(round(batch.mean_response_tokens))}"
         return _("half of the maxima assumed ({halves}); give --mean-response-length").format(halves=halves)
     if lengths.response_p95 is not None:
-        said = _("the log") if "response_p95" in of_run else "--response-p95"
+        said = _("the run") if "response_p95" in of_run else "--response-p95"
         words.append(
             _("95 % of responses up to {response_p95} ({reason})").format(
                 response_p95=tokens(lengths.response_p95), reason=said

@@ -64,8 +64,8 @@ def _title(answer: Answer) -> str:
         return _("The log")
     run = answer.run.observations.run
     return ngettext(
-        "Observed beside modelled, in step {last} of the log",
-        "Observed beside modelled, medians of steps {first} to {last} of the log",
+        "Observed beside modelled, in step {last} of the run",
+        "Observed beside modelled, medians of steps {first} to {last} of the run",
         run.steps,
     ).format(first=run.first_step, last=run.last_step)
 

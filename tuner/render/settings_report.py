@@ -8,6 +8,7 @@ from tuner import __version__
 from tuner.errors import Location
 from tuner.inputs.resolved import ABSENT, Resolved
 from tuner.inputs.settings import Layer
+from tuner.render.json_text import json_text
 from tuner.render.report import SCHEMA_VERSION, OpenValue, Place, ScriptRemark
 from tuner.render.settings_view import SettingsView
 from tuner.trainers.chosen import TRAINER
@@ -66,7 +67,7 @@ class SettingsReport(_Model):
 
 def settings_json(view: SettingsView, *, every: bool) -> str:
     """The settings as JSON."""
-    return SettingsReport(
+    written = SettingsReport(
         tuner_version=__version__,
         source=view.given.source,
         trainer=TRAINER.name,
@@ -85,7 +86,8 @@ def settings_json(view: SettingsView, *, every: bool) -> str:
         script_remarks=tuple(
             ScriptRemark(text=remark.text, location=_place(remark.location)) for remark in view.given.remarks
         ),
-    ).model_dump_json(indent=2)
+    )
+    return json_text(written)
 
 
 def _setting(leaf: Resolved) -> ResolvedSetting:

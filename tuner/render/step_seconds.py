@@ -22,5 +22,7 @@ def step_seconds(advice: Advice, terminal: Terminal) -> str:
         if phase.seconds >= _LEAST * time.seconds
     )
     step = clauses([seconds(advice.step, cluster.gpu.name), *assumed_lengths(advice.workload)])
-    text = _("Step time: {step}. By phase, in seconds: {phases}.").format(step=step, phases=phases)
+    text = _("Step time: {step}. It is the sum of its phases, in seconds: {phases}.").format(
+        step=step, phases=phases
+    )
     return terminal.prose(text, indent="    ", first="  ")

@@ -11,7 +11,6 @@ from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.answer import Answer
 from tuner.render.bars import chart
-from tuner.render.batches import batch_table
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.columns import left
@@ -23,8 +22,6 @@ from tuner.render.named_in_paths import named_in_paths
 from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
-from tuner.render.services import service_rows
-from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
 from tuner.render.words import clauses, full_stop, listed, noted, titled
@@ -94,6 +91,8 @@ def _observed(answer: Answer, terminal: Terminal) -> str:
 
 
 def _batches(advice: Advice, terminal: Terminal) -> str:
+    from tuner.render.batches import batch_table  # an answer in short has none of it
+
     title = terminal.style(_("Batch sizes, in sequences"), "bold")
     return f"{title}\n{batch_table(advice.workload, terminal)}"
 
@@ -166,6 +165,8 @@ def _assumed(answer: Answer, terminal: Terminal) -> str:
 
 def premises_text(answer: Answer, terminal: Terminal) -> str:
     """Everything that was taken to be so, with where it comes from."""
+    from tuner.render.services import service_rows  # as batches: not in short
+
     advice = answer.advice
     workload = advice.workload
     cluster = workload.cluster
@@ -345,7 +346,7 @@ def _engine_memory(rollout: RolloutMemory, advice: Advice, terminal: Terminal) -
 
 def _aside(advice: Advice, terminal: Terminal) -> str:
     lines = [] if advice.rollout is None else _engine_memory(advice.rollout, advice, terminal)
-    lines += filter(None, [step_seconds(advice, terminal)])
+    lines += filter(None, [_seconds(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:
@@ -357,6 +358,12 @@ def _aside(advice: Advice, terminal: Terminal) -> str:
     if advice.estimate.host_bytes > 0:
         lines.append(terminal.prose(_host(advice.estimate), indent="    ", first="  "))
     return "\n".join(lines)
+
+
+def _seconds(advice: Advice, terminal: Terminal) -> str:
+    from tuner.render.step_seconds import step_seconds  # the short answer has none of it
+
+    return step_seconds(advice, terminal)
 
 
 def _model_reason(answer: Answer) -> str:

@@ -41,4 +41,5 @@ def _second(engine: Engine) -> Engine:
         prefetch_effective=second.prefetch_effective,
         separate_embedding_units=second.separate_embedding_units,
         reshard_after_forward=second.reshard_after_forward,
+        host_copy=second.host_copy,
     )

@@ -50,8 +50,12 @@ FUSED_ROTARY_BYTES = 4
 #: Bytes that a fused gated activation moves per intermediate value.
 FUSED_GATE_BYTES = 6
 
-#: Bytes of permuting one routed token copy to its expert and back, per hidden value.
-ROUTING_BYTES = 8
+#: Bytes of one routed token copy on its way to its expert and back, per hidden value, in transformers'
+#: grouped experts: gathered 4, weighted 4, put in order again 4, added up 2. Sorting is not counted.
+ROUTING_BYTES = 14
+
+#: The same in two kernels, as Megatron permutes: there 4, back 4.
+FUSED_ROUTING_BYTES = 8
 
 #: Backward over forward traffic of element-wise kernels: gradients in and out beside the saved inputs.
 ELEMENTWISE_BACKWARD = 2.0
@@ -78,9 +82,21 @@ HOST_LAUNCH_S = 20e-6
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
+#: Seconds that the host waits to read one number from an idle GPU: a copy of 8 bytes and a wait for it.
+#: Between 10e-6 and 60e-6.
+READ_NUMBER_S = 30e-6
+
+#: Seconds of cutting one sequence out of a padded batch, or of putting it back, where a loop over sequences
+#: does so: 10 small operations, and 3 numbers that the host waits for, its two ends and how many of its
+#: tokens count (verl ``models/mcore/util.py``). Between 0.1e-3 and 0.6e-3.
+CUT_SEQUENCE_S = 10 * HOST_LAUNCH_S + 3 * READ_NUMBER_S
+
+#: The same where the host knows the lengths of the sequences, and waits for nothing.
+CUT_WITHOUT_WAITING_S = 10 * HOST_LAUNCH_S
+
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
-#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9 (on
-#: a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
+#: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9
+#: (on a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200
 #: (``profiles/operators``).
 SENT_BYTES_PER_S = 0.4e9
 
@@ -122,9 +138,16 @@ SAMPLER_BYTES = 24
 #: smaller messages; 46 to 48 of 50 GB/s per network card (NVIDIA/nccl-tests #290) is the ceiling.
 LINK_SHARE = 0.70
 
-#: Seconds that one collective takes beside its bytes: launch, handshake, copies in and out.
-#: Between 20e-6 (one node) and 80e-6 (several).
-COLLECTIVE_S = 50e-6
+#: Seconds that one collective takes beside its bytes, however many ranks take part: launch, copies in and
+#: out, and what NCCL's own tables add to each ring (8.4e-6, ``src/graph/tuning.cc``). Between 20e-6 and
+#: 40e-6.
+COLLECTIVE_S = 28e-6
+
+#: Seconds of one step of a ring from a GPU to the next in a node, and across the network, in NCCL's protocol
+#: for large messages. Source: NCCL 2.21 ``src/graph/tuning.cc`` (``hwLat``, NVLink 3.4, network 14.0), from
+#: which NCCL itself chooses.
+NODE_HOP_S = 3.4e-6
+NETWORK_HOP_S = 14e-6
 
 #: Seconds that one all-reduce of an inference engine takes beside its bytes. Between 5e-6 (one-shot
 #: kernel over NVLink) and 20e-6 (NCCL).
@@ -137,9 +160,19 @@ NCCL_ALL_REDUCE_S = 25e-6
 #: Share of the host link that page-locked copies reach. Between 0.80 and 0.90 (CUDA's bandwidthTest).
 PINNED_SHARE = 0.85
 
-#: Share of the host link that pageable copies reach, which pass through a staging buffer and touch
-#: fresh pages. Between 0.08 and 0.23: 5 to 15 of 64 GB/s. ``tensor.to("cpu")`` makes such copies.
-PAGEABLE_SHARE = 0.15
+#: Bytes per second from memory of the host that is not page-locked, which pass through a staging buffer by
+#: one thread of the host. Between 4.4e9 and 9.0e9, measured on the hosts of two H100 and an H200
+#: (``python -m measure.links``, ``profiles/operators``).
+PAGEABLE_BYTES_PER_S = 6.5e9
+
+#: Bytes per second into memory of the host that nobody has touched, as ``tensor.cpu()`` makes copies of more
+#: than 32 MiB: the system clears each page on the way. Between 1.0e9 and 4.0e9: 1.2 to 1.7 measured on three
+#: hosts, 3.3 to 4.5 s there and back for the 3.8 GB of a shard (verl #7005); the upper end is a fault of
+#: 0.5 us for each page of 4 KiB, and the staging buffer.
+FRESH_BYTES_PER_S = 2.5e9
+
+#: Bytes per second of a copy from memory to memory of the host by one thread. Between 5e9 and 12e9.
+HOST_COPY_BYTES_PER_S = 8e9
 
 #: Bytes per second of host memory per GPU: two sockets of 8 DDR5 channels, 70 % of 600 GB/s, over
 #: 8 GPUs, of which an optimizer on the host reaches the half to all.
@@ -208,8 +241,45 @@ SCALING_ACCESSES = 2.0
 
 # -- weight sync ------------------------------------------------------------------------------
 
-#: Tensors of one decoder layer: each is gathered and loaded on its own.
+#: Tensors of one decoder layer beside its experts: each is gathered and loaded on its own.
 LAYER_TENSORS = 12
+
+#: Tensors of an expert, where they are tensors of their own.
+EXPERT_TENSORS = 3
+
+#: Seconds of the host that cuts a tensor into the shards of a state dict under FSDP1: ``DTensor.from_local``
+#: and ``redistribute``. Between 0.15e-3 and 0.26e-3, measured (torch 2.11 and 2.13, ``python -m
+#: measure.links``).
+CUT_TENSOR_S = 0.19e-3
+
+#: Seconds of the host that puts a tensor together from its shards: ``DTensor.full_tensor``. Between 0.17e-3
+#: and 0.30e-3, measured as above.
+JOIN_TENSOR_S = 0.23e-3
+
+#: Seconds of an inference engine that finds the place of one tensor and copies it there. Between 0.05e-3 and
+#: 0.3e-3: two or three operators and the loops of vLLM's ``load_weights`` over names.
+LOAD_TENSOR_S = 0.15e-3
+
+#: Collectives of Python objects for each of Megatron's tensors: its name is gathered and sent once more, and
+#: its shape gathered (verl ``utils/megatron_utils.py``, ``broadcast_str_from_megatron_pp`` and
+#: ``broadcast_from_megatron_pp``). Between 1 (through a bridge) and 3.
+OBJECT_COLLECTIVES = 3
+
+#: Seconds of one of them: pickling, sizes first, and the card waits for the host and the host for the card.
+#: Between 0.2e-3 and 1e-3.
+OBJECT_COLLECTIVE_S = 0.5e-3
+
+#: Share of a model's tensors that Megatron has: queries, keys and values are one, gate and up are.
+MEGATRON_TENSORS = 0.6
+
+#: Bytes per second of memory that is given to an engine as it wakes up, page by page. Between 280e9 (pages of
+#: 20 MB that are mapped one by one) and 800e9 (blocks of 1 GiB), measured on an H100 (``python -m
+#: measure.links``).
+MAPPED_BYTES_PER_S = 400e9
+
+#: Seconds of a collection of garbage. Between 0.15 and 0.5: 0.47 us for each object, measured, of which a
+#: worker has 0.3 million with torch and transformers alone, and an engine in its process brings as many more.
+COLLECTION_S = 0.3
 
 #: Seconds of one bucket beside its bytes: handshake between processes and the engine's loader.
 #: Between 5e-3 and 50e-3; heuristic.

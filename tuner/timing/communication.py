@@ -1,5 +1,7 @@
 """Seconds of collectives between GPUs."""
 
+from math import ceil, log2
+
 from tuner.hardware import Cluster
 from tuner.timing import assumptions as assume
 from tuner.timing.rates import link_bytes_per_s
@@ -25,12 +27,34 @@ def pairwise_bytes_per_s(cluster: Cluster, ranks: int, *, stride: int = 1) -> fl
     return link if inside else min(link, cluster.network_bytes_per_s * assume.LINK_SHARE)
 
 
+def latency_seconds(cluster: Cluster, ranks: int, *, stride: int = 1, rounds: int = 1) -> float:
+    """Seconds of a collective beside its bytes: a fixed part, and a step from rank to rank of a ring.
+
+    Across nodes one of the steps into each node crosses the network. An all-reduce goes twice round a ring in
+    a node, and over several nodes up and down a tree of them.
+
+    Args:
+        cluster: where the ranks are.
+        ranks: how many.
+        stride: GPUs from one of them to the next.
+        rounds: 1 for a gather or a reduction to shards, 2 for an all-reduce.
+    """
+    members = max(1, min(ranks, cluster.gpus_per_node // max(1, stride)))
+    nodes = ceil(ranks / members)
+    if rounds == 1:
+        crossings, steps = nodes - 1, ranks - nodes
+    else:
+        crossings, steps = 2 * ceil(log2(nodes)), 2 * (members - 1)
+    return assume.COLLECTIVE_S + steps * assume.NODE_HOP_S + crossings * assume.NETWORK_HOP_S
+
+
 def gather_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
     """All-gather (or reduce-scatter) of ``bytes_whole``: each GPU moves ``S (r - 1) / r`` bytes."""
     if ranks < 2 or bytes_whole <= 0:
         return 0.0
     moved = bytes_whole * (ranks - 1) / ranks
-    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S
+    beside = latency_seconds(cluster, ranks, stride=stride)
+    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + beside
 
 
 def all_reduce_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
@@ -38,12 +62,14 @@ def all_reduce_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stri
     if ranks < 2 or bytes_whole <= 0:
         return 0.0
     moved = 2 * bytes_whole * (ranks - 1) / ranks
-    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S
+    beside = latency_seconds(cluster, ranks, stride=stride, rounds=2)
+    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + beside
 
 
 def all_to_all_seconds(bytes_local: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
-    """All-to-all: each GPU sends ``(r - 1) / r`` of what it holds to the others."""
+    """All-to-all: each GPU sends ``(r - 1) / r`` of what it holds to the others, to all at a time."""
     if ranks < 2 or bytes_local <= 0:
         return 0.0
     moved = bytes_local * (ranks - 1) / ranks
-    return moved / pairwise_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S
+    hop = assume.NODE_HOP_S if ranks * stride <= cluster.gpus_per_node else assume.NETWORK_HOP_S
+    return moved / pairwise_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S + hop

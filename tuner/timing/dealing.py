@@ -85,6 +85,15 @@ def sorted_means(batch: Batch, parts: int) -> tuple[float, ...]:
     return tuple(means)
 
 
+@lru_cache(maxsize=256)
+def sorted_longest(batch: Batch, parts: int) -> float:
+    """The longest sequence of each of so many equal parts of all sequences in order of length, on average."""
+    ends = [(part + 1) / parts for part in range(parts)]
+    responses = sum(response_lengths(batch, (1 - end for end in ends)))
+    prompts = sum(batch.mean_prompt_tokens + batch.prompt_spread * (2 * end - 1) for end in ends)
+    return (responses + prompts) / parts
+
+
 @lru_cache(maxsize=512)
 def _excess(batch: Batch, largest: float) -> float:
     """Tokens by which sequences are longer on the slowest rank than on average."""

@@ -51,7 +51,7 @@ def returned_bytes(job: Job) -> float:
 def dispatch_seconds(job: Job) -> float:
     """Sending by the driver, reading by the workers side by side, and the same of the results.
 
-    Nothing where the batch stays in a store of its own and workers fetch from it.
+    Nothing where no driver sends it: it lies in a store of its own, or every process reads its part.
     """
     if job.batch.travel is Travel.STORED:
         return 0.0

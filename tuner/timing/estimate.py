@@ -12,7 +12,7 @@ from tuner.timing.dispatch import dispatch_seconds
 from tuner.timing.generation.rollout import rollout_parts
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
-from tuner.timing.transfers import optimizer_seconds, state_transfer_seconds
+from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Phase, Workload
 
@@ -104,8 +104,8 @@ def _seeing(job: Job) -> dict[str, float]:
 
 def _forward(job: Job) -> Parts:
     """One forward pass over all sequences, with the weights fetched and put away."""
-    states = state_transfer_seconds(job.model, job.engine, job.cluster.gpu, trains=False)
-    return {**_pass_parts(job), "states": states, "dispatch": dispatch_seconds(job)}
+    states = state_transfer_parts(job.model, job.engine, job.cluster.gpu, trains=False)
+    return {**_pass_parts(job), **states, "dispatch": dispatch_seconds(job)}
 
 
 def _update(job: Job) -> Parts:
@@ -117,6 +117,6 @@ def _update(job: Job) -> Parts:
     steps = batch.epochs * ceil(batch.prompts / max(1, min(batch.mini_batch_prompts, batch.prompts)))
     mini_batch = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
-    parts["states"] = state_transfer_seconds(job.model, job.engine, gpu, trains=True)
+    parts |= state_transfer_parts(job.model, job.engine, gpu, trains=True)
     parts["dispatch"] = dispatch_seconds(job)
     return parts

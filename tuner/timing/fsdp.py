@@ -42,11 +42,29 @@ def weight_gather_seconds(job: Job, parameters: float) -> float:
 
     Weights that live on the host come over the host link first, as stored.
     """
+    fetched = 0.0 if fetches_between(job) else fetch_seconds(job, parameters)
     ranks = job.engine.parallel.shard
-    fetched = 0.0
-    if job.engine.streamed_offload:
-        fetched = pinned_seconds(parameters * job.engine.stored_dtype.bytes / ranks, job.cluster.gpu)
     return fetched + gather_seconds(parameters * job.bytes_per_value, job.cluster, ranks)
+
+
+def fetch_seconds(job: Job, parameters: float) -> float:
+    """A GPU's share of ``parameters`` from the host, where they live there."""
+    if not job.engine.streamed_offload:
+        return 0.0
+    held = parameters * job.engine.stored_dtype.bytes / job.engine.parallel.shard
+    return pinned_seconds(held, job.cluster.gpu)
+
+
+def fetches_between(job: Job) -> bool:
+    """Whether weights come from the host on the stream that computes, between two layers.
+
+    FSDP2 does so on a single GPU, where there is nothing to gather: with more of them it fetches a layer's
+    weights on the stream of the gather, beside the layer before.
+
+    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``:
+    ``world_size == 1``), ``_fsdp_param.py`` (``all_gather_inputs``).
+    """
+    return job.engine.backend is Backend.FSDP2 and job.engine.parallel.shard == 1
 
 
 def gradient_reduce_seconds(job: Job, parameters: float) -> float:
@@ -70,6 +88,8 @@ def unsharding_copy_seconds(job: Job, parameters: float) -> float:
     FSDP2 copies them out of the buffer that was gathered into, FSDP1 views that buffer. On one GPU nothing is
     gathered, and both cast the stored weights.
 
+    Weights from the host as well, where they come between two layers.
+
     Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``),
     ``_fsdp_collectives.py`` (``foreach_all_gather_copy_out``).
     """
@@ -78,7 +98,8 @@ def unsharding_copy_seconds(job: Job, parameters: float) -> float:
     moved = 2 * computed if engine.backend is Backend.FSDP2 else 0
     if engine.parallel.shard == 1 and engine.stored_dtype is not engine.compute_dtype:
         moved += stored + computed
-    return parameters * moved / copy_bytes_per_s(job.cluster.gpu)
+    fetched = fetch_seconds(job, parameters) if fetches_between(job) else 0.0
+    return fetched + parameters * moved / copy_bytes_per_s(job.cluster.gpu)
 
 
 def reducing_copy_seconds(job: Job, trained: float) -> float:

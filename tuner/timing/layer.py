@@ -173,9 +173,10 @@ def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, bac
     Operators that run one after the other move what was measured of them on as many values; fused ones read
     their inputs and write their outputs once, and twice as much backward.
     """
-    routing = tokens * layer.routed_copies * layer.hidden * assume.ROUTING_BYTES
+    of_copy = assume.FUSED_ROUTING_BYTES if fused else assume.ROUTING_BYTES
+    routing = tokens * layer.routed_copies * layer.hidden * of_copy
     if fused:
-        values = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
+        values: float = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
         values += layer.normed_query_keys * assume.FUSED_NORM_BYTES
         values += layer.query_key_values * assume.FUSED_ROTARY_BYTES
         values += layer.gated_values * assume.FUSED_GATE_BYTES

@@ -1,10 +1,15 @@
 """Seconds of a pass under Megatron: tensor, pipeline, context and expert parallelism."""
 
+from tuner.batching import pass_sequences
+from tuner.timing import assumptions as assume
 from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
+from tuner.timing.corrections import Family, correction
 from tuner.timing.job import Job, head_of, kernels_seconds, micro_batch_seconds
-from tuner.workload import Checkpointing
+from tuner.workload import Checkpointing, HeadKind, Travel
 
 _REDUCTIONS_PER_LAYER = 2  # after the attention and after the MLP
+_PACKED = 3  # ids, labels and their mask
+_WITH_ENTROPY = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER)
 
 
 def tensor_exchange_seconds(job: Job) -> float:
@@ -27,6 +32,23 @@ def expert_exchange_seconds(job: Job) -> float:
     copies = job.micro.tokens * job.layer.routed_copies / parallel.tensor
     local = copies * job.model.hidden * job.bytes_per_value
     return 2 * all_to_all_seconds(local, job.cluster, parallel.expert)
+
+
+def packing_seconds(job: Job) -> float:
+    """Seconds of taking the padding out of one micro-batch's sequences and putting it back, one by one.
+
+    Ids, labels and their mask are packed, log-probabilities and entropy unpacked, each in a loop over the
+    sequences that waits for the GPU in every turn, so nothing hides it. Ranks that share a sequence cut it
+    into as many pieces. Engines that get their batches without padding do not wait in these loops.
+
+    Source: verl 0.4.1 to 0.9.1 ``models/mcore/util.py`` (``preprocess_packed_seqs``,
+    ``postprocess_packed_seqs``), ``models/mcore/model_forward.py``, ``model_forward_fused.py``.
+    """
+    unpacked = 2 if job.step_pass.entropy or job.step_pass.head.kind in _WITH_ENTROPY else 1
+    once = assume.CUT_SEQUENCE_S if job.batch.travel is Travel.PADDED else assume.CUT_WITHOUT_WAITING_S
+    sequences = pass_sequences(job.batch, job.step_pass) / job.micro.count
+    turns = (_PACKED + unpacked) * sequences * job.engine.parallel.context
+    return turns * once / correction(job.cluster.gpu, Family.HOST)
 
 
 def most_layers(job: Job) -> float:
@@ -52,7 +74,7 @@ def stage_parts(job: Job) -> dict[str, float]:
     return {
         "compute": layers * compute.both,
         "communication": layers * directions * exchange,
-        "launch": layers * max(0.0, launch - busy) + micro_batch_seconds(job),
+        "launch": layers * max(0.0, launch - busy) + micro_batch_seconds(job) + packing_seconds(job),
         "head": head_of(job),
     }
 

@@ -7,7 +7,6 @@ A card without a table takes that of :data:`REFERENCE`, carried over by :mod:`tu
 from bisect import bisect_right
 from functools import lru_cache
 from math import exp, log
-from statistics import fmean
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +29,12 @@ class Shares(Struct, frozen=True, forbid_unknown_fields=True):
     tokens: tuple[float, ...]  # rows of a product, or length of a sequence
     forward: tuple[tuple[float, ...], ...]  # a row for each size, a column for each number of tokens
     backward: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Take out what noise there is between columns: more tokens never take less time than fewer."""
+        for name in ("forward", "backward"):
+            rows = tuple(_never_faster(self.tokens, row) for row in getattr(self, name))
+            msgspec.structs.force_setattr(self, name, rows)
 
     def at(self, size: float, tokens: float, *, backward: bool) -> float:
         """The share at these sizes: interpolated between logarithms, held at the edges of the table."""
@@ -193,12 +198,13 @@ def host_seconds(engine: str, *, query_key_norms: bool) -> HostSeconds:
         for one in operators_of(HOST).host
         if one.engine == engine and one.query_key_norms is query_key_norms
     ]
+    count = len(alike)
     return HostSeconds(
         engine=engine,
         query_key_norms=query_key_norms,
-        forward_s=fmean(one.forward_s for one in alike),
-        forward_backward_s=fmean(one.forward_backward_s for one in alike),
-        kept_s=fmean(one.kept_s for one in alike),
+        forward_s=sum(one.forward_s for one in alike) / count,
+        forward_backward_s=sum(one.forward_backward_s for one in alike) / count,
+        kept_s=sum(one.kept_s for one in alike) / count,
     )
 
 
@@ -220,6 +226,14 @@ def host_of_experts(*, grouped: bool) -> HostSeconds:
 def host_of_optimizer(engine: str) -> float:
     """Seconds on the host of clipping and stepping one tensor."""
     return operators_of(HOST).host_optimizer[engine]
+
+
+def _never_faster(tokens: tuple[float, ...], shares: tuple[float, ...]) -> tuple[float, ...]:
+    """Shares, each at least what makes its tokens take no longer than the next column's."""
+    raised = list(shares)
+    for left in reversed(range(min(len(tokens), len(shares)) - 1)):
+        raised[left] = max(raised[left], raised[left + 1] * tokens[left] / tokens[left + 1])
+    return tuple(raised)
 
 
 def _neighbours(axis: tuple[float, ...], value: float) -> tuple[int, int, float]:

@@ -103,5 +103,10 @@ def pinned_bytes_per_s(gpu: Gpu) -> float:
 
 
 def pageable_bytes_per_s(gpu: Gpu) -> float:
-    """Rate of copies from and to other memory of the host: never above that of page-locked memory."""
-    return min(gpu.host_bytes_per_s * assume.PAGEABLE_SHARE, pinned_bytes_per_s(gpu))
+    """Rate of copies from other memory of the host: never above that of page-locked memory."""
+    return min(assume.PAGEABLE_BYTES_PER_S, pinned_bytes_per_s(gpu))
+
+
+def fresh_bytes_per_s(gpu: Gpu) -> float:
+    """Rate of copies to memory of the host that nobody has touched: never above page-locked memory's."""
+    return min(assume.FRESH_BYTES_PER_S, pinned_bytes_per_s(gpu))

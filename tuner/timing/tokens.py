@@ -5,7 +5,7 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.batching import in_buckets, local_sequences, micro_batches, pass_sequences
-from tuner.timing.dealing import attended_tokens, longest_tokens, slowest_mean, sorted_means
+from tuner.timing.dealing import attended_tokens, longest_tokens, slowest_mean, sorted_longest, sorted_means
 from tuner.workload import Backend, Batch, Padding, StepPass
 
 _MOST_PARTS = 16  # of a step's sequences that are looked at where mini-batches differ in length
@@ -88,10 +88,17 @@ def _padded_tokens(batch: Batch, step_pass: StepPass, micro_batches: int) -> flo
     """Tokens that a padded sequence is computed as, in a pass of so many micro-batches on each rank.
 
     To the longest: of all that the ranks run at a time, or have in the pass, since they wait for each other.
+    Where ranks are sorted by length, a micro-batch of a fixed number of sequences has those of like length.
     """
     engine = step_pass.engine
     if engine.padding is Padding.MAXIMUM:
         return float(batch.sequence_tokens)
+    sorted_ranks = batch.balanced and batch.sorted_ranks and not step_pass.batching.dynamic
+    if sorted_ranks and engine.padding is Padding.MICRO_BATCH:
+        # a rank's sequences grow to the middle of the step, and shrink from there
+        of_step = local_sequences(batch, engine, optimizer_step=False)
+        parts = ceil(of_step / step_pass.batching.micro_batch_sequences / 2)
+        return sorted_longest(batch, min(_MOST_PARTS, parts))
     of_rank = pass_sequences(batch, step_pass)
     among = of_rank if engine.padding is Padding.MINI_BATCH else ceil(of_rank / micro_batches)
     return longest_tokens(batch, sequences=among * engine.parallel.data)

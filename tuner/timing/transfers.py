@@ -5,8 +5,13 @@ from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
 from tuner.timing.operators import host_of_optimizer
-from tuner.timing.rates import copy_bytes_per_s, pageable_bytes_per_s, pinned_bytes_per_s
-from tuner.workload import Backend, Engine
+from tuner.timing.rates import (
+    copy_bytes_per_s,
+    fresh_bytes_per_s,
+    pageable_bytes_per_s,
+    pinned_bytes_per_s,
+)
+from tuner.workload import Backend, Engine, HostCopy
 
 _MOMENTS = 2
 _MAIN_WEIGHTS = 1  # Megatron's float32 weights belong to its optimizer
@@ -17,9 +22,34 @@ def pinned_seconds(bytes_moved: float, gpu: Gpu) -> float:
     return bytes_moved / pinned_bytes_per_s(gpu)
 
 
-def pageable_seconds(bytes_moved: float, gpu: Gpu) -> float:
-    """Copy between GPU and pageable host memory, one direction."""
-    return bytes_moved / pageable_bytes_per_s(gpu)
+def offloading_parts(
+    bytes_moved: float, engine: Engine, gpu: Gpu, *, comes: int, leaves: int
+) -> dict[str, float]:
+    """Seconds by cause of weights that come from the host and leave for it, as the trainer offloads them.
+
+    Page-locked copies go at the speed of the link. Others pass through memory that nobody has touched, by one
+    thread of the host. Megatron's worker collects garbage each time.
+
+    Args:
+        bytes_moved: of the weights.
+        engine: whose they are.
+        gpu: the card.
+        comes: how often they come.
+        leaves: how often they leave.
+    """
+    way = engine.host_copy
+    link, host = 0.0, 0.0
+    if way is HostCopy.PINNED:
+        link += leaves * bytes_moved / pinned_bytes_per_s(gpu)
+    else:
+        copied = bytes_moved / assume.HOST_COPY_BYTES_PER_S if way is HostCopy.REPINNED else 0.0
+        host += leaves * (bytes_moved / fresh_bytes_per_s(gpu) + copied)
+    if way is HostCopy.PAGEABLE:
+        host += comes * bytes_moved / pageable_bytes_per_s(gpu)
+    else:
+        link += comes * bytes_moved / pinned_bytes_per_s(gpu)
+    collections = comes + leaves if engine.backend is Backend.MEGATRON else 0
+    return {"states": link, "host_copies": host, "collections": collections * assume.COLLECTION_S}
 
 
 def weights_held(model: ModelShape, engine: Engine) -> float:
@@ -71,24 +101,28 @@ def _tensors_seconds(model: ModelShape, engine: Engine) -> float:
     return model.layers * assume.LAYER_TENSORS * host_of_optimizer("fsdp2")
 
 
-def state_transfer_seconds(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> float:
-    """Loading offloaded states before a phase and storing them after it, once per phase.
+def state_transfer_parts(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> dict[str, float]:
+    """Seconds by cause of loading offloaded states before a phase and storing them after it, once per phase.
 
-    A forward-only phase moves the weights alone. FSDP's copies are pageable; Megatron's weight
-    buffers are page-locked. States that are streamed during the pass are not moved here, nor is the share
-    of Megatron's optimizer that lives on the host.
+    A forward-only phase moves the weights alone. States that are streamed during the pass are not moved
+    here, nor is the share of Megatron's optimizer that lives on the host.
+
+    Moments leave by copies that do not wait, for which PyTorch takes page-locked memory: the first time it
+    asks the system for that, at some 2 GB/s, and from then on it finds what the step before has let go.
     """
     if engine.streamed_offload:
-        return 0.0
+        return {"states": 0.0}
     megatron = engine.backend is Backend.MEGATRON
-    seconds = 0.0
+    parts = {"states": 0.0}
     if engine.param_offload:
         weights = weights_held(model, engine) * engine.stored_dtype.bytes
-        seconds += 2 * (pinned_seconds(weights, gpu) if megatron else pageable_seconds(weights, gpu))
+        parts = offloading_parts(weights, engine, gpu, comes=1, leaves=1)
     if trains and engine.optimizer_offload:
         left = 1 - engine.optimizer_offload_fraction  # the rest lives on the host anyway
         weights_left = left if engine.main_weights_offloaded else 1.0
         states = _MOMENTS * left + (_MAIN_WEIGHTS * weights_left if megatron else 0)
         moved = trained_values(model, engine) * states * engine.optimizer_dtype.bytes
-        seconds += 2 * pageable_seconds(moved, gpu)
-    return seconds
+        parts["states"] += 2 * pinned_seconds(moved, gpu)
+        if megatron:
+            parts["collections"] = parts.get("collections", 0.0) + 2 * assume.COLLECTION_S
+    return parts

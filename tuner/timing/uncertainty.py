@@ -171,7 +171,7 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
         if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
             if table_card(gpu.name) != gpu.name:
-                spread = spread.and_also(_of_another_kind(cause.family, gpu))
+                spread = spread.and_also(_of_another_kind(cause, gpu))
     elif cause.family is Family.LINKS and cluster.nodes > 1 and cluster.network_assumed and not cause.in_node:
         spread = spread.and_also(spreads.NETWORK)
     return spread
@@ -187,8 +187,10 @@ def _has(gpu: Gpu, figure: str) -> bool:
     return gpu.measured is not None and getattr(gpu.measured, figure, None) is not None
 
 
-def _of_another_kind(family: Family, gpu: Gpu) -> Spread:
-    return spreads.other_products(gpu) if family is Family.PRODUCTS else spreads.OTHER_MEMORY
+def _of_another_kind(cause: Cause, gpu: Gpu) -> Spread:
+    if cause.family is Family.PRODUCTS:
+        return spreads.other_products(gpu)
+    return cause.elsewhere or spreads.OTHER_MEMORY
 
 
 def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = True) -> Interval:

@@ -4,10 +4,15 @@ from math import ceil
 
 from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
-from tuner.timing.communication import gather_seconds
+from tuner.timing.communication import gather_seconds, latency_seconds
 from tuner.timing.rates import copy_bytes_per_s
-from tuner.timing.transfers import pageable_seconds, pinned_seconds, weights_held
+from tuner.timing.transfers import offloading_parts, pinned_seconds, weights_held
 from tuner.workload import Backend, Workload
+
+_PROJECTIONS = 7  # of a layer, which adapters are put beside
+_MLP_TENSORS = 3  # of a dense layer, in whose place a sparse one has experts
+_OTHER_TENSORS = 3  # embedding, last norm, output projection
+_COPIES_OF_A_CUT = 2  # a tensor is read and written before it is cut
 
 
 def sent_parameters(workload: Workload) -> int:
@@ -23,29 +28,79 @@ def gathered_parameters(workload: Workload) -> int:
     )
 
 
+def sent_tensors(workload: Workload) -> int:
+    """Tensors that travel one by one: two for each projection of a layer with adapters, else the model's."""
+    model = workload.model
+    if sent_parameters(workload) < model.parameters:
+        return 2 * _PROJECTIONS * model.layers
+    experts = 0 if model.moe is None else model.sparse_layers * model.moe.experts * assume.EXPERT_TENSORS
+    if model.moe is not None and not workload.weight_sync.experts_apart:
+        experts = model.sparse_layers * (assume.EXPERT_TENSORS - 1)  # gate and up are one
+    mlp = _MLP_TENSORS * model.sparse_layers
+    return model.layers * assume.LAYER_TENSORS - mlp + experts + _OTHER_TENSORS
+
+
 def trainer_gather_seconds(workload: Workload) -> float:
-    """Every full tensor from its shards, in the dtype it is stored in, tensor by tensor or at once."""
-    engine = workload.actor.engine
+    """Every full tensor from its shards, in the dtype it is stored in, tensor by tensor or at once.
+
+    FSDP1 makes a state dict of shards by gathering each unit, of which it copies every tensor to cut it; then
+    each tensor is gathered again.
+
+    Source: PyTorch ``torch/distributed/fsdp/_state_dict_utils.py`` (``_common_unshard_pre_state_dict_hook``,
+    ``_sharded_post_state_dict_hook``), ``_shard_utils.py`` (``_create_chunk_dtensor``); verl 0.5.0
+    ``workers/sharding_manager/fsdp_vllm.py``, 0.9.1 ``workers/engine/fsdp/transformer_impl.py``.
+    """
+    engine, cluster = workload.actor.engine, workload.cluster
     parallel = engine.parallel
     ranks = parallel.shard
     if engine.backend is Backend.MEGATRON:
         ranks = parallel.tensor * parallel.pipeline * max(1, parallel.expert // parallel.tensor)
     bytes_whole = gathered_parameters(workload) * engine.stored_dtype.bytes
-    seconds = gather_seconds(bytes_whole, workload.cluster, ranks)
-    if ranks > 1 and not workload.weight_sync.gathers_whole_model:
-        seconds += (workload.model.layers * assume.LAYER_TENSORS - 1) * assume.COLLECTIVE_S
+    seconds = gather_seconds(bytes_whole, cluster, ranks)
+    if ranks < 2 or workload.weight_sync.gathers_whole_model:
+        return seconds
+    seconds += (sent_tensors(workload) - 1) * latency_seconds(cluster, ranks)
+    if engine.backend is Backend.FSDP:
+        units = workload.model.layers * latency_seconds(cluster, ranks)
+        copies = _COPIES_OF_A_CUT * bytes_whole / copy_bytes_per_s(cluster.gpu)
+        seconds += gather_seconds(bytes_whole, cluster, ranks) + units + copies
     return seconds
 
 
 def engine_load_seconds(workload: Workload) -> float:
     """Through buckets into the engine: written once and read once on the card, or over the network.
 
-    Every GPU of a replica reads all weights and keeps its share.
+    Every GPU of a replica reads all weights and keeps its share. An engine in the trainer's process reads its
+    share and writes it.
     """
     bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
     if not workload.generator.colocated:
         return bytes_sent / (workload.cluster.network_bytes_per_s * assume.LINK_SHARE)
+    if workload.weight_sync.bucket_bytes == 0:
+        bytes_sent //= workload.generator.tensor_parallel
     return 2 * bytes_sent / copy_bytes_per_s(workload.cluster.gpu)
+
+
+def tensor_seconds(workload: Workload) -> float:
+    """What the host spends on every tensor, whatever its size: cutting, putting together, finding its place.
+
+    As far as the card is not busy longer with gathering and loading them.
+    """
+    engine = workload.actor.engine
+    one_by_one = engine.parallel.shard > 1 and not workload.weight_sync.gathers_whole_model
+    each = assume.LOAD_TENSOR_S
+    if engine.backend is not Backend.MEGATRON and one_by_one:
+        each += assume.JOIN_TENSOR_S + (assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0)
+    beside = trainer_gather_seconds(workload) + engine_load_seconds(workload)
+    return max(0.0, sent_tensors(workload) * each - beside)
+
+
+def naming_seconds(workload: Workload) -> float:
+    """Megatron's ranks tell each other name and shape of each tensor before it travels; the card waits."""
+    if workload.actor.engine.backend is not Backend.MEGATRON:
+        return 0.0
+    tensors = assume.MEGATRON_TENSORS * sent_tensors(workload)
+    return tensors * assume.OBJECT_COLLECTIVES * assume.OBJECT_COLLECTIVE_S
 
 
 def quantizing_seconds(workload: Workload) -> float:
@@ -75,13 +130,19 @@ def bucket_seconds(workload: Workload) -> float:
     return ceil(bytes_sent / workload.weight_sync.bucket_bytes) * assume.BUCKET_S
 
 
-def staging_seconds(workload: Workload) -> float:
-    """Weights that the trainer keeps on the host come to the GPU first and leave it afterwards."""
-    engine, gpu = workload.actor.engine, workload.cluster.gpu
+def staging_parts(workload: Workload) -> dict[str, float]:
+    """Weights that the trainer keeps on the host come to the GPU first and leave it afterwards.
+
+    They come and do not leave where they are fetched tensor by tensor.
+    """
+    engine, gpu, sync = workload.actor.engine, workload.cluster.gpu, workload.weight_sync
     stored = weights_held(workload.model, engine) * engine.stored_dtype.bytes
     if engine.streamed_offload:
-        return pinned_seconds(stored, gpu)
-    return 2 * pageable_seconds(stored, gpu) if engine.param_offload else 0.0
+        return {"states": pinned_seconds(stored, gpu)}
+    if not engine.param_offload:
+        return {"states": 0.0}
+    leaves = int(sync.stages_weights and not sync.keeps_loaded)
+    return offloading_parts(stored, engine, gpu, comes=1, leaves=leaves)
 
 
 def engine_sleep_seconds(workload: Workload) -> float:
@@ -90,17 +151,43 @@ def engine_sleep_seconds(workload: Workload) -> float:
     sleeps = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
     if not sleeps or rollout.sleep_level != 1:
         return 0.0
+    return 2 * pinned_seconds(_engine_weights(workload), workload.cluster.gpu)
+
+
+def wake_up_seconds(workload: Workload) -> float:
+    """Memory that is mapped as the engine wakes up and unmapped as it falls asleep.
+
+    As much as its share of the card, which holds its weights and its cache.
+    """
+    rollout, gpu = workload.generator, workload.cluster.gpu
+    if not (rollout.colocated and rollout.frees_memory):
+        return 0.0
+    mapped = rollout.memory_fraction * gpu.memory_bytes
+    if rollout.sleeps_with_weights:
+        mapped = max(0.0, mapped - _engine_weights(workload))
+    return 2 * mapped / assume.MAPPED_BYTES_PER_S
+
+
+def _engine_weights(workload: Workload) -> float:
+    """Bytes of the engine's weights on one GPU."""
+    rollout = workload.generator
     split = max(rollout.tensor_parallel, rollout.expert_parallel)
-    held = workload.model.parameters * rollout.weight_dtype.bytes / split
-    return 2 * pinned_seconds(held, workload.cluster.gpu)
+    return workload.model.parameters * rollout.weight_dtype.bytes / split
 
 
 def sync_parts(workload: Workload) -> dict[str, float]:
-    """Seconds by cause of one weight sync."""
+    """Seconds by cause of one weight sync, with the engine's waking up before and falling asleep after it."""
+    staged = staging_parts(workload)
+    collected = staged.get("collections", 0.0) + workload.weight_sync.collections * assume.COLLECTION_S
     return {
         "gather": trainer_gather_seconds(workload),
         "load": engine_load_seconds(workload),
+        "tensors": tensor_seconds(workload),
+        "names": naming_seconds(workload),
         "quantizing": quantizing_seconds(workload),
         "buckets": bucket_seconds(workload),
-        "states": staging_seconds(workload) + engine_sleep_seconds(workload),
+        **staged,
+        "states": staged["states"] + engine_sleep_seconds(workload),
+        "wake_up": wake_up_seconds(workload),
+        "collections": collected,
     }

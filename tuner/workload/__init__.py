@@ -8,7 +8,16 @@ Structs with ``cache_hash`` are keys of caches, looked up far more often than th
 """
 
 from tuner.workload.batch import ANY_LENGTHS, P95, Batch, Batching, Images, Lengths, Pass, Travel
-from tuner.workload.engine import Backend, Checkpointing, Engine, Lora, Padding, Parallelism, SecondFsdp
+from tuner.workload.engine import (
+    Backend,
+    Checkpointing,
+    Engine,
+    HostCopy,
+    Lora,
+    Padding,
+    Parallelism,
+    SecondFsdp,
+)
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 from tuner.workload.job import Quantity, Release, Workload
 from tuner.workload.passes import Role, StepPass
@@ -42,6 +51,7 @@ __all__ = [
     "Engine",
     "FractionOf",
     "HeadKind",
+    "HostCopy",
     "Images",
     "Lengths",
     "Lora",

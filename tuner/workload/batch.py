@@ -51,7 +51,7 @@ class Travel(Enum):
 
     PADDED = "padded"  # from the driver, as tensors that are padded to the longest prompt and response
     PACKED = "packed"  # the same, without the padding of ids and positions
-    STORED = "stored"  # it lies in a store of its own, which workers read from
+    STORED = "stored"  # no driver sends it: workers read their parts from a store or from files
 
 
 class Batch(Struct, frozen=True, kw_only=True):

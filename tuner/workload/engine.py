@@ -31,6 +31,14 @@ class Padding(Enum):
     MINI_BATCH = "mini_batch"  # the longest of all that a rank has in a mini-batch, or in a forward-only pass
 
 
+class HostCopy(Enum):
+    """How weights that are offloaded leave for the host, which decides how fast they do and come back."""
+
+    PINNED = "page_locked"  # into page-locked memory that the steps before have used
+    PAGEABLE = "pageable"  # into memory that nobody has touched, by copies that wait
+    REPINNED = "pageable_then_page_locked"  # the same, and from there into page-locked memory
+
+
 class Lora(Struct, frozen=True, kw_only=True):
     """Low-rank adapters; the base model is frozen."""
 
@@ -77,6 +85,7 @@ class SecondFsdp(Struct, frozen=True, kw_only=True):
     prefetch_effective: bool
     separate_embedding_units: bool
     reshard_after_forward: bool
+    host_copy: HostCopy = HostCopy.PINNED
 
 
 class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -98,6 +107,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     packing_tested: bool = True  # False where the trainer's documentation does not name the model's family
     activation_offload: bool = False
     param_offload: bool = False  # to the host between passes
+    host_copy: HostCopy = HostCopy.PINNED
     optimizer_offload: bool = False
     streamed_offload: bool = False  # CPU offload policy: weights fetched unit by unit, states on the host
     optimizer_offload_fraction: float = 0.0  # share of a Megatron optimizer that lives on the host

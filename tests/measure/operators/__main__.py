@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from measure.operators.dispatch import dispatched
 from measure.operators.elementwise import elementwise
-from measure.operators.experts import grouped, host_seconds_of_experts
+from measure.operators.experts import grouped, host_seconds_of_experts, routing
 from measure.operators.layers import host_seconds_of_a_layer, host_seconds_of_an_optimizer
 from measure.operators.shapes import FULL, TINY
 from measure.operators.single import attention, moved, optimizer, products
@@ -59,6 +59,7 @@ def main() -> None:
         "moved": moved,
         "optimizer": optimizer,
         "grouped": grouped,
+        "routing": routing,
         "elementwise": elementwise,
     }
     if arguments.parts is not None:

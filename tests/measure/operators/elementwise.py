@@ -40,6 +40,13 @@ def elementwise(shapes: Shapes) -> dict[str, object]:
     return table
 
 
+def seconds_of_gate(shapes: Shapes, count: int) -> tuple[float, float]:
+    """Seconds of the activation of so many intermediate values, forward and backward."""
+    values = torch.randn(1, count, device=shapes.device, dtype=torch.bfloat16)
+    gate: Operation = (lambda gate, up: (functional.silu(gate) * up,), [values, values.clone()], [])
+    return _seconds(gate, shapes)
+
+
 def _seconds(made: Operation, shapes: Shapes) -> tuple[float, float]:
     """Forward without gradients, and what the backward pass adds to a forward pass with them."""
     operation, inputs, weights = made

@@ -3,10 +3,12 @@
 from functools import partial
 
 import torch
+from measure.operators.elementwise import seconds_of_gate
 from measure.operators.layers import alone, seconds_per_layer
 from measure.operators.shapes import Experts, Shapes, seconds_of
-from measure.operators.single import Table, both_directions
+from measure.operators.single import Table, both_directions, copy_rate
 from transformers import PreTrainedConfig, Qwen3MoeConfig
+from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
 
 _DTYPE = torch.bfloat16
 _CHOSEN = 8  # experts of a token
@@ -44,6 +46,56 @@ def _rates(experts: Experts, rows: int, shapes: Shapes) -> tuple[float, float]:
         backward_s += seconds_of(backward, least=shapes.seconds)
         flop += 2 * experts.count * rows * inner * outer
     return flop / forward_s, 2 * flop / backward_s
+
+
+def routing(shapes: Shapes) -> dict[str, list[float]]:
+    """Bytes per hidden value of a token's copy, at the rate of a copy on the card, of routing it and back.
+
+    What a block of experts takes beside their products and activations: the router, sorting, gathering,
+    weighting, adding up. Columns by tokens, for the first experts of the shapes.
+    """
+    experts, rate = shapes.experts[0], copy_rate(shapes)
+    chosen = min(_CHOSEN, experts.count)
+    table: dict[str, list[float]] = {"tokens": [], "forward": [], "backward": []}
+    for rows in shapes.expert_rows[1:]:
+        tokens = rows * experts.count // chosen
+        block, known = _block_seconds(experts, tokens, shapes), _known_seconds(experts, rows, shapes)
+        values = tokens * chosen * experts.hidden
+        table["tokens"].append(tokens)
+        for direction, whole, part in zip(("forward", "backward"), block, known, strict=True):
+            table[direction].append(round((whole - part) * rate / values, 2))
+    return table
+
+
+def _block_seconds(experts: Experts, tokens: int, shapes: Shapes) -> tuple[float, float]:
+    config = _config(experts, "grouped_mm", 1)
+    block = Qwen3MoeSparseMoeBlock(config).to(shapes.device, _DTYPE)
+    for parameter in block.parameters():
+        torch.nn.init.normal_(parameter, std=0.02)
+    values = torch.randn(1, tokens, experts.hidden, device=shapes.device, dtype=_DTYPE, requires_grad=True)
+    trained = (values, *block.parameters())
+    gradient = torch.randn_like(values)
+
+    def forward() -> torch.Tensor:
+        with torch.no_grad():
+            output = block(values)
+        return output[0] if isinstance(output, tuple) else output  # type: ignore[no-any-return]
+
+    def both() -> object:
+        output = block(values)
+        output = output[0] if isinstance(output, tuple) else output
+        return torch.autograd.grad(output, trained, gradient)
+
+    first = seconds_of(forward, least=shapes.seconds)
+    return first, seconds_of(both, least=shapes.seconds) - first
+
+
+def _known_seconds(experts: Experts, rows: int, shapes: Shapes) -> tuple[float, float]:
+    """The products, of as many tokens for each expert, and the activation."""
+    flop = 6 * experts.count * rows * experts.hidden * experts.intermediate
+    forward, backward = _rates(experts, rows, shapes)
+    gate = seconds_of_gate(shapes, experts.count * rows * experts.intermediate)
+    return flop / forward + gate[0], 2 * flop / backward + gate[1]
 
 
 def host_seconds_of_experts(shapes: Shapes) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from tuner.architectures.towers import (
 )
 from tuner.architectures.types.gemma3_text import ARCHITECTURE as TEXT
 from tuner.architectures.types.gemma3_text import read
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.vision_tower import VisionTower
 
@@ -44,6 +45,13 @@ def dimensions(vision: Config) -> VisionTower:
     Squares of patches are averaged until an image has 256 tokens, and their means projected.
     """
     side = vision.size("image_size") // vision.size("patch_size")
+    if side < isqrt(_IMAGE_TOKENS):
+        raise vision.error(
+            "image_size",
+            _("an image of {side} by {side} patches makes no {tokens} tokens").format(
+                side=side, tokens=_IMAGE_TOKENS
+            ),
+        )
     return VisionTower(
         blocks=vision.size("num_hidden_layers"),
         block_unit=block(vision),

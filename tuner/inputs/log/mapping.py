@@ -26,6 +26,7 @@ _ASTRAY = 200  # lines in a row that are none of the mapping's
 _GLUED = re.compile(
     r"(?:\([\w.<>: -]{0,80}pid=\d{1,10}(?:, ip=[\w.:]{1,40})?\)|\[repeated \d+x across cluster\])$"
 )
+_STRING_OR_BRACKET = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[][(){}]""")
 _OPENING, _CLOSING, _QUOTES = "{[(", "}])", "'\""
 
 
@@ -132,20 +133,10 @@ def _goes_on(text: str, before: str, opened: Sequence[int]) -> bool:
 
 def _open(text: str, opened: list[int]) -> None:
     """Follow the brackets of a line; a string never goes on in the next line."""
-    quote, escaped = "", False
-    for column, character in enumerate(text):
-        if quote:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == quote:
-                quote = ""
-        elif character in _QUOTES:
-            quote = character
-        elif character in _OPENING:
-            opened.append(column)
-        elif character in _CLOSING and opened:
+    for token in _STRING_OR_BRACKET.finditer(text):
+        if token[0] in _OPENING:
+            opened.append(token.start())
+        elif token[0] in _CLOSING and opened:
             opened.pop()
 
 

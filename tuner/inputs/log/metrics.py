@@ -17,8 +17,8 @@ _STEP = re.compile(r"(?<![\w/])step:(\d{1,9}) - ")
 _NUMBER = r"\d{1,300}(?:\.\d{0,40})?(?:[eE][-+]?\d{1,3})?"
 _VALUE = re.compile(rf"(?:np\.\w{{1,20}}\()?(-?(?:{_NUMBER}|inf|nan)|True|False)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_LONGEST_NAME = 120
-_LARGEST = 1e18  # of any metric; what is larger was damaged, and goes beyond all numbers in another unit
+LONGEST_NAME = 120  # characters of a metric's name
+LARGEST = 1e18  # of any metric; what is larger was damaged, and goes beyond all numbers in another unit
 
 
 class StepMetrics(Struct, frozen=True, kw_only=True):
@@ -36,10 +36,10 @@ def read_step(text: str) -> StepMetrics | None:
     values = {}
     for part in _COLOURS.sub("", text[begin.end() :]).split(" - "):
         name, colon, written = part.rpartition(":")
-        match = _VALUE.match(written) if colon and len(name) <= _LONGEST_NAME else None
+        match = _VALUE.match(written) if colon and len(name) <= LONGEST_NAME else None
         if match is not None:
             value = float({"True": "1", "False": "0"}.get(match[1], match[1]))
-            if abs(value) <= _LARGEST:  # nan is not
+            if abs(value) <= LARGEST:  # nan is not
                 values[name.strip()] = value
     return StepMetrics(step=int(begin[1]), values=values) if values else None
 

@@ -4,6 +4,7 @@ MOST_STEPS = 10_000
 MOST_CHARACTERS = 1 << 20  # of one value; scripts of launches stay below a thousandth of it
 _CHARACTERS_PER_STEP = 1_000  # that are copied in the time of a statement
 _VALUES_PER_STEP = 20
+_PARSED_PER_STEP = 20  # characters; on what is no shell the parser takes longest
 _COMPARED_PER_STEP = 20_000  # pairs of characters that a pattern is tried on
 
 
@@ -37,7 +38,7 @@ class Effort:
 
     def parse(self, characters: int) -> None:
         """Parse a text that the script makes."""
-        self.spend(1 + characters // 100)
+        self.spend(1 + characters // _PARSED_PER_STEP)
 
     def match(self, characters: int) -> None:
         """Try a pattern at every place of a text."""

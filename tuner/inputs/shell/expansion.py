@@ -100,6 +100,7 @@ class Expander:
         if kind == "command_substitution":
             words = self._source.of(node)
             if words.startswith("$((") and words.endswith("))"):  # what the grammar makes of it in a document
+                self._scope.effort.parse(len(words))
                 inner = parse(self._source.file, f"a={words}".encode(), first=self._source.location(node))
                 return Expander(self._scope, inner, self._substitute).expand(
                     inner.root.children[0].children[-1]
@@ -185,9 +186,8 @@ class Expander:
 
     def _blame(self, node: Node) -> str:
         """The variable that makes an expression unknown, where it is one."""
-        names = [child for child in descendants(node) if child.type == "variable_name"]
-        missing = [self._source.of(child) for child in names if self._operand(child) is None]
-        return missing[0] if missing else ""
+        names = (child for child in descendants(node) if child.type == "variable_name")
+        return next((self._source.of(child) for child in names if self._operand(child) is None), "")
 
     def _operand(self, node: Node) -> Number:
         if node.type in ("variable_name", "word"):

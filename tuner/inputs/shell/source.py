@@ -10,7 +10,8 @@ from tuner.language import _
 Node = Any
 """A node of tree-sitter, whose own classes are only imported where a script is read."""
 
-MOST_BYTES = 4 * 1024 * 1024
+# A launch script has some thousands. What is no shell at all takes the parser four microseconds a byte.
+MOST_BYTES = 256 * 1024
 
 
 class Source(Struct, frozen=True, kw_only=True):

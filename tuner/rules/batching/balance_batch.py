@@ -9,13 +9,13 @@ Why it matters
 --------------
 
 Data-parallel ranks wait for each other in every pass, so the one with the longest sequences sets the pace.
-With lengths spread evenly up to their maxima, 64 sequences on each of 8 ranks leave the slowest some 12 % above the mean.
+With lengths spread evenly up to their maxima, 64 sequences on each of 8 ranks leave the slowest some 8 % above the mean.
 Balancing is a sort on the controller, which costs milliseconds.
 
 When it does not apply
 ----------------------
 
-Each rank holds a fixed number of sequences per micro-batch: then the longest micro-batch sets the pace, however whole ranks are balanced.
+Each rank holds a fixed number of sequences per micro-batch, in a release that leaves a rank's sequences in the order in which they came: then the longest micro-batch sets the pace, however whole ranks are balanced.
 Sequences are padded: every rank computes as many tokens.
 The V1 trainer of verl 0.9 balances whatever the key says.
 Sequences change places within a batch, so mini-batches hold others than before; they are as independent.

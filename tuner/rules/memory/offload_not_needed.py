@@ -8,7 +8,8 @@ Weights or optimizer states are offloaded between phases, and leaving them on th
 Why it matters
 --------------
 
-Offloaded states cross the host link twice per phase that needs them, from pageable memory at a fraction of its speed.
+Offloaded states cross the host link twice per phase that needs them.
+Most releases do so at the link's speed; FSDP2 from verl 0.6.0 to 0.9.0 and Megatron before 0.9.0 copy the weights into memory that the system clears on the way, at a fraction of it.
 Where no phase lacks the room, that time is lost.
 
 When it does not apply

@@ -4,8 +4,7 @@ from functools import lru_cache
 from math import ceil
 
 from tuner.timing.decode import RolloutInput, is_replayed
-from tuner.timing.generation.load import Load
-from tuner.timing.generation.simulation import Simulated, simulate
+from tuner.timing.generation.simulation import Load, Simulated, simulate
 from tuner.timing.generation.step import CAUSES, decode_step_parts, of_one_engine, step_prices
 from tuner.timing.responses import slowest_responses
 from tuner.workload import RolloutEngine

@@ -12,8 +12,8 @@ another token, the youngest lose their room and wait at the head of the queue; n
 a sequence has ended, since what was freed is for those that grow. Back again, a sequence computes its
 tokens once more, with prefix caching only those whose blocks were taken meanwhile.
 
-SGLang admits a sequence only while there is room left for a part of what all running ones may still
-generate: 0.7 of it in the first step, falling to 0.098 in 600 steps.
+SGLang admits a sequence only while there is room for all that it may generate, and for a part of what the
+running ones may still: 0.7 of it in the first step, falling to 0.098 in 600 steps.
 
 Events are grouped: prompts that take many steps are admitted in parts of a sixteenth of all those steps,
 and what a preemption frees is a hundredth of the cache at least. So times are true to about a hundredth,
@@ -30,13 +30,38 @@ from math import ceil, floor, inf
 
 from msgspec import Struct, structs
 
-from tuner.timing.generation.load import Load
-
 _ADMISSIONS = 16  # parts in which all prompts are computed, at least
 _ADMITTED_SHARE = 1 / 48  # of the cache, which is free before more sequences come beside others
 _PREEMPTED_SHARE = 1 / 48  # of it, which a preemption frees at least
 _PIECES = 32  # of the longest response: in none of them the context grows by more
 _RESERVED_FIRST, _RESERVED_LAST, _RESERVED_STEPS = 0.7, 0.098, 600
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """The sequences of one engine in the order in which they come, and what decides how many run at once.
+
+    Tokens of prompts are means over the sequences: responses to one prompt may share most of it.
+    """
+
+    responses: tuple[tuple[int, int], ...]  # so many sequences, each with a response of so many tokens
+    held_prompt: float  # tokens of the KV cache that a sequence takes for its prompt and its last block
+    new_prompt: float  # tokens of its prompt that are computed
+    cache_tokens: float
+    max_sequences: int
+    step_tokens: int
+    chunked: bool = True  # prompts are computed in parts, in steps that decode as well
+    keeps_blocks: bool = True  # blocks of a preempted sequence are found again as far as nobody took them
+    reserved_tokens: int = 0  # longest response that a running sequence keeps room for; 0: it keeps none
+
+    @property
+    def sequences(self) -> int:
+        """All of them."""
+        return sum(count for count, _ in self.responses)
+
+    @property
+    def response_tokens(self) -> int:
+        """Tokens that are generated."""
+        return sum(count * tokens for count, tokens in self.responses)
 
 
 class Stretch(Struct, frozen=True):
@@ -176,15 +201,16 @@ class _Engine:
         if before and free < _ADMITTED_SHARE * load.cache_tokens:
             return False
         per_step = max(1, load.step_tokens - before) if load.chunked else load.step_tokens
-        left = per_step * self._steps_until_end(self._admission_steps)
+        left: float = per_step * self._steps_until_end(self._admission_steps)
         taken: list[tuple[int, int, int]] = []
         tokens, admitted = 0.0, 0
         while self._waiting and slots > 0 and (left > 0 or not taken):
             head = self._waiting[-1]
             room = load.held_prompt + head.generated + 1
+            planned = room + max(0, load.reserved_tokens - head.generated)
             again = self._lost(head)
             new = max(1.0, load.new_prompt + again)
-            count = min(head.count, slots, floor(max(0.0, free) / room), max(1, floor(left / new)))
+            count = min(head.count, slots, floor(max(0.0, free) / planned), max(1, floor(left / new)))
             if count <= 0:
                 if before or taken:
                     break
@@ -193,7 +219,7 @@ class _Engine:
             tokens, admitted = tokens + count * new, admitted + count
             self._recomputed += count * again
             self._given += count * room
-            free, slots, left = free - count * room, slots - count, left - count * new
+            free, slots, left = free - count * planned, slots - count, left - count * new
             head.count -= count
             if not head.count:
                 self._waiting.pop()
@@ -286,5 +312,5 @@ class _Engine:
         if not decoding:
             context = 0.0
         else:
-            context = self._load.held_prompt + self._generated() / decoding + (steps + 1) / 2
+            context = self._load.held_prompt + self._generated() / decoding + (steps - 1) / 2
         self._stretches.append(Stretch(steps, decoding, context, decoding + first, prompts))

@@ -5,7 +5,6 @@ Sources: verl ``trainer/ppo/metric_utils.py`` (``compute_data_metrics``, ``compu
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from msgspec import Struct
 
@@ -191,6 +190,8 @@ def _median(steps: Sequence[StepMetrics], *names: str) -> float | None:
     for name in names:
         values = _values(steps, [name])
         if values:
+            from statistics import median  # with nine modules; few runs have steps to look at
+
             return median(values)
     return None
 

@@ -135,9 +135,25 @@ def sync_facts(source: Source, rollout: Rollout, actor: Engine) -> dict[str, Any
         "keeps_loaded": copied and fsdp and source.since("0.4.0"),
         "resumes_first": engines
         or (not vllm and source.since("0.4.1") and not source.since("0.6.0")),  # SGLang's
+        "collections": _collections(source),
+        "experts_apart": not fsdp or not source.since("0.9.0"),  # transformers 5 has them in one tensor
         "quantizes_in_one_kernel": source.since("0.7.1"),  # ``blockwise_cast_to_fp8_triton``
         "empties_cache_first": not engines or source.since("0.9.0") or actor.param_offload,
     }
+
+
+def _collections(source: Source) -> int:
+    """How often a worker collects garbage around a weight sync, apart from what offloading does.
+
+    ``aggressive_empty_cache`` does before the sync, after it, and after the rollout, and once more where it
+    has freed a GiB; the model engines after the sync alone.
+
+    Source: verl 0.6.0 to 0.9.1 ``utils/memory_utils.py``, ``workers/fsdp_workers.py`` (``rollout_mode``,
+    ``trainer_mode``), ``workers/engine_workers.py`` (``update_weights``).
+    """
+    if not source.since("0.6.0"):
+        return 0
+    return 2 if source.engine_workers else 4
 
 
 def _trainer_buckets(source: Source, rollout: Rollout, carrier: Carrier | None) -> int:

@@ -106,9 +106,9 @@ def modelled(rate: OperatorRate, sizes: OperatorSizes, gpu: Gpu) -> float:
     if rate.family == "host":
         return 1 / host_seconds("plain", query_key_norms=False).forward_s
     table = elementwise_of(gpu.name)
-    traffic, width = {
+    operation, width = {
         "norm": (table.norm, sizes.hidden),
         "gate": (table.gate, sizes.intermediate),
     }[rate.family]
-    values = tokens * width
-    return values * elementwise_bytes_per_s(gpu) / table.bytes_of(traffic, values, backward=False)
+    values = float(tokens * width)
+    return values * elementwise_bytes_per_s(gpu) / table.bytes_of(operation, values, backward=rate.backward)

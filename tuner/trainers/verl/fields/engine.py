@@ -28,5 +28,12 @@ def engine_fields(source: Source, role: Role, backend: Backend) -> tuple[Field[E
 
 def following(context: EngineContext) -> tuple[str, ...]:
     """What the release makes of other fields, so that a proposal need not say it."""
-    facts = ("separate_embedding_units", "prefetch_effective", "layers_fusable", "optimizer_dtype", "second")
+    facts = (
+        "separate_embedding_units",
+        "prefetch_effective",
+        "layers_fusable",
+        "optimizer_dtype",
+        "second",
+        "host_copy",
+    )
     return (*facts, "forward_prefetch") if shares_prefetch(context) else facts

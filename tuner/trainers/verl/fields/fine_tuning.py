@@ -8,7 +8,7 @@ from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import Source
-from tuner.workload import Actor, Batch, Engine, HeadKind, OutputHead, Pass
+from tuner.workload import Actor, Batch, Engine, HeadKind, OutputHead, Pass, Travel
 
 _DEFAULT_SEQUENCES = 256
 _DEFAULT_LENGTH = 1024
@@ -24,6 +24,7 @@ def read_given_batch(source: Source) -> Batch:
     ``_build_dataloader``); 0.9.1 ``workers/utils/losses.py`` (``sft_loss``), ``trainer/sft_trainer.py``.
     """
     return Batch(
+        travel=Travel.STORED,  # every process reads its own
         **read_fields(GIVEN_BATCH, Context(source=source)),
         responses_per_prompt=1,
         epochs=1,

@@ -13,7 +13,7 @@ from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Fo
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, Role, Source
-from tuner.workload import Backend, Checkpointing, Engine, Padding, Parallelism, SecondFsdp
+from tuner.workload import Backend, Checkpointing, Engine, HostCopy, Padding, Parallelism, SecondFsdp
 
 FULL_CHECKPOINTING = Form(
     decode=lambda source, meaning, default: (
@@ -49,6 +49,7 @@ def read_fsdp(context: EngineContext) -> Engine:
         prefetch_effective=_prefetches(context),
         layers_fusable=liger_keeps_forward(source, context.model.architecture),
         separate_embedding_units=_separates_embedding(context),
+        host_copy=_host_copy(context),
         # ``prepare_model_inputs``, whatever the batch was padded to
         padding=Padding.MICRO_BATCH if source.engine_workers else Padding.MAXIMUM,
         bucket_tokens=bucket_tokens(source, f"{role}.fsdp"),
@@ -135,7 +136,23 @@ def _second(context: EngineContext) -> SecondFsdp | None:
         prefetch_effective=_prefetches(second),
         separate_embedding_units=_separates_embedding(second),
         reshard_after_forward=source.flag(f"{role}.fsdp.reshard_after_forward", default=True),
+        host_copy=_host_copy(second),
     )
+
+
+def _host_copy(context: EngineContext) -> HostCopy:
+    """How weights leave for the host.
+
+    PyTorch puts what ``Tensor.to("cpu", non_blocking=True)`` makes of a tensor on the card into page-locked
+    memory. ``Module.cpu()``, by which FSDP2 offloads from 0.6.0 to 0.9.0, does not.
+
+    Source: verl 0.4.1 to 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``,
+    ``offload_fsdp2_model_to_cpu``); PyTorch ``aten/src/ATen/native/TensorConversions.cpp`` (``_to_copy``:
+    ``pin_out``).
+    """
+    source = context.source
+    waits = context.backend is Backend.FSDP2 and source.since("0.6.0") and not source.since("0.9.1")
+    return HostCopy.PAGEABLE if waits else HostCopy.PINNED
 
 
 def _keeps_root(context: EngineContext) -> bool:

@@ -10,7 +10,7 @@ from tuner.trainers.verl.fields.field import FLAG, Assignments, Field, Plain, Ru
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
 from tuner.trainers.verl.source import ROLES, Role, Source
-from tuner.workload import Checkpointing, Engine, Padding
+from tuner.workload import Checkpointing, Engine, HostCopy, Padding
 
 #: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
 _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
@@ -33,6 +33,7 @@ def read_megatron(context: EngineContext) -> Engine:
         **fields,
         stored_dtype=dtype,
         compute_dtype=dtype,
+        host_copy=_host_copy(source, role),
         padding=Padding.MICRO_BATCH if role == _REWARD else _padding(source, role),
         bucket_tokens=1 if role == _REWARD else bucket_tokens(source, f"{role}.megatron"),
         recomputes_parts=_recomputes_parts(source, role, fields),
@@ -44,6 +45,20 @@ def read_megatron(context: EngineContext) -> Engine:
 
 
 # -- what the release makes of other settings -------------------------------------------------
+
+
+def _host_copy(source: Source, role: Role) -> HostCopy:
+    """How weights leave for the host.
+
+    Those that are trained are one buffer: before 0.9.0 ``cpu().pin_memory()``, which makes two copies, and
+    then a page-locked buffer that stays. Those of a model that is not trained go tensor by tensor.
+
+    Source: verl 0.4.1 to 0.9.1 ``utils/megatron_utils.py`` (``offload_megatron_model_to_cpu``).
+    """
+    if role in _NEVER_TRAINED:
+        return HostCopy.PAGEABLE if source.since("0.9.0") else HostCopy.PINNED
+    return HostCopy.PINNED if source.since("0.9.0") else HostCopy.REPINNED
+
 
 #: A reference and a reward model have neither a backward pass nor an optimizer.
 _REWARD: Role = "reward"

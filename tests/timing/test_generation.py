@@ -1,0 +1,142 @@
+"""The simulated engine: what goes in comes out, and what it waits for is what its scheduler waits for."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from tests import workloads
+from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.rollout import generation, rollout_parts
+from tuner.timing.generation.simulation import Load, simulate
+from tuner.timing.generation.step import decode_step_parts, step_prices
+from tuner.workload import Lengths, RolloutEngine, Workload
+
+GROUPS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 300)), min_size=1, max_size=12)
+
+
+@st.composite
+def loads(draw: st.DrawFn) -> Load:
+    step_tokens = draw(st.integers(1, 600))
+    return Load(
+        responses=tuple(draw(GROUPS)),
+        held_prompt=draw(st.floats(1, 200)),
+        new_prompt=draw(st.floats(1, 400)),
+        cache_tokens=draw(st.floats(1, 20_000)),
+        max_sequences=min(step_tokens, draw(st.integers(1, 200))),
+        step_tokens=step_tokens,
+        chunked=draw(st.booleans()),
+        keeps_blocks=draw(st.booleans()),
+        reserved_tokens=draw(st.sampled_from([0, 300])),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(load=loads())
+def test_every_token_is_generated_once(load: Load) -> None:
+    done = simulate(load)
+    assert done.tokens == pytest.approx(load.response_tokens)
+    assert 1 <= done.most_running <= min(load.max_sequences, load.sequences)
+    assert done.steps >= max(length for _, length in load.responses)
+    assert all(stretch.steps > 0 and stretch.decoding <= done.most_running for stretch in done.stretches)
+    computed = sum(stretch.steps * stretch.prompt_tokens for stretch in done.stretches)
+    admissions = load.sequences + done.preempted
+    assert computed == pytest.approx(admissions * load.new_prompt + done.recomputed_tokens)
+    assert (done.recomputed_tokens > 0) <= (done.preempted > 0)
+    fits = sum(count * (load.held_prompt + length + 1) for count, length in load.responses)
+    roomy = simulate(structs.replace(load, cache_tokens=2 * fits))
+    assert not roomy.preempted and not roomy.recomputed_tokens
+
+
+@given(count=st.integers(1, 256), length=st.integers(1, 3000), prompt=st.integers(1, 30))
+def test_equal_lengths_that_all_fit_take_a_step_for_each_token(count: int, length: int, prompt: int) -> None:
+    load = Load(
+        responses=((count, length),),
+        held_prompt=prompt,
+        new_prompt=prompt,
+        cache_tokens=1e9,
+        max_sequences=256,
+        step_tokens=8192,
+    )
+    done = simulate(load)
+    assert done.steps == length and done.most_running == count
+    seen = sum(stretch.steps * stretch.decoding * stretch.context for stretch in done.stretches)
+    assert seen == pytest.approx(count * sum(prompt + at for at in range(1, length)))
+
+
+def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
+    longest = workloads.grpo_7b().batch.max_response_tokens
+    workload = knowing(response=longest, p95=longest).with_rollout(max_sequences=256, prefix_caching=False)
+    inputs = RolloutInput.of(workload.with_batch(prompts=64, max_prompt_tokens=32))
+    assert generation(inputs, concurrent_sequences=10_000).most_running == 128
+    parts = rollout_parts(inputs, concurrent_sequences=10_000)
+    step = decode_step_parts(inputs, 128)  # in the middle of the response
+    first = step_prices(inputs).parts(decoding=0, context=0, sampled=128, prompt_tokens=128 * 16)
+    expected = (longest - 1) * sum(step.values()) + sum(first.values())
+    assert sum(parts.values()) == pytest.approx(expected, rel=0.01)
+
+
+def knowing(prompt: int = 64, response: int = 400, p95: int | None = None) -> Workload:
+    lengths = Lengths(mean_prompt=prompt, mean_response=response, response_p95=p95)
+    return workloads.grpo_7b().with_batch(lengths=lengths)
+
+
+def seconds(workload: Workload, held: int) -> float:
+    return sum(rollout_parts(RolloutInput.of(workload), concurrent_sequences=held).values())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    response=st.integers(50, 1400),
+    longer=st.integers(0, 1400),
+    prompts=st.sampled_from([64, 200, 512, 1500]),
+    held=st.integers(16, 1024),
+    most=st.sampled_from([64, 256, 512]),
+)
+def test_more_and_longer_responses_never_end_sooner(
+    response: int, longer: int, prompts: int, held: int, most: int
+) -> None:
+    """By more than events that are put together may cost."""
+    base = knowing(response=response).with_rollout(max_sequences=most).with_batch(prompts=prompts)
+    room = held * base.batch.room_tokens
+    before = seconds(base, held)
+    more = base.with_batch(prompts=2 * prompts)
+    assert seconds(more, held) >= before * 0.985
+    lengths = structs.replace(base.batch.lengths, mean_response=response + longer)
+    taller = base.with_batch(lengths=lengths)
+    same_cache = room // taller.batch.room_tokens  # rounded down: never more of it
+    if same_cache:
+        assert seconds(taller, same_cache) >= before * 0.985
+
+
+def test_sglang_keeps_room_for_what_may_come() -> None:
+    """Where vLLM admits what has room now and preempts, SGLang admits fewer."""
+    greedy = knowing(response=1500).with_rollout(max_sequences=512)
+    careful = greedy.with_rollout(engine=RolloutEngine.SGLANG)
+    first, second = (generation(RolloutInput.of(each), concurrent_sequences=16) for each in (greedy, careful))
+    assert first.most_running > second.most_running
+    assert first.preempted > second.preempted
+
+
+def test_preempted_sequences_find_their_blocks_again_with_prefix_caching() -> None:
+    kept = Load(
+        responses=tuple((8, 500 + 37 * index % 300) for index in range(24)),
+        held_prompt=20,
+        new_prompt=20,
+        cache_tokens=40_000,
+        max_sequences=256,
+        step_tokens=8192,
+    )
+    lost = simulate(structs.replace(kept, keeps_blocks=False))
+    assert 0 < simulate(kept).recomputed_tokens < lost.recomputed_tokens
+
+
+def test_an_engine_with_many_waves_goes_on_as_it_did() -> None:
+    """A part of the sequences is simulated, and the tokens of the others follow at the same pace."""
+    few = knowing(response=500).with_rollout(max_sequences=32).with_batch(prompts=256)
+    many = few.with_batch(prompts=2560)
+    one, ten = (generation(RolloutInput.of(each), concurrent_sequences=4096) for each in (few, many))
+    assert len(ten.stretches) < 2 * len(one.stretches)
+    assert ten.tokens == pytest.approx(10 * one.tokens, rel=0.06)
+    longest = few.batch.max_response_tokens  # what the last ones take is there once
+    assert 10 * (one.steps - longest) < ten.steps < 10 * one.steps
