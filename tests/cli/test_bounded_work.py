@@ -63,6 +63,20 @@ def test_a_script_that_starts_nothing_is_followed_no_further_with_each_number_of
     assert calls("config", str(script), code=2) < 4_000_000  # 2.3; 7.1 million
 
 
+@pytest.mark.parametrize(
+    ("statement", "most"),
+    [
+        ("until false; do x=${y:-" + "${" * 1_000 + "}" * 1_001 + "; done", 6_000_000),  # 4.0; 56 million
+        ("while :; do " + "source ./none.sh; " * 8 + "done", 1_500_000),  # 0.7; 12 million
+    ],
+    ids=["many short values", "files that are looked for"],
+)
+def test_all_that_a_statement_makes_counts_as_work(statement: str, most: int, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"{statement}\npython3 -m verl.trainer.main_ppo {' '.join(JOB)}\n")
+    assert calls("config", str(script), code=2) < most
+
+
 def test_what_is_larger_than_a_script_is_not_parsed(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text("echo line\n" * 30_000 + "python3 -m verl.trainer.main_ppo " + " ".join(JOB) + "\n")

@@ -101,6 +101,18 @@ def test_an_error_is_explained_in_the_trainers_own_keys() -> None:
     assert "data.micro_batch_size_per_gpu=2" in told
 
 
+@pytest.mark.parametrize(
+    "call", ["_initialize_kv_caches", "determine_available_memory", "generate_sequences"]
+)
+def test_an_error_of_a_rollout_engine_is_another_jobs(call: str) -> None:
+    error = f'  File "/w/vllm/v1/engine/core.py", line 90, in {call}\n    {call}(x)\n{{}}'
+    allocated = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+    for message in (allocated, "ValueError: No available memory for the cache blocks.\n"):
+        words = ("explain-oom", *engine(), *GPU, "--message", "-")
+        told = answered(run(*words, stdin=error.format(message)))
+        assert "This configuration has no such phase" in told, told
+
+
 def test_what_the_trainer_refuses_is_no_fit(tmp_path: Path) -> None:
     told = answered(run("advise", *GPU, *own("data.train_batch_size=250")))
     assert told.startswith("WILL NOT START: the launch is refused (CFG181)")

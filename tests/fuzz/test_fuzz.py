@@ -37,6 +37,7 @@ HOSTILE = {
     + "a" * 4_000
     + "b; [[ $x =~ ^(a+)+$ ]]; y=${x//*a*a*a*a*a*a*c/}; z=${x%%*a*a*a*c}",
     "nests": "$(" * 3_000,
+    "repeats a long word": "while " + "a." * 50_000 + ":; do echo line; done",
 }
 
 
@@ -52,11 +53,14 @@ def test_a_hostile_script_is_read_at_once_and_nothing_of_it_is_executed() -> Non
         Case(("advise", "run.sh", "--gpu=h100-sxm"), {"run.sh": (text + LAUNCH).encode(), **victim})
         for text in HOSTILE.values()
     ]
-    outcomes = dict(zip(HOSTILE, in_another_process(cases), strict=True))
+    backslashes = b"trainer:\n  project_name: '" + b"\\" * 100_000 + b" '\n"
+    cases.append(Case(("config", "run.yaml"), {"run.yaml": backslashes}))
+    outcomes = dict(zip([*HOSTILE, "backslashes"], in_another_process(cases), strict=True))
     assert {name: outcome.problems for name, outcome in outcomes.items() if outcome.problems} == {}
     assert outcomes["harmless"].code == outcomes["deletes"].code == outcomes["fetches"].code == 0
     assert outcomes["never ends"].code == 0
     assert outcomes["is a fork bomb"].code == 2
+    assert outcomes["backslashes"].code == 0
 
 
 def test_generated_inputs_end_as_documented(request: pytest.FixtureRequest) -> None:

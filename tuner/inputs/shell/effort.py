@@ -3,7 +3,7 @@
 MOST_STEPS = 10_000
 MOST_CHARACTERS = 1 << 20  # of one value; scripts of launches stay below a thousandth of it
 _CHARACTERS_PER_STEP = 1_000  # that are copied in the time of a statement
-_CHARACTERS_PER_VALUE = 50  # that are copied in the time that any value takes, however short
+_CHARACTERS_PER_VALUE = 100  # that are copied in the time that any value takes, however short
 _VALUES_PER_STEP = 20
 _PARSED_PER_STEP = 20  # characters; on what is no shell the parser takes longest
 _COMPARED_PER_STEP = 20_000  # pairs of characters that a pattern is tried on
