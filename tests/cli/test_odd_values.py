@@ -50,3 +50,10 @@ def test_a_section_is_no_name_in_an_interpolation(form: str) -> None:
     result = run("config", "/dev/null", *JOB, word, "--output-format", form)
     assert result.code == 0, result.err
     assert "${${actor_rollout_ref.actor}}" in result.out
+
+
+def test_an_error_of_an_engine_in_a_job_that_generates_nothing() -> None:
+    message = "ValueError: No available memory for the cache blocks. Tried to allocate 2.00 GiB"
+    result = run("explain-oom", f"--message={message}", "/dev/null", "model.path=Qwen/Qwen3-8B")
+    assert result.code in (0, 2), result.err
+    assert "internal error" not in result.err
