@@ -59,3 +59,10 @@ def test_an_error_of_an_engine_in_a_job_that_generates_nothing() -> None:
     )
     result = run("explain-oom", f"--message={message}", "/dev/null", "model.path=Qwen/Qwen3-8B")
     assert result.code == 0, result.err
+
+
+def test_a_token_that_is_glued_to_a_word_is_hidden() -> None:
+    token = "hf_" + "aB3" * 11
+    result = run("advise", "/dev/null", *JOB, f"actor_rollout_ref.actor.strategy=sglang{token}")
+    assert result.code == 2
+    assert token not in result.out + result.err
