@@ -30,7 +30,7 @@ def test_what_the_block_does_without_is_named() -> None:
 
 
 def test_beside_a_block_that_fits_less_memory_at_the_price_of_the_training_is_only_named() -> None:
-    entries, names = told("examples/ppo_trainer/run_qwen2-7b_sglang_seq_balance.sh", "v0.5.0")
+    entries, names = told("examples/ppo_trainer/run_qwen2-7b_seq_balance.sh", "v0.7.1")
     assert "token-budget-too-large" not in entries
     assert "token-budget-too-large" in names
 

@@ -41,7 +41,7 @@ def traced(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 @pytest.fixture(autouse=True)
 def _traced_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As compiled up to the C++ that torch would write for a CPU, which takes 20 s to build and no GPU runs."""
+    """As compiled up to the C++ that torch would write for a CPU: 20 s to build, and no GPU runs it."""
     if DEVICE == "cpu":
         monkeypatch.setattr(entropies, "_compiled", traced)
 

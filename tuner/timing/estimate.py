@@ -45,12 +45,12 @@ def step_time(workload: Workload, *, concurrent_sequences: int = 0) -> StepTime:
 
     Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
     sequences of mean length. Not counted: rewards by rules, advantages, checkpoints, validation,
-    preemption, and the slack between phases.
+    and the slack between phases.
 
     Args:
         workload: the job.
-        concurrent_sequences: sequences that the KV cache of one rollout replica holds at once; of a job that
-            generates nothing it is not asked.
+        concurrent_sequences: sequences with the room planned for them that the KV cache of one rollout
+            replica holds; of a job that generates nothing it is not asked.
     """
     return StepTime(phases=tuple(_phases(workload, concurrent_sequences)))
 

@@ -104,8 +104,8 @@ CARD_ERROR = 0.05
 #: Heuristic.
 OTHER_MEMORY = Spread(0.95, 1.25)
 
-#: Seconds of decoding on cards of other kinds over those that their bandwidth gives. No engine was measured on
-#: any of them here; public runs on the A100, the H20 and the MI300X took up to two and a half times as long.
+#: Seconds of decoding on cards of other kinds over those that their bandwidth gives. No engine was measured
+#: on any of them here; public runs on the A100, the H20 and the MI300X took up to 2.5 times as long.
 OTHER_DECODING = Spread(0.95, 2.5)
 
 #: Model FLOP utilization that public runs of one dense model on the H100 print of the actor's update: the
