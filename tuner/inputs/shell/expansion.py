@@ -58,9 +58,11 @@ class Expander:
             location = self._source.location(word[0])
             bare = self._source.of(word[0]) if len(word) == 1 else ""
             if _BARE.fullmatch(bare):
+                self._scope.effort.copy_text(len(bare))
                 fields.append(Field(text=Text((bare,)), location=location))
                 continue
             for alternative in self._alternatives(word):
+                self._scope.effort.copy_values(sum(map(len, alternative)))
                 fields += [Field(text=item, location=location) for item in split(alternative)]
         self._scope.effort.copy_values(len(fields))
         return fields[:_MOST_FIELDS]
