@@ -52,7 +52,8 @@ def ask(base: Base, overrides: Sequence[str]) -> Answer:
     """The program's answer to a base with overrides, over an empty file."""
     premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
     with NamedTemporaryFile(suffix=".yaml") as empty:
-        return consult(empty.name, given(base, overrides), premises, zero_advantage_ratio=base.zero_advantage_ratio)
+        keys = given(base, overrides)
+        return consult(empty.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
 
 
 def entry(answer: Answer, name: str) -> Recommendation | None:
