@@ -135,8 +135,9 @@ def fits_place(tensor: Tensor, place: Place) -> bool:
 
 
 def _tensors(workload: Workload, place: Place) -> tuple[Tensor, ...]:
-    engine = place.before_steps or place.work in _OF_ENGINE or bool(set(place.phases) & set(_AWAKE))
-    return (*tensors(workload), *(engine_tensors(workload) if engine else ()))
+    in_engine = place.before_steps or place.work in _OF_ENGINE or bool(set(place.phases) & set(_AWAKE))
+    generates = workload.rollout is not None
+    return (*tensors(workload), *(engine_tensors(workload) if in_engine and generates else ()))
 
 
 def _likeliest(failed: FailedAllocation, among: Iterable[Tensor], place: Place) -> list[Match]:

@@ -86,7 +86,8 @@ def _on_card(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> 
     allocation = None if failed is None else explain_allocation(advice, failed, place)
     generates = advice.workload.rollout is not None
     absent = bool(place.phases) and all(estimate.phase(phase) is None for phase in place.phases)
-    absent = absent or (error.kind in AT_START and not generates)  # of an engine that the job lacks
+    of_engine = error.kind in AT_START or place.work in _OF_ENGINE
+    absent = absent or (of_engine and not generates)  # the job has no engine
     if absent or (place.before_steps and place.work not in _OF_ENGINE):
         card = card_of(error.allocator, failed, None, capacity=estimate.capacity_bytes)
         return Failure(error=error, place=place, allocation=allocation, card=card, of_another_job=absent)

@@ -8,8 +8,9 @@ from tuner.inputs.overrides import Argument, parse_overrides
 from tuner.inputs.tree import Path
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_AT_END = re.compile(r"(\\+)$")
-_BEFORE_QUOTE = re.compile(r"(\\*)'")
+# Each begins where a run of backslashes does: tried from every one of them, a long run takes its square.
+_AT_END = re.compile(r"(?<!\\)(\\+)\Z")
+_BEFORE_QUOTE = re.compile(r"(?<!\\)(\\*)'")
 _BARE = re.compile(
     r"[\w/.$%*@?|+-]+(?::[\w/.$%*@?|+-]+)*", re.ASCII
 )  # what Hydra takes without quotation marks

@@ -3,9 +3,11 @@
 MOST_STEPS = 10_000
 MOST_CHARACTERS = 1 << 20  # of one value; scripts of launches stay below a thousandth of it
 _CHARACTERS_PER_STEP = 1_000  # that are copied in the time of a statement
+_CHARACTERS_PER_VALUE = 50  # that are copied in the time that any value takes, however short
 _VALUES_PER_STEP = 20
 _PARSED_PER_STEP = 20  # characters; on what is no shell the parser takes longest
 _COMPARED_PER_STEP = 20_000  # pairs of characters that a pattern is tried on
+_STEPS_PER_FILE = 20  # that looking for it in a dozen folders takes
 
 
 class TooMuchError(Exception):
@@ -17,6 +19,7 @@ class Effort:
 
     def __init__(self) -> None:
         self.steps = 0
+        self._copied = 0  # characters, since the last step that they were counted as
 
     def spend(self, steps: int = 1) -> None:
         """Take some steps.
@@ -30,7 +33,8 @@ class Effort:
 
     def copy_text(self, characters: int) -> None:
         """Make a value of this size."""
-        self.spend(characters // _CHARACTERS_PER_STEP + (MOST_STEPS if characters > MOST_CHARACTERS else 0))
+        steps, self._copied = divmod(self._copied + characters + _CHARACTERS_PER_VALUE, _CHARACTERS_PER_STEP)
+        self.spend(steps + (MOST_STEPS if characters > MOST_CHARACTERS else 0))
 
     def copy_values(self, count: int) -> None:
         """Copy variables, or make the fields of a word."""
@@ -43,3 +47,7 @@ class Effort:
     def match(self, characters: int) -> None:
         """Try a pattern at every place of a text."""
         self.spend(characters**2 // _COMPARED_PER_STEP)
+
+    def look_for_file(self) -> None:
+        """Look for a file by its name."""
+        self.spend(_STEPS_PER_FILE)

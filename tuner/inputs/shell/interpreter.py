@@ -145,6 +145,7 @@ class Interpreter:
 
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
+        self.scope.effort.look_for_file()
         content = None if name.known is None else self._read(name.known)
         if content is None:
             self.not_read.append(Unknown(name="", text=str(name), location=place))

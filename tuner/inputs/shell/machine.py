@@ -23,9 +23,11 @@ def answer(words: Sequence[Text]) -> tuple[bool | None, bool]:
     A program that does work is taken to succeed, as the script is written for; one that only asks has an
     answer that nobody knows, unless it asks for a GPU or for another accelerator.
     """
-    line = " ".join(map(str, words))
     name = str(words[0]).rpartition("/")[2] if words else ""
     asks = name in _ASKING and not any(str(word) == "-m" or str(word).endswith(".py") for word in words)
+    if not asks and not name.startswith(("npu", "nvidia")):
+        return True, False
+    line = " ".join(map(str, words))
     if names_other_accelerator(line) and (asks or name.startswith("npu")):
         return False, True
     if _GPU.search(line) and (asks or name.startswith("nvidia")):
