@@ -124,16 +124,20 @@ def table(rule: str) -> Table:
     )
 
 
-def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
-    """Load, read and resolve a base with overrides on top, as the command line does."""
-    given = [
+def given(base: Base, overrides: Sequence[str] = ()) -> list[str]:
+    """What a person types for a base with overrides on top."""
+    return [
         f"{base.model_key}={base.model}",
         f"trainer.n_gpus_per_node={base.gpus_per_node}",
         f"trainer.nnodes={base.nodes}",
         *base.overrides,
         *overrides,
     ]
-    settings = load(None, given, version=base.version).settings
+
+
+def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
+    """Load, read and resolve a base with overrides on top, as the command line does."""
+    settings = load(None, given(base, overrides), version=base.version).settings
     critic = verl.critic_model_path(settings)
     per_node, nodes = verl.cluster_size(settings)
     workload = verl.read(

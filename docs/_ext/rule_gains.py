@@ -7,7 +7,7 @@ from tempfile import NamedTemporaryFile
 from msgspec import Struct
 
 from kept_answers import kept
-from tests.tables import Base, Table, table
+from tests.tables import Base, Table, given, table
 from tuner import language
 from tuner.advise import Recommendation, Verdict, verdict
 from tuner.cli.pipeline import consult
@@ -50,15 +50,9 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 def ask(base: Base, overrides: Sequence[str]) -> Answer:
     """The program's answer to a base with overrides, over an empty file."""
-    keys = [
-        f"actor_rollout_ref.model.path={base.model}",
-        f"trainer.n_gpus_per_node={base.gpus_per_node}",
-        f"trainer.nnodes={base.nodes}",
-        *base.overrides,
-        *overrides,
-    ]
     premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
     with NamedTemporaryFile(suffix=".yaml") as empty:
+        keys = given(base, overrides)
         return consult(empty.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
 
 

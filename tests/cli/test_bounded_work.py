@@ -83,3 +83,10 @@ def test_what_is_larger_than_a_script_is_not_parsed(tmp_path: Path) -> None:
     result = run("config", str(script))
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "bytes are more than a launch script has" in result.err
+
+
+def test_a_long_word_in_a_loop_is_no_single_step(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"while a.{'a.' * 20_000}b; do :; done\n")
+    result = run("config", str(script))
+    assert (result.code, "takes more than 10,000 steps" in result.err) == (2, True)

@@ -50,3 +50,19 @@ def test_a_section_is_no_name_in_an_interpolation(form: str) -> None:
     result = run("config", "/dev/null", *JOB, word, "--output-format", form)
     assert result.code == 0, result.err
     assert "${${actor_rollout_ref.actor}}" in result.out
+
+
+def test_an_error_of_an_engine_in_a_job_that_generates_nothing() -> None:
+    message = (
+        '  File "/verl/workers/actor.py", line 748, in wake_up\n'
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 4234.67 MiB"
+    )
+    result = run("explain-oom", f"--message={message}", "/dev/null", "model.path=Qwen/Qwen3-8B")
+    assert result.code == 0, result.err
+
+
+def test_a_token_that_is_glued_to_a_word_is_hidden() -> None:
+    token = "hf_" + "aB3" * 11
+    result = run("advise", "/dev/null", *JOB, f"actor_rollout_ref.actor.strategy=sglang{token}")
+    assert result.code == 2
+    assert token not in result.out + result.err

@@ -12,7 +12,7 @@ The model that rests on them compares two configurations; it is no clock.
 #: the card's limit of power: 690 of 989 TFLOP/s at 8192 x 8192 x 8192 on an H200 after half a second of
 #: warm-up (2026-11-22), where a short burst reaches 788; 682 for an output projection of 152,064 columns.
 #: Between 0.60 and 0.80. ``tuner validate`` measures this rate; where a profile has it, all shares of the
-#: peak are taken of it over this one. Of cards that were not measured see :mod:`tuner.timing.cards`.
+#: peak are taken of it over this one. Of cards that were not measured see ``tuner.timing.cards``.
 LARGE_PRODUCT_SHARE = 0.70
 
 #: Share of the dense peak that an inference engine's attention kernel reaches; a layer's is in tables.

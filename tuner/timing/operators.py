@@ -1,7 +1,7 @@
 """Measured shares of a card's peak that operators reach, by their shapes.
 
 A table belongs to one card, ``profiles/operators/<card>.json``, written by ``python -m measure.operators``.
-A card without a table takes that of :data:`REFERENCE`, carried over by :mod:`tuner.timing.cards`.
+A card without a table takes that of :data:`REFERENCE`, carried over by ``tuner.timing.cards``.
 """
 
 from bisect import bisect_right

@@ -1,6 +1,6 @@
 """Intervals of modelled seconds, and what is known of the difference between two jobs.
 
-Every cause of seconds has a spread (:mod:`tuner.timing.spreads`). Causes of one family err together, so what
+Every cause of seconds has a spread (``tuner.timing.spreads``). Causes of one family err together, so what
 they add to an interval is added up; families err independently, so their sums are added as squares. Where two
 jobs are compared the constants are the same on both sides: what does not change between them cancels.
 """

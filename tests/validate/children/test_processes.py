@@ -63,13 +63,15 @@ print(len(started))
 BUILDS_MODELS = """
 import sys
 from importlib import import_module
+from pathlib import Path
 from tuner.validate.children.servers import Server
 from tuner.validate.children.here import _PROBE
 from tuner.validate.nodes.torchrun import _SHARE
 from tuner.validate.plans import workers
 for worker in sorted((_PROBE, _SHARE, *workers()), key=lambda worker: worker.server is Server.MODELS):
-    import_module(worker.module)
-    if ("tuner.validate.training.worker.model" in sys.modules) != (worker.server is Server.MODELS):
+    source = Path(import_module(worker.module).__file__).read_text(encoding="utf-8")
+    builds = "tuner.validate.training.worker.model" in sys.modules or "from transformers import" in source
+    if builds != (worker.server is Server.MODELS):
         print(worker)
 """
 

@@ -27,7 +27,7 @@ from tuner.validate.training.judged import Measured, judge
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.plan import training_plan
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
-from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
+from tuner.workload import Backend, Checkpointing, HeadKind, HostCopy, Phase, Scaling, Workload
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 HERE = machine().free_bytes
@@ -339,8 +339,10 @@ def test_a_proposal_that_does_not_is_refuted(change: Callable[[PassFigures], Any
 
 
 def offloaded(job: Workload) -> Workload:
-    """The job with its actor's states on the host between passes."""
-    engine = structs.replace(job.actor.engine, param_offload=True, optimizer_offload=True)
+    """The job with its actor's states in pageable memory of the host between passes."""
+    engine = structs.replace(
+        job.actor.engine, param_offload=True, optimizer_offload=True, host_copy=HostCopy.PAGEABLE
+    )
     return job.with_actor(engine=engine)
 
 

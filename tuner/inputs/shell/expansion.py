@@ -62,6 +62,7 @@ class Expander:
                 fields.append(Field(text=Text((bare,)), location=location))
                 continue
             for alternative in self._alternatives(word):
+                self._scope.effort.copy_values(sum(map(len, alternative)))
                 fields += [Field(text=item, location=location) for item in split(alternative)]
         self._scope.effort.copy_values(len(fields))
         return fields[:_MOST_FIELDS]

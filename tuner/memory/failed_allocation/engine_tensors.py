@@ -14,7 +14,9 @@ from tuner.workload import Phase, RolloutEngine, Workload
 
 def engine_tensors(workload: Workload) -> Iterable[Tensor]:
     """What the engine asks for while it starts, wakes up or generates."""
-    rollout, model = workload.generator, workload.model
+    if workload.rollout is None:
+        return
+    rollout, model = workload.rollout, workload.model
     hidden: Factor = (model.hidden, _("hidden entries"))
     weight, compute = rollout.weight_dtype.bytes, workload.actor.engine.compute_dtype.bytes
     # SGLang has a tensor of keys and one of values, vLLM one of both.

@@ -105,7 +105,8 @@ def known_keys(fork: Fork, tree: Tree) -> Tree:
     known: Tree = fork.laid_on
     for key in (*fork.keys.values(), *fork.shared):
         path = split_key(key)
-        known = merged(known, nested(path, lookup(tree, path)))
+        if contains(tree, path):  # a configuration may lack a key of the release
+            known = merged(known, nested(path, lookup(tree, path)))
     return known
 
 
