@@ -113,6 +113,17 @@ def test_an_error_of_a_rollout_engine_is_another_jobs(call: str) -> None:
         assert "This configuration has no such phase" in told, told
 
 
+def test_fine_tuning_is_laid_beside_what_follows_it(tmp_path: Path) -> None:
+    tuned, trained = tmp_path / "tuned.yaml", tmp_path / "trained.yaml"
+    tuned.write_text(f"model: {{path: {MODEL}}}\n")
+    trained.write_text(f"actor_rollout_ref: {{model: {{path: {MODEL}}}, rollout: {{name: vllm}}}}\n")
+    told = answered(run("diff", *GPU, str(tuned), str(trained)))
+    assert re.search(r"train +\S+ → +- ", told), told
+    assert re.search(r"rollout +- → +\S", told), told
+    assert "rollout: none → yes" in told
+    assert re.search(r"train +- → +\S", answered(run("diff", *GPU, str(trained), str(tuned))))
+
+
 def test_what_the_trainer_refuses_is_no_fit(tmp_path: Path) -> None:
     told = answered(run("advise", *GPU, *own("data.train_batch_size=250")))
     assert told.startswith("WILL NOT START: the launch is refused (CFG181)")

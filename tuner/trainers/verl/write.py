@@ -148,11 +148,13 @@ class _Draft:
         """With what makes a part read as in ``after``, all but the fields that are ``free``.
 
         Raises:
-            NotExpressible: the release has no key for a field.
+            NotExpressible: the release has no key for a field, or none that takes the part away.
         """
         wanted, draft = part.of(after), self
         if wanted == part.of(self.workload):
             return self
+        if wanted is None:  # as where a job that generates would get the weight sync of one that does not
+            raise NotExpressible(_("verl {version} has no key for this change").format(version=self._version))
         for field in part.fields:
             if field.path not in free and part.differs(field, after, draft.workload):
                 for meaning, value in field.assignments(part.context, wanted):
