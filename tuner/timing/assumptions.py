@@ -153,7 +153,7 @@ NETWORK_HOP_S = 14e-6
 #: kernel over NVLink) and 20e-6 (NCCL).
 ENGINE_ALL_REDUCE_S = 10e-6
 
-#: The same through NCCL, where the engine's own kernel is switched off. Between 6e-6 (two H100, replayed from a
+#: The same through NCCL, where the engine's own kernel is switched off. Between 6e-6 (two H100, from a
 #: graph: NVIDIA/nccl #1259) and 40e-6; 25e-6 is what NCCL's tuning expects of 128 bytes over a tree of H100
 #: (logged in NVIDIA/nccl #1453).
 NCCL_ALL_REDUCE_S = 25e-6
