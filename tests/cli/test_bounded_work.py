@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import run
+from tuner.inputs.shell import source
 
 JOB = (
     "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B",
@@ -79,10 +80,22 @@ def test_all_that_a_statement_makes_counts_as_work(statement: str, most: int, tm
 
 def test_what_is_larger_than_a_script_is_not_parsed(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
-    script.write_text("echo line\n" * 5_000 + "python3 -m verl.trainer.main_ppo " + " ".join(JOB) + "\n")
+    script.write_text("echo line\n" * 110_000 + "python3 -m verl.trainer.main_ppo " + " ".join(JOB) + "\n")
     result = run("config", str(script))
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "bytes are more than a launch script has" in result.err
+
+
+def test_the_parser_is_stopped_where_what_follows_is_no_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST_PARSING_S", 0.05)
+    loop = "for ((i=0;i<10;i++)); do :; done\n"
+    script = tmp_path / "run.sh"
+    script.write_text("for ((i=0;i<1\n0;i++)); do :; done\n" + loop * 1_000)
+    result = run("config", str(script))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "run.sh:1:1: it is no shell from some line on: 0.05 s were not enough" in result.err
 
 
 def test_a_long_word_in_a_loop_is_no_single_step(tmp_path: Path) -> None:

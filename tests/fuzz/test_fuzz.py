@@ -29,15 +29,17 @@ HOSTILE = {
     "loops in loops": "for ((i=0;i<10**9;i++)); do for ((j=0;j<10**9;j++)); do echo $i $j; done; done",
     "calls itself": "f() { f; f; }; f",
     "is a fork bomb": ":(){ :|:& };:",
-    "has 4,000 lines": "echo line\n" * 4_000,
-    "computes for 1,800 lines": "".join(f"X{n}=$((X{n - 1} + 1))\n" for n in range(1_800)),
-    "asks 1,300 times": "if [ $X = 1 ]; then Y=2; fi\n" * 1_300,
+    "has 50,000 lines": "echo line\n" * 50_000,
+    "computes for 10,000 lines": "".join(f"X{n}=$((X{n - 1} + 1))\n" for n in range(10_000)),
+    "asks 8,000 times": "if [ $X = 1 ]; then Y=2; fi\n" * 8_000,
     "expands": "A=({1..10000}); B=(${A[@]} ${A[@]}); C=(${B[@]/1/$B}); echo {1..99999}{1..99999}",
+    "has a broken line first": "for ((i=0;i<1\n0;i++)); do :; done\n"
+    + "for ((i=0;i<10;i++)); do :; done\n" * 5_000,
     "matches for ever": "x="
     + "a" * 4_000
     + "b; [[ $x =~ ^(a+)+$ ]]; y=${x//*a*a*a*a*a*a*c/}; z=${x%%*a*a*a*c}",
     "nests": "$(" * 3_000,
-    "repeats a long word": "while " + "a." * 19_000 + ":; do echo line; done",
+    "repeats a long word": "while " + "a." * 50_000 + ":; do echo line; done",
 }
 
 

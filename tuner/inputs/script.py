@@ -16,11 +16,13 @@ from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse
 from tuner.inputs.shell.values import Text, Unknown, text
 from tuner.language import _
+from tuner.units import KIB
 
 _OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ASKED_FOR = (1, 2, 3, 4, 6, 9)  # arguments that a script may end without
 _ARGUMENT = re.compile(rb"\$\{?[#1-9]")
+_LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
 _FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
 
 
@@ -95,7 +97,7 @@ def _followed(
 
 
 def _asks_for_arguments(content: bytes) -> bool:
-    return _ARGUMENT.search(content) is not None
+    return len(content) <= _LARGEST_TRIED and _ARGUMENT.search(content) is not None
 
 
 def _open_arguments(path: Path, count: int) -> tuple[Text, ...]:

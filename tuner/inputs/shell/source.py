@@ -1,5 +1,6 @@
 """A script's bytes and its syntax tree."""
 
+from time import process_time
 from typing import Any
 
 from msgspec import Struct
@@ -10,9 +11,12 @@ from tuner.language import _
 Node = Any
 """A node of tree-sitter, whose own classes are only imported where a script is read."""
 
-# A launch script has some thousands. Behind a line that is no shell the parser takes the square of what
-# follows: 12 s for 160 KB of loops, 0.8 s for 40.
-MOST_BYTES = 40 * 1024
+MOST_BYTES = 1024**2  # a launch script has some thousands
+
+# Of processor time. Shell takes the parser 0.2 microseconds a byte, what is no shell at all 4, and behind a line
+# that is none it takes the square of what follows: 15 s for 160 KB of loops.
+MOST_PARSING_S = 0.8
+_READ = 64 * 1024  # bytes at a time
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -43,7 +47,7 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
     """Parse a script.
 
     Raises:
-        InputError: it is larger than a script can be.
+        InputError: it is larger than a script can be, or so far from shell that the parser finds no end.
     """
     import tree_sitter
     import tree_sitter_bash
@@ -55,4 +59,18 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
     # Scripts edited on Windows; the shell itself would stumble over the carriage returns.
     content = content.replace(b"\r\n", b"\n")
     parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-    return Source(file=file, content=content, root=parser.parse(content).root_node, first=first)
+    end = process_time() + MOST_PARSING_S
+    try:
+        # Bytes at once would leave the callback out.
+        tree = parser.parse(
+            lambda offset, _point: content[offset : offset + _READ],
+            progress_callback=lambda _offset, _error: process_time() > end,
+        )
+    except ValueError as error:
+        raise InputError(
+            _("it is no shell from some line on: {seconds:g} s were not enough to parse it").format(
+                seconds=MOST_PARSING_S
+            ),
+            location=first or Location(source=file, line=1, column=1),
+        ) from error
+    return Source(file=file, content=content, root=tree.root_node, first=first)
