@@ -80,7 +80,7 @@ def test_all_that_a_statement_makes_counts_as_work(statement: str, most: int, tm
 
 def test_what_is_larger_than_a_script_is_not_parsed(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
-    script.write_text("echo line\n" * 110_000 + "python3 -m verl.trainer.main_ppo " + " ".join(JOB) + "\n")
+    script.write_text("echo line\n" * 90_000 + "python3 -m verl.trainer.main_ppo " + " ".join(JOB) + "\n")
     result = run("config", str(script))
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "bytes are more than a launch script has" in result.err

@@ -11,10 +11,10 @@ from tuner.language import _
 Node = Any
 """A node of tree-sitter, whose own classes are only imported where a script is read."""
 
-MOST_BYTES = 1024**2  # a launch script has some thousands
+MOST_BYTES = 768 * 1024  # a launch script has some thousands
 
-# Of processor time. Shell takes the parser 0.2 microseconds a byte, what is no shell at all 4, and behind a line
-# that is none it takes the square of what follows: 15 s for 160 KB of loops.
+# Of processor time. Shell takes the parser 0.2 microseconds a byte, what is no shell at all 4, and behind a
+# line that is none it takes the square of what follows: 15 s for 160 KB of loops.
 MOST_PARSING_S = 0.8
 _READ = 64 * 1024  # bytes at a time
 
