@@ -74,24 +74,24 @@ def _shorter(overrides: Overrides) -> str:
 
 
 def _sequences(overrides: Overrides) -> str:
-    return f"{running_job.answer(*overrides).advice.rollout.concurrent_sequences:,}"
+    return f"{running_job.rollout(overrides).concurrent_sequences:,}"
 
 
 def _kv_tokens(overrides: Overrides) -> str:
-    return f"{running_job.answer(*overrides).advice.rollout.kv_tokens:,}"
+    return f"{running_job.rollout(overrides).kv_tokens:,}"
 
 
 def _token_cache(overrides: Overrides) -> str:
-    return f"{running_job.answer(*overrides).advice.rollout.kv_bytes_per_token / KIB:,.0f} KiB"
+    return f"{running_job.rollout(overrides).kv_bytes_per_token / KIB:,.0f} KiB"
 
 
 def _asked(overrides: Overrides) -> str:
     job = running_job.workload(overrides)
-    return f"{ceil(job.batch.sequences / job.rollout.replicas):,}"
+    return f"{ceil(job.batch.sequences / job.generator.replicas):,}"
 
 
 def _preempted(overrides: Overrides) -> str:
-    return f"{running_job.answer(*overrides).advice.rollout.preempted_sequences:,}"
+    return f"{running_job.rollout(overrides).preempted_sequences:,}"
 
 
 def _batch(name: str, overrides: Overrides) -> str:

@@ -31,10 +31,11 @@ class RolloutPrices(SphinxDirective):
     def _priced(self, overrides: tuple[str, ...]) -> list[str]:
         advice = running_job.answer(*overrides).advice
         (rollout,) = (phase for phase in advice.time.phases if phase.phase.value == "rollout")
+        held = running_job.rollout(overrides)
         return [
-            f"{advice.rollout.kv_bytes / GIB:.1f} GiB",
-            f"{advice.rollout.concurrent_sequences:,}",
-            f"{advice.rollout.preempted_sequences:,}",
+            f"{held.kv_bytes / GIB:.1f} GiB",
+            f"{held.concurrent_sequences:,}",
+            f"{held.preempted_sequences:,}",
             f"{rollout.seconds:.1f} s",
             f"{running_job.phase('rollout', overrides).peak_bytes / GIB:.1f} GiB",
         ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from kept_answers import kept
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
-from tuner.memory import PhaseEstimate
+from tuner.memory import PhaseEstimate, RolloutMemory
 from tuner.render.answer import Answer
 from tuner.timing import StepTime
 from tuner.workload import Phase, Workload
@@ -72,3 +72,11 @@ def phase(name: str, overrides: Sequence[str] = ()) -> PhaseEstimate:
 def time(overrides: Sequence[str] = ()) -> StepTime:
     """The modelled seconds of its step."""
     return answer(*overrides).advice.time
+
+
+def rollout(overrides: Sequence[str] = ()) -> RolloutMemory:
+    """The memory of its rollout engine."""
+    memory = answer(*overrides).advice.rollout
+    if memory is None:
+        raise ValueError("the job generates nothing")
+    return memory

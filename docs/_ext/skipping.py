@@ -33,7 +33,7 @@ def _kept(workload: Workload, percent: int) -> Workload:
 def update_seconds(percent: int, overrides: Overrides) -> tuple[float, float]:
     """Of the update: with all responses, and without these."""
     job = running_job.workload(overrides)
-    held = running_job.answer(*overrides).advice.rollout.concurrent_sequences
+    held = running_job.rollout(overrides).concurrent_sequences
     before, after = (
         step_time(each, concurrent_sequences=held).phase(Phase.UPDATE_ACTOR)
         for each in (job, _kept(job, percent))

@@ -163,7 +163,7 @@ class Family:
         found = []
         for name in self.names["model"]:
             job = read_once({**self.base, "model": name})
-            found.append(cached_layers(job.model, job.rollout))
+            found.append(cached_layers(job.model, job.generator))
         return {kind: [getattr(one, kind) for one in found] for kind in CachedLayers.__struct_fields__}
 
     def cached_layers(self) -> CachedLayers:

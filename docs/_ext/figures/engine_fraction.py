@@ -29,7 +29,7 @@ def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     ]
     found = [memory.estimate(other).phase(Phase.ROLLOUT) for other in jobs]
     peaks = [phase.peak_bytes / GIB for phase in found if phase is not None]
-    cap = job.rollout.max_sequences
+    cap = job.generator.max_sequences
     card = job.cluster.gpu.capacity_bytes / GIB
     with axes(height=3.8, rows=2, name="engine-fraction") as ((above, below), finished):
         above.plot(_FRACTIONS, sequences, color=COLOURS[0], marker=MARKERS[0], markersize=4)
