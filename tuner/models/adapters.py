@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -76,9 +77,13 @@ def megatron_adapter_parameters(model: ModelShape, *, rank: int, target: Sequenc
 def _named(name: str, target: str | Sequence[str]) -> bool:
     if target == ALL_LINEAR:
         return True
-    if isinstance(target, str):  # a pattern such as ".*(q_proj|v_proj)"
-        return re.search(rf"\b{name}\b", target) is not None
-    return name in target
+    return _spelled_out(name, target) if isinstance(target, str) else name in target
+
+
+@lru_cache(maxsize=32)  # every layer asks for the same few
+def _spelled_out(name: str, pattern: str) -> bool:
+    """Whether a pattern such as ``.*(q_proj|v_proj)`` spells a name out."""
+    return re.search(rf"\b{name}\b", pattern) is not None
 
 
 def _linears(model: ModelShape, layer: int, *, experts: bool) -> Iterator[Linear]:
