@@ -18,6 +18,16 @@ def test_all_linear_of_a_dense_model(model: ModelShape, rank: int, expected: int
     assert adapter_parameters(model, rank=rank, target="all-linear", experts=True) == expected
 
 
+def test_a_pattern_spells_out_whole_names() -> None:
+    """The router, ``gate``, is no part of ``gate_proj``."""
+    model = QWEN3_30B_A3B
+    spelled, named = (
+        adapter_parameters(model, rank=8, target=target, experts=True)
+        for target in (".*(gate_proj|up_proj)$", ("gate_proj", "up_proj"))
+    )
+    assert spelled == named > 0
+
+
 def test_named_modules() -> None:
     model, rank = QWEN25_7B, 16
     query = model.heads * model.head_dim

@@ -105,7 +105,8 @@ CARD_ERROR = 0.05
 OTHER_MEMORY = Spread(0.95, 1.25)
 
 #: Seconds of decoding on cards of other kinds over those that their bandwidth gives. No engine was measured
-#: on any of them here; public runs on the A100, the H20 and the MI300X took up to 2.5 times as long.
+#: on any of them here; public runs on the A100, the H20 and the MI300X took 2.0 to 2.3 times as long in
+#: their medians.
 OTHER_DECODING = Spread(0.95, 2.5)
 
 #: Model FLOP utilization that public runs of one dense model on the H100 print of the actor's update: the

@@ -5,6 +5,8 @@ from measure.operators.shapes import Decoder, Shapes, seconds_of, without_host
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from tuner.validate.machine.worker.operators import products_of
+
 _DTYPE = torch.bfloat16
 _TENSORS = 33  # of the optimizer
 
@@ -33,25 +35,11 @@ def _product_rates(decoder: Decoder, rows: int, shapes: Shapes) -> tuple[float, 
         (decoder.intermediate, decoder.hidden),
         (decoder.hidden, decoder.intermediate),
     ]
-    weights = [torch.randn(size, device=shapes.device, dtype=_DTYPE) * 0.02 for size in sizes]
-    widths = {side for size in sizes for side in size}
-    values = {side: torch.randn(rows, side, device=shapes.device, dtype=_DTYPE) for side in widths}
-
-    def forward() -> None:
-        for weight in weights:
-            functional.linear(values[weight.shape[1]], weight)
-
-    def backward() -> None:
-        for weight in weights:
-            gradient = values[weight.shape[0]]
-            gradient @ weight
-            gradient.t() @ values[weight.shape[1]]
-
-    flop = sum(2 * rows * a * b for a, b in sizes)
-    return (
-        flop / seconds_of(without_host(forward), least=shapes.seconds),
-        2 * flop / seconds_of(without_host(backward), least=shapes.seconds),
+    forward, backward = (
+        flop / seconds_of(without_host(work), least=shapes.seconds)
+        for work, flop, _backward in products_of(sizes, rows, torch.device(shapes.device))
     )
+    return forward, backward
 
 
 def attention(shapes: Shapes) -> Table:

@@ -1,7 +1,6 @@
 """One process, one engine: its passes and what the allocator saw of them."""
 
 import gc
-import multiprocessing
 import os
 import sys
 import time
@@ -16,6 +15,7 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
+from measure.forked import records_of
 from measure.verl_engine.engine import FINE_TUNING, build_engine, loss_function, random_batch
 from measure.verl_engine.settings import Case, EngineSettings, PassSettings
 
@@ -146,26 +146,4 @@ def _warm_up(planned: Sequence[PassSettings]) -> Iterator[PassSettings]:
 
 def outcome(case: Case, port: int, timeout: timedelta, dry_run: bool) -> list[dict[str, Any]]:
     """The records of a case, by a process of its own; fewer than planned if it failed."""
-    fork = multiprocessing.get_context("fork")
-    receiver, sender = fork.Pipe(duplex=False)
-    process = fork.Process(target=_run_case, args=(case, port, timeout, dry_run, sender))
-    process.start()
-    sender.close()
-    records: list[dict[str, Any]] = []
-    deadline = time.monotonic() + timeout.total_seconds()
-    try:
-        while receiver.poll(max(0.0, deadline - time.monotonic())):
-            message = receiver.recv()
-            if isinstance(message, str):
-                print(message, file=sys.stderr, flush=True)
-                break
-            records.append(message)
-        else:
-            print("the engine took too long", file=sys.stderr, flush=True)
-    except EOFError:
-        pass
-    process.join(10)
-    if process.is_alive():
-        process.kill()
-        process.join()
-    return records
+    return records_of(_run_case, case, port, timeout, dry_run, timeout_s=timeout.total_seconds())

@@ -1,9 +1,7 @@
 """One engine in a process of its own: its passes, warm, stage by stage."""
 
-import multiprocessing
 import os
 import sys
-import time
 import traceback
 from dataclasses import replace
 from statistics import median
@@ -11,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from measure.forked import records_of
 from measure.warm_passes.kernels import kernels_of
 from measure.warm_passes.plan import EnginePlan, model_settings, pass_settings, shape
 from torch._C._distributed_c10d import HashStore
@@ -37,27 +36,7 @@ class StageClock(Meter):
 
 def records(plan: EnginePlan, *, tiny: bool, profiled: bool, timeout_s: float) -> list[dict[str, Any]]:
     """Every pass of an engine, run in a fresh process; fewer than planned where one failed."""
-    fork = multiprocessing.get_context("fork")
-    receiver, sender = fork.Pipe(duplex=False)
-    process = fork.Process(target=_run, args=(plan, tiny, profiled, sender))
-    process.start()
-    sender.close()
-    outputs: list[dict[str, Any]] = []
-    deadline = time.monotonic() + timeout_s
-    try:
-        while receiver.poll(max(0.0, deadline - time.monotonic())):
-            message = receiver.recv()
-            if isinstance(message, str):
-                print(message, file=sys.stderr, flush=True)
-                break
-            outputs.append(message)
-    except EOFError:
-        pass
-    process.join(5)
-    if process.is_alive():
-        process.kill()
-        process.join()
-    return outputs
+    return records_of(_run, plan, tiny, profiled, timeout_s=timeout_s)
 
 
 def _run(plan: EnginePlan, tiny: bool, profiled: bool, sender: Any) -> None:

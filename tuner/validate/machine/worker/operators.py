@@ -1,7 +1,7 @@
 """Rates of a few operators at a few shapes, as the time model's tables were measured."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import median
 
@@ -46,10 +46,16 @@ def _head(sizes: OperatorSizes, device: torch.device) -> Iterator[OperatorRate]:
     yield from _of_weights("head", [(sizes.vocab, sizes.hidden)], min(sizes.rows), device)
 
 
-def _of_weights(
-    family: str, shapes: list[tuple[int, int]], rows: int, device: torch.device
-) -> Iterator[OperatorRate]:
-    """Weights of these shapes multiplied with so many rows; backward both gradients of each."""
+def products_of(
+    shapes: Sequence[tuple[int, int]], rows: int, device: torch.device
+) -> tuple[tuple[Callable[[], None], int, bool], ...]:
+    """Products of weights with so many rows, and both gradients of each: work, FLOP, whether it is backward.
+
+    Args:
+        shapes: outputs and inputs of each weight.
+        rows: tokens that are multiplied at a time.
+        device: where the weights lie.
+    """
     weights = [torch.randn(shape, device=device, dtype=_DTYPE) * 0.02 for shape in shapes]
     sides = {side for shape in shapes for side in shape}
     values = {side: torch.randn(rows, side, device=device, dtype=_DTYPE) for side in sides}
@@ -65,7 +71,13 @@ def _of_weights(
             gradient.t() @ values[weight.shape[1]]
 
     flop = sum(2 * rows * one * other for one, other in shapes)
-    for work, amount, is_backward in ((forward, flop, False), (backward, 2 * flop, True)):
+    return (forward, flop, False), (backward, 2 * flop, True)
+
+
+def _of_weights(
+    family: str, shapes: list[tuple[int, int]], rows: int, device: torch.device
+) -> Iterator[OperatorRate]:
+    for work, amount, is_backward in products_of(shapes, rows, device):
         seconds = _seconds(_without_host(work, device), device)
         yield OperatorRate(family=family, tokens=rows, backward=is_backward, per_s=amount / seconds)
 
