@@ -112,7 +112,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     @property
     def change(self) -> timing.Change:
-        """Of the seconds of the whole step."""
+        """How the seconds of the whole step change."""
         first, second = self.before.job.case, self.after.job.case
         return self._change(first.time.phases, second.time.phases)
 

@@ -65,7 +65,7 @@ def attended_tokens(batch: Batch) -> float:
 
 @lru_cache(maxsize=256)
 def _variance(batch: Batch) -> float:
-    """Of the lengths of sequences."""
+    """Variance of the lengths of sequences, in tokens squared."""
     places = _response_places(batch, 1.0)
     middle = sum(places) / _PLACES
     responses = sum((length - middle) ** 2 for length in places) / _PLACES

@@ -85,12 +85,12 @@ class Simulated(Struct, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> float:
-        """Of the engine."""
+        """Steps that the engine runs."""
         return sum(stretch.steps for stretch in self.stretches)
 
     @property
     def tokens(self) -> float:
-        """That were generated."""
+        """Tokens that were generated."""
         return sum(stretch.steps * stretch.sampled for stretch in self.stretches)
 
     def repeated(self, tokens: float) -> "Simulated":

@@ -55,7 +55,7 @@ def _counted_parameters(model: ModelShape) -> int:
 
 
 def _peak(workload: Workload) -> float:
-    """Of one card, as the release has it."""
+    """FLOP/s of one card by which the release divides."""
     gpu = workload.cluster.gpu
     if gpu.name == _MI300X and not reaches(workload.release.version, _MI300X_CHANGED):
         return _MI300X_BEFORE

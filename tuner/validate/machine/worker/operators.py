@@ -184,14 +184,14 @@ def _without_host(work: Work, device: torch.device) -> Callable[[], object]:
 
 
 def _seconds(work: Work, device: torch.device) -> float:
-    """Of one repetition on the device."""
+    """Seconds of one repetition on the device."""
     if device.type == "cuda":
         return median(repeated(work, seconds=_FIGURE_S, warm_up=_FIGURE_S))
     return _wall_seconds(work, device)
 
 
 def _wall_seconds(work: Work, device: torch.device) -> float:
-    """Of one repetition as the host sees it: many issued, the last one waited for."""
+    """Seconds of one repetition as the host sees it: many issued, the last one waited for."""
     work()
     _wait(device)
     start = time.perf_counter()
