@@ -1,22 +1,27 @@
 """``tuner check``: the same engine as ``advise``, one line per finding, for continuous integration."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
+from tuner.cli.finding_options import FindingOptions
 from tuner.cli.premises import Premises, with_premises
+from tuner.cli.project_settings import SettingsNamed
 from tuner.language import _, ngettext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tuner.cli.baselines import Against
     from tuner.cli.hardware import Card
+    from tuner.cli.judging import Judged, Judging
     from tuner.inputs.several import Input
-    from tuner.render.concise import Line
     from tuner.render.report import CheckedGpu
+    from tuner.review.checked import Line
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -42,10 +47,18 @@ def check(
         Literal["concise", "json"],
         typer.Option("--output-format", "-f", help=_("One line per finding, or JSON.")),
     ] = "concise",
+    named: SettingsNamed,
+    findings: FindingOptions,
     fail_on: Annotated[
-        options.SeverityName,
-        typer.Option("--fail-on", help=_("Least severity of a finding that makes the exit code 1.")),
-    ] = "warning",
+        options.SeverityName | None,
+        typer.Option(
+            "--fail-on",
+            help=_(
+                "Least severity of a finding that makes the exit code 1; warning, or what the settings say."
+            ),
+            show_default=False,
+        ),
+    ] = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
@@ -53,7 +66,9 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
+    from tuner.cli.baselines import against_baselines, fixed_lines, write_baseline
     from tuner.cli.hardware import choose_card
+    from tuner.cli.judging import Judging
     from tuner.findings import Severity
     from tuner.inputs.several import separated
     from tuner.render.concise import concise
@@ -61,46 +76,84 @@ def check(
 
     options.refuse_misspelled(files, with_premises(check))
     card = choose_card(premises)
-    listed: list[Line] = []
-    unreadable: list[str] = []
+    judging = Judging(
+        premises=premises,
+        named=named,
+        findings=findings,
+        fail_on=None if fail_on is None else Severity(fail_on),
+    )
     inputs = separated(files)
+    judged, unreadable = _judged(inputs, judging)
+    if findings.write_baseline is not None:
+        write_baseline(Path(findings.write_baseline), judged)
+        raise typer.Exit(BAD_INPUT if unreadable else 0)
+    against = against_baselines(judged, findings)
+    listed = [line for lines in against.new for line in lines]
+    cards = list(dict.fromkeys(one.card for one in judged)) or [card]
+    if output_format == "json":
+        from tuner.render.json import check_json
+
+        write(sys.stdout, check_json(listed, unreadable, card=_card_report(cards[0])))
+    elif listed:
+        terminal = Terminal.of(sys.stdout, color)
+        write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
+    for text in fixed_lines(against, pruned=findings.prune_baseline):
+        write(sys.stderr, text)
+    write(
+        sys.stderr,
+        _count(listed, cards, inputs=inputs, unreadable=len(unreadable), rest=_rest(judged, against)),
+    )
+    if unreadable:
+        raise typer.Exit(BAD_INPUT)
+    if any(
+        line.at_least(one.fail_on) for one, lines in zip(judged, against.new, strict=True) for line in lines
+    ):
+        raise typer.Exit(FINDINGS)
+
+
+def _judged(inputs: "Sequence[Input]", judging: "Judging") -> "tuple[list[Judged], list[str]]":
+    """All inputs that can be used, and the messages why the others cannot; these have been said."""
+    from tuner.render.terminal import write
+
+    judged: list[Judged] = []
+    unreadable: list[str] = []
     for given in inputs:
-        outcome = _outcome(given, premises)
+        outcome = _outcome(given, judging)
         if isinstance(outcome, str):
             unreadable.append(outcome)
             write(sys.stderr, _("error: {outcome}").format(outcome=outcome))
         else:
-            listed += outcome
-    if output_format == "json":
-        from tuner.render.json import check_json
-
-        write(sys.stdout, check_json(listed, unreadable, card=_card_report(card)))
-    elif listed:
-        terminal = Terminal.of(sys.stdout, color)
-        write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
-    write(sys.stderr, _count(listed, card, inputs=inputs, unreadable=len(unreadable)))
-    if unreadable:
-        raise typer.Exit(BAD_INPUT)
-    if any(line.at_least(Severity(fail_on)) for line in listed):
-        raise typer.Exit(FINDINGS)
+            judged.append(outcome)
+    return judged, unreadable
 
 
-def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
+def _outcome(given: "Input", judging: "Judging") -> "Judged | str":
     """The findings of one input, or the message why it cannot be used; the others are still checked."""
+    from tuner.cli.judging import judge
     from tuner.cli.messages import cut, told
-    from tuner.cli.pipeline import consult
     from tuner.errors import TunerError
     from tuner.inputs.secrets import without_secrets
-    from tuner.render.concise import lines
     from tuner.render.terminal import plain
 
     try:
-        return list(lines(consult(given.config, given.words, premises)))
+        return judge(given, judging)
     except TunerError as error:
         message = told(error)
         if given.pasted or given.config in str(error):
             return message
         return f"{cut(plain(without_secrets(given.config)))}: {message}"
+
+
+def _rest(judged: "Sequence[Judged]", against: "Against") -> list[str]:
+    """What is not among the findings, in words."""
+    ignored = sum(len(one.applied.ignored) for one in judged)
+    unwanted = sum(one.unwanted for one in judged)
+    words = []
+    if ignored:
+        words.append(_("{count} ignored by comments").format(count=ignored))
+    if unwanted:
+        words.append(_("{count} not selected").format(count=unwanted))
+    return [*words, *filter(None, [against.words()])]
 
 
 def _card_report(card: "Card") -> "CheckedGpu":
@@ -111,7 +164,9 @@ def _card_report(card: "Card") -> "CheckedGpu":
     )
 
 
-def _count(lines: "list[Line]", card: "Card", *, inputs: "Sequence[Input]", unreadable: int) -> str:
+def _count(
+    lines: "list[Line]", cards: "list[Card]", *, inputs: "Sequence[Input]", unreadable: int, rest: list[str]
+) -> str:
     from tuner.findings import Severity
 
     counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
@@ -126,8 +181,11 @@ def _count(lines: "list[Line]", card: "Card", *, inputs: "Sequence[Input]", unre
         checked = _("the command is checked")
     if unreadable:
         checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)
+    findings = text or _("no findings")
+    if rest:
+        findings = _("{findings} ({rest})").format(findings=findings, rest=_(", ").join(rest))
     return _("{checked}: {findings}; {judged_for}").format(
-        checked=checked, findings=text or _("no findings"), judged_for=_judged_for(card)
+        checked=checked, findings=findings, judged_for=_(", ").join(map(_judged_for, cards))
     )
 
 

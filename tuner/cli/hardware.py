@@ -39,7 +39,8 @@ def choose_card(premises: Premises) -> Card:
             ),
             hint=_("leave one of them out: --gpu {name} goes with any number").format(name=name),
         )
-    gpu = find_gpu(name)
+    with premises.blamed("gpu"):
+        gpu = find_gpu(name)
     assumed = gpu.evidence is Evidence.HEURISTIC
     if name is None:
         return Card(gpu=gpu, reason=_("assumed") if assumed else _("found on this machine"), assumed=assumed)
@@ -77,7 +78,8 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
                 )
             )
     said = premises.network
-    network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
+    with premises.blamed("network"):
+        network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
     cluster = Cluster(
         gpu=card.gpu,
         gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,

@@ -1,6 +1,6 @@
 """From a configuration to an answer: the one way that ``advise`` and ``check`` share."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,15 +10,16 @@ from msgspec.structs import replace
 from tuner.advise import Advice, ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
 from tuner.cli.hardware import Card, choose_card, choose_cluster
-from tuner.cli.lengths import expect_possible, lengths_of
+from tuner.cli.lengths import LENGTHS, expect_possible, lengths_of
 from tuner.cli.named_models import Models
-from tuner.cli.premises import Premises
+from tuner.cli.premises import OPTIONS, Premises
 from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Given, read_given, with_missing_config
+from tuner.inputs.given import Given, Remark, read_given, with_missing_config
 from tuner.inputs.settings import Settings
+from tuner.language import _
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
@@ -83,7 +84,8 @@ def read_job(
     if loaded.base.missing is not None:
         given = with_missing_config(given, loaded.base.missing)
     models = Models(given, loaded.settings, premises)
-    model, model_reason = models.actor()
+    with premises.blamed("model"):
+        model, model_reason = models.actor()
     cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
     job = _Job(
         premises=premises,
@@ -92,10 +94,12 @@ def read_job(
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
     )
-    rollout_engine = job.rollout_engine(loaded)
+    with premises.blamed("engine_version"):
+        rollout_engine = job.rollout_engine(loaded)
     reading = _Reading(job, release, configuration, loaded)
-    expect_modelled(reading.workload)
-    expect_possible(reading.workload.batch)
+    with premises.blamed(*LENGTHS):
+        expect_modelled(reading.workload)
+        expect_possible(reading.workload.batch)
     if premises.trace:
         from tuner.trace.limits import expect_counted
 
@@ -147,7 +151,9 @@ def consult_further(
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch)
-    release = release_of(given, premises.verl_version)
+    given = replace(given, remarks=(*given.remarks, *_from_settings(premises)))
+    with premises.blamed("verl_version"):
+        release = release_of(given, premises.verl_version)
 
     def read(premises: Premises) -> Question:
         ratio = zero_advantage_ratio
@@ -175,6 +181,14 @@ def consult_further(
         run=None if run is None else _beside(run, advice, job),
     )
     return answer, job.reading.write
+
+
+def _from_settings(premises: Premises) -> Iterator[Remark]:
+    """What the settings of a project say in place of options."""
+    for name, place in premises.places:
+        value = getattr(premises, name)
+        text = _("as the project's settings say: {option} {value}").format(option=OPTIONS[name], value=value)
+        yield Remark(text=text, location=place)
 
 
 def _with_run(
@@ -224,12 +238,16 @@ class _Job(Struct, frozen=True, kw_only=True):
             look=self.premises.verl_version is None,  # a release that was named need not be this machine's
         )
 
+    def critic_model(self, loaded: Loaded) -> ModelShape | None:
+        with self.premises.blamed("critic_model"):
+            return Models(self.given, loaded.settings, self.premises).critic()
+
     def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
         return TRAINER.read(
             loaded.settings,
             version=loaded.version,
             model=self.model,
-            critic_model=Models(self.given, loaded.settings, self.premises).critic(),
+            critic_model=self.critic_model(loaded),
             cluster=self.cluster,
             rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
             lengths=lengths_of(self.premises),
@@ -319,7 +337,8 @@ def _service_models(loaded: Loaded, premises: Premises) -> dict[str, ModelShape]
     for role, path in TRAINER.service_paths(loaded.settings, version=loaded.version):
         named = premises.reward_model if role is ServiceRole.REWARD else None
         try:
-            models[path] = model_shape(named or path, trace=premises.trace)
+            with premises.blamed("reward_model"):
+                models[path] = model_shape(named or path, trace=premises.trace)
         except InputError:
             if named is not None:
                 raise

@@ -1,28 +1,13 @@
 """One line per finding, for continuous integration and editors. Lines are never wrapped."""
 
-from msgspec import Struct
-
 from tuner.errors import Location
-from tuner.findings import Finding, Severity
+from tuner.findings import Finding
 from tuner.language import _
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.answer import Answer
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, pasteable
-
-_ORDER = {severity: rank for rank, severity in enumerate(Severity)}
-
-
-class Line(Struct, frozen=True, kw_only=True):
-    """A finding with its place in the user's input."""
-
-    location: Location
-    finding: Finding
-    overrides: tuple[str, ...]
-
-    def at_least(self, severity: Severity) -> bool:
-        """Whether the finding is as bad as ``severity`` or worse."""
-        return _ORDER[self.finding.severity] <= _ORDER[severity]
+from tuner.review.checked import Line
 
 
 def lines(answer: Answer) -> tuple[Line, ...]:
@@ -42,13 +27,7 @@ def lines(answer: Answer) -> tuple[Line, ...]:
         *lost_override.check(answer.given),
     ]
     listed += [Line(location=_location(answer, other, ()), finding=other, overrides=()) for other in others]
-    return tuple(sorted(listed, key=_rank))
-
-
-def _rank(line: Line) -> tuple[int, str, int, int, str]:
-    place = line.location
-    code = line.finding.rule.code
-    return (_ORDER[line.finding.severity], place.source, place.line or 0, place.column or 0, code)
+    return tuple(sorted(listed, key=lambda line: line.rank))
 
 
 def concise(line: Line, terminal: Terminal) -> str:
@@ -64,7 +43,8 @@ def concise(line: Line, terminal: Terminal) -> str:
     return text
 
 
-def _place(answer: Answer) -> Location:
+def top_of(answer: Answer) -> Location:
+    """The place of a finding that is about no line: the top of the file."""
     return Location(source=answer.given.source, line=1, column=1)
 
 
@@ -77,4 +57,4 @@ def _location(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> L
         origin = answer.settings.origin(key) if answer.settings.is_set(key) else None
         if origin is not None and origin.location is not None:
             return origin.location
-    return _place(answer)
+    return top_of(answer)
