@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tuner.cli.baselines import Against
     from tuner.cli.hardware import Card
     from tuner.cli.judging import Judged, Judging
+    from tuner.errors import TunerError
     from tuner.inputs.several import Input
     from tuner.render.report import CheckedGpu
     from tuner.review.checked import Line
@@ -120,8 +121,9 @@ def _judged(inputs: "Sequence[Input]", judging: "Judging") -> "tuple[list[Judged
     for given in inputs:
         outcome = _outcome(given, judging)
         if isinstance(outcome, str):
+            if outcome not in unreadable:  # of several inputs
+                write(sys.stderr, _("error: {outcome}").format(outcome=outcome))
             unreadable.append(outcome)
-            write(sys.stderr, _("error: {outcome}").format(outcome=outcome))
         else:
             judged.append(outcome)
     return judged, unreadable
@@ -139,9 +141,16 @@ def _outcome(given: "Input", judging: "Judging") -> "Judged | str":
         return judge(given, judging)
     except TunerError as error:
         message = told(error)
-        if given.pasted or given.config in str(error):
+        if given.pasted or given.config in str(error) or _is_of_settings(error):
             return message
         return f"{cut(plain(without_secrets(given.config)))}: {message}"
+
+
+def _is_of_settings(error: "TunerError") -> bool:
+    """Whether an error lies in a settings file or an option, and so concerns many inputs alike."""
+    return error.location is not None and (
+        error.location.source.endswith(".toml") or error.location.source.startswith("--")
+    )
 
 
 def _rest(judged: "Sequence[Judged]", against: "Against") -> list[str]:

@@ -48,7 +48,7 @@ def choose_card(premises: Premises) -> Card:
     reason = (
         _("--gpu {name}; other profiles: {others}").format(name=name, others=", ".join(others))
         if others
-        else "--gpu"
+        else premises.told("gpu")
     )
     return Card(gpu=gpu, reason=reason, assumed=False, per_node=count)
 
@@ -61,11 +61,11 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
     """
     gpus_per_node, nodes = TRAINER.cluster_size(settings)
     named = [
-        option
-        for option, value in (
-            ("--gpu", card.per_node),
-            ("--gpus-per-node", None if card.per_node else premises.gpus_per_node),
-            ("--nodes", premises.nodes),
+        premises.told(name)
+        for name, value in (
+            ("gpu", card.per_node),
+            ("gpus_per_node", None if card.per_node else premises.gpus_per_node),
+            ("nodes", premises.nodes),
         )
         if value is not None
     ]

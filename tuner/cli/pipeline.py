@@ -1,6 +1,6 @@
 """From a configuration to an answer: the one way that ``advise`` and ``check`` share."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,13 +17,12 @@ from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Given, Remark, read_given, with_missing_config
+from tuner.inputs.given import Given, read_given, with_missing_config
 from tuner.inputs.settings import Settings
-from tuner.language import _
 from tuner.memory.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
-from tuner.render.answer import Answer, RunBeside
+from tuner.render.answer import Answer, RunBeside, Settled
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
@@ -151,7 +150,6 @@ def consult_further(
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch)
-    given = replace(given, remarks=(*given.remarks, *_from_settings(premises)))
     with premises.blamed("verl_version"):
         release = release_of(given, premises.verl_version)
 
@@ -173,6 +171,7 @@ def consult_further(
         gpu_reason=job.card.reason,
         gpu_assumed=job.card.assumed,
         gpus_reason=job.gpus_reason,
+        settled=_from_settings(premises),
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         left_out=TRAINER.left_out(settings, workload, version=version),
@@ -183,12 +182,12 @@ def consult_further(
     return answer, job.reading.write
 
 
-def _from_settings(premises: Premises) -> Iterator[Remark]:
+def _from_settings(premises: Premises) -> tuple[Settled, ...]:
     """What the settings of a project say in place of options."""
-    for name, place in premises.places:
-        value = getattr(premises, name)
-        text = _("as the project's settings say: {option} {value}").format(option=OPTIONS[name], value=value)
-        yield Remark(text=text, location=place)
+    return tuple(
+        Settled(option=OPTIONS[name], value=getattr(premises, name), location=place)
+        for name, place in premises.places
+    )
 
 
 def _with_run(

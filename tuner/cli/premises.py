@@ -35,6 +35,10 @@ class Premises(Struct, frozen=True, kw_only=True):
     launch: options.WhichLaunch = None
     places: tuple[tuple[str, Location], ...] = ()  # fields that a settings file says, and where
 
+    def told(self, name: str) -> str:
+        """Who says a field: its option, or the place in a settings file."""
+        return next((str(place) for said, place in self.places if said == name), OPTIONS[name])
+
     @contextmanager
     def blamed(self, *names: str) -> Iterator[None]:
         """Let an error of a value that a settings file says name its line."""
@@ -45,7 +49,7 @@ class Premises(Struct, frozen=True, kw_only=True):
             if not said or error.location is not None:
                 raise
             # The one that the message speaks of, where it speaks of one.
-            name, place = max(said, key=lambda one: OPTIONS[one[0]] in error.message)
+            name, place = next((one for one in said if OPTIONS[one[0]] in error.message), said[0])
             raise InputError(
                 error.message, location=place, key=OPTIONS[name].removeprefix("--"), hint=error.hint
             ) from None

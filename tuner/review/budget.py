@@ -146,7 +146,8 @@ def _over_time(
         _("{name} takes {typical} ({low} to {high}) {unit}, above the budget of {limit} ({place})")
         if typical > limit.most
         else _(
-            "{name} takes {typical} ({low} to {high}) {unit}, which may be above the budget of {limit} ({place})"
+            "{name} takes {typical} ({low} to {high}) {unit}, which may be above the budget of {limit} "
+            "({place})"
         )
     )
     ends = {"low": duration(low, like=typical), "high": duration(high, like=typical)}

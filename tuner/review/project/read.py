@@ -56,8 +56,9 @@ def _chain(file: Path) -> Iterator[Layer]:
 
 
 def _layer(file: Path, asked_at: Location | None) -> Layer:
+    source = shown(file)
     try:
-        text, values = read_toml(file)
+        text, values = read_toml(file, source=source)
     except InputError as error:
         if asked_at is None or (error.location is not None and error.location.line is not None):
             raise
@@ -65,7 +66,6 @@ def _layer(file: Path, asked_at: Location | None) -> Layer:
     above: KeyPath = TABLE if file.name == SHARED_NAME else ()
     for key in TABLE if above else ():
         values = values.get(key, {})
-    source = shown(file)
     settings = typed(values, ProjectSettings, lambda path: place_of(text, (*above, *path), source=source))
     return Layer(settings=settings, folder=file.parent, text=text, source=source, above=above)
 
@@ -97,8 +97,8 @@ def budgets_of(file: Path) -> tuple["PlacedBudget", ...]:
     Raises:
         InputError: it cannot be read, or is none.
     """
-    text, values = read_toml(file)
     source = shown(file)
+    text, values = read_toml(file, source=source)
     place = partial(_place, text, source)
     budgets = typed(values, BudgetFile, place).budget
     return placed(budgets, file.parent, lambda *path: place(path))

@@ -29,8 +29,8 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _MULTILINE = ('"""', "'''")
 
 
-def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
-    """The text of a TOML file and its values.
+def read_toml(file: Path, *, source: str) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file and its values; ``source`` names it in errors.
 
     Raises:
         InputError: it cannot be read, or is no TOML.
@@ -42,10 +42,10 @@ def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
         line = data[: error.start].count(b"\n") + 1
         raise InputError(
             _("byte 0x{data:02x} is not UTF-8").format(data=data[error.start]),
-            location=Location(source=str(file), line=line),
+            location=Location(source=source, line=line),
             hint=_("save the file as UTF-8"),
         ) from None
-    return text, parse_toml(text, source=str(file))
+    return text, parse_toml(text, source=source)
 
 
 def parse_toml(text: str, *, source: str) -> dict[str, Any]:
@@ -55,7 +55,8 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
         InputError: it is none.
     """
     try:
-        return tomllib.loads(text)
+        values: dict[str, Any] = tomllib.loads(text)
+        return values
     except tomllib.TOMLDecodeError as error:
         problem = str(error)
         at = _AT.search(problem)

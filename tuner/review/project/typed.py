@@ -86,11 +86,12 @@ def _path(text: str) -> KeyPath:
 
 
 def _value(values: Any, path: KeyPath) -> Any:
+    """What stands at a path; None where nothing does."""
     for step in path:
-        try:
-            values = values[step]
-        except (KeyError, IndexError, TypeError):
+        within = step in values if isinstance(values, dict) else isinstance(values, list)
+        if not within:
             return None
+        values = values[step]
     return values
 
 

@@ -75,16 +75,15 @@ def _extents(text: str) -> dict[int, int]:
         for start, value in parts:
             line = start.start_mark.line + 1
             # An alias is composed as the node that it repeats, which ends above.
-            ends[line] = max(
-                ends.get(line, line), _last_line(value) if value.start_mark.line + 1 >= line else line
-            )
+            last = _last_line(value) if value.start_mark.line + 1 >= line else line
+            ends[line] = max(ends.get(line, line), last)
             pending.append(value)
     return ends
 
 
 def _last_line(node: yaml.Node) -> int:
     """The last line of a node that has something of it."""
-    while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
     end = node.end_mark

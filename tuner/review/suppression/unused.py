@@ -70,8 +70,8 @@ def check(
         yield _finding(comment, _("this comment gives no reason, which the project's settings ask for"))
     if unused:
         text = ngettext(
-            "there is no such finding here any more: {rules}",
-            "there are no such findings here any more: {rules}",
+            "no finding of {rules} is there to be ignored",
+            "no finding of any of {rules} is there to be ignored",
             len(unused),
         )
         yield _finding(comment, text.format(rules=", ".join(unused)), Severity.ADVICE)
