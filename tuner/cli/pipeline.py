@@ -19,7 +19,7 @@ from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
 from tuner.inputs.given import Given, read_given, with_missing_config
 from tuner.inputs.settings import Settings
-from tuner.memory.limits import values_that_fit
+from tuner.memory.fitting.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
 from tuner.render.answer import Answer, RunBeside, Settled

@@ -9,7 +9,7 @@ from tuner.advise import Advice
 from tuner.errors import Location
 from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
-from tuner.memory.limits import Fitting
+from tuner.memory.fitting.limits import Fitting
 from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
 if TYPE_CHECKING:
