@@ -11,11 +11,9 @@ from tuner.cli.premises import Premises, with_premises
 from tuner.language import _, ngettext
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tuner.cli.hardware import Card
     from tuner.inputs.several import Input
-    from tuner.render.concise import Line
+    from tuner.review.checked import Checked, Review
     from tuner.render.report import CheckedGpu
 
 EXAMPLES = options.examples(
@@ -56,51 +54,51 @@ def check(
     from tuner.cli.hardware import choose_card
     from tuner.findings import Severity
     from tuner.inputs.several import separated
-    from tuner.render.concise import concise
+    from tuner.render.checked.concise import concise
     from tuner.render.terminal import Terminal, write
+    from tuner.review.checked import Review
 
     options.refuse_misspelled(files, with_premises(check))
     card = choose_card(premises)
-    listed: list[Line] = []
-    unreadable: list[str] = []
     inputs = separated(files)
-    for given in inputs:
-        outcome = _outcome(given, premises)
-        if isinstance(outcome, str):
-            unreadable.append(outcome)
-            write(sys.stderr, _("error: {outcome}").format(outcome=outcome))
-        else:
-            listed += outcome
+    review = Review(
+        inputs=tuple(judged(given, premises) for given in inputs),
+        pasted=any(given.pasted for given in inputs),
+    )
+    for problem in review.problems:
+        write(sys.stderr, _("error: {outcome}").format(outcome=problem.message))
     if output_format == "json":
         from tuner.render.json import check_json
 
-        write(sys.stdout, check_json(listed, unreadable, card=_card_report(card)))
-    elif listed:
-        terminal = Terminal.of(sys.stdout, color)
-        write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
-    write(sys.stderr, _count(listed, card, inputs=inputs, unreadable=len(unreadable)))
-    if unreadable:
+        unreadable = [problem.message for problem in review.problems]
+        write(sys.stdout, check_json(review.lines, unreadable, card=_card_report(card)))
+    elif review.lines:
+        write(sys.stdout, concise(review, Terminal.of(sys.stdout, color)))
+    write(sys.stderr, _count(review, card))
+    if review.problems:
         raise typer.Exit(BAD_INPUT)
-    if any(line.at_least(Severity(fail_on)) for line in listed):
+    if review.fails(Severity(fail_on)):
         raise typer.Exit(FINDINGS)
 
 
-def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
-    """The findings of one input, or the message why it cannot be used; the others are still checked."""
+def judged(given: "Input", premises: Premises) -> "Checked":
+    """One input with what is found in it, or with the message why it cannot be used."""
     from tuner.cli.messages import cut, told
     from tuner.cli.pipeline import consult
-    from tuner.errors import TunerError
+    from tuner.errors import Location, TunerError
     from tuner.inputs.secrets import without_secrets
-    from tuner.render.concise import lines
+    from tuner.render.checked.lines import checked
     from tuner.render.terminal import plain
+    from tuner.review.checked import Checked, Problem
 
     try:
-        return list(lines(consult(given.config, given.words, premises)))
+        return checked(consult(given.config, given.words, premises))
     except TunerError as error:
         message = told(error)
-        if given.pasted or given.config in str(error):
-            return message
-        return f"{cut(plain(without_secrets(given.config)))}: {message}"
+        if not (given.pasted or given.config in str(error)):
+            message = f"{cut(plain(without_secrets(given.config)))}: {message}"
+        place = error.location or Location(source=given.config)
+        return Checked(source=given.config, problem=Problem(message=message, location=place))
 
 
 def _card_report(card: "Card") -> "CheckedGpu":
@@ -111,18 +109,14 @@ def _card_report(card: "Card") -> "CheckedGpu":
     )
 
 
-def _count(lines: "list[Line]", card: "Card", *, inputs: "Sequence[Input]", unreadable: int) -> str:
-    from tuner.findings import Severity
-
-    counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
+def _count(review: "Review", card: "Card") -> str:
     text = _(", ").join(
         _("{count} {severity}").format(count=count, severity=_(severity.value))
-        for severity, count in counts.items()
-        if count
+        for severity, count in review.counts.items()
     )
-    files = len(inputs)
+    files, unreadable = len(review.inputs), len(review.problems)
     checked = ngettext("{files} file checked", "{files} files checked", files).format(files=files)
-    if inputs[0].pasted:
+    if review.pasted:
         checked = _("the command is checked")
     if unreadable:
         checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)

@@ -17,7 +17,7 @@ from tuner.model_shape import ModelShape
 from tuner.render.allocation import formula
 from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
-from tuner.render.concise import Line
+from tuner.review.checked import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.json_text import json_text
 from tuner.render.observed_report import log_report
