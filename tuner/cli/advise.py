@@ -112,7 +112,7 @@ def advise(
         write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), full=full, explain=explain))
     if fail_on != "never":
         from tuner.findings import Severity
-        from tuner.render.concise import lines
+        from tuner.render.checked.lines import lines
 
         if any(line.at_least(Severity(fail_on)) for line in lines(answer)):
             raise typer.Exit(FINDINGS)

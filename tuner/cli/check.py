@@ -14,15 +14,9 @@ from tuner.cli.project_settings import SettingsNamed
 from tuner.language import _, ngettext
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tuner.cli.baselines import Against
     from tuner.cli.hardware import Card
-    from tuner.cli.judging import Judged, Judging
-    from tuner.errors import TunerError
-    from tuner.inputs.several import Input
     from tuner.render.report import CheckedGpu
-    from tuner.review.checked import Line
+    from tuner.review.checked import Review
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -55,7 +49,7 @@ def check(
         typer.Option(
             "--fail-on",
             help=_(
-                "Least severity of a finding that makes the exit code 1; warning, or what the settings say."
+                "Least severity of a finding that makes the exit code 1; what the settings say, else warning."
             ),
             show_default=False,
         ),
@@ -67,13 +61,14 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
-    from tuner.cli.baselines import against_baselines, fixed_lines, write_baseline
+    from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
     from tuner.cli.hardware import choose_card
-    from tuner.cli.judging import Judging
+    from tuner.cli.judging import Judging, judged
     from tuner.findings import Severity
     from tuner.inputs.several import separated
-    from tuner.render.concise import concise
+    from tuner.render.checked.concise import concise
     from tuner.render.terminal import Terminal, write
+    from tuner.review.checked import Review
 
     options.refuse_misspelled(files, with_premises(check))
     card = choose_card(premises)
@@ -84,124 +79,88 @@ def check(
         fail_on=None if fail_on is None else Severity(fail_on),
     )
     inputs = separated(files)
-    judged, unreadable = _judged(inputs, judging)
+    review = Review(
+        inputs=tuple(judged(given, judging) for given in inputs),
+        pasted=any(given.pasted for given in inputs),
+    )
+    # One of the settings concerns many inputs alike.
+    for message in dict.fromkeys(problem.message for problem in review.problems):
+        write(sys.stderr, _("error: {outcome}").format(outcome=message))
     if findings.write_baseline is not None:
-        write_baseline(Path(findings.write_baseline), judged)
-        raise typer.Exit(BAD_INPUT if unreadable else 0)
-    against = against_baselines(judged, findings)
-    listed = [line for lines in against.new for line in lines]
-    cards = list(dict.fromkeys(one.card for one in judged)) or [card]
+        write(sys.stderr, write_baseline(Path(findings.write_baseline), review))
+        raise typer.Exit(BAD_INPUT if review.problems else 0)
+    review = beside_baselines(review, findings)
     if output_format == "json":
         from tuner.render.json import check_json
 
-        write(sys.stdout, check_json(listed, unreadable, card=_card_report(cards[0])))
-    elif listed:
-        terminal = Terminal.of(sys.stdout, color)
-        write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
-    for text in fixed_lines(against, pruned=findings.prune_baseline):
+        unreadable = [problem.message for problem in review.problems]
+        write(sys.stdout, check_json(review.lines, unreadable, card=_cards(review, card)[0]))
+    elif review.lines:
+        write(sys.stdout, concise(review, Terminal.of(sys.stdout, color)))
+    for text in fixed_lines(review.baselines):
         write(sys.stderr, text)
-    write(
-        sys.stderr,
-        _count(listed, cards, inputs=inputs, unreadable=len(unreadable), rest=_rest(judged, against)),
-    )
-    if unreadable:
+    write(sys.stderr, _count(review, card))
+    if review.problems:
         raise typer.Exit(BAD_INPUT)
-    if any(
-        line.at_least(one.fail_on) for one, lines in zip(judged, against.new, strict=True) for line in lines
-    ):
+    if review.fails:
         raise typer.Exit(FINDINGS)
 
 
-def _judged(inputs: "Sequence[Input]", judging: "Judging") -> "tuple[list[Judged], list[str]]":
-    """All inputs that can be used, and the messages why the others cannot; these have been said."""
-    from tuner.render.terminal import write
-
-    judged: list[Judged] = []
-    unreadable: list[str] = []
-    for given in inputs:
-        outcome = _outcome(given, judging)
-        if isinstance(outcome, str):
-            if outcome not in unreadable:  # of several inputs
-                write(sys.stderr, _("error: {outcome}").format(outcome=outcome))
-            unreadable.append(outcome)
-        else:
-            judged.append(outcome)
-    return judged, unreadable
-
-
-def _outcome(given: "Input", judging: "Judging") -> "Judged | str":
-    """The findings of one input, or the message why it cannot be used; the others are still checked."""
-    from tuner.cli.judging import judge
-    from tuner.cli.messages import cut, told
-    from tuner.errors import TunerError
-    from tuner.inputs.secrets import without_secrets
-    from tuner.render.terminal import plain
-
-    try:
-        return judge(given, judging)
-    except TunerError as error:
-        message = told(error)
-        if given.pasted or given.config in str(error) or _is_of_settings(error):
-            return message
-        return f"{cut(plain(without_secrets(given.config)))}: {message}"
-
-
-def _is_of_settings(error: "TunerError") -> bool:
-    """Whether an error lies in a settings file or an option, and so concerns many inputs alike."""
-    return error.location is not None and (
-        error.location.source.endswith(".toml") or error.location.source.startswith("--")
-    )
-
-
-def _rest(judged: "Sequence[Judged]", against: "Against") -> list[str]:
-    """What is not among the findings, in words."""
-    ignored = sum(len(one.applied.ignored) for one in judged)
-    unwanted = sum(one.unwanted for one in judged)
-    words = []
-    if ignored:
-        words.append(_("{count} ignored by comments").format(count=ignored))
-    if unwanted:
-        words.append(_("{count} not selected").format(count=unwanted))
-    return [*words, *filter(None, [against.words()])]
-
-
-def _card_report(card: "Card") -> "CheckedGpu":
+def _cards(review: "Review", card: "Card") -> "list[CheckedGpu]":
+    """The cards that inputs were judged for; the one of the options where none could be judged."""
     from tuner.render.report import CheckedGpu
 
-    return CheckedGpu(
+    of_inputs = [
+        CheckedGpu(name=by.gpu, memory_bytes=by.gpu_bytes, reason=by.gpu_reason, assumed=by.gpu_assumed)
+        for by in dict.fromkeys(checked.judged_for for checked in review.inputs)
+        if by is not None
+    ]
+    named = CheckedGpu(
         name=card.gpu.name, memory_bytes=card.gpu.capacity_bytes, reason=card.reason, assumed=card.assumed
     )
+    return list({gpu.name: gpu for gpu in reversed(of_inputs)}.values())[::-1] or [named]
 
 
-def _count(
-    lines: "list[Line]", cards: "list[Card]", *, inputs: "Sequence[Input]", unreadable: int, rest: list[str]
-) -> str:
-    from tuner.findings import Severity
-
-    counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
+def _count(review: "Review", card: "Card") -> str:
     text = _(", ").join(
         _("{count} {severity}").format(count=count, severity=_(severity.value))
-        for severity, count in counts.items()
-        if count
+        for severity, count in review.counts.items()
     )
-    files = len(inputs)
+    files, unreadable = len(review.inputs), len(review.problems)
     checked = ngettext("{files} file checked", "{files} files checked", files).format(files=files)
-    if inputs[0].pasted:
+    if review.pasted:
         checked = _("the command is checked")
     if unreadable:
         checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)
-    findings = text or _("no findings")
-    if rest:
-        findings = _("{findings} ({rest})").format(findings=findings, rest=_(", ").join(rest))
     return _("{checked}: {findings}; {judged_for}").format(
-        checked=checked, findings=findings, judged_for=_(", ").join(map(_judged_for, cards))
+        checked=checked,
+        findings=_with_rest(text or _("no findings"), review),
+        judged_for=_(", ").join(map(_judged_for, _cards(review, card))),
     )
 
 
-def _judged_for(card: "Card") -> str:
+def _with_rest(findings: str, review: "Review") -> str:
+    """The number of findings, with what is not among them."""
+    from tuner.cli.baselines import in_words
+    from tuner.review.checked import SilencedBy
+
+    by_comments = sum(
+        silenced.by is SilencedBy.COMMENT for checked in review.inputs for silenced in checked.silenced
+    )
+    left_out = sum(checked.left_out for checked in review.inputs)
+    words = [
+        _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
+        _("{count} not asked for").format(count=left_out) if left_out else "",
+        in_words(review.baselines),
+    ]
+    rest = _(", ").join(filter(None, words))
+    return _("{findings} ({rest})").format(findings=findings, rest=rest) if rest else findings
+
+
+def _judged_for(card: "CheckedGpu") -> str:
     from tuner.render.numbers import gib
 
-    gpu = _("{gpu} with {capacity}").format(gpu=card.gpu.name, capacity=gib(card.gpu.capacity_bytes))
+    gpu = _("{gpu} with {capacity}").format(gpu=card.name, capacity=gib(card.memory_bytes))
     if card.assumed:
         return _("for an {gpu}, since no GPU was named and none was found: give --gpu NAME").format(gpu=gpu)
     return _("for {gpu} ({reason})").format(gpu=gpu, reason=card.reason)

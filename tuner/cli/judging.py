@@ -1,25 +1,31 @@
 """Judges one input: its findings, and what the project's settings and its own comments do to them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.cli.finding_options import FindingOptions, words
-from tuner.cli.hardware import Card
+from tuner.cli.hardware import choose_card
+from tuner.cli.messages import cut, told
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
-from tuner.errors import Location
+from tuner.errors import Location, TunerError
 from tuner.evidence import Evidence
+from tuner.files import STANDARD_INPUT
 from tuner.findings import Severity
+from tuner.inputs.secrets import without_secrets
 from tuner.inputs.several import Input
 from tuner.render.all_rules import known_rules
 from tuner.render.answer import Answer
-from tuner.render.concise import lines, top_of
+from tuner.render.checked.lines import checked
+from tuner.render.terminal import plain
 from tuner.review import budget
-from tuner.review.checked import Line
-from tuner.review.project.read import PlacedBudget, budgets_of
+from tuner.review.checked import Checked, Line, Problem
+from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored
 from tuner.review.suppression.files import comments_of
@@ -37,69 +43,92 @@ class Judging(Struct, frozen=True, kw_only=True):
     fail_on: Severity | None = None
 
 
-class Judged(Struct, frozen=True, kw_only=True):
-    """One input with its findings."""
+class _Asked(Struct, frozen=True, kw_only=True):
+    """What options and settings say of one input."""
 
-    source: str
-    applied: Applied
-    unwanted: int  # findings that the selection leaves out
-    fail_on: Severity
-    baseline: Path | None  # that the settings name
-    card: Card  # it was judged for
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The findings that are to be reported."""
-        return self.applied.lines
+    project: "Project | None"
+    premises: Premises
+    selection: Selection
+    budgets: tuple[PlacedBudget, ...]
 
 
-def judge(given: Input, judging: Judging) -> Judged:
-    """The findings of one input.
+def judged(given: Input, judging: Judging) -> Checked:
+    """One input with what is found in it, or with the message why it cannot be used."""
+    try:
+        asked = _asked(given, judging)
+    except TunerError as error:  # not of the input: many have the same
+        return _unusable(given, error, told(error))
+    try:
+        return _judged(given, asked, judging)
+    except TunerError as error:
+        message = told(error)
+        if not (given.pasted or given.config in str(error)):
+            message = f"{cut(plain(without_secrets(given.config)))}: {message}"
+        return _unusable(given, error, message)
+
+
+def _unusable(given: Input, error: TunerError, message: str) -> Checked:
+    place = error.location or Location(source=given.config)
+    return Checked(source=given.config, problem=Problem(message=message, location=place))
+
+
+def _asked(given: Input, judging: Judging) -> _Asked:
+    """What is asked of one input.
 
     Raises:
-        TunerError: something in the input, the settings or the options cannot be used.
+        InputError: something in the settings or the options cannot be used.
     """
     project = project_for(given.config, judging.named)
-    selection = _selection(judging.findings, project)
-    answer = consult(given.config, given.words, settled(judging.premises, project))
-    listed = (*lines(answer), *_over_budget(answer, given, judging, project))
+    premises = settled(judging.premises, project)
+    if any(name == "gpu" for name, _place in premises.places):
+        choose_card(premises)
+    return _Asked(
+        project=project,
+        premises=premises,
+        selection=_selection(judging.findings, project),
+        budgets=_budgets(judging.findings, project),
+    )
+
+
+def _judged(given: Input, asked: _Asked, judging: Judging) -> Checked:
+    """The findings of one input that are to be reported.
+
+    Raises:
+        TunerError: something in the input or the options cannot be used.
+    """
+    project, selection = asked.project, asked.selection
+    answer = consult(given.config, given.words, asked.premises)
+    found = checked(answer)
+    listed = (*found.lines, *_over_budget(answer, given, asked.budgets))
     wanted = sorted((line for line in listed if selection.wants(line.finding)), key=lambda line: line.rank)
     applied = Applied(lines=tuple(wanted))
     if not judging.findings.no_ignores:
-        texts = {answer.given.source: answer.given.text} if answer.given.text else {}
         applied = without_ignored(
             wanted,
-            comments_of(texts),
+            comments_of({answer.given.source: answer.given.text} if answer.given.text else {}),
             source=answer.given.source,
             known=known_rules(),
             selection=selection,
-            require_reason=False if project is None else project.value("require_reason", False),
+            require_reason=project is not None and bool(project.value("require_reason")),
         )
-    fail_on = None if project is None else project.value("fail_on")
-    return Judged(
-        source=answer.given.source,
-        applied=applied,
-        unwanted=len(listed) - len(wanted),
-        fail_on=judging.fail_on or fail_on or Severity.WARNING,
-        baseline=None if project is None else project.path("baseline"),
-        card=Card(
-            gpu=answer.advice.workload.cluster.gpu, reason=answer.gpu_reason, assumed=answer.gpu_assumed
-        ),
+    baseline = None if project is None else project.path("baseline")
+    fail_on = judging.fail_on or (None if project is None else project.value("fail_on"))
+    return replace(
+        found,
+        lines=applied.lines,
+        silenced=applied.silenced,
+        left_out=len(listed) - len(wanted),
+        fail_on=fail_on or found.fail_on,
+        baseline="" if baseline is None else shown(baseline),
     )
 
 
-def _over_budget(
-    answer: Answer, given: Input, judging: Judging, project: "Project | None"
-) -> tuple[Line, ...]:
+def _over_budget(answer: Answer, given: Input, budgets: tuple[PlacedBudget, ...]) -> Iterator[Line]:
     """What the job takes beyond its budgets."""
-    budgets = _budgets(judging.findings, project)
-    if not budgets:
-        return ()
-    file = None if given.pasted or given.config == "-" else Path(answer.given.source).absolute()
-    return tuple(
-        Line(location=top_of(answer), finding=finding, overrides=())
-        for finding in budget.check(answer.advice, budgets, file)
-    )
+    source = answer.given.source
+    file = None if given.pasted or given.config == STANDARD_INPUT else Path(source).absolute()
+    for finding in budget.check(answer.advice, budgets, file):
+        yield Line(location=Location(source=source, line=1, column=1), finding=finding, overrides=())
 
 
 def _budgets(options: FindingOptions, project: "Project | None") -> tuple[PlacedBudget, ...]:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.language import _
-from tuner.review.checked import Line, configuration_path
+from tuner.review.checked import BesideBaseline, Checked, KnownFinding, Line, Silenced, SilencedBy
 from tuner.units import MIB
 
 VERSION = 1
@@ -24,20 +25,6 @@ _MOST_BYTES = 64 * MIB
 
 Key = tuple[str, str, str]
 """Path of an input, code of a rule, configuration key."""
-
-
-class Compared(Struct, frozen=True, kw_only=True):
-    """The findings of a run beside a baseline."""
-
-    new: tuple[tuple[Line, ...], ...]  # of each input, in their order
-    unchanged: int  # findings that the baseline has
-    fixed: Mapping[Key, int]  # entries of it that are there no more, by how many
-    kept: Mapping[Key, int]  # what the baseline is without them
-
-    @property
-    def count_new(self) -> int:
-        """How many findings the baseline does not have."""
-        return sum(map(len, self.new))
 
 
 def read_baseline(file: Path) -> Counter[Key]:
@@ -75,14 +62,14 @@ def _entries(content: Any) -> Counter[Key]:
     return entries
 
 
-def entries_of(file: Path, inputs: Iterable[tuple[str, Sequence[Line]]]) -> Counter[Key]:
+def entries_of(file: Path, inputs: Iterable[Checked]) -> Counter[Key]:
     """What a baseline of these findings holds.
 
     Args:
-        file: where it is to lie; its folder is what paths start from.
-        inputs: each input as it was named, with its findings.
+        file: where it is to lie, an absolute path; its folder is what paths start from.
+        inputs: with their findings.
     """
-    return Counter(_key(file, source, line) for source, lines in inputs for line in lines)
+    return Counter(_key(file, checked.source, line) for checked in inputs for line in checked.lines)
 
 
 def as_json(entries: Mapping[Key, int]) -> str:
@@ -94,35 +81,57 @@ def as_json(entries: Mapping[Key, int]) -> str:
     return json.dumps({"version": VERSION, "findings": findings}, indent=2, ensure_ascii=False) + "\n"
 
 
-def compare(file: Path, known: Mapping[Key, int], inputs: Sequence[tuple[str, Sequence[Line]]]) -> Compared:
-    """Findings beside a baseline.
+class Compared(Struct, frozen=True, kw_only=True):
+    """Inputs without what a baseline knows of them."""
 
-    Entries of inputs that are not checked in this run are kept, unless the input is there no more.
+    inputs: tuple[Checked, ...]
+    beside: BesideBaseline
+    kept: Mapping[Key, int]  # what the baseline is without the entries that are fixed
+
+
+def compare(file: Path, known: Mapping[Key, int], inputs: Sequence[Checked]) -> Compared:
+    """Take out of the inputs what a baseline knows.
+
+    Entries of inputs that are not checked in this run stay, unless the input is there no more.
 
     Args:
-        file: the baseline's.
+        file: the baseline's, an absolute path.
         known: its entries.
-        inputs: each input that could be checked, as it was named, with its findings.
+        inputs: in their order.
     """
     left = Counter(known)
-    new: list[tuple[Line, ...]] = []
-    for source, lines in inputs:
-        unknown = []
-        for line in lines:
-            key = _key(file, source, line)
-            if left[key]:
-                left[key] -= 1
-            else:
-                unknown.append(line)
-        new.append(tuple(unknown))
-    judged = {path_in(file, source) for source, _lines in inputs}
+    compared = tuple(_without(file, left, checked) for checked in inputs)
+    judged = {path_in(file, checked.source) for checked in inputs if checked.problem is None}
     fixed = {
         key: count
-        for key, count in left.items()
+        for key, count in sorted(left.items())
         if count and (key[0] in judged or not is_there(file.parent / key[0]))
     }
+    beside = BesideBaseline(
+        file=str(file),
+        new=sum(len(checked.lines) for checked in compared),
+        unchanged=sum(known.values()) - sum(left.values()),
+        fixed=tuple(
+            KnownFinding(source=path, code=code, key=about, count=count)
+            for (path, code, about), count in fixed.items()
+        ),
+    )
     kept = {key: count - fixed.get(key, 0) for key, count in known.items()}
-    return Compared(new=tuple(new), unchanged=sum(known.values()) - left.total(), fixed=fixed, kept=kept)
+    return Compared(inputs=compared, beside=beside, kept=kept)
+
+
+def _without(file: Path, left: Counter[Key], checked: Checked) -> Checked:
+    """One input without what is left of a baseline, which is counted down."""
+    new: list[Line] = []
+    silenced: list[Silenced] = list(checked.silenced)
+    for line in checked.lines:
+        key = _key(file, checked.source, line)
+        if left[key]:
+            left[key] -= 1
+            silenced.append(Silenced(line=line, by=SilencedBy.BASELINE))
+        else:
+            new.append(line)
+    return replace(checked, lines=tuple(new), silenced=tuple(silenced))
 
 
 def path_in(file: Path, source: str) -> str:
@@ -134,5 +143,5 @@ def path_in(file: Path, source: str) -> str:
 
 def _key(file: Path, source: str, line: Line) -> Key:
     phase = line.finding.phase
-    about = configuration_path(line) or ("" if phase is None else phase.value)
+    about = line.key or ("" if phase is None else phase.value)
     return path_in(file, source), line.finding.rule.code, about

@@ -4,24 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from tuner.review.checked import Line
+from tuner.review.checked import Line, Silenced, SilencedBy
 from tuner.review.project.selection import KnownRules, Selection
 from tuner.review.suppression import unused
 from tuner.review.suppression.comments import Suppression
-
-
-class Ignored(Struct, frozen=True, kw_only=True):
-    """A finding that a comment ignores."""
-
-    line: Line
-    comment: Suppression
 
 
 class Applied(Struct, frozen=True, kw_only=True):
     """The findings of one input, those that are left and those that its comments ignore."""
 
     lines: tuple[Line, ...]
-    ignored: tuple[Ignored, ...] = ()
+    silenced: tuple[Silenced, ...] = ()
 
 
 def without_ignored(
@@ -44,13 +37,13 @@ def without_ignored(
         require_reason: whether a comment has to say why.
     """
     kept: list[Line] = []
-    ignored: list[Ignored] = []
+    silenced: list[Silenced] = []
     used: set[tuple[Suppression, str]] = set()
     for line in lines:
         covering = [it for it in _covering(line, comments, source) if _code_in(it, line, known)]
         used.update((it, line.finding.rule.code) for it in covering)
         if covering:
-            ignored.append(Ignored(line=line, comment=covering[0]))
+            silenced.append(_silenced(line, covering[0]))
         else:
             kept.append(line)
     for comment in comments(source):
@@ -59,10 +52,14 @@ def without_ignored(
             line = Line(location=comment.place, finding=finding, overrides=())
             of_file = [it for it in comments(source) if it.whole_file and _code_in(it, line, known)]
             if of_file:
-                ignored.append(Ignored(line=line, comment=of_file[0]))
+                silenced.append(_silenced(line, of_file[0]))
             elif selection.wants(finding):
                 kept.append(line)
-    return Applied(lines=tuple(sorted(kept, key=lambda line: line.rank)), ignored=tuple(ignored))
+    return Applied(lines=tuple(sorted(kept, key=lambda line: line.rank)), silenced=tuple(silenced))
+
+
+def _silenced(line: Line, comment: Suppression) -> Silenced:
+    return Silenced(line=line, by=SilencedBy.COMMENT, reason=comment.reason)
 
 
 def _covering(
