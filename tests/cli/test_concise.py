@@ -5,7 +5,8 @@ from tests.cli.golden import expect
 from tuner.advise import Verdict
 from tuner.findings import Severity
 from tuner.render import does_not_fit
-from tuner.render.concise import concise, lines
+from tuner.render.checked.concise import concise_line as concise
+from tuner.render.checked.lines import lines
 from tuner.render.terminal import Terminal
 
 NARROW = Terminal(width=40)

@@ -94,6 +94,14 @@ class LeftOutReport(_Model):
     affects: Annotated[Affects, Field(description="what is missing from the answer")]
 
 
+class ProjectSetting(_Model):
+    """What the settings of a project say in place of an option."""
+
+    option: str
+    value: Any
+    location: Place
+
+
 class Premises(_Model):
     """What the answer rests on, and why."""
 
@@ -118,6 +126,9 @@ class Premises(_Model):
     gpus_reason: str
     headroom: Annotated[float, Field(description="share of the card that proposals leave free")]
     settings: tuple[UserSetting, ...]
+    project_settings: Annotated[
+        tuple[ProjectSetting, ...], Field(description="options that the settings of the project give")
+    ] = ()
     resting_on_defaults: Annotated[
         dict[str, Any], Field(description="decisive keys that nobody set, with the defaults used")
     ]
