@@ -13,8 +13,8 @@ from tuner.language import _, ngettext
 if TYPE_CHECKING:
     from tuner.cli.hardware import Card
     from tuner.inputs.several import Input
-    from tuner.review.checked import Checked, Review
     from tuner.render.report import CheckedGpu
+    from tuner.review.checked import Checked, Review
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",

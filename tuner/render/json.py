@@ -17,7 +17,6 @@ from tuner.model_shape import ModelShape
 from tuner.render.allocation import formula
 from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
-from tuner.review.checked import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.json_text import json_text
 from tuner.render.observed_report import log_report
@@ -50,6 +49,7 @@ from tuner.render.report import (
     Unknown,
     UserSetting,
 )
+from tuner.review.checked import Line
 from tuner.timing import StepTime, phase_interval
 from tuner.trainers.protocol import LeftOut
 

@@ -1,4 +1,4 @@
-"""What one answer says, as an input of a review: each finding with its place, the phases, what was assumed."""
+"""What one answer says, as an input of a review: findings with their places, phases, what was assumed."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -6,10 +6,12 @@ from msgspec.structs import replace
 from tuner.advise import Advice
 from tuner.errors import Location
 from tuner.findings import Finding, Severity
+from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.settings import Layer
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.answer import Answer
 from tuner.review.checked import Checked, JudgedFor, Line, PhaseUse
+from tuner.review.excerpt import with_excerpts
 from tuner.timing import phase_interval
 
 _ORDER = {severity: rank for rank, severity in enumerate(Severity)}
@@ -28,7 +30,7 @@ def checked(answer: Answer) -> Checked:
     advice, step = answer.advice, answer.advice.step
     return Checked(
         source=answer.given.source,
-        lines=lines(answer),
+        lines=with_excerpts(lines(answer), _typed(answer)),
         judged_for=_judged_for(answer),
         phases=_phases(advice),
         gpus=advice.workload.cluster.gpus,
@@ -83,10 +85,19 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
             return _Stands(location=origin.location, key=key, origin=text)
     default = settings.origin(first) if first else None
     return _Stands(
-        location=Location(source=answer.given.source, line=1, column=1),
+        location=Location(source=answer.given.source),
         key=first,
         origin="" if default is None else str(default),
     )
+
+
+def _typed(answer: Answer) -> dict[int, str]:
+    """The overrides of the command line, by their number."""
+    return {
+        argument.location.line: argument.text
+        for argument in answer.given.arguments
+        if argument.location.source == COMMAND_LINE and argument.location.line is not None
+    }
 
 
 def _judged_for(answer: Answer) -> JudgedFor:
