@@ -39,6 +39,7 @@ from tuner.render.report import (
     PhaseTimeReport,
     Place,
     Premises,
+    ProjectSetting,
     ReleaseReport,
     Report,
     ScriptRemark,
@@ -170,6 +171,10 @@ def _premises(answer: Answer) -> Premises:
         gpus_reason=answer.gpus_reason,
         headroom=answer.advice.headroom,
         settings=_settings(answer),
+        project_settings=tuple(
+            ProjectSetting(option=one.option, value=one.value, location=_place(one.location))
+            for one in answer.settled
+        ),
         resting_on_defaults=dict(answer.resting),
         fitting_values=dict(answer.fitting),
         unknown_keys=tuple(

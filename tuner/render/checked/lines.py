@@ -5,16 +5,12 @@ from msgspec.structs import replace
 
 from tuner.advise import Advice
 from tuner.errors import Location
-from tuner.findings import Finding, Severity
-from tuner.inputs.overrides import COMMAND_LINE
+from tuner.findings import Finding
 from tuner.inputs.settings import Layer
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.answer import Answer
 from tuner.review.checked import Checked, JudgedFor, Line, PhaseUse
-from tuner.review.excerpt import with_excerpts
 from tuner.timing import phase_interval
-
-_ORDER = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class _Stands(Struct, frozen=True, kw_only=True):
@@ -30,7 +26,7 @@ def checked(answer: Answer) -> Checked:
     advice, step = answer.advice, answer.advice.step
     return Checked(
         source=answer.given.source,
-        lines=with_excerpts(lines(answer), _typed(answer)),
+        lines=lines(answer),
         judged_for=_judged_for(answer),
         phases=_phases(advice),
         gpus=advice.workload.cluster.gpus,
@@ -50,7 +46,7 @@ def lines(answer: Answer) -> tuple[Line, ...]:
         *lost_override.check(answer.given),
     ]
     listed += [(other, ()) for other in others]
-    return tuple(sorted((_line(answer, *each) for each in listed), key=_rank))
+    return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
 
 
 def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
@@ -63,11 +59,6 @@ def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
         key=stands.key,
         origin=stands.origin,
     )
-
-
-def _rank(line: Line) -> tuple[int, str, int, int, str]:
-    place = line.location
-    return (_ORDER[line.finding.severity], place.source, place.line or 0, place.column or 0, line.code)
 
 
 def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _Stands:
@@ -89,15 +80,6 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
         key=first,
         origin="" if default is None else str(default),
     )
-
-
-def _typed(answer: Answer) -> dict[int, str]:
-    """The overrides of the command line, by their number."""
-    return {
-        argument.location.line: argument.text
-        for argument in answer.given.arguments
-        if argument.location.source == COMMAND_LINE and argument.location.line is not None
-    }
 
 
 def _judged_for(answer: Answer) -> JudgedFor:
