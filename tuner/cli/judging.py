@@ -25,6 +25,7 @@ from tuner.render.checked.lines import checked
 from tuner.render.terminal import plain
 from tuner.review import budget
 from tuner.review.checked import Checked, Line, Problem
+from tuner.review.excerpt import with_excerpts
 from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored
@@ -115,7 +116,7 @@ def _judged(given: Input, asked: _Asked, judging: Judging) -> Checked:
     fail_on = judging.fail_on or (None if project is None else project.value("fail_on"))
     return replace(
         found,
-        lines=applied.lines,
+        lines=with_excerpts(applied.lines, answer.given),
         silenced=applied.silenced,
         left_out=len(listed) - len(wanted),
         fail_on=fail_on or found.fail_on,
@@ -128,7 +129,7 @@ def _over_budget(answer: Answer, given: Input, budgets: tuple[PlacedBudget, ...]
     source = answer.given.source
     file = None if given.pasted or given.config == STANDARD_INPUT else Path(source).absolute()
     for finding in budget.check(answer.advice, budgets, file):
-        yield Line(location=Location(source=source, line=1, column=1), finding=finding, overrides=())
+        yield Line(location=Location(source=source), finding=finding, overrides=())
 
 
 def _budgets(options: FindingOptions, project: "Project | None") -> tuple[PlacedBudget, ...]:

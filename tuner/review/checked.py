@@ -31,6 +31,14 @@ class Fix(Struct, frozen=True, kw_only=True):
     safe: bool  # the training computes the same, and a second run does not find it again
 
 
+class Excerpt(Struct, frozen=True, kw_only=True):
+    """The line of an input that a finding is about, and which of its characters."""
+
+    text: str  # without what ends the line
+    start: int  # from 0
+    end: int  # behind the last one
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """A finding with its place in the user's input."""
 
@@ -39,6 +47,7 @@ class Line(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     key: str = ""  # the configuration key that it is about; empty where it is about the whole job
     origin: str = ""  # where the value of the key came from, where that is no line of the input
+    excerpt: Excerpt | None = None  # None where the place is no line that can be shown
     fix: Fix | None = None
     no_fix: str = ""  # why there is no fix, where one could be expected
 

@@ -76,7 +76,7 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
             return _Stands(location=origin.location, key=key, origin=text)
     default = settings.origin(first) if first else None
     return _Stands(
-        location=Location(source=answer.given.source, line=1, column=1),
+        location=Location(source=answer.given.source),
         key=first,
         origin="" if default is None else str(default),
     )
