@@ -1,4 +1,4 @@
-"""What a shell offers behind an option: the names of bundled models and cards."""
+"""What a shell offers behind an option: the names of bundled models, of cards and of formats."""
 
 from collections.abc import Iterable
 
@@ -24,3 +24,10 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
     """The names in the case in which they are begun, since a shell leaves out what does not begin so."""
     beginning = [name for name in names if name.lower().startswith(incomplete.lower())]
     return [incomplete + name[len(incomplete) :] for name in beginning]
+
+
+def formats(incomplete: str) -> list[str]:
+    """Formats of ``tuner check`` whose name begins so."""
+    from tuner.cli.formats import FORMATS
+
+    return _beginning(FORMATS, incomplete)

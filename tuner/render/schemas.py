@@ -6,9 +6,10 @@ from pydantic import BaseModel
 
 from tuner.accuracy import MeasuredFile, MeasuredRun
 from tuner.render.accuracy_report import AccuracyReport
+from tuner.render.checked.report import CheckReport
 from tuner.render.comparison_report import ComparisonReport
 from tuner.render.failure_report import FailureReport
-from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
+from tuner.render.report import SCHEMA_VERSION, HeadReport, Report
 from tuner.render.settings_report import SettingsReport
 from tuner.review.project import schema as written
 from tuner.validate.report.schema import ValidationFile

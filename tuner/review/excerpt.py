@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
-from tuner.inputs.given import SHELL_NAMES, Given
+from tuner.inputs.given import Given, is_shell
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import hidden_value, without_secrets
 from tuner.review.checked import Excerpt, Line
@@ -66,7 +66,7 @@ def _with_excerpt(line: Line, typed: Mapping[int, str], read: Callable[[str], Se
 def _lines(held: Mapping[str, str], source: str) -> Sequence[str]:
     """The lines of a file; none of what is no file, or cannot be read again."""
     text = held.get(source) or _text(source)
-    return (_SHELL_BREAK if source.endswith(SHELL_NAMES) else _BREAK).split(text)
+    return (_SHELL_BREAK if is_shell(source, text) else _BREAK).split(text)
 
 
 def _text(source: str) -> str:

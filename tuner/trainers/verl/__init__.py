@@ -45,6 +45,7 @@ __all__ = [
     "key_state",
     "keys_of_fields",
     "left_out",
+    "may_configure",
     "model_key",
     "model_path",
     "name",
@@ -68,6 +69,13 @@ bundled_releases = BUNDLED
 
 
 # What few commands ask for is loaded when they do.
+
+
+def may_configure(text: str, *, yaml: bool) -> bool:
+    """Whether a file is the trainer's, see :func:`tuner.trainers.verl.mentioned.may_configure`."""
+    from tuner.trainers.verl import mentioned
+
+    return mentioned.may_configure(text, yaml=yaml)
 
 
 def place_of(calls: Sequence[Call]) -> Place:
