@@ -78,7 +78,7 @@ def _of_phases(comparison: Comparison) -> Iterator[str]:
     memory = (_("before, {unit}").format(unit=_UNIT), _("after, {unit}").format(unit=_UNIT), _("change"))
     seconds = (_("before, s"), _("after, s"), _("change"))
     yield table((_("Phase"), *memory, _("Share of the card"), *seconds), rows)
-    yield full_stop(clauses(_notes(comparison)))
+    yield " ".join(map(full_stop, _notes(comparison)))
 
 
 def _phase(phase: PhaseChange, capacity: int) -> tuple[str, ...]:
@@ -94,13 +94,12 @@ def _phase(phase: PhaseChange, capacity: int) -> tuple[str, ...]:
 
 def _notes(comparison: Comparison) -> Iterator[str]:
     after = comparison.after
-    yield _("On one of {gpus}, with {capacity} each").format(
-        gpus=after.gpus, capacity=gib(after.job.case.estimate.capacity_bytes)
+    job = _("On one of {gpus}, with {capacity} each").format(
+        gpus=cell(after.gpus), capacity=gib(after.job.case.estimate.capacity_bytes)
     )
-    if after.gpu_assumed:
-        yield _("the card is assumed, since none was named")
-    yield step_words(comparison, _TERMINAL)
-    yield from assumed_lengths(after.job.case.workload)
+    assumed = [_("the card is assumed, since none was named")] if after.gpu_assumed else []
+    yield clauses([job, *assumed])
+    yield clauses([step_words(comparison, _TERMINAL), *assumed_lengths(after.job.case.workload)])
     if note := below_uncertainty(comparison):
         yield note
 

@@ -10,7 +10,6 @@ from tuner.render.comparison_words import CHANGES, VERDICTS, is_told, peak_words
 from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
 from tuner.render.given import lost, open_values
 from tuner.render.left_out import named
-from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import (
     SEVERITY_COLOURS,
