@@ -17,7 +17,7 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding
 _EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 _EXPECTED_CONDITION = "inputs.base != ''"
 
-# Stands for the Python that makes the environment: its pip writes down what it is asked for, its tuner is ours.
+# Stands for the Python that makes the environment: its pip writes down what it is asked for; tuner is ours.
 _PYTHON = """#!/bin/bash
 test "$1 $2" = "-m venv" || exit 9
 mkdir -p "$3/bin"
