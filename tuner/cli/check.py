@@ -1,20 +1,22 @@
 """``tuner check``: the same engine as ``advise``, one line per finding, for continuous integration."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
+from tuner.cli.finding_options import FindingOptions
 from tuner.cli.premises import Premises, with_premises
+from tuner.cli.project_settings import SettingsNamed
 from tuner.language import _, ngettext
 
 if TYPE_CHECKING:
     from tuner.cli.hardware import Card
-    from tuner.inputs.several import Input
-    from tuner.review.checked import Checked, Review
     from tuner.render.report import CheckedGpu
+    from tuner.review.checked import Review
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -40,10 +42,18 @@ def check(
         Literal["concise", "json"],
         typer.Option("--output-format", "-f", help=_("One line per finding, or JSON.")),
     ] = "concise",
+    named: SettingsNamed,
+    findings: FindingOptions,
     fail_on: Annotated[
-        options.SeverityName,
-        typer.Option("--fail-on", help=_("Least severity of a finding that makes the exit code 1.")),
-    ] = "warning",
+        options.SeverityName | None,
+        typer.Option(
+            "--fail-on",
+            help=_(
+                "Least severity of a finding that makes the exit code 1; what the settings say, else warning."
+            ),
+            show_default=False,
+        ),
+    ] = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
@@ -51,7 +61,9 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
+    from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
     from tuner.cli.hardware import choose_card
+    from tuner.cli.judging import Judging, judged
     from tuner.findings import Severity
     from tuner.inputs.several import separated
     from tuner.render.checked.concise import concise
@@ -60,53 +72,53 @@ def check(
 
     options.refuse_misspelled(files, with_premises(check))
     card = choose_card(premises)
+    judging = Judging(
+        premises=premises,
+        named=named,
+        findings=findings,
+        fail_on=None if fail_on is None else Severity(fail_on),
+    )
     inputs = separated(files)
     review = Review(
-        inputs=tuple(judged(given, premises) for given in inputs),
+        inputs=tuple(judged(given, judging) for given in inputs),
         pasted=any(given.pasted for given in inputs),
     )
-    for problem in review.problems:
-        write(sys.stderr, _("error: {outcome}").format(outcome=problem.message))
+    # One of the settings concerns many inputs alike.
+    for message in dict.fromkeys(problem.message for problem in review.problems):
+        write(sys.stderr, _("error: {outcome}").format(outcome=message))
+    if findings.write_baseline is not None:
+        write(sys.stderr, write_baseline(Path(findings.write_baseline), review))
+        raise typer.Exit(BAD_INPUT if review.problems else 0)
+    review = beside_baselines(review, findings)
     if output_format == "json":
         from tuner.render.json import check_json
 
         unreadable = [problem.message for problem in review.problems]
-        write(sys.stdout, check_json(review.lines, unreadable, card=_card_report(card)))
+        write(sys.stdout, check_json(review.lines, unreadable, card=_cards(review, card)[0]))
     elif review.lines:
         write(sys.stdout, concise(review, Terminal.of(sys.stdout, color)))
+    for text in fixed_lines(review.baselines):
+        write(sys.stderr, text)
     write(sys.stderr, _count(review, card))
     if review.problems:
         raise typer.Exit(BAD_INPUT)
-    if review.fails(Severity(fail_on)):
+    if review.fails:
         raise typer.Exit(FINDINGS)
 
 
-def judged(given: "Input", premises: Premises) -> "Checked":
-    """One input with what is found in it, or with the message why it cannot be used."""
-    from tuner.cli.messages import cut, told
-    from tuner.cli.pipeline import consult
-    from tuner.errors import Location, TunerError
-    from tuner.inputs.secrets import without_secrets
-    from tuner.render.checked.lines import checked
-    from tuner.render.terminal import plain
-    from tuner.review.checked import Checked, Problem
-
-    try:
-        return checked(consult(given.config, given.words, premises))
-    except TunerError as error:
-        message = told(error)
-        if not (given.pasted or given.config in str(error)):
-            message = f"{cut(plain(without_secrets(given.config)))}: {message}"
-        place = error.location or Location(source=given.config)
-        return Checked(source=given.config, problem=Problem(message=message, location=place))
-
-
-def _card_report(card: "Card") -> "CheckedGpu":
+def _cards(review: "Review", card: "Card") -> "list[CheckedGpu]":
+    """The cards that inputs were judged for; the one of the options where none could be judged."""
     from tuner.render.report import CheckedGpu
 
-    return CheckedGpu(
+    of_inputs = [
+        CheckedGpu(name=by.gpu, memory_bytes=by.gpu_bytes, reason=by.gpu_reason, assumed=by.gpu_assumed)
+        for by in dict.fromkeys(checked.judged_for for checked in review.inputs)
+        if by is not None
+    ]
+    named = CheckedGpu(
         name=card.gpu.name, memory_bytes=card.gpu.capacity_bytes, reason=card.reason, assumed=card.assumed
     )
+    return list({gpu.name: gpu for gpu in reversed(of_inputs)}.values())[::-1] or [named]
 
 
 def _count(review: "Review", card: "Card") -> str:
@@ -121,14 +133,34 @@ def _count(review: "Review", card: "Card") -> str:
     if unreadable:
         checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)
     return _("{checked}: {findings}; {judged_for}").format(
-        checked=checked, findings=text or _("no findings"), judged_for=_judged_for(card)
+        checked=checked,
+        findings=_with_rest(text or _("no findings"), review),
+        judged_for=_(", ").join(map(_judged_for, _cards(review, card))),
     )
 
 
-def _judged_for(card: "Card") -> str:
+def _with_rest(findings: str, review: "Review") -> str:
+    """The number of findings, with what is not among them."""
+    from tuner.cli.baselines import in_words
+    from tuner.review.checked import SilencedBy
+
+    by_comments = sum(
+        silenced.by is SilencedBy.COMMENT for checked in review.inputs for silenced in checked.silenced
+    )
+    left_out = sum(checked.left_out for checked in review.inputs)
+    words = [
+        _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
+        _("{count} not asked for").format(count=left_out) if left_out else "",
+        in_words(review.baselines),
+    ]
+    rest = _(", ").join(filter(None, words))
+    return _("{findings} ({rest})").format(findings=findings, rest=rest) if rest else findings
+
+
+def _judged_for(card: "CheckedGpu") -> str:
     from tuner.render.numbers import gib
 
-    gpu = _("{gpu} with {capacity}").format(gpu=card.gpu.name, capacity=gib(card.gpu.capacity_bytes))
+    gpu = _("{gpu} with {capacity}").format(gpu=card.name, capacity=gib(card.memory_bytes))
     if card.assumed:
         return _("for an {gpu}, since no GPU was named and none was found: give --gpu NAME").format(gpu=gpu)
     return _("for {gpu} ({reason})").format(gpu=gpu, reason=card.reason)

@@ -17,7 +17,6 @@ from tuner.model_shape import ModelShape
 from tuner.render.allocation import formula
 from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
-from tuner.review.checked import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.json_text import json_text
 from tuner.render.observed_report import log_report
@@ -40,6 +39,7 @@ from tuner.render.report import (
     PhaseTimeReport,
     Place,
     Premises,
+    ProjectSetting,
     ReleaseReport,
     Report,
     ScriptRemark,
@@ -50,6 +50,7 @@ from tuner.render.report import (
     Unknown,
     UserSetting,
 )
+from tuner.review.checked import Line
 from tuner.timing import StepTime, phase_interval
 from tuner.trainers.protocol import LeftOut
 
@@ -170,6 +171,10 @@ def _premises(answer: Answer) -> Premises:
         gpus_reason=answer.gpus_reason,
         headroom=answer.advice.headroom,
         settings=_settings(answer),
+        project_settings=tuple(
+            ProjectSetting(option=one.option, value=one.value, location=_place(one.location))
+            for one in answer.settled
+        ),
         resting_on_defaults=dict(answer.resting),
         fitting_values=dict(answer.fitting),
         unknown_keys=tuple(

@@ -16,7 +16,7 @@ from tuner.inputs.settings import Layer
 from tuner.memory import Item, RolloutMemory, Term
 from tuner.memory.derivations import Symbol
 from tuner.memory.failed_allocation.explanation import Confidence
-from tuner.memory.limits import Fitting
+from tuner.memory.fitting.limits import Fitting
 from tuner.render.batches import BatchRow
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.render.observed_report import LogReport
@@ -94,6 +94,14 @@ class LeftOutReport(_Model):
     affects: Annotated[Affects, Field(description="what is missing from the answer")]
 
 
+class ProjectSetting(_Model):
+    """What the settings of a project say in place of an option."""
+
+    option: str
+    value: Any
+    location: Place
+
+
 class Premises(_Model):
     """What the answer rests on, and why."""
 
@@ -118,6 +126,9 @@ class Premises(_Model):
     gpus_reason: str
     headroom: Annotated[float, Field(description="share of the card that proposals leave free")]
     settings: tuple[UserSetting, ...]
+    project_settings: Annotated[
+        tuple[ProjectSetting, ...], Field(description="options that the settings of the project give")
+    ] = ()
     resting_on_defaults: Annotated[
         dict[str, Any], Field(description="decisive keys that nobody set, with the defaults used")
     ]

@@ -1,4 +1,4 @@
-"""What a review of configurations found: one :class:`Checked` for each input, all of them in a :class:`Review`.
+"""What a review of configurations found: a :class:`Checked` for each input, all of them in a :class:`Review`.
 
 No terminal and no output format is known here; each format is a rendering of a :class:`Review`.
 """
@@ -31,6 +31,14 @@ class Fix(Struct, frozen=True, kw_only=True):
     safe: bool  # the training computes the same, and a second run does not find it again
 
 
+class Excerpt(Struct, frozen=True, kw_only=True):
+    """The line of an input that a finding is about, and which of its characters."""
+
+    text: str  # without what ends the line
+    start: int  # from 0
+    end: int  # behind the last one
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """A finding with its place in the user's input."""
 
@@ -39,6 +47,7 @@ class Line(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     key: str = ""  # the configuration key that it is about; empty where it is about the whole job
     origin: str = ""  # where the value of the key came from, where that is no line of the input
+    excerpt: Excerpt | None = None  # None where the place is no line that can be shown
     fix: Fix | None = None
     no_fix: str = ""  # why there is no fix, where one could be expected
 
@@ -46,6 +55,12 @@ class Line(Struct, frozen=True, kw_only=True):
     def code(self) -> str:
         """The rule's code, such as ``ROL013``."""
         return self.finding.rule.code
+
+    @property
+    def rank(self) -> tuple[int, str, int, int, str]:
+        """What findings are sorted by: worst first, then in the file's order."""
+        place = self.location
+        return (_RANK[self.finding.severity], place.source, place.line or 0, place.column or 0, self.code)
 
     def at_least(self, severity: Severity) -> bool:
         """Whether the finding is as bad as ``severity`` or worse."""
@@ -107,6 +122,8 @@ class Checked(Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...] = ()  # what is reported, worst first
     silenced: tuple[Silenced, ...] = ()
     left_out: int = 0  # findings that the settings do not ask for
+    fail_on: Severity = Severity.WARNING  # least severity with which the check fails
+    baseline: str = ""  # the file of known findings that the project's settings name
     problem: Problem | None = None  # nothing else is known where there is one
     judged_for: JudgedFor | None = None
     phases: tuple[PhaseUse, ...] = ()  # in the order of a step
@@ -116,12 +133,32 @@ class Checked(Struct, frozen=True, kw_only=True):
     high_s: float | None = None
 
 
+class KnownFinding(Struct, frozen=True, kw_only=True):
+    """An entry of a baseline that no finding of this run answers to any more."""
+
+    source: str  # the input, from the folder of the baseline on
+    code: str
+    key: str  # the configuration key or phase that it was about; empty where it was about the whole job
+    count: int
+
+
+class BesideBaseline(Struct, frozen=True, kw_only=True):
+    """All findings beside those that were known before."""
+
+    file: str
+    new: int
+    unchanged: int
+    fixed: tuple[KnownFinding, ...]
+    pruned: bool = False  # the file holds the fixed ones no longer
+
+
 class Review(Struct, frozen=True, kw_only=True):
     """All inputs that were checked together, in the order in which they were named."""
 
     inputs: tuple[Checked, ...]
     skipped: tuple[str, ...] = ()  # files in folders that are no configuration of a trainer
     pasted: bool = False  # the input is one command as it is typed
+    baselines: tuple[BesideBaseline, ...] = ()  # what the findings were held against
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -139,6 +176,7 @@ class Review(Struct, frozen=True, kw_only=True):
         counted = Counter(line.finding.severity for line in self.lines)
         return {severity: counted[severity] for severity in Severity if counted[severity]}
 
-    def fails(self, severity: Severity) -> bool:
-        """Whether a finding is as bad as ``severity`` or worse."""
-        return any(line.at_least(severity) for line in self.lines)
+    @property
+    def fails(self) -> bool:
+        """Whether a finding is as bad as what makes the check of its input fail."""
+        return any(line.at_least(checked.fail_on) for checked in self.inputs for line in checked.lines)

@@ -1,18 +1,16 @@
-"""What one answer says, as an input of a review: each finding with its place, the phases, what was assumed."""
+"""What one answer says, as an input of a review: findings with their places, phases, what was assumed."""
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.advise import Advice
 from tuner.errors import Location
-from tuner.findings import Finding, Severity
+from tuner.findings import Finding
 from tuner.inputs.settings import Layer
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.answer import Answer
 from tuner.review.checked import Checked, JudgedFor, Line, PhaseUse
 from tuner.timing import phase_interval
-
-_ORDER = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class _Stands(Struct, frozen=True, kw_only=True):
@@ -48,7 +46,7 @@ def lines(answer: Answer) -> tuple[Line, ...]:
         *lost_override.check(answer.given),
     ]
     listed += [(other, ()) for other in others]
-    return tuple(sorted((_line(answer, *each) for each in listed), key=_rank))
+    return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
 
 
 def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
@@ -61,11 +59,6 @@ def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
         key=stands.key,
         origin=stands.origin,
     )
-
-
-def _rank(line: Line) -> tuple[int, str, int, int, str]:
-    place = line.location
-    return (_ORDER[line.finding.severity], place.source, place.line or 0, place.column or 0, line.code)
 
 
 def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _Stands:
@@ -83,7 +76,7 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
             return _Stands(location=origin.location, key=key, origin=text)
     default = settings.origin(first) if first else None
     return _Stands(
-        location=Location(source=answer.given.source, line=1, column=1),
+        location=Location(source=answer.given.source),
         key=first,
         origin="" if default is None else str(default),
     )
