@@ -9,6 +9,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.finding_options import FindingOptions
+from tuner.cli.fix_options import FixOptions
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed
 from tuner.language import _, ngettext
@@ -44,6 +45,7 @@ def check(
     ] = "concise",
     named: SettingsNamed,
     findings: FindingOptions,
+    fixing: FixOptions,
     fail_on: Annotated[
         options.SeverityName | None,
         typer.Option(
@@ -79,8 +81,15 @@ def check(
         fail_on=None if fail_on is None else Severity(fail_on),
     )
     inputs = separated(files)
+    if fixing.wanted:
+        from tuner.cli.fixing import mended
+
+        mending = mended(inputs, lambda given, content: judged(given, judging, content), fixing)
+        each = mending.checked
+    else:
+        mending, each = None, tuple(judged(given, judging) for given in inputs)
     review = Review(
-        inputs=tuple(judged(given, judging) for given in inputs),
+        inputs=each,
         pasted=any(given.pasted for given in inputs),
     )
     # One of the settings concerns many inputs alike.
@@ -89,6 +98,9 @@ def check(
     if findings.write_baseline is not None:
         write(sys.stderr, write_baseline(Path(findings.write_baseline), review))
         raise typer.Exit(BAD_INPUT if review.problems else 0)
+    if mending is not None and fixing.diff:
+        changed = mending.show_diff()
+        raise typer.Exit(BAD_INPUT if review.problems else FINDINGS if changed else 0)
     review = beside_baselines(review, findings)
     if output_format == "json":
         from tuner.render.json import check_json
@@ -99,6 +111,8 @@ def check(
         write(sys.stdout, concise(review, Terminal.of(sys.stdout, color)))
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)
+    if mending is not None:
+        mending.tell()
     write(sys.stderr, _count(review, card))
     if review.problems:
         raise typer.Exit(BAD_INPUT)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.inputs.script import Script, is_override, read_script
 from tuner.inputs.shell.launches import Launch
@@ -34,6 +35,10 @@ class LaunchScript(Struct, frozen=True, kw_only=True):
     def content(self) -> bytes:
         """The script as the shell should have it: no mark of byte order, no carriage returns."""
         return self.data.removeprefix(BOM).replace(b"\r\n", b"\n")
+
+    def with_data(self, data: bytes) -> "LaunchScript":
+        """The same script with other bytes."""
+        return replace(self, data=data)
 
     def read(self) -> Script:
         """The launches of the script."""
@@ -172,10 +177,8 @@ def _behind(source: Source, word: Word, added: Sequence[str]) -> Edit:
     """Overrides behind a word: on lines of their own where it has one."""
     start = source.content.rfind(b"\n", 0, word.start) + 1
     before = source.content[start : word.start].decode("utf-8", "replace")
-    if before.strip():
-        between = " "
-    else:
-        between = f"\n{before}" if word.in_array else f" \\\n{before}"
+    new_line = f"\n{before}" if word.in_array else f" \\\n{before}"
+    between = " " if before.strip() else new_line
     text = "".join(between + shlex.quote(override) for override in added)
     return Edit(start=word.end, end=word.end, text=text)
 

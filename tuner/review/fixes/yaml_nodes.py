@@ -89,7 +89,7 @@ def _top(events: list[Any]) -> Node:
         if isinstance(event, yaml.events.CollectionEndEvent):
             node = open_nodes.pop()
             keys.pop()
-            node.end = event.end_mark.index if node.flow else _last_end(node)
+            node.end = event.end_mark.index if node.flow and event.end_mark else _last_end(node)
             continue
         node = Node(event, _kind(event))
         if open_nodes:
