@@ -124,6 +124,7 @@ def consult(
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> Answer:
     """Read, estimate and advise.
 
@@ -134,12 +135,22 @@ def consult(
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
         block: whether what is to be pasted is wanted, beside the findings.
+        content: in place of what the file has.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
     ratio = zero_advantage_ratio
-    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=ratio, block=block)[0]
+    ratio = zero_advantage_ratio
+    return consult_further(
+        source,
+        words,
+        premises,
+        allow=allow,
+        zero_advantage_ratio=ratio,
+        block=block,
+        content=content,
+    )[0]
 
 
 def consult_further(
@@ -150,10 +161,11 @@ def consult_further(
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
-    given = read_given(source, words, launch=premises.launch)
+    given = read_given(source, words, launch=premises.launch, content=content)
     with premises.blamed("verl_version"):
         release = release_of(given, premises.verl_version)
 
