@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.cli import pipeline
 from tuner.cli.finding_options import FindingOptions, words
 from tuner.cli.hardware import choose_card
 from tuner.cli.messages import cut, told
-from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.errors import Location, TunerError
@@ -98,7 +98,7 @@ def _judged(given: Input, asked: _Asked, judging: Judging) -> Checked:
         TunerError: something in the input or the options cannot be used.
     """
     project, selection = asked.project, asked.selection
-    answer = consult(given.config, given.words, asked.premises)
+    answer = pipeline.consult(given.config, given.words, asked.premises)
     found = checked(answer)
     listed = (*found.lines, *_over_budget(answer, given, asked.budgets))
     wanted = sorted((line for line in listed if selection.wants(line.finding)), key=lambda line: line.rank)
