@@ -9,6 +9,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.finding_options import FindingOptions
+from tuner.cli.fix_options import FixOptions
 from tuner.cli.formats import OutputFormats, targets, write_formats
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed
@@ -37,6 +38,7 @@ def check(
     output_format: OutputFormats = None,
     named: SettingsNamed,
     findings: FindingOptions,
+    fixing: FixOptions,
     fail_on: Annotated[
         options.SeverityName | None,
         typer.Option(
@@ -78,8 +80,15 @@ def check(
         fail_on=None if fail_on is None else Severity(fail_on),
     )
     inputs, skipped = expanded(separated(files))
+    if fixing.wanted:
+        from tuner.cli.fixing import mended
+
+        mending = mended(inputs, lambda given, content: judged(given, judging, content), fixing)
+        each = mending.checked
+    else:
+        mending, each = None, tuple(judged(given, judging) for given in inputs)
     review = Review(
-        inputs=tuple(judged(given, judging) for given in inputs),
+        inputs=each,
         skipped=skipped,
         pasted=any(given.pasted for given in inputs),
     )
@@ -89,10 +98,15 @@ def check(
     if findings.write_baseline is not None:
         write(sys.stderr, write_baseline(Path(findings.write_baseline), review))
         raise typer.Exit(BAD_INPUT if review.problems else 0)
+    if mending is not None and fixing.diff:
+        changed = mending.show_diff()
+        raise typer.Exit(BAD_INPUT if review.problems else FINDINGS if changed else 0)
     review = beside_baselines(review, findings)
     write_formats(review, asked, color=color)
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)
+    if mending is not None:
+        mending.tell()
     write(sys.stderr, summary(review, card))
     if review.problems:
         raise typer.Exit(BAD_INPUT)

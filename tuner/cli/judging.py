@@ -13,6 +13,7 @@ from tuner.cli.hardware import choose_card
 from tuner.cli.messages import cut, told
 from tuner.cli.premises import Premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.proposing import with_fixes
 from tuner.errors import Location, TunerError
 from tuner.evidence import Evidence
 from tuner.files import STANDARD_INPUT
@@ -53,14 +54,17 @@ class _Asked(Struct, frozen=True, kw_only=True):
     budgets: tuple[PlacedBudget, ...]
 
 
-def judged(given: Input, judging: Judging) -> Checked:
-    """One input with what is found in it, or with the message why it cannot be used."""
+def judged(given: Input, judging: Judging, content: bytes | None = None) -> Checked:
+    """One input with what is found in it, or with the message why it cannot be used.
+
+    ``content`` stands in place of what the file has.
+    """
     try:
         asked = _asked(given, judging)
     except TunerError as error:  # not of the input: many have the same
         return _unusable(given, error, told(error))
     try:
-        return _judged(given, asked, judging)
+        return _judged(given, asked, judging, content)
     except TunerError as error:
         message = told(error)
         if not (given.pasted or given.config in str(error)):
@@ -91,14 +95,14 @@ def _asked(given: Input, judging: Judging) -> _Asked:
     )
 
 
-def _judged(given: Input, asked: _Asked, judging: Judging) -> Checked:
+def _judged(given: Input, asked: _Asked, judging: Judging, content: bytes | None) -> Checked:
     """The findings of one input that are to be reported.
 
     Raises:
         TunerError: something in the input or the options cannot be used.
     """
     project, selection = asked.project, asked.selection
-    answer = pipeline.consult(given.config, given.words, asked.premises)
+    answer = pipeline.consult(given.config, given.words, asked.premises, content=content)
     found = checked(answer)
     listed = (*found.lines, *_over_budget(answer, given, asked.budgets))
     wanted = sorted((line for line in listed if selection.wants(line.finding)), key=lambda line: line.rank)
@@ -114,9 +118,11 @@ def _judged(given: Input, asked: _Asked, judging: Judging) -> Checked:
         )
     baseline = None if project is None else project.path("baseline")
     fail_on = judging.fail_on or (None if project is None else project.value("fail_on"))
+    launch = asked.premises.launch
+    lines = with_fixes(applied.lines, answer, given, launch=launch, content=content)
     return replace(
         found,
-        lines=with_excerpts(applied.lines, answer.given),
+        lines=with_excerpts(lines, answer.given),
         silenced=applied.silenced,
         left_out=len(listed) - len(wanted),
         fail_on=fail_on or found.fail_on,

@@ -123,6 +123,7 @@ def consult(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
+    content: bytes | None = None,
 ) -> Answer:
     """Read, estimate and advise.
 
@@ -132,11 +133,15 @@ def consult(
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
+        content: in place of what the file has.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=zero_advantage_ratio)[0]
+    ratio = zero_advantage_ratio
+    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=ratio, content=content)[
+        0
+    ]
 
 
 def consult_further(
@@ -146,10 +151,11 @@ def consult_further(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
+    content: bytes | None = None,
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
-    given = read_given(source, words, launch=premises.launch)
+    given = read_given(source, words, launch=premises.launch, content=content)
     with premises.blamed("verl_version"):
         release = release_of(given, premises.verl_version)
 

@@ -75,13 +75,16 @@ class Given(Struct, frozen=True, kw_only=True):
     text: str = ""  # what was read; empty of a command as it is typed and of a log
 
 
-def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
+def read_given(
+    config: str, words: Sequence[str], *, launch: int | None = None, content: bytes | None = None
+) -> Given:
     """Read what the command line names.
 
     Args:
         config: a file, ``-`` for standard input, or the first word of a pasted command.
         words: what follows it: overrides, or the arguments and variables of a script.
         launch: which of several launches of a script is meant, from 1.
+        content: in place of what the file has; of YAML and scripts.
 
     Raises:
         InputError: it cannot be read, or is none of these forms.
@@ -102,7 +105,7 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
             log = read_ends(start, stream) if is_log(start) else None
     if log is not None:
         return _logged(read_log(config, log), file, words)
-    text = text_of(start, file)
+    text = text_of(start if content is None else content, file)
     if not is_shell(config, text):
         return replace(_of_yaml(config, text, words, remarks), text=text)
     from tuner.inputs.script import read_script
