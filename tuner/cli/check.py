@@ -80,13 +80,15 @@ def check(
         fail_on=None if fail_on is None else Severity(fail_on),
     )
     inputs, skipped = expanded(separated(files))
-    mending = None
     if fixing.wanted:
         from tuner.cli.fixing import mended
 
         mending = mended(inputs, lambda given, content: judged(given, judging, content), fixing)
+        each = mending.checked
+    else:
+        mending, each = None, tuple(judged(given, judging) for given in inputs)
     review = Review(
-        inputs=tuple(judged(given, judging) for given in inputs) if mending is None else mending.checked,
+        inputs=each,
         skipped=skipped,
         pasted=any(given.pasted for given in inputs),
     )

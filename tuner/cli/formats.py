@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import options
-from tuner.cli.completion import formats
+from tuner.cli.completion import beginning
 from tuner.errors import InputError
 from tuner.language import _
 
@@ -28,6 +28,13 @@ FORMATS = (
     "junit",
     "markdown",
 )
+
+
+def formats(incomplete: str) -> list[str]:
+    """Formats whose name begins so."""
+    return beginning(FORMATS, incomplete)
+
+
 OutputFormats = Annotated[
     list[str] | None,
     typer.Option(

@@ -59,7 +59,7 @@ def _matches(given: Input) -> list[str]:
     name = given.config
     if given.pasted or not has_magic(name) or is_there(name):
         return [name]
-    matched = sorted(glob(name, recursive=True))
+    matched = sorted(glob(name, recursive=True))  # noqa: PTH207 - Path takes no absolute pattern
     if not matched:
         raise InputError(
             _("no file matches the pattern"),

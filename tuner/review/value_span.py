@@ -36,8 +36,8 @@ def value_span(text: str, start: int) -> tuple[int, int]:
     key = _YAML_KEY.match(text, start)
     if key is None:
         return _word(text, start)
-    value = _scalar(text, key.end(), in_flow=_inside_brackets(text[:start]))
-    return value or (start, start + len(key[0].rstrip().rstrip(":").rstrip()))
+    scalar = _scalar(text, key.end(), in_flow=_inside_brackets(text[:start]))
+    return scalar or (start, start + len(key[0].rstrip().rstrip(":").rstrip()))
 
 
 def _word(text: str, start: int) -> tuple[int, int]:

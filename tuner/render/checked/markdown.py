@@ -1,4 +1,4 @@
-"""Markdown for the summary of a step or the comment on a pull request: findings, and what each phase takes."""
+"""Markdown for the summary of a step or a comment: findings, and what each phase takes."""
 
 from collections.abc import Iterator
 

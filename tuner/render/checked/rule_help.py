@@ -45,4 +45,4 @@ def _words(text: str) -> str:
 
 def escaped(text: str) -> str:
     """A text with what Markdown would take for markup written so that it is shown."""
-    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", text)
+    return re.sub(r"([\\`*\[\]<>|#~]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", text)

@@ -1,6 +1,6 @@
 """SARIF 2.1.0, which code scanning of GitHub, Azure DevOps and editors read.
 
-Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0", by the sections named below.
+Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; numbers are its sections.
 """
 
 import json
@@ -133,7 +133,7 @@ def _location(line: Line, checked: Checked) -> dict[str, Any]:
 
 
 def artifact(source: str) -> dict[str, str]:
-    """Where a file lies (3.4 artifactLocation): below the root of the sources, else as an absolute address."""
+    """Where a file lies (3.4 artifactLocation): below the root of the sources, else as an address."""
     path = Path(path_of(source))
     name = path.as_posix().encode("utf-8", "surrogateescape")
     if path.is_absolute():

@@ -70,7 +70,7 @@ def _of_package() -> str:
     except PackageNotFoundError:
         return ""
     urls = dict(entry.split(", ", 1) for entry in listed if ", " in entry)
-    return urls.get("Documentation", "")
+    return str(urls.get("Documentation", ""))
 
 
 def page(rule: Rule) -> str:
