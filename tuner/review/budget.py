@@ -165,7 +165,7 @@ def _finding(message: str, phase: Phase | None, evidence: Evidence, *, breached:
 
 def _memory(said: str, capacity_bytes: int, place: Location) -> _Limit:
     share = _SHARE.fullmatch(said.strip())
-    if share is not None:
+    if share is not None and float(share[1]) > 0:
         most = float(share[1]) / 100 * capacity_bytes
         shown = _("{share} of the card, {limit}").format(share=said.strip(), limit=gib(most))
         return _Limit(most=most, shown=shown, place=place)
@@ -191,4 +191,5 @@ def _read(parse: Callable[[str], float], said: str, place: Location) -> float:
     try:
         return parse(said)
     except InputError as error:
-        raise InputError(error.message, location=place, hint=error.hint) from None
+        hint = _("write it as 70GiB or 85%") if parse is parse_bytes else error.hint
+        raise InputError(error.message, location=place, hint=hint) from None
