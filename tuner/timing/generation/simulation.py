@@ -82,6 +82,7 @@ class Simulated(Struct, frozen=True, kw_only=True):
     most_running: int
     preempted: float  # sequences that lost their room, each time counted
     recomputed_tokens: float
+    enough_tokens: float  # with a cache of no fewer, no sequence would have waited for room that did not here
 
     @property
     def steps(self) -> float:
@@ -132,6 +133,17 @@ def simulate(load: Load) -> Simulated:
     return _Engine(load).run()
 
 
+@lru_cache(maxsize=256)
+def as_far_as_decides(load: Load) -> Load:
+    """The load with a cache that holds all its sequences, where its own one makes no difference to that.
+
+    So proposals that only give the engine more cache than it uses are simulated once.
+    """
+    longest = max(load.reserved_tokens, *(length for _, length in load.responses))
+    roomy = structs.replace(load, cache_tokens=2 * load.sequences * (load.held_prompt + longest + 1))
+    return roomy if load.cache_tokens >= simulate(roomy).enough_tokens else load
+
+
 class _Engine:
     """State of the simulation. The clock counts steps in which the running sequences get a token."""
 
@@ -150,6 +162,7 @@ class _Engine:
         self._crowded: list[float] = [inf, 0]
         self._most = self._preempted = 0
         self._recomputed = 0.0
+        self._peak = 0.0  # tokens of the cache that were taken or kept at once
         self._piece = max(1, max(length for _, length in load.responses) // _PIECES)
         steps = load.sequences * load.new_prompt / max(1, load.step_tokens - load.max_sequences)
         self._admission_steps = max(1, floor(steps / _ADMISSIONS))
@@ -170,6 +183,7 @@ class _Engine:
             most_running=self._most,
             preempted=self._preempted,
             recomputed_tokens=self._recomputed,
+            enough_tokens=(self._peak + 1) / (1 - _ADMITTED_SHARE),
         )
 
     # -- the cache -----------------------------------------------------------------------
@@ -226,6 +240,7 @@ class _Engine:
         if not taken:
             return False
         self._blocked = False
+        self._peak = max(self._peak, load.cache_tokens - free)
         self._prefill(taken, tokens, admitted, max(1, ceil(tokens / per_step - 1e-9)))
         return True
 
@@ -258,12 +273,14 @@ class _Engine:
 
     def _decode(self) -> None:
         """Steps until the next sequence ends, or until the cache is full."""
-        steps = min(self._steps_until_end(self._piece), max(1, self._steps_until_full()))
-        if self._steps_until_full() < 1:
+        most = self._steps_until_full()
+        if most < 1:
             self._preempt()
             return
+        steps = self._steps_until_end(min(self._piece, most))
         self._emit(steps, self._count, 0.0, 0.0)
         self._advance(steps)
+        self._peak = max(self._peak, self._load.cache_tokens - self._free())
 
     def _steps_until_end(self, most: int) -> int:
         while self._ends and not self._ends[0][2].count:
