@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterable
-from enum import Enum
 from importlib import import_module
 from types import ModuleType
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.language import N_

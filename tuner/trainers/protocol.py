@@ -5,13 +5,13 @@ keys, its releases and its bugs are known there and nowhere else.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
 from tuner.inputs.given import Remark

@@ -91,9 +91,8 @@ def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[st
 def _priced(prices: StepPrices, load: Load, *, sequences: int, stages: int) -> tuple[float, ...]:
     """Seconds by cause of all steps of an engine, each of whose pipeline stages has its part of them."""
     decode = prefill = reductions = launch = engine = 0.0
-    for steps, decoding, context, sampled, prompt_tokens in map(
-        astuple, _generated(load, sequences).stretches
-    ):
+    stretches = map(astuple, _generated(load, sequences).stretches)
+    for steps, decoding, context, sampled, prompt_tokens in stretches:
         parts = prices.parts(decoding / stages, context, sampled / stages, prompt_tokens / stages)
         decode += steps * parts[0]
         prefill += steps * parts[1]
