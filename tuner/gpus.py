@@ -141,7 +141,7 @@ def _named(name: str) -> Gpu:
 def _find(name: str) -> Gpu | None:
     # Looking through the texts first leaves one file to parse instead of all.
     wanted = _normal(name)
-    for file in _files():
+    for file in _files(likely=wanted):
         if wanted in _normal(file.read_text(encoding="utf-8")):
             content = _content(file)
             listed = [*content["names"], *content.get("device_names", [])]
@@ -155,8 +155,8 @@ def _normal(name: str) -> str:
     return "-".join(name.strip().lower().removeprefix("nvidia ").replace("_", " ").split())
 
 
-def _files() -> Iterator[Path]:
-    return iter(sorted((shipped.profiles() / "gpus").glob("*.yaml")))
+def _files(likely: str = "") -> Iterator[Path]:
+    return shipped.profiles_of("gpus", likely=likely)
 
 
 def _content(file: Path) -> dict[str, Any]:
