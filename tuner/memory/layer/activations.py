@@ -49,15 +49,15 @@ def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 def layer_evidence(model: ModelShape) -> Evidence:
     """How sure the bytes of its layers are: heuristic where nothing has counted or measured them.
 
-    That is linear attention and MLPs without a gate, whose bytes were only read from the code, and an
-    architecture with dropout behind its blocks, which is left out.
+    That is linear attention and MLPs without a gate, whose bytes were only read from the code, sparse
+    attention, of which what chooses the keys is left out, and an architecture with dropout behind its
+    blocks, which is left out too.
     """
     if model.traced is not None:
         return Evidence.MODELLED
     read_only = model.linear is not None or not model.gated_mlp
-    return (
-        Evidence.HEURISTIC if read_only or layer_traits(model.architecture).drops_out else Evidence.MODELLED
-    )
+    partly = model.indexer is not None or layer_traits(model.architecture).drops_out
+    return Evidence.HEURISTIC if read_only or partly else Evidence.MODELLED
 
 
 def layer_input_bytes(model: ModelShape, engine: Engine) -> int:
@@ -182,7 +182,8 @@ def layer_kinds(model: ModelShape) -> tuple[tuple[object, ...], ...]:
     """
     counted = (None,) * model.layers if model.traced is None else model.traced.kind_of_layer
     return tuple(
-        (model.is_linear(layer), model.is_sparse(layer), counted[layer]) for layer in range(model.layers)
+        (model.is_linear(layer), model.has_indexer(layer), model.is_sparse(layer), counted[layer])
+        for layer in range(model.layers)
     )
 
 

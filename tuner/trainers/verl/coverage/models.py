@@ -45,6 +45,11 @@ def _loss_over_top_tokens(job: Job) -> str | None:
     return mode if "topk" in str(job.settings.get(mode)) else None
 
 
+def _chosen_keys(job: Job) -> str | None:
+    """The path of a model whose attention sees chosen keys alone."""
+    return None if job.workload.model.indexer is None else "actor_rollout_ref.model.path"
+
+
 def _sees(job: Job) -> bool:
     return find_architecture(job.workload.model.architecture).tower is not None
 
@@ -150,6 +155,15 @@ MODELS: tuple[Omission, ...] = (
             "critic.model.mtp.enable_rollout >=0.9.0",
         ),
         trigger=switched("actor_rollout_ref.model.mtp.enable"),
+    ),
+    Omission(
+        name=N_("the choice of keys in sparse attention"),
+        reason=N_(
+            "attention is taken to see every key, and neither the scores of all keys nor masks are counted; "
+            "transformers has no flash attention for such a model, which verl's FSDP engine asks for"
+        ),
+        patterns=(),
+        trigger=_chosen_keys,
     ),
     Omission(
         name=N_("the images"),
