@@ -80,7 +80,6 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return decoder
 
     from liger_kernel.backends import available_impls
-
     from transformers.activations import ACT2FN
 
     monkeypatch.setitem(ACT2FN, "relu2", ACT2FN.get("relu2"))  # Liger leaves its own there

@@ -52,7 +52,8 @@ def norms_saved_bytes(model: ModelShape, engine: Engine) -> int:
 def input_kept_twice_bytes(model: ModelShape, engine: Engine) -> int:
     r"""A layer's input, :math:`b H`, where the layer's first norm and checkpointing keep the same tensor.
 
-    0 without checkpointing, where the norm does not keep it as Liger's does, and where the layer's first block is not preceded by a norm (OLMo 2).
+    0 without checkpointing, where the norm does not keep it as Liger's does, and where the layer's first
+    block is not preceded by a norm (OLMo 2).
 
     Source: Liger ``ops/rms_norm.py``; torch ``utils/checkpoint.py``.
     """

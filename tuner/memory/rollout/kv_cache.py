@@ -137,8 +137,9 @@ def kv_bytes_per_sequence(model: ModelShape, rollout: Rollout, tokens: int, *, p
         k \, B_t \left( L_{full} \left\lceil \frac{S}{B_t} \right\rceil
         + L_{window} \left\lceil \frac{\min(S, w)}{B_t} \right\rceil \right) + L_{linear} \, s
 
-    Whole blocks, with the keys of sparse attention's choice, :func:`indexer_bytes_per_token`. Layers with a sliding window stop growing there, but while a prompt is read they hold
-    ``prefilled`` new tokens beyond the window. A window may begin and end within a block: one more.
+    Whole blocks, and as many of :func:`indexer_bytes_per_token`. Layers with a sliding window stop
+    growing there, but while a prompt is read they hold ``prefilled`` new tokens beyond the window. A
+    window may begin and end within a block: one more.
 
     Source: vLLM ``v1/kv_cache_interface.py`` (``max_memory_usage_bytes`` of the specs).
     """
