@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tuner.advise.engine_start import EngineBeside
 from tuner.advise.observations import MemoryBeside, Observation, Observations, Sign
 from tuner.inputs.given import Given
 from tuner.language import N_, _, ngettext
@@ -55,6 +56,8 @@ def observed_text(answer: Answer, terminal: Terminal) -> str:
         if answer.run.observations.run.seconds:
             lines += _table(answer.run.observations, terminal)
         lines += (_prose(text, terminal) for text in _sentences(answer.run))
+    if answer.engine is not None:
+        lines += (_prose(text, terminal) for text in _engine(answer.engine))
     lines += (_prose(text, terminal) for text in _of_log(answer.given))
     return "\n".join(lines) if len(lines) > 1 else ""
 
@@ -126,6 +129,31 @@ def _memory(run: Observed, memory: MemoryBeside) -> str:
     else:
         parts.append(_("without the rollout engine and CUDA's contexts"))
     return full_stop(clauses(parts))
+
+
+def _engine(engine: EngineBeside) -> Iterator[str]:
+    """What the rollout engine printed when it was started."""
+    parts = []
+    if engine.cache_tokens is not None:
+        parts.append(
+            _("a KV cache of {observed:,} tokens, {modelled:,} modelled").format(
+                observed=engine.cache_tokens.observed, modelled=engine.cache_tokens.modelled
+            )
+        )
+    if engine.cache_bytes is not None:
+        parts.append(
+            _("{observed} for the KV cache of one GPU, {modelled} modelled").format(
+                observed=gib(engine.cache_bytes.observed), modelled=gib(engine.cache_bytes.modelled)
+            )
+        )
+    if engine.sequence_tokens is not None:
+        parts.append(
+            _("sequences of up to {observed:,} tokens, {modelled:,} modelled").format(
+                observed=engine.sequence_tokens.observed, modelled=engine.sequence_tokens.modelled
+            )
+        )
+    if parts:
+        yield full_stop(_("The rollout engine started with {figures}").format(figures=clauses(parts)))
 
 
 def _modelled(memory: MemoryBeside) -> str:

@@ -16,6 +16,15 @@ class PeakMemory(Struct, frozen=True, kw_only=True):
     taken: str  # when, and of which processes
 
 
+class EngineStart(Struct, frozen=True, kw_only=True):
+    """What a rollout engine had when it was started, on one GPU; None where it does not say."""
+
+    cache_tokens: int | None = None
+    cache_blocks: int | None = None  # of so many tokens as the engine's settings say
+    cache_bytes: int | None = None
+    sequence_tokens: int | None = None  # the longest sequence that it takes
+
+
 class Observed(Struct, frozen=True, kw_only=True):
     """The medians over the steps of a run, but for memory, of which the highest counts."""
 
