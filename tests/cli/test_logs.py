@@ -335,7 +335,7 @@ ENGINE_LINES = {
         "INFO 12-18 09:44:57 [gpu_worker.py:276] Available KV cache memory: 9.62 GiB",
         "INFO 12-18 09:44:57 [kv_cache_utils.py:864] GPU KV cache size: 180,160 tokens",
         "INFO 12-18 09:44:57 [kv_cache_utils.py:864] GPU KV cache size: 180,144 tokens",
-        "INFO 12-18 09:44:57 [kv_cache_utils.py:868] Maximum concurrency for 4,096 tokens per request: 43.98x",
+        "INFO [kv_cache_utils.py:868] Maximum concurrency for 4,096 tokens per request: 43.98x",
     ),
     "early vllm": (
         "INFO 03-02 09:44:57 worker.py:267] the current vLLM instance can use total_gpu_memory; the rest of "

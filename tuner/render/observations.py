@@ -15,6 +15,7 @@ from tuner.render.words import clauses, full_stop, listed
 from tuner.rules.wording import seconds_interval
 from tuner.timing import Interval
 from tuner.units import MIB
+from tuner.workload import Phase
 from tuner.workload.observed import Observed
 
 _NAME_WIDTH = len("save_checkpoint")
@@ -98,13 +99,18 @@ def _prose(text: str, terminal: Terminal) -> str:
 
 def _sentences(run: RunBeside) -> Iterator[str]:
     beside = run.observations
+    if beside.run.seconds_from is not None:
+        yield _("The run has no timer: its seconds are worked out from {metric}.").format(
+            metric=beside.run.seconds_from
+        )
     if beside.memory is not None:
-        yield _memory(beside.run, beside.memory)
+        generates = not any(phase.phase is Phase.TRAIN for phase in beside.phases)
+        yield _memory(beside.run, beside.memory, beside_engine=generates)
     for sign in beside.signs:
         yield _sign(sign, run)
 
 
-def _memory(run: Observed, memory: MemoryBeside) -> str:
+def _memory(run: Observed, memory: MemoryBeside, *, beside_engine: bool) -> str:
     """What the allocator handed out beside what the model says of it, and what is counted."""
     assert run.memory is not None  # else there is nothing beside it
     parts = [
@@ -126,8 +132,10 @@ def _memory(run: Observed, memory: MemoryBeside) -> str:
                 "while it sleeps and they are not on the card"
             )
         )
-    else:
+    elif beside_engine:
         parts.append(_("without the rollout engine and CUDA's contexts"))
+    else:
+        parts.append(_("without CUDA's contexts"))
     return full_stop(clauses(parts))
 
 

@@ -68,6 +68,9 @@ class ObservedSteps(_Model):
     last_step: int
     steps: int
     phases: tuple[ObservedPhase, ...]
+    seconds_from: Annotated[
+        str | None, Field(description="the metric that seconds were worked out from; null: they were timed")
+    ] = None
     further_seconds: Annotated[
         dict[str, float], Field(description="seconds of what is no phase, by the trainer's timers")
     ]
@@ -162,6 +165,7 @@ def _steps(beside: RunBeside) -> ObservedSteps:
             )
             for one in both.phases
         ),
+        seconds_from=run.seconds_from,
         further_seconds=dict(run.further_seconds),
         step_seconds=run.step_seconds,
         modelled_step_seconds=both.modelled_step.seconds,

@@ -32,6 +32,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     last_step: int
     steps: int  # that are counted
     seconds: tuple[tuple[Phase, float], ...] = ()
+    seconds_from: str | None = None  # the metric that they were worked out from; None: they were timed
     holds_sync: bool = False  # the rollout's seconds are those of handing over new weights as well
     further_seconds: tuple[tuple[str, float], ...] = ()  # of no phase, by the trainer's timers; most first
     step_seconds: float | None = None

@@ -3,6 +3,7 @@
 from tuner.architectures import find_architecture
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
+from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.omission import Job, Omission, switched
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.workload import Backend, RolloutEngine
@@ -43,11 +44,6 @@ def _loss_over_top_tokens(job: Job) -> str | None:
         return None
     mode = "distillation.distillation_loss.loss_mode"
     return mode if "topk" in str(job.settings.get(mode)) else None
-
-
-def _chosen_keys(job: Job) -> str | None:
-    """The path of a model whose attention sees chosen keys alone."""
-    return None if job.workload.model.indexer is None else "actor_rollout_ref.model.path"
 
 
 def _sees(job: Job) -> bool:
@@ -156,15 +152,7 @@ MODELS: tuple[Omission, ...] = (
         ),
         trigger=switched("actor_rollout_ref.model.mtp.enable"),
     ),
-    Omission(
-        name=N_("the choice of keys in sparse attention"),
-        reason=N_(
-            "attention is taken to see every key, and neither the scores of all keys nor masks are counted; "
-            "transformers has no flash attention for such a model, which verl's FSDP engine asks for"
-        ),
-        patterns=(),
-        trigger=_chosen_keys,
-    ),
+    CHOSEN_KEYS,
     Omission(
         name=N_("the images"),
         reason=N_(
