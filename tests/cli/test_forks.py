@@ -239,19 +239,15 @@ def test_keys_of_rllm_stand_above_those_of_verl() -> None:
     assert content["left_out"] == []
 
 
+RLLM_BARE = (
+    "python train.py rllm/backend=verl rllm.trainer.total_epochs=1 rllm.rejection_sample.enable=True "
+    "actor_rollout_ref.model.path=Qwen/Qwen3-4B actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.actor.use_dynamic_bsz=True"
+)
+
+
 def test_defaults_of_rllm_hold_where_nobody_sets_either_key() -> None:
-    content = answer(
-        *[
-            "python",
-            "train.py",
-            "rllm/backend=verl",
-            "rllm.trainer.total_epochs=1",
-            "rllm.rejection_sample.enable=True",
-            "actor_rollout_ref.model.path=Qwen/Qwen3-4B",
-            "actor_rollout_ref.rollout.name=vllm",
-            "actor_rollout_ref.actor.use_dynamic_bsz=True",
-        ]
-    )
+    content = answer(*RLLM_BARE.split())
     batch = content["workload"]["batch"]
     assert (batch["prompts"], batch["responses_per_prompt"]) == (64, 8)
     assert (batch["max_prompt_tokens"], batch["max_response_tokens"]) == (2048, 30720)

@@ -36,8 +36,8 @@ def computed(settings: Settings) -> Mapping[str, Any]:
     A key of its own that is set wins, then verl's, then its default. Its own engine stands in for the agent
     loop, which has no workers: one process gets all responses.
 
-    Source: ``rllm/trainer/verl/utils.py`` (``sync_config``), ``verl_backend.py`` (``_pad_dataproto_to_world_size``:
-    as many updates as mini-batches fit into the prompts, and at least one), ``unified_trainer.py``.
+    Source: ``rllm/trainer/verl/utils.py`` (``sync_config``), ``verl_backend.py``
+    (``_pad_dataproto_to_world_size``: as many updates as mini-batches fit into the prompts, at least one).
     """
     values: dict[str, Any] = {f"{_ROLLOUT}.agent.num_workers": 1}
     if any(key.startswith(_UNIFIED) for key in settings.user_keys):
