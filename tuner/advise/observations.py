@@ -123,7 +123,7 @@ def _of_time(run: Observed, phases: tuple[PhaseBeside, ...]) -> Iterator[Observa
         return
     measured = [(one.phase, one.observed_seconds) for one in phases if one.observed_seconds is not None]
     of_step = [(phase, seconds) for phase, seconds in measured if phase is not Phase.SAVE_CHECKPOINT]
-    if of_step:
+    if len(phases) > 1 and of_step:
         phase, seconds = max(of_step, key=lambda one: one[1])
         yield Observation(sign=Sign.LONGEST, value=min(1.0, seconds / step), phase=phase)
     for one in phases:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +27,9 @@ from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
 from tuner.workload.observed import Observed
+
+if TYPE_CHECKING:
+    from tuner.advise.engine_start import EngineBeside
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -173,6 +176,7 @@ def consult_further(
         advice=advice,
         of_run=of_run,
         run=None if run is None else _beside(run, advice, job),
+        engine=_engine_beside(given, advice),
     )
     return answer, job.reading.write
 
@@ -203,6 +207,14 @@ def _beside(run: Observed, advice: Advice, job: Question) -> RunBeside:
     from tuner.cli.observed_run import run_beside
 
     return run_beside(advice, run, job.loaded.settings, job.loaded.version)
+
+
+def _engine_beside(given: Given, advice: Advice) -> "EngineBeside | None":
+    if given.log is None or given.log.engine is None:
+        return None
+    from tuner.advise.engine_start import engine_beside
+
+    return engine_beside(advice, given.log.engine)
 
 
 class _Job(Struct, frozen=True, kw_only=True):
