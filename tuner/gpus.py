@@ -140,10 +140,10 @@ def _named(name: str) -> Gpu:
 
 
 @lru_cache(maxsize=64)  # many configurations are for the same card
-def _find(name: str, profiles: Path) -> Gpu | None:
+def _find(name: str, _profiles: Path) -> Gpu | None:
     # Looking through the texts first leaves one file to parse instead of all.
     wanted = _normal(name)
-    for file in _files(profiles):
+    for file in _files(likely=wanted):
         if wanted in _normal(file.read_text(encoding="utf-8")):
             content = _content(file)
             listed = [*content["names"], *content.get("device_names", [])]
@@ -157,8 +157,8 @@ def _normal(name: str) -> str:
     return "-".join(name.strip().lower().removeprefix("nvidia ").replace("_", " ").split())
 
 
-def _files(profiles: Path | None = None) -> Iterator[Path]:
-    return iter(sorted(((profiles or shipped.profiles()) / "gpus").glob("*.yaml")))
+def _files(likely: str = "") -> Iterator[Path]:
+    return shipped.profiles_of("gpus", likely=likely)
 
 
 def _content(file: Path) -> dict[str, Any]:

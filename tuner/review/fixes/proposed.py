@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tuner.errors import TunerError
+from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.review.checked import Fix, Line
 from tuner.review.fixes.changes import Change, changes, key_of
@@ -32,9 +33,9 @@ def with_fix(
             raise CannotEditError(_("the value comes from the command line"))
         edits = file.edits(made)
     except CannotEditError as error:
-        return replace(line, no_fix=str(error))
+        return replace(line, no_fix=without_secrets(str(error)))
     except TunerError as error:
-        return replace(line, no_fix=error.message)
+        return replace(line, no_fix=without_secrets(error.message))
     fix = Fix(
         title=" ".join(line.overrides), source=source, edits=edits, safe=safe and not _loses_a_value(made)
     )

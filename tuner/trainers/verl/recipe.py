@@ -20,8 +20,8 @@ class Recipe(Struct, frozen=True, kw_only=True, dict=True):
     megatron_config: str | None = None  # of the same tree, on the PPO trainer's configuration for Megatron
 
     @cached_property
-    def paths(self) -> tuple[Path, ...]:
-        """The keys that its configuration sets."""
+    def keys(self) -> tuple[Path, ...]:
+        """The keys that its configuration lays on that of the PPO trainer."""
         return tuple(path for path, _ in leaves(self.tree))
 
     def config(self, trainer_config: str) -> str | None:

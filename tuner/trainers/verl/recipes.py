@@ -7,7 +7,6 @@ Source: verl v0.4.1, v0.5.0, v0.6.1 and v0.7.0, ``recipe/<name>/config/<name>_tr
 """
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
 from typing import Any
 
 from tuner.inputs.tree import Path, Tree, contains
@@ -145,7 +144,7 @@ def recognise(
         known_elsewhere: whether another release's PPO trainer has a key, which tells no recipe by itself.
     """
     strange = [path for path in keys if not contains(known, path)]
-    fewest_first = sorted(_there(version), key=lambda recipe: len(recipe.paths))
+    fewest_first = sorted(_there(version), key=lambda recipe: len(recipe.keys))
     best = max(fewest_first, key=lambda recipe: len(_known_to(recipe, strange)), default=None)
     if best is None or all(map(known_elsewhere, _known_to(best, strange))):
         return None
@@ -184,14 +183,13 @@ def started_by(defaults: Tree, known: Tree, version: str) -> tuple[Recipe, tuple
         version: the release.
     """
     for recipe in _there(version):
-        if all(contains(defaults, path) for path in recipe.paths):
-            own = tuple(path for path in recipe.paths if not contains(known, path))
+        if all(contains(defaults, path) for path in recipe.keys):
+            own = tuple(path for path in recipe.keys if not contains(known, path))
             if own:
                 return recipe, own
     return None
 
 
-@cache
 def _there(version: str) -> Sequence[Recipe]:
     return [
         recipe
