@@ -23,7 +23,10 @@ def main() -> int:
     """
     options = _options()
     if options.add:
-        total = added_up(options.add)
+        try:
+            total = added_up(options.add)
+        except ValueError as error:
+            sys.exit(str(error))
         print(json.dumps(total, indent=1))
         return int(bool(total["failures"]))
     seed = random.randrange(10**6) if options.seed is None else options.seed

@@ -77,19 +77,24 @@ def campaign(
     tally, end = Tally(), time.monotonic() + seconds
     numbers = _batches(first, most)
     running = [_started(context, seed, batch) for batch, _ in zip(numbers, range(processes), strict=False)]
-    while running:
-        wait([one.reads for one in running], timeout=1.0)
-        for one in list(running):
-            before = len(tally.failures)
-            if not _listened(one, tally) or time.monotonic() > end:
-                running.remove(one)
-                one.process.kill()
-                one.process.join()
-                batch = next(numbers, None) if time.monotonic() < end else None
-                if batch is not None:
-                    running.append(_started(context, seed, batch))
-            for failure in tally.failures[before:]:
-                say(failure)
+    try:
+        while running:
+            wait([one.reads for one in running], timeout=1.0)
+            for one in list(running):
+                before = len(tally.failures)
+                if not _listened(one, tally) or time.monotonic() > end:
+                    running.remove(one)
+                    one.process.kill()
+                    one.process.join()
+                    batch = next(numbers, None) if time.monotonic() < end else None
+                    if batch is not None:
+                        running.append(_started(context, seed, batch))
+                for failure in tally.failures[before:]:
+                    say(failure)
+    except KeyboardInterrupt:  # what was counted until then is told
+        for one in running:
+            one.process.kill()
+            one.process.join()
     return tally
 
 
