@@ -87,9 +87,9 @@ def check(
 
 def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
     """The findings of one input, or the message why it cannot be used; the others are still checked."""
-    from tuner.cli.messages import cut, told
+    from tuner.cli.messages import told
     from tuner.cli.pipeline import consult
-    from tuner.errors import TunerError
+    from tuner.errors import TunerError, cut
     from tuner.inputs.secrets import without_secrets
     from tuner.render.concise import lines
     from tuner.render.terminal import plain

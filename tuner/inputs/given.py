@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import InputError, Location
+from tuner.errors import InputError, Location, cut
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
@@ -267,7 +267,7 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
         lost=tuple(
-            LostOverride(text=without_secrets(lost.text), location=lost.location, command=lost.command)
+            LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
         ),
         program=launch.program,
@@ -341,10 +341,15 @@ def _unsettled(field: "Field") -> Unsettled | None:
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
         key=without_secrets(key.lstrip("+")),
-        text=without_secrets(unknowns[0].text),
-        name=unknowns[0].name,
+        text=_repeated(unknowns[0].text),
+        name=cut(unknowns[0].name),
         location=field.location,
     )
+
+
+def _repeated(text: str) -> str:
+    """A piece of the script for a reader, who need not see all of a long one."""
+    return cut(without_secrets(text))
 
 
 def _spelled(field: "Field") -> str:
@@ -360,14 +365,14 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
     return (
         *(
             Remark(
-                text=_("taken as on a machine with GPUs: {test}").format(test=without_secrets(assumed.text)),
+                text=_("taken as on a machine with GPUs: {test}").format(test=_repeated(assumed.text)),
                 location=assumed.location,
             )
             for assumed in script.assumed
         ),
         *(
             Remark(
-                text=_("not there to be read: {file}").format(file=without_secrets(missing.text)),
+                text=_("not there to be read: {file}").format(file=_repeated(missing.text)),
                 location=missing.location,
             )
             for missing in script.not_read
