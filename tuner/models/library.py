@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +175,7 @@ def _bundled(path: str) -> FoundConfig:
     )
 
 
+@lru_cache(maxsize=256)  # many configurations are for the same few models
 def _find_in_profiles(name: str) -> FoundConfig | None:
     # Looking through the texts first leaves one file to parse instead of all.
     from tuner.models.profile import read_profile
