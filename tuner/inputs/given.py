@@ -108,6 +108,10 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
         return _of_yaml(config, text, words, remarks, launch)
     from tuner.inputs.script import read_script
 
+    if config.endswith(".py"):
+        from tuner.inputs.python_file import script_in_python
+
+        text = script_in_python(text) or text
     script = read_script(file, text.encode(), words)
     return _launched(file, script, words, launch)
 

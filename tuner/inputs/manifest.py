@@ -25,7 +25,7 @@ _CELL_MAGIC = re.compile(r"%%(?:bash|sh)\b.*|!", re.ASCII)
 _DEEPEST = 30
 
 
-class _Piece(Struct, frozen=True, kw_only=True):
+class Piece(Struct, frozen=True, kw_only=True):
     """Text of a script, and the line of the file where it begins."""
 
     line: int
@@ -40,11 +40,11 @@ def script_in(document: Document, text: str) -> str | None:
         text: of the file.
     """
     lines = text.splitlines()
-    commands = [command for command in _commands(document, lines) if _is_launch(command)]
+    commands = [command for command in _commands(document, lines) if is_launch(command)]
     if not commands:
         return None
     environment = "".join(f"export {name}={value}; " for name, value in _variables(document.tree, 0))
-    return environment + _laid_out(sorted(commands, key=lambda command: command[0].line))
+    return environment + laid_out(sorted(commands, key=lambda command: command[0].line))
 
 
 def launching_document(text: str) -> str:
@@ -61,12 +61,13 @@ def launching_document(text: str) -> str:
     return text
 
 
-def _is_launch(command: list[_Piece]) -> bool:
+def is_launch(command: list[Piece]) -> bool:
+    """Whether a command starts a program of Python with an override."""
     whole = " ".join(piece.text for piece in command)
     return _STARTS.search(whole) is not None and _OVERRIDE.search(whole) is not None
 
 
-def _commands(document: Document, lines: list[str]) -> Iterator[list[_Piece]]:
+def _commands(document: Document, lines: list[str]) -> Iterator[list[Piece]]:
     """All that the file may have run, each as the pieces of one command or one text."""
     for path, value in _nodes(document.tree, (), 0):
         if isinstance(value, Mapping):
@@ -93,12 +94,12 @@ def _nodes(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, Any]]:
         yield from _nodes(inner, (*path, str(key)), depth + 1)
 
 
-def _words(document: Document, path: Path, node: Mapping[str, Any], lines: list[str]) -> Iterator[_Piece]:
+def _words(document: Document, path: Path, node: Mapping[str, Any], lines: list[str]) -> Iterator[Piece]:
     """A program and its arguments, as a container, a sweep or an editor's debugger has them."""
     module = node.get("module")
     if isinstance(module, str):
         line = document.location(*path, "module").line or 1
-        yield _Piece(line=line, text=f"python -m {shlex.quote(module)}")
+        yield Piece(line=line, text=f"python -m {shlex.quote(module)}")
     for name in _WORDS:
         value, place = node.get(name), (*path, name)
         if isinstance(value, str):
@@ -107,21 +108,21 @@ def _words(document: Document, path: Path, node: Mapping[str, Any], lines: list[
             for index, word in enumerate(value):
                 if isinstance(word, str):
                     piece = _piece(document, (*place, str(index)), word, lines)
-                    yield _Piece(line=piece.line, text=shlex.quote(word))
+                    yield Piece(line=piece.line, text=shlex.quote(word))
 
 
-def _piece(document: Document, path: Path, value: str, lines: list[str]) -> _Piece:
+def _piece(document: Document, path: Path, value: str, lines: list[str]) -> Piece:
     line = document.location(*path).line or 1
     behind = line <= len(lines) and _BLOCK.search(lines[line - 1]) is not None
-    return _Piece(line=line + (1 if behind else 0), text=value)
+    return Piece(line=line + (1 if behind else 0), text=value)
 
 
-def _cell(document: Document, path: Path, source: list[Any]) -> Iterator[_Piece]:
+def _cell(document: Document, path: Path, source: list[Any]) -> Iterator[Piece]:
     """The lines of a cell without a notebook's own marks."""
     for index, line in enumerate(source):
         if isinstance(line, str):
             place = document.location(*path, str(index)).line or 1
-            yield _Piece(line=place, text=_CELL_MAGIC.sub("", line.strip("\n"), count=1) + "\n")
+            yield Piece(line=place, text=_CELL_MAGIC.sub("", line.strip("\n"), count=1) + "\n")
 
 
 def _variables(value: Any, depth: int) -> Iterator[tuple[str, str]]:
@@ -145,9 +146,10 @@ def _named(value: Any) -> Iterator[tuple[str, Any]]:
             yield str(one.get("name")), one.get("value")
 
 
-def _laid_out(commands: list[list[_Piece]]) -> str:
+def laid_out(commands: list[list[Piece]]) -> str:
     """The commands as one text, every piece on its line as far as the ones before it leave room."""
-    written, line = [], 1
+    written: list[str] = []
+    line = 1
     for command in commands:
         for number, piece in enumerate(command):
             down = max(0, piece.line - line)
