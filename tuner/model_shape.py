@@ -1,10 +1,10 @@
 """Dimensions of a decoder-only language model, and the counts that follow from them."""
 
-from enum import Enum
 from functools import cached_property
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.sparse_indexer import SparseIndexer
 from tuner.traced_layers import TracedModel
 from tuner.vision_tower import VisionTower

@@ -1,11 +1,11 @@
 """A run beside the model: seconds and memory as they were observed and as they are modelled."""
 
 from collections.abc import Iterator
-from enum import Enum
 
 from msgspec import Struct
 
 from tuner.advise.answer import Advice
+from tuner.enumeration import Enum
 from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
 from tuner.workload.observed import Observed

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tuner.advise import Advice
 from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
-from tuner.memory.limits import Fitting
+from tuner.memory.fitting.limits import Fitting
 from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from tuner.architectures import layer_traits
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
-from tuner.memory.batch_fields import batch_token_bytes
+from tuner.memory.batch.fields import batch_token_bytes
 from tuner.memory.layer import traced
 from tuner.memory.layer.attention import (
     attention_forward_bytes,
@@ -165,7 +165,7 @@ def shared_token_bytes(model: ModelShape, engine: Engine) -> int:
     .. math:: 2 \, b \, d + \text{batch}
 
     Cosines and sines as wide as the rotated part of a head, twice where layers with a window have
-    tables of their own (Gemma 3); :func:`~tuner.memory.batch_fields.batch_token_bytes`.
+    tables of their own (Gemma 3); :func:`~tuner.memory.batch.fields.batch_token_bytes`.
 
     Source: transformers ``LlamaRotaryEmbedding``, ``Gemma3TextModel``.
     """
