@@ -31,6 +31,8 @@ _MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
 _LISTED = 10  # launches in one message
+_PROGRAM = re.compile(r"\b(?:python[\d.]*|torchrun|debugpy)\b")
+_ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
 _PATH_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd", "--config-name", "-cn")
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 
@@ -103,9 +105,13 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
         return _logged(read_log(config, log), file, words)
     text = text_of(start, file)
     if not _is_shell(config, text):
-        return _of_yaml(config, text, words, remarks)
+        return _of_yaml(config, text, words, remarks, launch)
     from tuner.inputs.script import read_script
 
+    if config.endswith(".py"):
+        from tuner.inputs.python_file import script_in_python
+
+        text = script_in_python(text) or text
     script = read_script(file, text.encode(), words)
     return _launched(file, script, words, launch)
 
@@ -125,14 +131,20 @@ def _taken(file: Path, given: Path) -> Remark:
     )
 
 
-def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...]) -> Given:
-    """YAML: a trainer's configuration, or what a run has left of it."""
+def _of_yaml(
+    config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...], launch: int | None
+) -> Given:
+    """YAML: a trainer's configuration, what a run has left of it, or a file that has a trainer started."""
     from tuner.inputs.run_folder import beside, is_wandb, typed_overrides, unwrapped
 
     typed = tuple(on_command_line(words))
     listed = typed_overrides(text, source=config)
     if listed is not None:
         return Given(source=config, arguments=(*listed, *typed), remarks=remarks, folder=_folder(config))
+    if _PROGRAM.search(text) and _ASSIGNED.search(text):  # which no configuration of a trainer has
+        started = _started_by(config, text, words, launch)
+        if started is not None:
+            return started
     document = parse_yaml(text, source=config)
     file = beside(document)
     if file is not None:
@@ -150,6 +162,17 @@ def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark
         log=log,
         folder=_folder(document.source),
     )
+
+
+def _started_by(config: str, text: str, words: Sequence[str], launch: int | None) -> Given | None:
+    """What a file for another program has started; None where it starts no program with overrides."""
+    from tuner.inputs.manifest import launching_document, script_in
+    from tuner.inputs.script import read_script
+
+    script = script_in(parse_yaml(launching_document(text), source=config), text)
+    if script is None:
+        return None
+    return _launched(Path(config), read_script(Path(config), script.encode(), words), words, launch)
 
 
 def _folder(source: str) -> str:
