@@ -33,7 +33,7 @@ _NUMBERS = (
     "--images-per-prompt", "--image-pixels", "--host-memory", "--headroom", "--launch",
 )  # fmt: skip
 _FORMATS = {
-    "advise": ("text", "json", "html"), "check": ("concise", "json"), "config": ("text", "yaml", "json", "overrides"),
+    "advise": ("text", "json", "html"), "check": (*FORMATS, "sarif:o", "markdown:no/o"), "config": ("text", "yaml", "json", "overrides"),
     "diff": ("text", "json"), "explain-oom": ("text", "json"), "estimate-memory": ("text", "json"),
     "accuracy": ("text", "json"), "rule": ("text", "json"), "model": ("text", "json"),
 }  # fmt: skip
