@@ -5,7 +5,21 @@ import shlex
 from typing import Any
 
 WORDS = ("actor", "rollout", "ref", "optim", "fsdp_config", "model", "data", "critic", "trainer", "n", "lr")
-VALUES: tuple[Any, ...] = (8, 0.4, 1e-6, "vllm", "a, b", "x: y", "it's", "漢😀", True, False, None, [1, "b"], "")
+VALUES: tuple[Any, ...] = (
+    8,
+    0.4,
+    1e-6,
+    "vllm",
+    "a, b",
+    "x: y",
+    "it's",
+    "漢😀",
+    True,
+    False,
+    None,
+    [1, "b"],
+    "",
+)
 
 
 def value(dice: random.Random) -> Any:
@@ -34,11 +48,25 @@ def _section(dice: random.Random, lines: list[str], column: int, step: int, dept
         else:
             lines.append(start + dice.choice(_SCALARS) + note)
         if dice.random() < 0.2:
-            lines.append(dice.choice(("", " " * column + "# old: 1", "# note", " " * (column + step) + "# in")))
+            lines.append(
+                dice.choice(("", " " * column + "# old: 1", "# note", " " * (column + step) + "# in"))
+            )
 
 
 _SCALARS = (
-    *(" 8", " 1e-6", " True", " false", " null", " ~", "", " 'quoted: \"a\"'", ' "b\\tc"', " plain text", " 漢😀"),
+    *(
+        " 8",
+        " 1e-6",
+        " True",
+        " false",
+        " null",
+        " ~",
+        "",
+        " 'quoted: \"a\"'",
+        ' "b\\tc"',
+        " plain text",
+        " 漢😀",
+    ),
     *(" {}", " {p: 1, 'q': [1, 2], r: {s: a}}", ' {"p": 1,}', " [1, b]", " []", " ${data.n}", " !!int 8"),
 )
 
@@ -64,7 +92,9 @@ def script_text(dice: random.Random) -> tuple[bytes, dict[str, str | None]]:
         blank = dice.choice((" ", "\n    "))
         lines.append("ARGS=(" + blank + blank.join(listed) + "\n)")
     between = dice.choice((" ", " \\\n    "))
-    program = dice.choice(("python3 -m verl.trainer.main_ppo", "torchrun --nnodes 1 -m verl.trainer.main_ppo"))
+    program = dice.choice(
+        ("python3 -m verl.trainer.main_ppo", "torchrun --nnodes 1 -m verl.trainer.main_ppo")
+    )
     tail = ['"${ARGS[@]}"'] * bool(listed) + dice.choice(([], ['"$@"'], ["2>&1", "|", "tee log"]))
     lines.append(between.join([program, *direct]) + " " * bool(tail) + " ".join(tail))
     text = "\n".join(lines) + "\n"
