@@ -1,4 +1,4 @@
-"""What a shell offers behind an option: the names of bundled models and cards."""
+"""What a shell offers behind an option: the names of bundled models, of cards and of rules."""
 
 from collections.abc import Iterable
 
@@ -18,6 +18,17 @@ def cards(incomplete: str) -> list[str]:
     if separator and count.isdigit():
         return [f"{count}x{card}" for card in beginning(gpu_names(), name)]
     return beginning(gpu_names(), incomplete)
+
+
+def rules(incomplete: str) -> list[str]:
+    """Codes, groups of codes and names of rules, also behind a comma."""
+    from tuner.render.all_rules import rules_and_modules
+
+    before, comma, begun = incomplete.rpartition(",")
+    known = [rule for rule, _module in rules_and_modules()]
+    groups = dict.fromkeys(rule.code[:3] for rule in known)
+    names = [*groups, *(rule.code for rule in known), *(rule.name for rule in known)]
+    return [before + comma + name for name in beginning(names, begun)]
 
 
 def beginning(names: Iterable[str], incomplete: str) -> list[str]:

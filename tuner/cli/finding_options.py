@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
+from tuner.cli.completion import rules
 from tuner.evidence import Evidence
 from tuner.language import _
 
@@ -19,6 +20,7 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             metavar="RULE,...",
             help=_("Report these rules alone: codes, names, groups such as ROL, or ALL. May be repeated."),
             show_default=False,
+            autocompletion=rules,
         ),
     ] = None
     ignore: Annotated[
@@ -28,6 +30,7 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             metavar="RULE,...",
             help=_("Do not report these; a code that is selected is heard before its group."),
             show_default=False,
+            autocompletion=rules,
         ),
     ] = None
     min_evidence: Annotated[

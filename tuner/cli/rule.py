@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import options
+from tuner.cli.completion import rules
 from tuner.language import _
 
 EXAMPLES = options.examples("tuner rule rollout-memory-fraction", "tuner rule MEM001", "tuner rule --all")
@@ -18,7 +19,13 @@ def register(app: typer.Typer) -> None:
 
 def rule(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME|CODE", help=_("A rule's name or code."), show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="NAME|CODE",
+            help=_("A rule's name or code."),
+            show_default=False,
+            autocompletion=rules,
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help=_("List all rules, one line each."))] = False,
     output_format: options.PageOrJson = "text",
