@@ -17,7 +17,7 @@ ROWS = [*SITE, *OF_CHECK]
 def functions(path: str) -> set[str]:
     return {
         node.name
-        for node in ast.parse(ROOT.joinpath(path).read_text(encoding="utf-8")).body
+        for node in ast.walk(ast.parse(ROOT.joinpath(path).read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef)
     }
 
