@@ -5,7 +5,7 @@ import pytest
 
 from tests.cli import answers
 from tests.cli.golden import expect
-from tuner.render.concise import lines
+from tuner.render.checked.lines import lines
 from tuner.render.json import advice_json, check_json
 from tuner.render.report import CheckedGpu
 from tuner.render.schemas import SCHEMAS, schema

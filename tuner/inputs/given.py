@@ -74,15 +74,19 @@ class Given(Struct, frozen=True, kw_only=True):
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
+    text: str = ""  # what was read; empty of a command as it is typed and of a log
 
 
-def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
+def read_given(
+    config: str, words: Sequence[str], *, launch: int | None = None, content: bytes | None = None
+) -> Given:
     """Read what the command line names.
 
     Args:
         config: a file, ``-`` for standard input, or the first word of a pasted command.
         words: what follows it: overrides, or the arguments and variables of a script.
         launch: which of several launches of a script is meant, from 1.
+        content: in place of what the file has; of YAML and scripts.
 
     Raises:
         InputError: it cannot be read, or is none of these forms.
@@ -103,9 +107,9 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
             log = read_ends(start, stream) if is_log(start) else None
     if log is not None:
         return _logged(read_log(config, log), file, words)
-    text = text_of(start, file)
-    if not _is_shell(config, text):
-        return _of_yaml(config, text, words, remarks, launch)
+    text = text_of(start if content is None else content, file)
+    if not is_shell(config, text):
+        return replace(_of_yaml(config, text, words, remarks, launch), text=text)
     from tuner.inputs.script import read_script
 
     if config.endswith(".py"):
@@ -113,7 +117,7 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
 
         text = script_in_python(text) or text
     script = read_script(file, text.encode(), words)
-    return _launched(file, script, words, launch)
+    return replace(_launched(file, script, words, launch), text=text)
 
 
 def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
@@ -184,7 +188,8 @@ def is_command(word: str) -> bool:
     return "=" in word or word.startswith(("+", "~")) or ("/" not in word and "." not in word)
 
 
-def _is_shell(name: str, text: str) -> bool:
+def is_shell(name: str, text: str) -> bool:
+    """Whether a text is a script and no YAML, by its name where that tells, else by its first line."""
     if name.endswith(YAML_NAMES):
         return False
     if name.endswith(SHELL_NAMES) or text.startswith("#!"):
