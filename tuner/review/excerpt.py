@@ -1,7 +1,7 @@
 """Shows where in an input a finding is about: the line as it stands there, and the value in it.
 
-Checks know where a key stands. What a reader looks for is the value behind it. It is found here in the
-text of the line, so that only inputs with findings are read a second time.
+Checks know where a key stands. Where another value is proposed, a reader looks for the value behind the key.
+It is found here in the text of the line, so that only inputs with findings are read a second time.
 """
 
 import re
@@ -28,7 +28,7 @@ _LONGEST = 400  # characters of a line that is shown
 
 
 def with_excerpts(lines: Iterable[Line], given: Given) -> tuple[Line, ...]:
-    """Findings with the text that they are about; their column is that of the value where one is found.
+    """Findings with the text that they are about; their column is that of a value that is to be another one.
 
     Args:
         lines: findings with the places of their keys.
@@ -53,14 +53,21 @@ def _with_excerpt(line: Line, typed: Mapping[int, str], read: Callable[[str], Se
     else:
         lines = read(place.source)
         text = lines[place.line - 1] if place.line <= len(lines) else ""
-    if place.column > len(text) or len(text) > _LONGEST or _has_secret(text):
+    if place.column > len(text) or len(text) > _LONGEST or has_secret(text):
         return line
     start, end = value_span(text, place.column - 1)
+    if not _sets_its_key(line):  # it is about the key as much as about the value
+        start = place.column - 1
     return replace(
         line,
         location=Location(source=place.source, line=place.line, column=start + 1),
         excerpt=Excerpt(text=text, start=start, end=end),
     )
+
+
+def _sets_its_key(line: Line) -> bool:
+    """Whether another value is proposed for the key at which the finding stands."""
+    return any(override.lstrip("+").partition("=")[0] == line.key for override in line.overrides)
 
 
 def _lines(held: Mapping[str, str], source: str) -> Sequence[str]:
@@ -79,7 +86,8 @@ def _text(source: str) -> str:
         return ""
 
 
-def _has_secret(text: str) -> bool:
+def has_secret(text: str) -> bool:
+    """Whether a line of an input holds what must not be shown."""
     return without_secrets(text) != text or any(
         hidden_value(match[1], match[2]) != match[2] for match in _ASSIGNED.finditer(text)
     )

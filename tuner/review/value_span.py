@@ -5,7 +5,7 @@ import re
 _OVERRIDE = re.compile(r"""(?:\+\+|[+~])?[A-Za-z_][\w./@:-]*=""")
 _OPENED = re.compile(r"""(['"]?)""")
 _SHELL_VALUE = re.compile(
-    r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\$\{[^}]*\}|\$\([^)]*\)|\\.|[^\s\\"';|&)])+""", re.DOTALL
+    r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\$\{[^}]*\}|\$\((?:\([^()]*\)|[^()])*\)|\\.|[^\s\\"';|&)])+""", re.DOTALL
 )
 _IN_QUOTES = {"'": re.compile(r"[^']+"), '"': re.compile(r'(?:\\.|[^"\\])+')}
 _YAML_KEY = re.compile(

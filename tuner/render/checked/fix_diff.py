@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tuner.errors import InputError
 from tuner.files import read_bytes
-from tuner.inputs.secrets import without_secrets
 from tuner.render.terminal import plain
 from tuner.review.checked import Edit, Fix
+from tuner.review.excerpt import has_secret
 from tuner.units import MIB
 
 _MOST_BYTES = 16 * MIB
@@ -40,4 +40,4 @@ def _changed(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def _shown(line: str) -> str:
-    return plain(without_secrets(line).replace("\t", "    "))
+    return "..." if has_secret(line) else plain(line.replace("\t", "    "))

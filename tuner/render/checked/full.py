@@ -72,9 +72,10 @@ def _notes(line: Line) -> list[str]:
     if line.no_fix:
         notes.append(titled(_("no fix"), plain(line.no_fix)))
     notes.append(titled(_("see"), page(finding.rule) or f"tuner rule {finding.rule.code}"))
-    if line.fix is not None:
-        title = _("fix") if line.fix.safe else _("unsafe fix")
-        notes.append(titled(title, plain(line.fix.title)))
+    if line.fix is not None and line.fix.safe:
+        notes.append(titled(_("fix"), "tuner check --fix"))
+    elif line.fix is not None:
+        notes.append(titled(_("fix that you decide on"), "tuner check --unsafe-fixes"))
     return notes
 
 

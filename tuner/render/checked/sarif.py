@@ -119,7 +119,8 @@ def _location(line: Line, checked: Checked) -> dict[str, Any]:
     place = line.location
     logical = {"logicalLocations": [{"fullyQualifiedName": line.key}]} if line.key else {}
     if not is_file(place.source):
-        return {"physicalLocation": {"artifactLocation": artifact(checked.source)}, **logical}
+        whole = {"artifactLocation": artifact(checked.source), "region": {"startLine": 1}}
+        return {"physicalLocation": whole, **logical}
     region: dict[str, Any] = {"startLine": place.line or 1}
     if place.column is not None:
         region["startColumn"] = place.column
