@@ -266,3 +266,16 @@ def test_the_folder_of_a_snapshot_is_no_secret(tmp_path: Path) -> None:
     result = run("advise", "/dev/null", *JOB, f"actor_rollout_ref.model.path={folder}", "--gpu", "h100-sxm")
     assert "the folder holds no config.json" in result.err
     assert str(folder) in result.err
+
+
+def test_a_long_piece_of_a_script_is_not_repeated_whole(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    words = " ".join((*JOB, f"trainer.test_freq=$(({'x' * 50_000} + 1))"))
+    script.write_text(f"python3 -m verl.trainer.main_ppo {words}\n")
+    for form in ("text", "overrides"):
+        result = run("config", str(script), "--output-format", form)
+        assert result.code == 0
+        assert "trainer.test_freq is not known: the script has $((xxx" in " ".join(
+            (result.out + result.err).split()
+        )
+        assert len(result.out + result.err) < 5_000

@@ -20,7 +20,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(*words: str) -> Result:
-    return run("check", "jobs/a.yaml", "jobs/b.yaml", *words, *GIVEN)
+    return run("check", "jobs/a.yaml", "jobs/b.yaml", *words, "-f", "concise", *GIVEN)
 
 
 def last(result: Result) -> str:
@@ -77,8 +77,9 @@ def test_the_settings_name_a_baseline_and_alike_findings_are_counted() -> None:
     )
     result = check("--select", "CFG001")
     assert [line.split(":")[0] for line in result.out.splitlines()] == ["jobs/b.yaml"]
-    twice = run("check", "jobs/a.yaml", "jobs/a.yaml", *GIVEN, "--select", "CFG001")
-    assert len(twice.out.splitlines()) == 1
+    overrides = ("actor_rollout_ref.rollot.m=1", "+actor_rollout_ref.rollot.n=2")
+    more = run("check", "jobs/a.yaml", *overrides, "--select", "CFG001", "-f", "concise", *GIVEN)
+    assert [line.split(":")[0] for line in more.out.splitlines()] == ["command line"]
 
 
 @pytest.mark.parametrize(

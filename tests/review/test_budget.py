@@ -80,7 +80,9 @@ def test_a_breach_is_told_with_its_interval_and_the_line_of_the_budget(
     monkeypatch.chdir(tmp_path)
     Path("a.yaml").write_bytes(Path(CONFIG).read_bytes())
     Path("budget.toml").write_text('[[budget]]\nmemory = "10GiB"\n\nphases.update_actor.seconds = "1s"\n')
-    result = run("check", "a.yaml", *GIVEN, "--budget", "budget.toml", "--select", "over-budget")
+    result = run(
+        "check", "a.yaml", *GIVEN, "--budget", "budget.toml", "--select", "over-budget", "-f", "concise"
+    )
     assert result.code == 1
     found = result.out.splitlines()
     assert all(line.startswith("a.yaml:1:1: error CFG910 over-budget: ") for line in found)
@@ -91,7 +93,7 @@ def test_a_breach_is_told_with_its_interval_and_the_line_of_the_budget(
     )
     Path("tuner.toml").write_text('[[budget]]\nseconds = "1s"')
     forget()
-    of_settings = run("check", "a.yaml", *GIVEN, "--select", "over-budget")
+    of_settings = run("check", "a.yaml", *GIVEN, "--select", "over-budget", "-f", "concise")
     assert [line.endswith("(tuner.toml:2:1)") for line in of_settings.out.splitlines()] == [True]
     refused = run("check", "a.yaml", *GIVEN, "--budget", "none.toml")
     assert refused.code == 2

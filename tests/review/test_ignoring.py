@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import Result, run
+from tests.cli.runner import ROOT, Result, run
 from tests.cli.test_commands import CONFIG, GIVEN
+from tuner.inputs.yaml_file import parse_yaml
 from tuner.review.suppression.comments import suppressions
 from tuner.review.suppression.files import comments_of
 from tuner.review.suppression.in_scripts import comments_in_script
@@ -95,7 +96,7 @@ def test_a_reason_is_what_stands_behind_the_rules() -> None:
 
 def check(text: str, *words: str, name: str = "a.yaml") -> Result:
     Path(name).write_text(text)
-    return run("check", name, *words, *GIVEN)
+    return run("check", name, *words, "-f", "concise", *GIVEN)
 
 
 def shown(result: Result) -> list[tuple[str, str]]:
@@ -113,7 +114,7 @@ TEXT = Path(CONFIG).read_text()
 
 def test_what_a_comment_covers_is_not_reported_and_is_counted() -> None:
     plain = check(TEXT)
-    assert ("a.yaml:31:5", "CFG001") in shown(plain)
+    assert ("a.yaml:31", "CFG001") in [(place.rpartition(":")[0], code) for place, code in shown(plain)]
     at_end = TEXT.replace("    n: 4\n", "    n: 4  # tuner: ignore[CFG001] a typing error that we like\n")
     above = TEXT.replace("  rollot:\n", "  # tuner: ignore[unknown-key]\n  rollot:\n")
     whole = "# tuner: file-ignore[cfg001]\n" + TEXT
@@ -168,3 +169,18 @@ def test_files_without_such_comments_are_not_parsed_again(monkeypatch: pytest.Mo
     monkeypatch.setattr("yaml.compose", refuse)
     assert comments_of({"a.yaml": TEXT})("a.yaml") == ()
     assert comments_of({})("/nowhere/b.yaml") == ()
+
+
+LARGE = (ROOT / "docs/examples/qwen2.5-7b-grpo.yaml").read_text()
+
+
+@pytest.mark.parametrize("key", sorted(parse_yaml(LARGE, source="f").locations))
+def test_a_comment_above_a_key_covers_that_key_and_what_is_in_it_alone(key: tuple[str, ...]) -> None:
+    places = parse_yaml(LARGE, source="f").locations
+    line, column = places[key].line or 0, places[key].column or 0
+    rows = LARGE.splitlines(keepends=True)
+    rows.insert(line - 1, " " * (column - 1) + "# tuner: ignore[CFG001]\n")
+    (comment,) = suppressions(comments_in_yaml("".join(rows), source="f"))
+    after = parse_yaml("".join(rows), source="f").locations
+    covered_keys = {path for path, place in after.items() if comment.covers(place)}
+    assert covered_keys == {path for path in after if path[: len(key)] == key}

@@ -132,7 +132,7 @@ def test_options_that_cannot_be_used(words: tuple[str, ...], message: str) -> No
 
 
 def codes(*words: str) -> set[str]:
-    return {line.split()[2] for line in check(*words, "--gpu", "h100-sxm").out.splitlines()}
+    return {line.split()[2] for line in check(*words, "-f", "concise", "--gpu", "h100-sxm").out.splitlines()}
 
 
 def test_rules_are_selected_by_code_name_group_and_evidence() -> None:
