@@ -1,4 +1,4 @@
-"""``tuner check --fix`` and ``--diff``: mends inputs one after another, and says what was done and left."""
+"""``tuner check --fix`` and ``--diff``: mends the inputs one after another, and says what it did."""
 
 import sys
 from collections import Counter

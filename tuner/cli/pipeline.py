@@ -126,8 +126,8 @@ def consult(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
-    content: bytes | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> Answer:
     """Read, estimate and advise.
 
@@ -137,15 +137,20 @@ def consult(
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
-        content: in place of what the file has.
         block: whether what is to be pasted is wanted, beside the findings.
+        content: in place of what the file has.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    ratio = zero_advantage_ratio
     return consult_further(
-        source, words, premises, allow=allow, zero_advantage_ratio=ratio, content=content, block=block
+        source,
+        words,
+        premises,
+        allow=allow,
+        zero_advantage_ratio=zero_advantage_ratio,
+        block=block,
+        content=content,
     )[0]
 
 
@@ -156,8 +161,8 @@ def consult_further(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
-    content: bytes | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)

@@ -30,7 +30,8 @@ def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...
     run is the configuration of this run, as it is for every command.
 
     Returns:
-        The inputs in their order, none twice, and the files in folders that configure nothing.
+        The inputs in their order, without files of a folder that are named already, and the files in
+        folders that configure nothing.
 
     Raises:
         InputError: a pattern matches nothing, or folders hold too many files.
@@ -39,19 +40,20 @@ def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...
     skipped: list[str] = []
     for given in inputs:
         for name in _matches(given):
-            if (
-                given.pasted
-                or name == STANDARD_INPUT
-                or not is_there(name, Path.is_dir)
-                or is_run(Path(name))
-            ):
+            if given.pasted or not _is_walked(name):
                 listed.append(replace(given, config=name))
                 continue
             files, others = _walked(name)
             # A folder without any is an input that cannot be used, which says so.
-            listed += [replace(given, config=file) for file in files or [name]]
+            of_folder = [replace(given, config=file) for file in files or [name]]
+            named = set(listed)
+            listed += [file for file in of_folder if file not in named]
             skipped += others
-    return tuple(dict.fromkeys(listed)), tuple(dict.fromkeys(skipped))
+    return tuple(listed), tuple(dict.fromkeys(skipped))
+
+
+def _is_walked(name: str) -> bool:
+    return name != STANDARD_INPUT and is_there(name, Path.is_dir) and not is_run(Path(name))
 
 
 def _matches(given: Input) -> list[str]:

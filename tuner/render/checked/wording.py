@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tuner.findings import Rule
 from tuner.inputs.overrides import COMMAND_LINE
@@ -81,14 +81,15 @@ def page(rule: Rule) -> str:
 def fingerprints(review: Review) -> Iterator[tuple[int, Line, str]]:
     """Each finding with the number of its input and what tells it from others when lines move.
 
-    It is made of the input, the rule and the configuration key, and of the how manieth of these it is.
+    It is made of the file, the rule, the configuration key, and how many of these came before.
     """
+    seen: Counter[tuple[str, ...]] = Counter()
     for number, checked in enumerate(review.inputs):
-        seen: Counter[tuple[str, str]] = Counter()
         for line in (*checked.lines, *(silenced.line for silenced in checked.silenced)):
-            same = (line.code, line.key or str(line.finding.phase and line.finding.phase.value))
+            phase = line.finding.phase
+            about = line.key or ("" if phase is None else phase.value)
+            same = (Path(path_of(file_of(line, checked.source))).as_posix(), line.code, about)
             seen[same] += 1
-            path = PurePosixPath(path_of(file_of(line, checked.source)))
-            parts = (str(path), *same, str(seen[same]))
+            parts = (*same, str(seen[same]))
             # A name of a file that is no UTF-8 has lone surrogates.
             yield number, line, sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
