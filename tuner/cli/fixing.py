@@ -1,4 +1,4 @@
-"""``tuner check --fix`` and ``--diff``: mends the inputs one after another, and says what it did."""
+"""``tuner check --fix`` and ``--diff``: mends inputs, and says what was done and what was left."""
 
 import sys
 from collections import Counter
