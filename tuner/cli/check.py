@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -10,14 +10,10 @@ from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.finding_options import FindingOptions
 from tuner.cli.fix_options import FixOptions
+from tuner.cli.formats import OutputFormats, targets, write_formats
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed
-from tuner.language import _, ngettext
-
-if TYPE_CHECKING:
-    from tuner.cli.hardware import Card
-    from tuner.render.report import CheckedGpu
-    from tuner.review.checked import Review
+from tuner.language import _
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -39,10 +35,7 @@ def check(
     files: options.Inputs,
     *,
     premises: Premises,
-    output_format: Annotated[
-        Literal["concise", "json"],
-        typer.Option("--output-format", "-f", help=_("One line per finding, or JSON.")),
-    ] = "concise",
+    output_format: OutputFormats = None,
     named: SettingsNamed,
     findings: FindingOptions,
     fixing: FixOptions,
@@ -56,23 +49,29 @@ def check(
             show_default=False,
         ),
     ] = None,
+    exit_zero: Annotated[
+        bool,
+        typer.Option("--exit-zero", help=_("End with 0 whatever is found; 2 stays for what cannot be used.")),
+    ] = False,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
-    """Judge configurations, one line per finding.
+    """Judge configurations: files, folders and patterns such as 'configs/**/*.yaml'.
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
     from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
+    from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
     from tuner.cli.judging import Judging, judged
     from tuner.findings import Severity
     from tuner.inputs.several import separated
-    from tuner.render.checked.concise import concise
-    from tuner.render.terminal import Terminal, write
+    from tuner.render.terminal import write
     from tuner.review.checked import Review
+    from tuner.review.paths import expanded
 
     options.refuse_misspelled(files, with_premises(check))
+    asked = targets(output_format)
     card = choose_card(premises)
     judging = Judging(
         premises=premises,
@@ -80,7 +79,7 @@ def check(
         findings=findings,
         fail_on=None if fail_on is None else Severity(fail_on),
     )
-    inputs = separated(files)
+    inputs, skipped = expanded(separated(files))
     if fixing.wanted:
         from tuner.cli.fixing import mended
 
@@ -90,6 +89,7 @@ def check(
         mending, each = None, tuple(judged(given, judging) for given in inputs)
     review = Review(
         inputs=each,
+        skipped=skipped,
         pasted=any(given.pasted for given in inputs),
     )
     # One of the settings concerns many inputs alike.
@@ -102,79 +102,13 @@ def check(
         changed = mending.show_diff()
         raise typer.Exit(BAD_INPUT if review.problems else FINDINGS if changed else 0)
     review = beside_baselines(review, findings)
-    if output_format == "json":
-        from tuner.render.json import check_json
-
-        unreadable = [problem.message for problem in review.problems]
-        write(sys.stdout, check_json(review.lines, unreadable, card=_cards(review, card)[0]))
-    elif review.lines:
-        write(sys.stdout, concise(review, Terminal.of(sys.stdout, color)))
+    write_formats(review, asked, color=color)
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)
     if mending is not None:
         mending.tell()
-    write(sys.stderr, _count(review, card))
+    write(sys.stderr, summary(review, card))
     if review.problems:
         raise typer.Exit(BAD_INPUT)
-    if review.fails:
+    if review.fails and not exit_zero:
         raise typer.Exit(FINDINGS)
-
-
-def _cards(review: "Review", card: "Card") -> "list[CheckedGpu]":
-    """The cards that inputs were judged for; the one of the options where none could be judged."""
-    from tuner.render.report import CheckedGpu
-
-    of_inputs = [
-        CheckedGpu(name=by.gpu, memory_bytes=by.gpu_bytes, reason=by.gpu_reason, assumed=by.gpu_assumed)
-        for by in dict.fromkeys(checked.judged_for for checked in review.inputs)
-        if by is not None
-    ]
-    named = CheckedGpu(
-        name=card.gpu.name, memory_bytes=card.gpu.capacity_bytes, reason=card.reason, assumed=card.assumed
-    )
-    return list({gpu.name: gpu for gpu in reversed(of_inputs)}.values())[::-1] or [named]
-
-
-def _count(review: "Review", card: "Card") -> str:
-    text = _(", ").join(
-        _("{count} {severity}").format(count=count, severity=_(severity.value))
-        for severity, count in review.counts.items()
-    )
-    files, unreadable = len(review.inputs), len(review.problems)
-    checked = ngettext("{files} file checked", "{files} files checked", files).format(files=files)
-    if review.pasted:
-        checked = _("the command is checked")
-    if unreadable:
-        checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)
-    return _("{checked}: {findings}; {judged_for}").format(
-        checked=checked,
-        findings=_with_rest(text or _("no findings"), review),
-        judged_for=_(", ").join(map(_judged_for, _cards(review, card))),
-    )
-
-
-def _with_rest(findings: str, review: "Review") -> str:
-    """The number of findings, with what is not among them."""
-    from tuner.cli.baselines import in_words
-    from tuner.review.checked import SilencedBy
-
-    by_comments = sum(
-        silenced.by is SilencedBy.COMMENT for checked in review.inputs for silenced in checked.silenced
-    )
-    left_out = sum(checked.left_out for checked in review.inputs)
-    words = [
-        _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
-        _("{count} not asked for").format(count=left_out) if left_out else "",
-        in_words(review.baselines),
-    ]
-    rest = _(", ").join(filter(None, words))
-    return _("{findings} ({rest})").format(findings=findings, rest=rest) if rest else findings
-
-
-def _judged_for(card: "CheckedGpu") -> str:
-    from tuner.render.numbers import gib
-
-    gpu = _("{gpu} with {capacity}").format(gpu=card.name, capacity=gib(card.memory_bytes))
-    if card.assumed:
-        return _("for an {gpu}, since no GPU was named and none was found: give --gpu NAME").format(gpu=gpu)
-    return _("for {gpu} ({reason})").format(gpu=gpu, reason=card.reason)

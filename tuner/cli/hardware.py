@@ -72,11 +72,12 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
     host = premises.host_memory_gib
     for option, value in (("--host-memory", host), ("--headroom", premises.headroom)):
         if value is not None and not value <= _LARGEST_GIB:  # that is also false of nan
-            raise InputError(
-                _("{option} {value}: expected a number up to {largest:,}").format(
-                    option=option, value=value, largest=_LARGEST_GIB
+            with premises.blamed("host_memory_gib"):
+                raise InputError(
+                    _("{option} {value}: expected a number up to {largest:,}").format(
+                        option=option, value=value, largest=_LARGEST_GIB
+                    )
                 )
-            )
     said = premises.network
     with premises.blamed("network"):
         network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)

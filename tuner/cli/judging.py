@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.cli import pipeline
 from tuner.cli.finding_options import FindingOptions, words
 from tuner.cli.hardware import choose_card
-from tuner.cli.messages import cut, told
-from tuner.cli.pipeline import consult
+from tuner.cli.messages import told
 from tuner.cli.premises import Premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.cli.proposing import with_fixes
-from tuner.errors import Location, TunerError
+from tuner.errors import Location, TunerError, cut
 from tuner.evidence import Evidence
 from tuner.files import STANDARD_INPUT
 from tuner.findings import Severity
@@ -102,7 +102,7 @@ def _judged(given: Input, asked: _Asked, judging: Judging, content: bytes | None
         TunerError: something in the input or the options cannot be used.
     """
     project, selection = asked.project, asked.selection
-    answer = consult(given.config, given.words, asked.premises, content=content)
+    answer = pipeline.consult(given.config, given.words, asked.premises, block=False, content=content)
     found = checked(answer)
     listed = (*found.lines, *_over_budget(answer, given, asked.budgets))
     wanted = sorted((line for line in listed if selection.wants(line.finding)), key=lambda line: line.rank)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +27,9 @@ from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
 from tuner.workload.observed import Observed
+
+if TYPE_CHECKING:
+    from tuner.advise.engine_start import EngineBeside
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -123,6 +126,7 @@ def consult(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
+    block: bool = True,
     content: bytes | None = None,
 ) -> Answer:
     """Read, estimate and advise.
@@ -133,15 +137,21 @@ def consult(
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
+        block: whether what is to be pasted is wanted, beside the findings.
         content: in place of what the file has.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    ratio = zero_advantage_ratio
-    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=ratio, content=content)[
-        0
-    ]
+    return consult_further(
+        source,
+        words,
+        premises,
+        allow=allow,
+        zero_advantage_ratio=zero_advantage_ratio,
+        block=block,
+        content=content,
+    )[0]
 
 
 def consult_further(
@@ -151,6 +161,7 @@ def consult_further(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
+    block: bool = True,
     content: bytes | None = None,
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
@@ -165,7 +176,7 @@ def consult_further(
 
     job, run, of_run = _with_run(given, premises, read)
     settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
-    advice = _beside_steps(advise(job.reading, headroom=premises.headroom, allow=allow), given)
+    advice = _beside_steps(advise(job.reading, headroom=premises.headroom, allow=allow, block=block), given)
     resting = TRAINER.resting_on_defaults(settings, workload, version=version)
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
@@ -184,6 +195,7 @@ def consult_further(
         advice=advice,
         of_run=of_run,
         run=None if run is None else _beside(run, advice, job),
+        engine=_engine_beside(given, advice),
     )
     return answer, job.reading.write
 
@@ -222,6 +234,14 @@ def _beside(run: Observed, advice: Advice, job: Question) -> RunBeside:
     from tuner.cli.observed_run import run_beside
 
     return run_beside(advice, run, job.loaded.settings, job.loaded.version)
+
+
+def _engine_beside(given: Given, advice: Advice) -> "EngineBeside | None":
+    if given.log is None or given.log.engine is None:
+        return None
+    from tuner.advise.engine_start import engine_beside
+
+    return engine_beside(advice, given.log.engine)
 
 
 class _Job(Struct, frozen=True, kw_only=True):

@@ -69,6 +69,15 @@ OPTIONS = {field.name: name for field in fields(Premises) if (name := _option(fi
 """The names of the options by the fields of :class:`Premises`."""
 
 
+HELP = {
+    OPTIONS[field.name].removeprefix("--"): str(mark.help)
+    for field in fields(Premises)
+    for mark in getattr(field.type, "__metadata__", ())
+    if field.name in OPTIONS and getattr(mark, "help", None)
+}
+"""What the options take, by their names without the hyphens before them."""
+
+
 def with_premises(command: Callable[..., None]) -> Callable[..., None]:
     """A command as typer sees it: where a parameter is a struct of options, each of them an option."""
     own = signature(command)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import InputError, Location
+from tuner.errors import InputError, Location, cut
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
@@ -31,6 +31,8 @@ _MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
 _LISTED = 10  # launches in one message
+_PROGRAM = re.compile(r"\b(?:python[\d.]*|torchrun|debugpy)\b")
+_ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
 _PATH_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd", "--config-name", "-cn")
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 
@@ -107,9 +109,13 @@ def read_given(
         return _logged(read_log(config, log), file, words)
     text = text_of(start if content is None else content, file)
     if not is_shell(config, text):
-        return replace(_of_yaml(config, text, words, remarks), text=text)
+        return replace(_of_yaml(config, text, words, remarks, launch), text=text)
     from tuner.inputs.script import read_script
 
+    if config.endswith(".py"):
+        from tuner.inputs.python_file import script_in_python
+
+        text = script_in_python(text) or text
     script = read_script(file, text.encode(), words)
     return replace(_launched(file, script, words, launch), text=text)
 
@@ -129,14 +135,20 @@ def _taken(file: Path, given: Path) -> Remark:
     )
 
 
-def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...]) -> Given:
-    """YAML: a trainer's configuration, or what a run has left of it."""
+def _of_yaml(
+    config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...], launch: int | None
+) -> Given:
+    """YAML: a trainer's configuration, what a run has left of it, or a file that has a trainer started."""
     from tuner.inputs.run_folder import beside, is_wandb, typed_overrides, unwrapped
 
     typed = tuple(on_command_line(words))
     listed = typed_overrides(text, source=config)
     if listed is not None:
         return Given(source=config, arguments=(*listed, *typed), remarks=remarks, folder=_folder(config))
+    if _PROGRAM.search(text) and _ASSIGNED.search(text):  # which no configuration of a trainer has
+        started = _started_by(config, text, words, launch)
+        if started is not None:
+            return started
     document = parse_yaml(text, source=config)
     file = beside(document)
     if file is not None:
@@ -154,6 +166,17 @@ def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark
         log=log,
         folder=_folder(document.source),
     )
+
+
+def _started_by(config: str, text: str, words: Sequence[str], launch: int | None) -> Given | None:
+    """What a file for another program has started; None where it starts no program with overrides."""
+    from tuner.inputs.manifest import launching_document, script_in
+    from tuner.inputs.script import read_script
+
+    script = script_in(parse_yaml(launching_document(text), source=config), text)
+    if script is None:
+        return None
+    return _launched(Path(config), read_script(Path(config), script.encode(), words), words, launch)
 
 
 def _folder(source: str) -> str:
@@ -272,7 +295,7 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
         lost=tuple(
-            LostOverride(text=without_secrets(lost.text), location=lost.location, command=lost.command)
+            LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
         ),
         program=launch.program,
@@ -346,10 +369,15 @@ def _unsettled(field: "Field") -> Unsettled | None:
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
         key=without_secrets(key.lstrip("+")),
-        text=without_secrets(unknowns[0].text),
-        name=unknowns[0].name,
+        text=_repeated(unknowns[0].text),
+        name=cut(unknowns[0].name),
         location=field.location,
     )
+
+
+def _repeated(text: str) -> str:
+    """A piece of the script for a reader, who need not see all of a long one."""
+    return cut(without_secrets(text))
 
 
 def _spelled(field: "Field") -> str:
@@ -365,14 +393,14 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
     return (
         *(
             Remark(
-                text=_("taken as on a machine with GPUs: {test}").format(test=without_secrets(assumed.text)),
+                text=_("taken as on a machine with GPUs: {test}").format(test=_repeated(assumed.text)),
                 location=assumed.location,
             )
             for assumed in script.assumed
         ),
         *(
             Remark(
-                text=_("not there to be read: {file}").format(file=without_secrets(missing.text)),
+                text=_("not there to be read: {file}").format(file=_repeated(missing.text)),
                 location=missing.location,
             )
             for missing in script.not_read

@@ -14,6 +14,7 @@ from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
 if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
+    from tuner.advise.engine_start import EngineBeside
     from tuner.advise.observations import Observations
 
 
@@ -51,3 +52,4 @@ class Answer(Struct, frozen=True, kw_only=True):
     allocation: "Explanation | None" = None  # of a failed allocation that was asked about
     of_run: tuple[str, ...] = ()  # names of the lengths that come from a run's log
     run: RunBeside | None = None  # where a log reports of its steps
+    engine: "EngineBeside | None" = None  # where it says how the rollout engine was started

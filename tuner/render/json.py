@@ -23,9 +23,6 @@ from tuner.render.observed_report import log_report
 from tuner.render.report import (
     AllocationReport,
     CandidateReport,
-    CheckedGpu,
-    CheckLine,
-    CheckReport,
     CombinationReport,
     ConsideredReport,
     ContributionReport,
@@ -50,7 +47,6 @@ from tuner.render.report import (
     Unknown,
     UserSetting,
 )
-from tuner.review.checked import Line
 from tuner.timing import StepTime, phase_interval
 from tuner.trainers.protocol import LeftOut
 
@@ -113,28 +109,6 @@ def _symbols(advice: Advice) -> tuple[SymbolReport, ...]:
 def advice_json(answer: Answer) -> str:
     """The report as JSON."""
     return json_text(report(answer))
-
-
-def check_json(lines: Sequence[Line], unreadable: Sequence[str], *, card: CheckedGpu) -> str:
-    """The findings of several files as JSON."""
-    findings = tuple(
-        CheckLine(
-            path=line.location.source,
-            line=line.location.line or 1,
-            column=line.location.column or 1,
-            severity=line.finding.severity,
-            code=line.finding.rule.code,
-            name=line.finding.rule.name,
-            message=line.finding.message,
-            evidence=line.finding.evidence,
-            overrides=line.overrides,
-        )
-        for line in lines
-    )
-    written = CheckReport(
-        tuner_version=__version__, gpu=card, findings=findings, unreadable=tuple(unreadable)
-    )
-    return json_text(written)
 
 
 def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanation | None = None) -> str:

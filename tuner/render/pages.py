@@ -26,5 +26,5 @@ PAGES = {
 
 
 def page_of(source: str) -> str | None:
-    """The page of a deriving function, ``"memory.host.node.dense_copy_bytes"``; None where nothing shows it."""
+    """The page of a deriving function, ``"memory.host.node.weights_on_host"``; None where none shows it."""
     return next((PAGES[room] for room in rooms_of(source) if room in PAGES), None)

@@ -1,7 +1,7 @@
 """Shows where in an input a finding is about: the line as it stands there, and the value in it.
 
-Checks know where a key stands. What a reader looks for is the value behind it. It is found here in the
-text of the line, so that only inputs with findings are read a second time.
+Checks know where a key stands. Where another value is proposed, a reader looks for the value behind the key.
+It is found here in the text of the line, so that only inputs with findings are read a second time.
 """
 
 import re
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
-from tuner.inputs.given import SHELL_NAMES, Given
+from tuner.inputs.given import Given, is_shell
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import hidden_value, without_secrets
 from tuner.review.checked import Excerpt, Line
@@ -28,7 +28,7 @@ _LONGEST = 400  # characters of a line that is shown
 
 
 def with_excerpts(lines: Iterable[Line], given: Given) -> tuple[Line, ...]:
-    """Findings with the text that they are about; their column is that of the value where one is found.
+    """Findings with the text that they are about; their column is that of a value that is to be another one.
 
     Args:
         lines: findings with the places of their keys.
@@ -53,9 +53,11 @@ def _with_excerpt(line: Line, typed: Mapping[int, str], read: Callable[[str], Se
     else:
         lines = read(place.source)
         text = lines[place.line - 1] if place.line <= len(lines) else ""
-    if place.column > len(text) or len(text) > _LONGEST or _has_secret(text):
+    if place.column > len(text) or len(text) > _LONGEST or has_secret(text):
         return line
     start, end = value_span(text, place.column - 1)
+    if not _sets_its_key(line):  # it is about the key as much as about the value
+        start = place.column - 1
     return replace(
         line,
         location=Location(source=place.source, line=place.line, column=start + 1),
@@ -63,10 +65,15 @@ def _with_excerpt(line: Line, typed: Mapping[int, str], read: Callable[[str], Se
     )
 
 
+def _sets_its_key(line: Line) -> bool:
+    """Whether another value is proposed for the key at which the finding stands."""
+    return any(override.lstrip("+").partition("=")[0] == line.key for override in line.overrides)
+
+
 def _lines(held: Mapping[str, str], source: str) -> Sequence[str]:
     """The lines of a file; none of what is no file, or cannot be read again."""
     text = held.get(source) or _text(source)
-    return (_SHELL_BREAK if source.endswith(SHELL_NAMES) else _BREAK).split(text)
+    return (_SHELL_BREAK if is_shell(source, text) else _BREAK).split(text)
 
 
 def _text(source: str) -> str:
@@ -79,7 +86,8 @@ def _text(source: str) -> str:
         return ""
 
 
-def _has_secret(text: str) -> bool:
+def has_secret(text: str) -> bool:
+    """Whether a line of an input holds what must not be shown."""
     return without_secrets(text) != text or any(
         hidden_value(match[1], match[2]) != match[2] for match in _ASSIGNED.finditer(text)
     )

@@ -5,7 +5,7 @@ import re
 _OVERRIDE = re.compile(r"""(?:\+\+|[+~])?[A-Za-z_][\w./@:-]*=""")
 _OPENED = re.compile(r"""(['"]?)""")
 _SHELL_VALUE = re.compile(
-    r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\$\{[^}]*\}|\$\([^)]*\)|\\.|[^\s\\"';|&)])+""", re.DOTALL
+    r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\$\{[^}]*\}|\$\((?:\([^()]*\)|[^()])*\)|\\.|[^\s\\"';|&)])+""", re.DOTALL
 )
 _IN_QUOTES = {"'": re.compile(r"[^']+"), '"': re.compile(r'(?:\\.|[^"\\])+')}
 _YAML_KEY = re.compile(
@@ -36,8 +36,8 @@ def value_span(text: str, start: int) -> tuple[int, int]:
     key = _YAML_KEY.match(text, start)
     if key is None:
         return _word(text, start)
-    value = _scalar(text, key.end(), in_flow=_inside_brackets(text[:start]))
-    return value or (start, start + len(key[0].rstrip().rstrip(":").rstrip()))
+    scalar = _scalar(text, key.end(), in_flow=_inside_brackets(text[:start]))
+    return scalar or (start, start + len(key[0].rstrip().rstrip(":").rstrip()))
 
 
 def _word(text: str, start: int) -> tuple[int, int]:

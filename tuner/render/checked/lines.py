@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tuner.advise import Advice
 from tuner.errors import Location
 from tuner.findings import Finding
+from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.settings import Layer
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.answer import Answer
@@ -67,7 +68,7 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
     named = [override.lstrip("+~").partition("=")[0] for override in overrides]
     keys = (*finding.keys, *named)
     first = keys[0] if keys else ""
-    if finding.location is not None:
+    if finding.location is not None and not _is_added(answer, finding.location):
         return _Stands(location=finding.location, key=first)
     for key in keys:
         origin = settings.origin(key) if settings.is_set(key) else None
@@ -80,6 +81,12 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
         key=first,
         origin="" if default is None else str(default),
     )
+
+
+def _is_added(answer: Answer, place: Location) -> bool:
+    """Whether a place is an override that nobody typed: one of those with which the job was made to start."""
+    typed = sum(argument.location.source == COMMAND_LINE for argument in answer.given.arguments)
+    return place.source == COMMAND_LINE and (place.line or 0) > typed
 
 
 def _judged_for(answer: Answer) -> JudgedFor:

@@ -124,4 +124,20 @@ SCHEMAS: dict[str, type[Struct]] = {"settings": ProjectSettings, "budget": Budge
 
 def json_schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a settings file or a budget file."""
-    return msgspec.json.schema(SCHEMAS[name])
+    schema: dict[str, Any] = _without_null(msgspec.json.schema(SCHEMAS[name]))
+    return schema
+
+
+def _without_null(schema: Any) -> Any:
+    """A schema in which a setting may be left out, but not be null, which TOML does not have."""
+    if isinstance(schema, list):
+        return [_without_null(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("default", ...) is None:
+        schema = {key: value for key, value in schema.items() if key != "default"}
+    choices = schema.get("anyOf", ())
+    left = [choice for choice in choices if choice != {"type": "null"}]
+    if len(left) == 1 and len(choices) > 1:
+        schema = {**left[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
+    return {key: _without_null(value) for key, value in schema.items()}

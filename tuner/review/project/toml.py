@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def _shared(at: KeyPath, path: KeyPath) -> int:
     return min(len(at), len(path)) if all(a == b for a, b in zip(at, path, strict=False)) else 0
 
 
+@lru_cache(maxsize=64)
 def _lines_of_keys(text: str) -> Sequence[tuple[KeyPath, int, int]]:
     """Every key that begins a line, by its whole path, and every header of a table."""
     counted: dict[KeyPath, int] = {}

@@ -44,15 +44,11 @@ def typed(values: Any, kind: type[_T], place: Callable[[KeyPath], Location]) -> 
         at = _WHERE.search(message)
         path = _path(at[1]) if at is not None else ()
         value = _value(values, path)
-        raise InputError(
-            _("{value!r} is not what this takes: {problem}").format(
-                value=value, problem=_WHERE.sub("", message)
-            )
-            if not isinstance(value, (dict, list))
-            else _WHERE.sub("", message),
-            location=place(path),
-            key=_dotted(path) or None,
-        ) from None
+        problem = _WHERE.sub("", message).replace(" | null", "")  # which TOML does not have
+        if not isinstance(value, (dict, list)):
+            shown = repr(value) if isinstance(value, str) else str(value)
+            problem = _("{value} is not what this takes: {problem}").format(value=shown, problem=problem)
+        raise InputError(problem, location=place(path), key=_dotted(path) or None) from None
 
 
 def _unknown(values: Any, kind: types.Type, path: KeyPath) -> Iterator[tuple[KeyPath, tuple[str, ...]]]:
