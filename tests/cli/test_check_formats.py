@@ -12,11 +12,11 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.golden import expect
-from tests.cli.runner import Result, run
+from tests.cli.runner import Result, process, run
 from tests.cli.test_commands import GIVEN
 from tuner.cli.formats import FORMATS
 from tuner.render import checked
-from tuner.render.checked.markdown import MOST_BYTES
+from tuner.render.checked.markdown import MOST_BYTES, cell, code
 from tuner.render.checked.wording import SITE, site
 from tuner.render.schemas import schema
 
@@ -253,7 +253,8 @@ def test_markdown_shows_phases_as_a_table_and_nothing_of_a_value_as_markup(folde
     assert widths == {5}
     phases = [line.split("|")[1].strip(" `") for line in tables if "█" in line]
     assert phases == [phase["phase"] for phase in report(folder)["inputs"][0]["phases"]]
-    assert not any("@me" in line or "<b>" in line for line in lines)
+    assert cell("a|b @me <b> *x* a_b\x1b") == "a\\|b @\u200bme \\<b\\> \\*x\\* a_b\\\\x1b"
+    assert code("a|b `c`") == "`` a\\|b `c` ``"
 
 
 def test_markdown_is_cut_below_what_a_summary_may_have(folder: Path) -> None:
@@ -326,6 +327,17 @@ def test_colour_is_no_part_of_a_file_and_narrow_columns_wrap_nothing(
     assert Path("plain").read_text(encoding="utf-8") == of(folder, "concise")
 
 
+def test_what_shows_no_blocks_gets_ascii_and_a_reader_who_goes_is_no_error(folder: Path) -> None:
+    where = str(folder / "a 显存.yaml")
+    few = ("check", where, "-f", "markdown", "--select", "MEM003", *GIVEN)
+    printed = process(*few, env={"PYTHONIOENCODING": "ascii"})
+    assert printed.code == 0, printed.err
+    assert printed.out.isascii()
+    assert "| `rollout` |" in printed.out
+    assert "####" in printed.out
+    assert process(*few, shell="| head -1").err.startswith("1 file checked: ")
+
+
 def shown(*words: str, stdin: str = "") -> list[str]:
     """The frames of the findings that are asked for."""
     lines = run("check", *words, "-f", "full", "--select", "CFG112", *GIVEN, stdin=stdin).out.splitlines()
@@ -351,4 +363,6 @@ def test_a_line_with_a_secret_is_not_shown(folder: Path) -> None:
     result = run("check", "secret.yaml", "-f", "full", "--select", "CFG112", *GIVEN)
     assert "secret.yaml:3:" in result.out
     assert " | " not in result.out
-    assert "abcdefgh" not in result.out + run("check", "secret.yaml", "--diff", *GIVEN).out
+    assert (
+        "abcdefgh" not in result.out + run("check", "secret.yaml", "--diff", "--select", "CFG112", *GIVEN).out
+    )
