@@ -257,3 +257,18 @@ def test_arguments_that_a_script_asks_for_are_open(tmp_path: Path) -> None:
     assert not any(value["variable"] for value in open_values)
     settled = answer(str(script), "2", "8")["premises"]
     assert not settled["open_values"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("docker", "run", "--rm", "verl", "bash", "-c"),
+        ("bash", "-lc"),
+        ("ssh", "node0"),
+    ],
+)
+def test_a_pasted_command_may_hand_its_line_to_a_shell(words: tuple[str, ...]) -> None:
+    line = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B"
+    result = run("config", *words, line)
+    assert result.code == 0, result.err
+    assert "actor_rollout_ref.model.path=Qwen/Qwen3-8B" in result.out

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, opened
-from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
+from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
 from tuner.inputs.yaml_file import MAX_BYTES, Document, of_folder, parse_yaml, read_yaml, text_of
 from tuner.language import _
@@ -172,7 +172,8 @@ def _started_by(config: str, text: str, words: Sequence[str], launch: int | None
     script = script_in(parse_yaml(launching_document(text), source=config), text)
     if script is None:
         return None
-    return _launched(Path(config), read_script(Path(config), script.encode(), words), words, launch)
+    followed = read_script(Path(config), script.encode(), words)
+    return _launched(Path(config), followed, words, launch) if followed.launches else None
 
 
 def _folder(source: str) -> str:
@@ -196,13 +197,23 @@ def _is_shell(name: str, text: str) -> bool:
 
 def _pasted(words: Sequence[str]) -> Given:
     """A command as it stands in a shell or a document, or overrides alone."""
+    from tuner.inputs.shell.carriers import handed_line, is_shell, shell_position
     from tuner.inputs.shell.interpreter import Command
     from tuner.inputs.shell.launches import launches
     from tuner.inputs.shell.values import Field, text
 
     typed = on_command_line(words)
+    fields = tuple(Field(text=text(word.text), location=word.location) for word in typed)
+    handed = shell_position(fields) is not None or handed_line(fields) is not None
+    if handed or (is_shell(fields[0]) and len(fields) > 1):
+        import shlex
+
+        from tuner.inputs.script import read_script
+
+        file = Path(COMMAND_LINE)
+        return _launched(file, read_script(file, shlex.join(words).encode(), ()), (), None)
     command = Command(
-        words=tuple(Field(text=text(word.text), location=word.location) for word in typed),
+        words=fields,
         environment=(),
         location=typed[0].location,
         certain=True,
