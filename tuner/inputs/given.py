@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import InputError, Location
+from tuner.errors import InputError, Location, cut
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
@@ -74,15 +74,19 @@ class Given(Struct, frozen=True, kw_only=True):
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
+    text: str = ""  # what was read; empty of a command as it is typed and of a log
 
 
-def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
+def read_given(
+    config: str, words: Sequence[str], *, launch: int | None = None, content: bytes | None = None
+) -> Given:
     """Read what the command line names.
 
     Args:
         config: a file, ``-`` for standard input, or the first word of a pasted command.
         words: what follows it: overrides, or the arguments and variables of a script.
         launch: which of several launches of a script is meant, from 1.
+        content: in place of what the file has; of YAML and scripts.
 
     Raises:
         InputError: it cannot be read, or is none of these forms.
@@ -103,9 +107,9 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
             log = read_ends(start, stream) if is_log(start) else None
     if log is not None:
         return _logged(read_log(config, log), file, words)
-    text = text_of(start, file)
-    if not _is_shell(config, text):
-        return _of_yaml(config, text, words, remarks, launch)
+    text = text_of(start if content is None else content, file)
+    if not is_shell(config, text):
+        return replace(_of_yaml(config, text, words, remarks, launch), text=text)
     from tuner.inputs.script import read_script
 
     if config.endswith(".py"):
@@ -113,7 +117,7 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
 
         text = script_in_python(text) or text
     script = read_script(file, text.encode(), words)
-    return _launched(file, script, words, launch)
+    return replace(_launched(file, script, words, launch), text=text)
 
 
 def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
@@ -185,7 +189,8 @@ def is_command(word: str) -> bool:
     return "=" in word or word.startswith(("+", "~")) or ("/" not in word and "." not in word)
 
 
-def _is_shell(name: str, text: str) -> bool:
+def is_shell(name: str, text: str) -> bool:
+    """Whether a text is a script and no YAML, by its name where that tells, else by its first line."""
     if name.endswith(YAML_NAMES):
         return False
     if name.endswith(SHELL_NAMES) or text.startswith("#!"):
@@ -301,7 +306,7 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
         lost=tuple(
-            LostOverride(text=without_secrets(lost.text), location=lost.location, command=lost.command)
+            LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
         ),
         program=launch.program,
@@ -375,10 +380,15 @@ def _unsettled(field: "Field") -> Unsettled | None:
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
         key=without_secrets(key.lstrip("+")),
-        text=without_secrets(unknowns[0].text),
-        name=unknowns[0].name,
+        text=_repeated(unknowns[0].text),
+        name=cut(unknowns[0].name),
         location=field.location,
     )
+
+
+def _repeated(text: str) -> str:
+    """A piece of the script for a reader, who need not see all of a long one."""
+    return cut(without_secrets(text))
 
 
 def _spelled(field: "Field") -> str:
@@ -394,14 +404,14 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
     return (
         *(
             Remark(
-                text=_("taken as on a machine with GPUs: {test}").format(test=without_secrets(assumed.text)),
+                text=_("taken as on a machine with GPUs: {test}").format(test=_repeated(assumed.text)),
                 location=assumed.location,
             )
             for assumed in script.assumed
         ),
         *(
             Remark(
-                text=_("not there to be read: {file}").format(file=without_secrets(missing.text)),
+                text=_("not there to be read: {file}").format(file=_repeated(missing.text)),
                 location=missing.location,
             )
             for missing in script.not_read
