@@ -75,6 +75,7 @@ class Given(Struct, frozen=True, kw_only=True):
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     text: str = ""  # what was read; empty of a command as it is typed and of a log
+    within: bool = False  # the launch stands inside of a file for another program
 
 
 def read_given(
@@ -112,12 +113,13 @@ def read_given(
         return replace(_of_yaml(config, text, words, remarks, launch), text=text)
     from tuner.inputs.script import read_script
 
+    inner = None
     if config.endswith(".py"):
         from tuner.inputs.python_file import script_in_python
 
-        text = script_in_python(text) or text
-    script = read_script(file, text.encode(), words)
-    return replace(_launched(file, script, words, launch), text=text)
+        inner = script_in_python(text)
+    script = read_script(file, (inner or text).encode(), words)
+    return replace(_launched(file, script, words, launch), text=text, within=inner is not None)
 
 
 def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
@@ -177,7 +179,9 @@ def _started_by(config: str, text: str, words: Sequence[str], launch: int | None
     if script is None:
         return None
     followed = read_script(Path(config), script.encode(), words)
-    return _launched(Path(config), followed, words, launch) if followed.launches else None
+    if not followed.launches:
+        return None
+    return replace(_launched(Path(config), followed, words, launch), within=True)
 
 
 def _folder(source: str) -> str:
