@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import Result, run
+from tuner.cli.formats import FORMATS
 
 JOB = (
     "actor_rollout_ref.model.path=Qwen/Qwen3-8B",
@@ -241,8 +242,12 @@ def test_no_secret_is_printed_by_any_command(wrong: str, tmp_path: Path) -> None
     hides(run("advise", str(script), *gpu, "--full", "--explain"))
     for form in ("text", "yaml", "json", "overrides"):
         hides(run("config", str(script), "--all", "--output-format", form))
-    for form in ("concise", "json"):
-        hides(run("check", str(script), *gpu, "--output-format", form))
+    files = {form: tmp_path / f"{form}.out" for form in FORMATS}
+    hides(
+        run("check", str(script), *gpu, *(f"--output-format={form}:{file}" for form, file in files.items()))
+    )
+    for file in files.values():
+        assert not any(secret in file.read_text() for secret in SECRETS)
     for form in ("text", "json"):
         hides(
             run("diff", str(script), str(script), "trainer.nnodes=2", *gpu, "--output-format", form, "--full")

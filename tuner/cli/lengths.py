@@ -8,6 +8,9 @@ from tuner.language import _
 from tuner.workload import P95, Batch, Lengths
 
 _PROMPT, _RESPONSE, _P95 = "--mean-prompt-length", "--mean-response-length", "--response-p95"
+LENGTHS = ("mean_prompt", "mean_response", "response_p95", "images_per_prompt", "image_pixels")
+"""The fields of the premises that are about lengths."""
+
 _ZERO_ADVANTAGE = "--zero-advantage-ratio"
 _IMAGES, _PIXELS = "--images-per-prompt", "--image-pixels"
 
@@ -54,6 +57,13 @@ def expect_possible(batch: Batch) -> None:
             hint=_("it is for GRPO, RLOO and their like, several responses a prompt, no KL in the reward"),
         )
     prompts = _("{option} {tokens:,}: prompts have at most {most:,} tokens in this configuration")
+    if lengths.mean_prompt is not None and not batch.max_prompt_tokens:
+        raise InputError(
+            _("{option} {tokens:,}: this job learns from whole sequences and has no prompts apart").format(
+                option=_PROMPT, tokens=lengths.mean_prompt
+            ),
+            hint=_("give {option}, the mean length of a whole sequence").format(option=_RESPONSE),
+        )
     responses = _("{option} {tokens:,}: responses have at most {most:,} tokens in this configuration")
     for option, tokens, most, text in (
         (_PROMPT, lengths.mean_prompt, batch.max_prompt_tokens, prompts),

@@ -1,0 +1,45 @@
+"""One pass over one model: the micro-batch it works on, and the moments it goes through."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from tuner.memory.batch.micro_batch import PassInput
+from tuner.memory.ledger.terms import Moment
+from tuner.workload import Backend
+
+_Moments = Callable[[PassInput], tuple[Moment, ...]]
+
+
+# Advice compares hundreds of workloads that differ in one pass.
+@lru_cache(maxsize=512)
+def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
+    """What is allocated beyond the resident states, at each moment of a pass.
+
+    Args:
+        given: model, engine, head and the tokens of one micro-batch.
+        training: True for forward, backward and optimizer step; False for forward only.
+    """
+    forward, update = _moments_of(given.engine.backend)
+    moments = update(given) if training else forward(given)
+    if given.patches is None:
+        return moments
+    from tuner.memory.vision.moments import with_tower  # few jobs have images
+
+    return with_tower(moments, given, training=training)
+
+
+def _moments_of(backend: Backend) -> tuple[_Moments, _Moments]:
+    """The forward and the training pass of an engine; only the engine that a job has is imported."""
+    match backend:
+        case Backend.FSDP:
+            from tuner.memory.fsdp.fsdp1 import passes as fsdp1
+
+            return fsdp1.forward_moments, fsdp1.training_moments
+        case Backend.FSDP2:
+            from tuner.memory.fsdp.fsdp2 import passes as fsdp2
+
+            return fsdp2.forward_moments, fsdp2.training_moments
+        case Backend.MEGATRON:
+            from tuner.memory.megatron import passes as megatron
+
+            return megatron.forward_moments, megatron.training_moments

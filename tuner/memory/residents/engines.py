@@ -1,0 +1,170 @@
+"""What the trainer's engines keep on the card, and when.
+
+An engine keeps its weights and, once it has trained, its optimizer states, unless it offloads them
+between passes. A forward-only pass can leave more behind: weights that FSDP gathered and that no
+backward pass frees again.
+"""
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from tuner.memory.fsdp.left_gathered import left_gathered
+from tuner.memory.fsdp.units import has_held_weights, is_unsharded
+from tuner.memory.ledger.terms import Term
+from tuner.memory.process import communicators, terms
+from tuner.memory.residents import model_states
+from tuner.model_shape import ModelShape
+from tuner.workload import Backend, Engine, Phase, Workload
+
+
+class States(Struct, frozen=True, kw_only=True):
+    """One engine's resident states."""
+
+    parameters: Term
+    optimizer: Term
+    left: Term | None  # what its forward-only pass leaves gathered
+    buffer: Term | None  # Megatron's gradient buffer
+    engine: Engine
+    module: tuple[Term, ...] = ()  # Megatron's module for multi-token prediction: how much it may take
+
+    @property
+    def kept_parameters(self) -> tuple[Term, ...]:
+        """The weights, where they stay on the card between passes; offloaded ones that modules hold do."""
+        return () if self.engine.param_offload and not has_held_weights(self.engine) else (self.parameters,)
+
+    @property
+    def kept_buffer(self) -> tuple[Term, ...]:
+        """Megatron's gradient buffer, where nothing offloads it with the weights."""
+        return () if self.buffer is None or self.engine.param_offload else (self.buffer,)
+
+    @property
+    def idle(self) -> tuple[Term, ...]:
+        """What stays on the card while another engine works."""
+        offloaded = self.engine.param_offload and self.engine.optimizer_offload
+        kept = (*self.kept_parameters, *self.kept_buffer, *(() if offloaded else self.module))
+        return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
+
+    @property
+    def forward(self) -> tuple[Term, ...]:
+        """A forward-only pass loads offloaded weights, not the optimizer."""
+        kept = (self.parameters, *self.kept_buffer, *self.module)
+        return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
+
+    @property
+    def training(self) -> tuple[Term, ...]:
+        """Training loads everything at its start and offloads at its end."""
+        buffer = () if self.buffer is None else (self.buffer,)
+        return (self.parameters, *buffer, self.optimizer, *self.module)
+
+    @property
+    def saving(self) -> tuple[Term, ...]:
+        """A checkpoint loads offloaded weights, with Megatron's gradient buffer, not the optimizer."""
+        kept = (self.parameters, *self.module)
+        kept = kept if self.buffer is None else (*kept, self.buffer)
+        return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
+
+    @property
+    def at_start(self) -> tuple[Term, ...]:
+        """Before the first pass: modules of a single GPU under FSDP1 hold weights that were offloaded."""
+        if is_unsharded(self.engine):
+            return (self.parameters, *self.after_forward)
+        return (*self.kept_parameters, *self.kept_buffer)
+
+    @property
+    def after_forward(self) -> tuple[Term, ...]:
+        """What a forward-only pass leaves gathered."""
+        return () if self.left is None else (self.left,)
+
+
+@lru_cache(maxsize=256)  # proposals that leave an engine as it is leave its states as they are
+def states_of(model: ModelShape, engine: Engine, role: str) -> States:
+    """The states of an engine; ``role`` begins the terms' names."""
+    has_buffer = engine.backend is Backend.MEGATRON and role not in ("reference", "reward")
+    return States(
+        parameters=model_states.parameters(model, engine, role),
+        optimizer=model_states.optimizer(model, engine, role),
+        left=left_gathered(model, engine, role),
+        buffer=model_states.gradients(model, engine, f"{role}_gradients") if has_buffer else None,
+        engine=engine,
+        module=_module(model, engine, role) if engine.mtp_module else (),
+    )
+
+
+def _module(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
+    from tuner.memory.megatron.mtp import module_states  # few jobs have one
+
+    return module_states(model, engine, role)
+
+
+class Residents(Struct, frozen=True, kw_only=True):
+    """The engines of a job, and the trainer process itself."""
+
+    actor: States
+    critic: States | None
+    reference: States | None  # None also where it is the actor
+    reward: States | None  # None also where an inference engine serves it
+    process: tuple[Term, ...]  # context, communicators, buckets that are never given back
+
+    @classmethod
+    def of(cls, workload: Workload) -> "Residents":
+        """The residents of a workload."""
+        critic, reference = workload.critic, workload.reference
+        connected = communicators.trainer_communicators(workload)
+        separate = reference is not None and reference.separate
+        scored = workload.pass_of(Phase.REWARD)
+        return cls(
+            actor=states_of(workload.model, workload.actor.engine, "actor"),
+            critic=None if critic is None else states_of(critic.model, critic.engine, "critic"),
+            reference=states_of(workload.model, reference.engine, "reference")
+            if reference is not None and separate
+            else None,
+            reward=None if scored is None else states_of(scored.model, scored.engine, "reward"),
+            process=(
+                terms.context_term("trainer_context", workload.cluster.gpu),
+                terms.communicators_term("communicators", connected, workload.cluster.gpu),
+                *(() if workload.sync is None else terms.kept_buckets(workload.sync)),
+            ),
+        )
+
+    @property
+    def idle_actor(self) -> tuple[Term, ...]:
+        """The actor while the critic or the rollout works."""
+        return self.actor.idle
+
+    @property
+    def idle_critic(self) -> tuple[Term, ...]:
+        """The critic while the actor or the rollout works; nothing without a critic."""
+        return () if self.critic is None else self.critic.idle
+
+    @property
+    def idle_reference(self) -> tuple[Term, ...]:
+        """The reference while others work: it never trains, so nothing frees what it left gathered."""
+        reference = self.reference
+        if reference is None:
+            return ()
+        module = () if reference.engine.param_offload else reference.module
+        return (*reference.kept_parameters, *reference.after_forward, *module)
+
+    @property
+    def idle_reward(self) -> tuple[Term, ...]:
+        """The reward model while others work: it never trains either."""
+        reward = self.reward
+        return () if reward is None else (*reward.kept_parameters, *reward.after_forward)
+
+    @property
+    def frozen(self) -> tuple[Term, ...]:
+        """The models that only run forward, while others work."""
+        return (*self.idle_reference, *self.idle_reward)
+
+    @property
+    def idle(self) -> tuple[Term, ...]:
+        """Everything the trainer holds during generation."""
+        return (*self.idle_actor, *self.idle_critic, *self.frozen, *self.process)
+
+    @property
+    def at_start(self) -> tuple[Term, ...]:
+        """What the trainer holds before its first pass, when the rollout engine sizes its cache."""
+        engines = (self.actor, self.critic, self.reference, self.reward)
+        weights = tuple(term for states in engines if states is not None for term in states.at_start)
+        return (*weights, *self.process)
