@@ -41,15 +41,21 @@ class Premises(Struct, frozen=True, kw_only=True):
 
     @contextmanager
     def blamed(self, *names: str) -> Iterator[None]:
-        """Let an error of a value that a settings file says name its line."""
+        """Let an error of a value that a settings file says name its line.
+
+        Of several fields the error is of the one whose option its message names.
+        """
         try:
             yield
         except InputError as error:
-            said = [(name, place) for name, place in self.places if name in names]
+            said = [
+                (name, place)
+                for name, place in self.places
+                if name in names and (len(names) == 1 or OPTIONS[name] in error.message)
+            ]
             if not said or error.location is not None:
                 raise
-            # The one that the message speaks of, where it speaks of one.
-            name, place = next((one for one in said if OPTIONS[one[0]] in error.message), said[0])
+            name, place = said[0]
             raise InputError(
                 error.message, location=place, key=OPTIONS[name].removeprefix("--"), hint=error.hint
             ) from None

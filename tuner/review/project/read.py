@@ -65,7 +65,7 @@ def _layer(file: Path, asked_at: Location | None) -> Layer:
         raise InputError(f"{error.location}: {error.message}", location=asked_at, hint=error.hint) from None
     above: KeyPath = TABLE if file.name == SHARED_NAME else ()
     for key in TABLE if above else ():
-        values = values.get(key, {})
+        values = values.get(key, {}) if isinstance(values, dict) else {}
     settings = typed(values, ProjectSettings, lambda path: place_of(text, (*above, *path), source=source))
     return Layer(settings=settings, folder=file.parent, text=text, source=source, above=above)
 
@@ -81,7 +81,11 @@ def inline_layer(text: str) -> Layer:
     def place(_path: KeyPath) -> Location:
         return Location(source=source)
 
-    values = parse_toml(text, source=source)
+    try:
+        values = parse_toml(text, source=source)
+    except InputError as error:
+        hint = _("""write it as --config 'nodes = 2' or --config 'gpu = "h100-sxm"'""")
+        raise InputError(error.message, location=error.location, hint=hint) from None
     settings = typed(values, ProjectSettings, place)
     if settings.extend is not None:
         raise InputError(
