@@ -52,9 +52,7 @@ class Place:
             dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
             return
         store = dist.TCPStore("localhost", self.port, self.ranks, self.rank == 0, timeout)
-        dist.init_process_group(
-            backend, store=store, rank=self.rank, world_size=self.ranks, timeout=timeout
-        )
+        dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.ranks, timeout=timeout)
 
 
 def records(
