@@ -3,7 +3,12 @@
 from msgspec import Struct
 
 from tuner.timing import assumptions as assume
-from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
+from tuner.timing.communication import (
+    all_reduce_seconds,
+    all_to_all_seconds,
+    gather_seconds,
+    reduce_scatter_seconds,
+)
 from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
 from tuner.timing.rates import copy_bytes_per_s
@@ -75,7 +80,7 @@ def gradient_reduce_seconds(job: Job, parameters: float) -> float:
     ranks = job.engine.parallel.shard
     copies = max(1, job.engine.parallel.gpus // ranks)
     whole = parameters * job.engine.reduce_dtype.bytes
-    seconds = gather_seconds(whole, job.cluster, ranks)
+    seconds = reduce_scatter_seconds(whole, job.cluster, ranks)
     seconds += all_reduce_seconds(whole / ranks, job.cluster, copies, stride=ranks)
     if job.engine.streamed_offload:
         seconds += pinned_seconds(whole / ranks, job.cluster.gpu)
