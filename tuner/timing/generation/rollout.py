@@ -64,6 +64,18 @@ def generation(inputs: RolloutInput, *, concurrent_sequences: int) -> Simulated:
     return done.repeated(left * load.response_tokens / load.sequences) if left else done
 
 
+def waiting_seconds(inputs: RolloutInput) -> float:
+    """What the response that ends last waits for tools, added to what it is generated in.
+
+    While it waits, the engine goes on with other responses: at most all of it comes on top, and nothing where
+    others end as late.
+
+    Source: verl 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_performance_metrics``), which finds the
+    slowest response by the sum of both.
+    """
+    return inputs.batch.lengths.tool_seconds or 0.0
+
+
 def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
     """Seconds by cause of the whole rollout; replicas run side by side.
 
@@ -82,6 +94,8 @@ def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[st
         )
         for name, seconds in parts.items():
             total[name] += stretch.steps * seconds
+    if waiting := waiting_seconds(inputs):
+        total["tools"] = waiting
     return total
 
 

@@ -101,6 +101,7 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         mean_response_tokens=_median(warm, "response_length/mean"),
         longest_response_tokens=_median(warm, "response_length/max"),
         clip_ratio=_median(warm, "response_length/clip_ratio"),
+        tool_seconds=_median(warm, f"{_TIMER}agent_loop/slowest/tool_calls"),
         preemptions=None if preemptions is None or preemptions < 0 else preemptions,  # -1: not available
         memory=_memory(telling, workload),
         host_bytes=None if host is None else round(host * GIB),
