@@ -45,6 +45,7 @@ def test_what_lies_between_and_beyond_the_sizes() -> None:
 def test_more_bytes_never_take_less_time(kind: Collective, size: float, more: float) -> None:
     """Not even where the table has noise, as that of the reductions has."""
     assert TABLE.seconds(kind, size) <= TABLE.seconds(kind, size * more) * (1 + 1e-9)
+    assert TABLE.seconds(Collective.REDUCE_SCATTER, 1) == pytest.approx(20e-6)
 
 
 def test_every_kind_is_read_where_as_many_gpus_of_a_machine_were_measured(measured: Collectives) -> None:

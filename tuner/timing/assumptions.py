@@ -50,11 +50,8 @@ FUSED_ROTARY_BYTES = 4
 #: Bytes that a fused gated activation moves per intermediate value.
 FUSED_GATE_BYTES = 6
 
-#: Bytes of one routed token copy on its way to its expert and back, per hidden value, in transformers'
-#: grouped experts: gathered 4, weighted 4, put in order again 4, added up 2. Sorting is not counted.
-ROUTING_BYTES = 14
-
-#: The same in two kernels, as Megatron permutes: there 4, back 4.
+#: Bytes of one routed token copy on its way to its expert and back, per hidden value, in two kernels, as
+#: Megatron permutes: there 4, back 4. What transformers' own kernels move is in tables.
 FUSED_ROUTING_BYTES = 8
 
 #: Backward over forward traffic of element-wise kernels: gradients in and out beside the saved inputs.

@@ -30,9 +30,10 @@ class Collectives(Struct, frozen=True, kw_only=True):
     all_to_all: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Take out what noise there is between columns: more bytes never take less time than fewer."""
+        """Take out what noise there is between columns: fewer bytes never take more time than more."""
         for kind in Collective:
-            force_setattr(self, kind.value, tuple(accumulate(getattr(self, kind.value), max)))
+            least = accumulate(reversed(getattr(self, kind.value)), min)
+            force_setattr(self, kind.value, tuple(reversed(tuple(least))))
 
     def seconds(self, kind: Collective, size: float) -> float:
         """Seconds of a collective of so many bytes.

@@ -83,6 +83,25 @@ class Elementwise(Struct, frozen=True):
         return whole * max(1.0, values / self.values[-1])
 
 
+class Routing(Struct, frozen=True, kw_only=True):
+    """Traffic of routing tokens to experts and back as transformers runs it, beside the experts' own work.
+
+    The router, sorting, gathering, weighting and adding up, by hidden values of all copies of the tokens.
+    """
+
+    values: tuple[float, ...]  # the columns of the others
+    forward: tuple[float, ...]  # bytes per value, at the rate of a copy on the card
+    backward: tuple[float, ...]
+
+    def bytes_of(self, values: float, *, backward: bool) -> float:
+        """Bytes for so many values: interpolated between logarithms, and at the edges as much for each."""
+        if values <= 0:
+            return 0.0
+        column = self.backward if backward else self.forward
+        low, high, between = neighbours(self.values, values)
+        return values * exp((1 - between) * log(column[low]) + between * log(column[high]))
+
+
 class HostSeconds(Struct, frozen=True, kw_only=True):
     """What the host needs to launch one decoder layer, measured with so few tokens that the GPU waits."""
 
@@ -118,6 +137,7 @@ class Operators(Struct, frozen=True):
     host: tuple[HostSeconds, ...] = ()
     host_experts: tuple[HostOfExperts, ...] = ()
     host_optimizer: dict[str, float] = {}  # seconds of clipping and AdamW per tensor, by engine
+    routing: Routing | None = None
     collectives: tuple[Collectives, ...] = ()  # between different numbers of GPUs
 
     def on(self, gpu: Gpu, share: float) -> float:
@@ -185,6 +205,13 @@ def grouped_share(gpu: Gpu, *, width: float, rows: float, backward: bool) -> flo
 def elementwise_of(gpu: str) -> Elementwise:
     """Traffic of element-wise operations on a card, or on the reference."""
     table = operators_of(gpu).elementwise or operators_of(REFERENCE).elementwise
+    assert table is not None
+    return table
+
+
+def routing_of(gpu: str) -> Routing:
+    """Traffic of routing tokens to experts on a card, or on the reference."""
+    table = operators_of(gpu).routing or operators_of(REFERENCE).routing
     assert table is not None
     return table
 
