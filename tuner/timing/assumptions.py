@@ -140,6 +140,13 @@ LINK_SHARE = 0.70
 #: 40e-6.
 COLLECTIVE_S = 28e-6
 
+#: How many times as long a product takes beside a collective, and a collective beside products, since NCCL's
+#: kernels take multiprocessors and memory bandwidth: 0.484 over 0.372 ms of 8,192 x 4,096 x 4,096, 0.457 over
+#: 0.311 ms of an all-gather of 128 MiB, the same of a reduce-scatter, between two H100 (``profiles/operators``).
+#: Between 1 and these: narrower kernels leave more of the card to the collective.
+PRODUCT_BESIDE = 1.30
+COLLECTIVE_BESIDE = 1.47
+
 #: Seconds of one step of a ring from a GPU to the next in a node, and across the network, in NCCL's protocol
 #: for large messages. Source: NCCL 2.21 ``src/graph/tuning.cc`` (``hwLat``, NVLink 3.4, network 14.0), from
 #: which NCCL itself chooses.

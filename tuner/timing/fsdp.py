@@ -32,7 +32,7 @@ class Span(Struct, frozen=True, kw_only=True):
         busy = self.compute + self.exchange + self.copies
         launched = max(busy, self.launch)
         chain = self.launch + self.gather if self.launch_delays_gather else self.gather
-        gathered = max(launched, chain)
+        gathered = max(launched, chain, side_by_side_seconds(busy, self.gather))
         return {
             "compute": self.compute,
             "communication": self.exchange + gathered - launched,
@@ -40,6 +40,22 @@ class Span(Struct, frozen=True, kw_only=True):
             "launch": launched - busy,
             "offload": max(gathered, self.offload) - gathered,
         }
+
+
+def side_by_side_seconds(computing: float, gathering: float) -> float:
+    """Kernels and collectives that begin together and share the card's multiprocessors and memory.
+
+    Beside a collective products take c times as long, and the collective g times beside products, until the
+    shorter of both has ended: ``max(C + g G (1 - 1 / c), G + c C (1 - 1 / g))``.
+
+    Args:
+        computing: C, seconds of the kernels by themselves.
+        gathering: G, seconds of the collectives by themselves.
+    """
+    slower, later = assume.PRODUCT_BESIDE, assume.COLLECTIVE_BESIDE
+    return max(
+        computing + later * gathering * (1 - 1 / slower), gathering + slower * computing * (1 - 1 / later)
+    )
 
 
 def weight_gather_seconds(job: Job, parameters: float) -> float:

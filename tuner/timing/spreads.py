@@ -123,8 +123,8 @@ PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 #: hold what was just written.
 QUANTIZING = Spread(0.5, 1.1)
 
-#: Spread of the seconds that a response waits for tools: as given, or all of them beside other responses.
-WAITING = Spread(0.0, 1.0)
+#: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
+WAITING = Spread(0.01, 1.0)
 
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
