@@ -179,7 +179,8 @@ def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, bac
         values += layer.normed_query_keys * assume.FUSED_NORM_BYTES
         values += layer.query_key_values * assume.FUSED_ROTARY_BYTES
         values += layer.gated_values * assume.FUSED_GATE_BYTES
-        return (tokens * values + routed * assume.FUSED_ROUTING_BYTES) * (assume.ELEMENTWISE_BACKWARD if backward else 1)
+        moved = tokens * values + routed * assume.FUSED_ROUTING_BYTES
+        return moved * (assume.ELEMENTWISE_BACKWARD if backward else 1)
     table = elementwise_of(gpu.name)
     hidden = tokens * layer.hidden
     moved = layer.norms * table.bytes_of(table.norm, hidden, backward=backward)
