@@ -143,7 +143,7 @@ COLLECTIVE_S = 28e-6
 #: How many times as long a product takes beside a collective, and a collective beside products, since NCCL's
 #: kernels take multiprocessors and memory bandwidth. Between two H100 (``python -m measure.collectives``):
 #: 0.484 over 0.372 ms of 8,192 x 4,096 x 4,096, and 0.457 over 0.311 ms of an all-gather of 128 MiB, the same
-#: of a reduce-scatter. Between 1 and these: kernels that do not fill the card leave some of it to the collective.
+#: of a reduce-scatter. Between 1 and these: kernels that do not fill the card leave some of it to others.
 PRODUCT_BESIDE = 1.30
 COLLECTIVE_BESIDE = 1.47
 
