@@ -46,7 +46,7 @@ def test_a_name_inside_a_path_is_taken(path: str, name: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "deepseek-ai/DeepSeek-V3.2-Exp",  # another version
+        "deepseek-ai/DeepSeek-V3.5",  # another version
         "zai-org/GLM-4.5V",
         "meta-llama/Llama-3.1-Tulu-3-8B-SFT",  # another vocabulary
         "/data/deepseek-r1-distill-qwen2.5-1.5b",  # tied embeddings or not

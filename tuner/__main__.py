@@ -1,6 +1,6 @@
 """``python -m tuner``."""
 
-from tuner.cli import main
+from tuner.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

@@ -1,7 +1,6 @@
 """Number formats that weights, gradients, caches and logits are stored in."""
 
-from enum import Enum
-
+from tuner.enumeration import Enum
 from tuner.errors import InputError
 from tuner.language import _
 

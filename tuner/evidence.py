@@ -1,7 +1,6 @@
 """How far a number can be trusted. Every number shown carries one of these."""
 
-from enum import Enum
-
+from tuner.enumeration import Enum
 from tuner.language import N_
 
 

@@ -1,13 +1,13 @@
 """What rules and checks say. They state a reason; the model prices it, and only ``render`` words it."""
 
+import os
 from collections.abc import Iterable
-from enum import Enum
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.language import N_
@@ -99,9 +99,11 @@ def modules_in_folders(paths: Iterable[str], package: str) -> tuple[ModuleType, 
         package: its name; modules that stand in it directly are not taken.
     """
     names = [
-        f"{package}.{file.parent.name}.{file.stem}"
+        f"{package}.{folder.name}.{file.name.removesuffix('.py')}"
         for path in paths
-        for file in Path(path).glob("*/*.py")
-        if file.stem != "__init__"
+        for folder in os.scandir(path)
+        if folder.is_dir()
+        for file in os.scandir(folder)
+        if file.name.endswith(".py") and file.name != "__init__.py"
     ]
     return tuple(sorted(map(import_module, names), key=lambda module: str(module.RULE.code)))

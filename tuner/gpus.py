@@ -22,6 +22,7 @@ A profile states what datasheets and drivers do, in their units, which are part 
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def gpu_names() -> tuple[str, ...]:
 
 
 def _named(name: str) -> Gpu:
-    gpu = _find(name)
+    gpu = _find(name, shipped.profiles())
     if gpu is not None:
         return gpu
     from difflib import get_close_matches
@@ -138,10 +139,11 @@ def _named(name: str) -> Gpu:
     )
 
 
-def _find(name: str) -> Gpu | None:
+@lru_cache(maxsize=64)  # many configurations are for the same card
+def _find(name: str, _profiles: Path) -> Gpu | None:
     # Looking through the texts first leaves one file to parse instead of all.
     wanted = _normal(name)
-    for file in _files():
+    for file in _files(likely=wanted):
         if wanted in _normal(file.read_text(encoding="utf-8")):
             content = _content(file)
             listed = [*content["names"], *content.get("device_names", [])]
@@ -155,8 +157,8 @@ def _normal(name: str) -> str:
     return "-".join(name.strip().lower().removeprefix("nvidia ").replace("_", " ").split())
 
 
-def _files() -> Iterator[Path]:
-    return iter(sorted((shipped.profiles() / "gpus").glob("*.yaml")))
+def _files(likely: str = "") -> Iterator[Path]:
+    return shipped.profiles_of("gpus", likely=likely)
 
 
 def _content(file: Path) -> dict[str, Any]:
@@ -216,7 +218,7 @@ def _local_gpu() -> Gpu | None:
     if device is None:
         return None
     name, memory_bytes = device
-    gpu = _find(name)
+    gpu = _find(name, shipped.profiles())
     if gpu is None:
         raise InputError(
             _("this machine has a GPU named {name!r}, which no profile describes").format(name=name),

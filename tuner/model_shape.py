@@ -1,10 +1,11 @@
 """Dimensions of a decoder-only language model, and the counts that follow from them."""
 
-from enum import Enum
 from functools import cached_property
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
+from tuner.sparse_indexer import SparseIndexer
 from tuner.traced_layers import TracedModel
 from tuner.vision_tower import VisionTower
 
@@ -107,6 +108,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     tower: VisionTower | None = None  # whose parameters are among the extra ones; None without, or unknown
     moe: MixtureOfExperts | None = None
     latent: LatentAttention | None = None
+    indexer: SparseIndexer | None = None  # under latent attention alone
     linear: LinearAttention | None = None
     sliding_window: int | None = None
     windowed_layers: int = 0  # layers whose attention is limited to the window
@@ -124,6 +126,10 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     def is_linear(self, layer: int) -> bool:
         """Whether a layer keeps a state of fixed size instead of a KV cache."""
         return self.linear is not None and layer in self.linear.layers
+
+    def has_indexer(self, layer: int) -> bool:
+        """Whether a layer chooses itself which keys its queries attend to."""
+        return self.indexer is not None and layer in self.indexer.layers
 
     @property
     def sparse_layers(self) -> int:
@@ -259,8 +265,16 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         return self._mlp(self.intermediate, bias=self.mlp_bias)
 
     def mixer_parameters(self, layer: int) -> int:
-        """Attention of one layer, of whichever kind it is."""
-        return self.linear_attention_parameters if self.is_linear(layer) else self.attention_parameters
+        """Attention of one layer, of whichever kind it is, with what chooses its keys."""
+        if self.is_linear(layer):
+            return self.linear_attention_parameters
+        return self.attention_parameters + self.indexer_parameters(layer)
+
+    def indexer_parameters(self, layer: int) -> int:
+        """What chooses the keys of one layer's attention, 0 where nothing does."""
+        if self.indexer is None or self.latent is None or not self.has_indexer(layer):
+            return 0
+        return self.indexer.parameters(self.hidden, self.latent.q_lora_rank or self.hidden)
 
     def layer_parameters(self, layer: int) -> int:
         """All parameters of one decoder layer, 0-based."""

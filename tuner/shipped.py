@@ -1,10 +1,13 @@
 """Where the files lie that ship with the package but are not Python."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.errors import InputError
 from tuner.language import _
 
+_PROFILE = ".yaml"
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -15,6 +18,22 @@ def profiles() -> Path:
         InputError: the installation lacks the folder.
     """
     return _data("profiles")
+
+
+def profiles_of(kind: str, *, likely: str = "") -> Iterator[Path]:
+    """The profiles of a kind by name, those first whose name begins another one.
+
+    Args:
+        kind: the folder, ``models`` or ``gpus``.
+        likely: what is looked for; ``qwen2.5-7b-instruct`` most likely stands in ``qwen2.5-7b.yaml``.
+
+    Raises:
+        InputError: the installation lacks the folder.
+    """
+    folder = profiles() / kind
+    names = sorted(file.name for file in os.scandir(folder) if file.name.endswith(_PROFILE))
+    names.sort(key=lambda name: not likely.startswith(name.removesuffix(_PROFILE)))
+    return (folder / name for name in names)
 
 
 def locale_dir() -> Path:

@@ -16,11 +16,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
-from tuner.memory import Moment, model_states
+from tuner.memory import Moment
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.megatron.passes import training_moments
 from tuner.memory.megatron.stages import in_flight, stage_layers
-from tuner.memory.micro_batch import PassInput
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
+from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Scaling

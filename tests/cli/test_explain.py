@@ -12,7 +12,7 @@ from tests.cli.golden import expect
 from tests.cli.runner import ROOT, run
 from tests.workloads import grpo_7b, grpo_32b_megatron, ppo_7b
 from tuner.memory import estimate
-from tuner.memory.controller import COPIES, PROCESS
+from tuner.memory.host.controller import COPIES, PROCESS
 from tuner.render.explain import explanation, written
 from tuner.render.terminal import Terminal
 from tuner.workload import Workload

@@ -89,6 +89,50 @@ def test_a_run_tells_its_configuration(tmp_path: Path) -> None:
         assert "verl 0.5.0, fsdp2" in told, name
 
 
+def logged(version: str, config: str, key: str, **metrics: float) -> str:
+    from tuner.trainers.verl.defaults import read_defaults
+
+    tree = dict(read_defaults(version, config).tree)
+    tree["model"] = {**tree["model"], key: MODEL}
+    parts = " - ".join(f"{name}:{value}" for name, value in {"train/loss": 1.5, **metrics}.items())
+    bar = "Epoch 1/1:   5%|#  | 12/100 [00:50<07:30,  5.1s/it]\r"
+    return "\n".join([str(tree), *(f"{bar}step:{step} - {parts}" for step in range(1, 7))])
+
+
+def test_a_run_stands_beside_the_model() -> None:
+    text = logged("0.7.0", "sft_trainer", "partial_pretrain", **{"train/time(s)": 5.5})
+    told = answered(run("advise", "-", *GPU, stdin=text))
+    assert re.search(r"^  train +5\.5 s +\d", told, re.MULTILINE), told
+    assert re.search(r"^  step +5\.5 s +\d", told, re.MULTILINE), told
+
+
+def test_tokens_utilisation_and_memory_of_a_run_stand_beside_the_model() -> None:
+    """Half of the utilisation is twice the seconds; the mean length is the run's."""
+    seconds = []
+    for utilisation in (0.4, 0.2):
+        metrics = {
+            "train/global_tokens": 256 * 500,
+            "train/mfu": utilisation,
+            "perf/max_memory_allocated_gb": 22.5,
+        }
+        text = logged("0.9.1", "sft_trainer_engine", "path", **metrics)
+        report = json.loads(answered(run("advise", "-", *GPU, "-f", "json", stdin=text)))
+        observed = report["log"]["observed"]
+        assert report["workload"]["batch"]["lengths"]["mean_response"] == 500
+        assert observed["seconds_from"] == "train/mfu"
+        assert observed["memory"]["allocated_bytes"] == round(22.5 * 2**30)
+        seconds.append(observed["phases"][0]["observed_seconds"])
+    assert seconds[1] == pytest.approx(2 * seconds[0])
+    parameters_flop = 6 * 7.6e9 * 256 * 500  # verl counts attention, and both embeddings, besides
+    assert 1 < seconds[0] * 0.4 * 8 * 989e12 / parameters_flop < 1.2
+
+
+def test_given_sequences_have_no_prompts_apart() -> None:
+    refused = run("advise", *GPU, *engine(), "--mean-prompt-length", "300")
+    assert (refused.code, refused.out) == (2, "")
+    assert "has no prompts apart; give --mean-response-length" in refused.err
+
+
 def test_an_error_is_explained_in_the_trainers_own_keys() -> None:
     error = (
         f'  File "/w/verl/trainer/fsdp_sft_trainer.py", line 404, in _compute_loss_and_backward\n'

@@ -228,6 +228,39 @@ def test_another_backend_of_rllm_does_not_train_with_verl() -> None:
     assert "rllm/backend=verl" in result.err
 
 
+def test_keys_of_rllm_stand_above_those_of_verl() -> None:
+    own = "rllm.data.train_batch_size=16 rllm.rollout.n=4 rllm.data.max_response_length=8192"
+    content = answer(*RLLM.split(), *own.split(), "rllm.algorithm.kl_beta=0.001")
+    batch, workload = content["workload"]["batch"], content["workload"]
+    assert (batch["prompts"], batch["responses_per_prompt"]) == (16, 4)
+    assert (batch["max_prompt_tokens"], batch["max_response_tokens"]) == (4096, 8192)
+    assert workload["reference"] is not None
+    assert workload["rollout"]["colocated"]
+    assert content["left_out"] == []
+
+
+RLLM_BARE = (
+    "python train.py rllm/backend=verl rllm.trainer.total_epochs=1 rllm.rejection_sample.enable=True "
+    "actor_rollout_ref.model.path=Qwen/Qwen3-4B actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.actor.use_dynamic_bsz=True"
+)
+
+
+def test_defaults_of_rllm_hold_where_nobody_sets_either_key() -> None:
+    content = answer(*RLLM_BARE.split())
+    batch = content["workload"]["batch"]
+    assert (batch["prompts"], batch["responses_per_prompt"]) == (64, 8)
+    assert (batch["max_prompt_tokens"], batch["max_response_tokens"]) == (2048, 30720)
+    assert [one["name"] for one in content["left_out"]] == ["rejection sampling"]
+
+
+def test_asynchronous_training_of_rllm_generates_on_gpus_of_its_own() -> None:
+    content = answer(*RLLM.split(), "rllm.async_training.enable=True", "rollout.n_gpus_per_node=4")
+    rollout = content["workload"]["rollout"]
+    assert (rollout["colocated"], rollout["gpus"]) == (False, 4)
+    assert [one["name"] for one in content["left_out"]] == ["the asynchronous training"]
+
+
 def test_a_recipe_is_known_by_its_program_and_its_release() -> None:
     content = answer(*GVPO.split())
     assert content["premises"]["release"] == "0.6.0"

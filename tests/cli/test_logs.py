@@ -334,3 +334,47 @@ def test_the_same_settings_have_the_same_findings_in_every_form(seed: int, tmp_p
     first = answers["a.sh"]
     for name, answer in answers.items():
         assert answer == first, name
+
+
+VLLM = "WorkerDict pid=2512, ip=10.0.0.7"
+ENGINE_LINES = {
+    "vllm": (
+        "INFO 12-18 09:44:41 [core.py:93] Initializing a V1 LLM engine (v0.9.1) with config: "
+        "model='Qwen/Qwen2.5-7B', dtype=torch.bfloat16, max_seq_len=4096, tensor_parallel_size=1",
+        "INFO 12-18 09:44:57 [gpu_worker.py:276] Available KV cache memory: 9.62 GiB",
+        "INFO 12-18 09:44:57 [kv_cache_utils.py:864] GPU KV cache size: 180,160 tokens",
+        "INFO 12-18 09:44:57 [kv_cache_utils.py:864] GPU KV cache size: 180,144 tokens",
+        "INFO [kv_cache_utils.py:868] Maximum concurrency for 4,096 tokens per request: 43.98x",
+    ),
+    "early vllm": (
+        "INFO 03-02 09:44:57 worker.py:267] the current vLLM instance can use total_gpu_memory; the rest of "
+        "the memory reserved for KV Cache is 9.62GiB.",
+        "INFO 03-02 09:44:57 executor_base.py:111] # cuda blocks: 11259, # CPU blocks: 2048",
+        "INFO 03-02 09:44:57 executor_base.py:116] Maximum concurrency for 4096 tokens per request: 43.98x",
+    ),
+    "sglang": (
+        "[2025-09-01 10:00:00 TP0] KV Cache is allocated. #tokens: 180144, K size: 5.22 GB, V size: 5.22 GB",
+        "[2025-09-01 10:00:01 TP0] max_total_num_tokens=180144, chunked_prefill_size=8192, "
+        "max_prefill_tokens=16384, max_running_requests=2048, context_len=4096, available_gpu_mem=8.27 GB",
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINE_LINES)
+def test_what_the_rollout_engine_printed_stands_beside_the_model(engine: str) -> None:
+    lines = "\n".join(by_ray(line, VLLM) for line in ENGINE_LINES[engine])
+    text = log("0.5.0", JOB).rstrip("\n") + "\n" + lines + "\n"
+    found = advised(text)["log"]["rollout_engine"]
+    assert found["kv_cache_tokens"]["observed"] == 180_144
+    assert found["longest_sequence_tokens"]["observed"] == 4096
+    assert found["longest_sequence_tokens"]["modelled"] == 1024 + 3072
+    assert advised(log("0.5.0", JOB))["log"]["rollout_engine"] is None
+    said = run("advise", "-", *GPU, stdin=text).out
+    assert "The rollout engine started with a KV cache of 180,144 tokens" in said
+    if engine != "sglang":
+        assert found["kv_cache_bytes"]["observed"] == round(9.62 * GIB)
+
+
+def test_steps_are_no_start_of_an_engine() -> None:
+    text = log("0.5.0", JOB, steps(), tail="GPU KV cache size: 16 tokens")
+    assert advised(text)["log"]["rollout_engine"] is None

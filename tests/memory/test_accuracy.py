@@ -28,7 +28,7 @@ from tuner.accuracy import (
 )
 from tuner.accuracy.compare import RESIDUE_LIMIT
 from tuner.memory import Item
-from tuner.memory.batch_fields import FIELDS, LOSS
+from tuner.memory.batch.fields import FIELDS, LOSS
 from tuner.render.accuracy import accuracy_text
 from tuner.render.terminal import Terminal
 from tuner.units import GIB

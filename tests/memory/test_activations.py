@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.memory.measured import RECORDED
 from tuner.evidence import Evidence
-from tuner.memory import batch_fields
+from tuner.memory.batch import fields as batch_fields
 from tuner.memory.layer import activations
 from tuner.memory.layer.attention import attention_saved_bytes
 from tuner.model_shape import ModelShape

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.trainers.launches import DYNAMIC, ROLLOUT, VERSIONS, workload_of
 from tuner import memory
-from tuner.memory.controller import COPIES, PROCESS
+from tuner.memory.host.controller import COPIES, PROCESS
 from tuner.memory.ledger.terms import Term
 from tuner.workload import Controller, Workload
 

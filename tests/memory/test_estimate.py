@@ -12,8 +12,9 @@ from msgspec.structs import fields, replace
 
 from tests import workloads
 from tuner import memory
-from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term, model_states
+from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term
 from tuner.memory.process.overhead import ENGINE_KERNELS
+from tuner.memory.residents import model_states
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.memory.rollout.process import engine_buffers, engine_process
 from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workload

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from tests.workloads import QWEN25_0_5B, QWEN25_7B, fsdp_engine
 from tuner.dtypes import DType
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.layer.checkpointing import layers_held, layers_held_in_backward
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.micro_batch import PassInput
-from tuner.memory.passes import pass_moments
+from tuner.memory.passes.moments import pass_moments
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, Lora, OutputHead, Parallelism

@@ -10,8 +10,8 @@ from tests import workloads
 from tests.memory.formulas import evaluate
 from tuner import memory
 from tuner.dtypes import DType
-from tuner.memory import host
-from tuner.memory.host import host_terms
+from tuner.memory.host import node as host
+from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.formula import names as formula_names
 from tuner.memory.ledger.symbols import meaning
 from tuner.units import GIB

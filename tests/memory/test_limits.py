@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner import memory
-from tuner.memory.limits import values_that_fit
+from tuner.memory.fitting.limits import values_that_fit
 from tuner.workload import Checkpointing, Quantity, Workload
 
 CLOSE = 1.02

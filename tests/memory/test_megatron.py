@@ -5,11 +5,11 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType
-from tuner.memory import model_states
 from tuner.memory.estimate import estimate
 from tuner.memory.ledger.terms import Item
 from tuner.memory.megatron.grid import local_parameters, optimizer_share, rank_parameters, stage_parameters
 from tuner.memory.megatron.stages import stage_layers, stage_sizes
+from tuner.memory.residents import model_states
 from tuner.model_shape import LatentAttention, MixtureOfExperts, ModelShape, QueryKeyNorm
 from tuner.workload import Backend, Engine, Lora, Parallelism, Phase
 

@@ -6,9 +6,9 @@ from statistics import median
 import pytest
 
 from docs._ext.megatron_steps import Stage, read_stages, steps
-from tuner.memory import model_states
 from tuner.memory.megatron.stages import in_flight
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
+from tuner.memory.residents import model_states
 
 DATA = Path(__file__).parents[2] / "docs" / "validation" / "data" / "megatron-core-0.18.2-4xh200.json"
 

@@ -10,6 +10,7 @@ from tests import workloads
 from tests.memory.formulas import evaluate
 from tests.memory.test_megatron import DEEPSEEK_V3
 from tuner.dtypes import DType
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.estimate import estimate
 from tuner.memory.head.tensors import entropy_chunk, tensor_bytes
 from tuner.memory.ledger.symbols import meaning
@@ -19,7 +20,6 @@ from tuner.memory.megatron.head import head_tensors
 from tuner.memory.megatron.passes import forward_moments, training_moments
 from tuner.memory.megatron.stages import candidates, in_flight
 from tuner.memory.megatron.terms import kept_per_token
-from tuner.memory.micro_batch import PassInput
 from tuner.workload import Batching, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Phase, Scaling
 
 HEAD = OutputHead(

@@ -12,9 +12,10 @@ from tests.rules.generate import any_workload
 from tests.workloads import megatron_engine
 from tuner import memory
 from tuner.batching import micro_batches, overshoot
-from tuner.memory import Item, model_states
+from tuner.memory import Item
 from tuner.memory.fsdp import states
 from tuner.memory.megatron.grid import rank_parameters, stage_parameters
+from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Batching, Checkpointing, Engine, Pass, Phase, Scaling, Workload

@@ -5,7 +5,7 @@ import pytest
 from tests import workloads
 from tests.trainers.launches import ACTOR, MEGATRON, workload_of
 from tuner import memory
-from tuner.memory.controller import COPIES
+from tuner.memory.host.controller import COPIES
 from tuner.memory.ledger.terms import Term
 from tuner.workload import Phase, RouterReplay, Workload
 

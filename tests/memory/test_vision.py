@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner.batching import micro_batch_patches
 from tuner.memory import estimate
-from tuner.memory.controller import COPIES
-from tuner.memory.host import host_terms
+from tuner.memory.host.controller import COPIES
+from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.terms import Estimate, Term
 from tuner.memory.rollout.profile_run import engine_activations, least_activations
 from tuner.models import find_model

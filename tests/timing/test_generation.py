@@ -72,7 +72,7 @@ def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
     parts = rollout_parts(inputs, concurrent_sequences=10_000)
     step = decode_step_parts(inputs, 128)  # in the middle of the response
     first = step_prices(inputs).parts(decoding=0, context=0, sampled=128, prompt_tokens=128 * 16)
-    expected = (longest - 1) * sum(step.values()) + sum(first.values())
+    expected = (longest - 1) * sum(step.values()) + sum(first)
     assert sum(parts.values()) == pytest.approx(expected, rel=0.01)
 
 

@@ -26,6 +26,7 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
     "cumsum": lambda x: x.cumsum(-1),
     "power": lambda x: x**2,
     "pow": lambda x: x.pow(2),
+    "square": torch.square,
     "rsqrt": torch.rsqrt,
     "exp": torch.exp,
     "logsumexp": lambda x: torch.logsumexp(x, -1),

@@ -11,7 +11,7 @@ from tests.trainers.launches import DYNAMIC, GRPO, LORA, MEGATRON, ROLLOUT, by_r
 from tests.workloads import H100, QWEN25_7B, cluster
 from tuner import memory, versions
 from tuner.errors import InputError, UnsupportedError
-from tuner.memory.host import host_terms
+from tuner.memory.host.node import host_terms
 from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT
 from tuner.memory.rollout.at_start import cache_share
 from tuner.memory.rollout.capacity import rollout_memory

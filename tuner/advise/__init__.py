@@ -50,13 +50,17 @@ __all__ = [
 ]
 
 
-def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = ()) -> Advice:
+def advise(
+    reading: Reading, *, headroom: float, allow: Collection[Numerics] = (), block: bool = True
+) -> Advice:
     """Judge a configuration, and price, rank and combine what rules and checks say of it.
 
     Args:
         reading: the configuration.
         headroom: share of the card that proposals leave free.
         allow: effects on the training that may be part of what is to be pasted.
+        block: whether what is to be pasted is wanted, with seconds that are gained; a list of findings does
+            without, in half the time.
     """
     start = started(reading, headroom=headroom, allow=allow)
     job = start.reading
@@ -64,7 +68,7 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
     of_memory, mean_tokens = judged(case, job.releases)
     standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
     runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT and starts(job.workload)
-    cheapest = cheapest_run(case, standing, runs=runs) if start.starts else None
+    cheapest = cheapest_run(case, standing, runs=runs) if block and start.starts else None
     priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
     kept = [recommendation for recommendation in priced if recommendation is not None]
     kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
@@ -79,7 +83,8 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
         )
         for refusal in start.refusals
     ]
-    combination = combine(start, case, kept, cheapest=cheapest, allow=allow)
+    combination = combine(start, case, kept, cheapest=cheapest, allow=allow) if block else None
+    apart = block and combination is None
     return Advice(
         workload=case.workload,
         estimate=case.estimate,
@@ -92,7 +97,7 @@ def advise(reading: Reading, *, headroom: float, allow: Collection[Numerics] = (
         refusals=start.refusals,
         recommendations=(*stopping, *with_conflicts(case.workload, kept)),
         combination=combination,
-        if_reweighted=None if combination is not None else _if_reweighted(start, case, kept, cheapest, allow),
+        if_reweighted=_if_reweighted(start, case, kept, cheapest, allow) if apart else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )

@@ -1,7 +1,6 @@
 """Which tensor a failed allocation was, and which advice makes that tensor smaller."""
 
 from collections.abc import Collection, Iterable
-from enum import Enum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,6 +8,7 @@ from msgspec.structs import replace
 from tuner import rules
 from tuner.advise.answer import Advice
 from tuner.dtypes import DType
+from tuner.enumeration import Enum
 from tuner.evidence import Evidence
 from tuner.findings import Finding
 from tuner.memory.failed_allocation.engine_tensors import engine_tensors

@@ -1,11 +1,10 @@
 """The answer: what is wrong, what to change, and what each change costs or gains."""
 
-from enum import Enum
-
 from msgspec import Struct
 
 from tuner.advise.releases import ReleaseRange
 from tuner.advise.repairs import Refusal
+from tuner.enumeration import Enum
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import Change, Interval, StepTime, step_interval

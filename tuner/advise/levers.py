@@ -1,11 +1,11 @@
 """The settings that decide what a job takes at a place of its step, and how far each has to be changed."""
 
 from collections.abc import Iterator
-from enum import Enum
 
 from msgspec import Struct
 
 from tuner import rules
+from tuner.enumeration import Enum
 from tuner.findings import Numerics, Rule
 from tuner.memory.rollout.capacity import built_sequence_bytes, start_problems
 from tuner.rules.case import Case, figures

@@ -1,11 +1,11 @@
 """A run beside the model: seconds and memory as they were observed and as they are modelled."""
 
 from collections.abc import Iterator
-from enum import Enum
 
 from msgspec import Struct
 
 from tuner.advise.answer import Advice
+from tuner.enumeration import Enum
 from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
 from tuner.workload.observed import Observed
@@ -123,7 +123,7 @@ def _of_time(run: Observed, phases: tuple[PhaseBeside, ...]) -> Iterator[Observa
         return
     measured = [(one.phase, one.observed_seconds) for one in phases if one.observed_seconds is not None]
     of_step = [(phase, seconds) for phase, seconds in measured if phase is not Phase.SAVE_CHECKPOINT]
-    if of_step:
+    if len(phases) > 1 and of_step:
         phase, seconds = max(of_step, key=lambda one: one[1])
         yield Observation(sign=Sign.LONGEST, value=min(1.0, seconds / step), phase=phase)
     for one in phases:

@@ -13,6 +13,8 @@ class LayerTraits(Struct, frozen=True, kw_only=True):
     norms_before: bool = True  # each block works on a normalised copy of the residual stream
     norms_after: bool = False  # each block's output is normalised before it is added
     float32_norms: bool = False  # the norm's weight multiplies in float32
+    norms_keep_input: bool = False  # LayerNorm in the compute dtype, which autocast does not reach
+    squares_relu: bool = False  # an MLP without a gate squares its ReLU; else it writes GELU out
     merged_heads: bool = False  # one matrix for queries, keys and values
     merged_gate_up: bool = False  # one matrix for gate and up
     rotary_tables: int = 1  # pairs of tables, one for each kind of layer

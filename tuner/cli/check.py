@@ -95,7 +95,7 @@ def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
     from tuner.render.terminal import plain
 
     try:
-        return list(lines(consult(given.config, given.words, premises)))
+        return list(lines(consult(given.config, given.words, premises, block=False)))
     except TunerError as error:
         message = told(error)
         if given.pasted or given.config in str(error):

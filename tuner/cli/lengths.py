@@ -71,6 +71,13 @@ def expect_possible(batch: Batch) -> None:
             hint=_("leave it out"),
         )
     prompts = _("{option} {tokens:,}: prompts have at most {most:,} tokens in this configuration")
+    if lengths.mean_prompt is not None and not batch.max_prompt_tokens:
+        raise InputError(
+            _("{option} {tokens:,}: this job learns from whole sequences and has no prompts apart").format(
+                option=_PROMPT, tokens=lengths.mean_prompt
+            ),
+            hint=_("give {option}, the mean length of a whole sequence").format(option=_RESPONSE),
+        )
     responses = _("{option} {tokens:,}: responses have at most {most:,} tokens in this configuration")
     for option, tokens, most, text in (
         (_PROMPT, lengths.mean_prompt, batch.max_prompt_tokens, prompts),

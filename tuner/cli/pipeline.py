@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
 from tuner.inputs.given import Given, read_given, with_missing_config
 from tuner.inputs.settings import Settings
-from tuner.memory.limits import values_that_fit
+from tuner.memory.fitting.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
 from tuner.render.answer import Answer, RunBeside
@@ -27,6 +27,9 @@ from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
 from tuner.workload.observed import Observed
+
+if TYPE_CHECKING:
+    from tuner.advise.engine_start import EngineBeside
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -120,6 +123,7 @@ def consult(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
+    block: bool = True,
 ) -> Answer:
     """Read, estimate and advise.
 
@@ -129,11 +133,13 @@ def consult(
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
+        block: whether what is to be pasted is wanted, beside the findings.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=zero_advantage_ratio)[0]
+    ratio = zero_advantage_ratio
+    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=ratio, block=block)[0]
 
 
 def consult_further(
@@ -143,6 +149,7 @@ def consult_further(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
+    block: bool = True,
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
@@ -155,7 +162,7 @@ def consult_further(
 
     job, run, of_run = _with_run(given, premises, read)
     settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
-    advice = _beside_steps(advise(job.reading, headroom=premises.headroom, allow=allow), given)
+    advice = _beside_steps(advise(job.reading, headroom=premises.headroom, allow=allow, block=block), given)
     resting = TRAINER.resting_on_defaults(settings, workload, version=version)
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
@@ -173,6 +180,7 @@ def consult_further(
         advice=advice,
         of_run=of_run,
         run=None if run is None else _beside(run, advice, job),
+        engine=_engine_beside(given, advice),
     )
     return answer, job.reading.write
 
@@ -203,6 +211,14 @@ def _beside(run: Observed, advice: Advice, job: Question) -> RunBeside:
     from tuner.cli.observed_run import run_beside
 
     return run_beside(advice, run, job.loaded.settings, job.loaded.version)
+
+
+def _engine_beside(given: Given, advice: Advice) -> "EngineBeside | None":
+    if given.log is None or given.log.engine is None:
+        return None
+    from tuner.advise.engine_start import engine_beside
+
+    return engine_beside(advice, given.log.engine)
 
 
 class _Job(Struct, frozen=True, kw_only=True):

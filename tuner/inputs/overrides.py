@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from enum import Enum
 from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import has_too_large
 from tuner.inputs.secrets import hidden_override

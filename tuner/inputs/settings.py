@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError

@@ -1,8 +1,8 @@
 """The memory model: bytes per GPU, phase and term."""
 
 from tuner.memory.estimate import StepMemory, estimate
+from tuner.memory.fitting.lengths import mean_tokens_that_fit
 from tuner.memory.ledger.terms import Estimate, Item, Moment, PhaseEstimate, Term
-from tuner.memory.lengths import mean_tokens_that_fit
 from tuner.memory.rollout.capacity import RolloutMemory, rollout_memory
 
 __all__ = [

@@ -13,15 +13,15 @@ from tuner.language import _
 from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import is_unsharded
 from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.pinned import pinned
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import grid
 from tuner.memory.megatron import states as megatron_states
-from tuner.memory.pinned import pinned
 from tuner.memory.process.constant import Constant, heuristic
-from tuner.memory.residents import States
-from tuner.memory.tensor_sizes import largest_tensor_parameters
-from tuner.memory.weight_sync import (
+from tuner.memory.residents.engines import States
+from tuner.memory.weight_sync.tensor_sizes import largest_tensor_parameters
+from tuner.memory.weight_sync.transfer import (
     converted_tensor_bytes,
     gathered_tensor_bytes,
     joined_tensor_bytes,

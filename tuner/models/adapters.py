@@ -105,6 +105,16 @@ def _linears(model: ModelShape, layer: int, *, experts: bool) -> Iterator[Linear
             yield Linear(name="shared_expert_gate", inputs=model.hidden, outputs=1)
 
 
+def _indexer(model: ModelShape, layer: int) -> Iterator[Linear]:
+    indexer, latent = model.indexer, model.latent
+    if indexer is None or latent is None or not model.has_indexer(layer):
+        return
+    rank = latent.q_lora_rank or model.hidden
+    yield Linear(name="wq_b", inputs=rank, outputs=indexer.heads * indexer.head_dim)
+    yield Linear(name="wk", inputs=model.hidden, outputs=indexer.head_dim)
+    yield Linear(name="weights_proj", inputs=model.hidden, outputs=indexer.heads)
+
+
 def _mlp(model: ModelShape, width: int, *, copies: int = 1) -> Iterator[Linear]:
     if model.gated_mlp:
         yield Linear(name="gate_proj", inputs=model.hidden, outputs=width, copies=copies)
@@ -133,6 +143,7 @@ def _attention(model: ModelShape, layer: int) -> Iterator[Linear]:
         yield Linear(name="kv_a_proj_with_mqa", inputs=hidden, outputs=compressed)
         yield Linear(name="kv_b_proj", inputs=latent.kv_lora_rank, outputs=expanded)
         yield Linear(name="o_proj", inputs=model.heads * latent.v_head_dim, outputs=hidden)
+        yield from _indexer(model, layer)
         return
     key_value = model.kv_heads * model.head_dim
     yield Linear(name="q_proj", inputs=hidden, outputs=query * (2 if model.attention_gate else 1))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,11 +175,12 @@ def _bundled(path: str) -> FoundConfig:
     )
 
 
+@lru_cache(maxsize=256)  # many configurations are for the same few models
 def _find_in_profiles(name: str) -> FoundConfig | None:
     # Looking through the texts first leaves one file to parse instead of all.
     from tuner.models.profile import read_profile
 
-    for file in _files():
+    for file in _files(likely=name):
         if name.lower() in file.read_text(encoding="utf-8").lower():
             profile = read_profile(file)
             listed = profile.find(name)
@@ -217,5 +218,5 @@ def _profiles() -> "tuple[ModelProfile, ...]":
     return tuple(read_profile(file) for file in _files())
 
 
-def _files() -> Iterator[Path]:
-    return iter(sorted((shipped.profiles() / "models").glob("*.yaml")))
+def _files(likely: str = "") -> Iterator[Path]:
+    return shipped.profiles_of("models", likely=likely.lower())

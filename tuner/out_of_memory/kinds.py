@@ -6,9 +6,10 @@ torch_memory_saver ``csrc/utils.h``; NCCL ``include/checks.h``; Ray ``exceptions
 """
 
 import re
-from enum import Enum
 
 from msgspec import Struct
+
+from tuner.enumeration import Enum
 
 
 class Kind(Enum):

@@ -8,11 +8,12 @@ from msgspec import Struct
 from tuner.advise import Advice
 from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
-from tuner.memory.limits import Fitting
+from tuner.memory.fitting.limits import Fitting
 from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
 if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
+    from tuner.advise.engine_start import EngineBeside
     from tuner.advise.observations import Observations
 
 
@@ -41,3 +42,4 @@ class Answer(Struct, frozen=True, kw_only=True):
     allocation: "Explanation | None" = None  # of a failed allocation that was asked about
     of_run: tuple[str, ...] = ()  # names of the lengths that come from a run's log
     run: RunBeside | None = None  # where a log reports of its steps
+    engine: "EngineBeside | None" = None  # where it says how the rollout engine was started

@@ -1,7 +1,7 @@
 """Settings that nobody set, with the values for which the job would still fit."""
 
 from tuner.language import _
-from tuner.memory.limits import Fitting
+from tuner.memory.fitting.limits import Fitting
 from tuner.render.answer import Answer
 from tuner.render.words import listed
 

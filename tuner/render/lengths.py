@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from tuner.advise import Advice
 from tuner.language import _
-from tuner.memory.lengths import length_decides
+from tuner.memory.fitting.lengths import length_decides
 from tuner.render.numbers import tokens
 from tuner.render.words import listed
 from tuner.workload import Images, Workload

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tuner.advise.engine_start import EngineBeside
 from tuner.advise.observations import MemoryBeside, Observation, Observations, Sign
 from tuner.inputs.given import Given
 from tuner.language import N_, _, ngettext
@@ -14,6 +15,7 @@ from tuner.render.words import clauses, full_stop, listed
 from tuner.rules.wording import seconds_interval
 from tuner.timing import Interval
 from tuner.units import MIB
+from tuner.workload import Phase
 from tuner.workload.observed import Observed
 
 _NAME_WIDTH = len("save_checkpoint")
@@ -55,6 +57,8 @@ def observed_text(answer: Answer, terminal: Terminal) -> str:
         if answer.run.observations.run.seconds:
             lines += _table(answer.run.observations, terminal)
         lines += (_prose(text, terminal) for text in _sentences(answer.run))
+    if answer.engine is not None:
+        lines += (_prose(text, terminal) for text in _engine(answer.engine))
     lines += (_prose(text, terminal) for text in _of_log(answer.given))
     return "\n".join(lines) if len(lines) > 1 else ""
 
@@ -95,13 +99,18 @@ def _prose(text: str, terminal: Terminal) -> str:
 
 def _sentences(run: RunBeside) -> Iterator[str]:
     beside = run.observations
+    if beside.run.seconds_from is not None:
+        yield _("The run has no timer: its seconds are worked out from {metric}.").format(
+            metric=beside.run.seconds_from
+        )
     if beside.memory is not None:
-        yield _memory(beside.run, beside.memory)
+        generates = not any(phase.phase is Phase.TRAIN for phase in beside.phases)
+        yield _memory(beside.run, beside.memory, beside_engine=generates)
     for sign in beside.signs:
         yield _sign(sign, run)
 
 
-def _memory(run: Observed, memory: MemoryBeside) -> str:
+def _memory(run: Observed, memory: MemoryBeside, *, beside_engine: bool) -> str:
     """What the allocator handed out beside what the model says of it, and what is counted."""
     assert run.memory is not None  # else there is nothing beside it
     parts = [
@@ -123,9 +132,36 @@ def _memory(run: Observed, memory: MemoryBeside) -> str:
                 "while it sleeps and they are not on the card"
             )
         )
-    else:
+    elif beside_engine:
         parts.append(_("without the rollout engine and CUDA's contexts"))
+    else:
+        parts.append(_("without CUDA's contexts"))
     return full_stop(clauses(parts))
+
+
+def _engine(engine: EngineBeside) -> Iterator[str]:
+    """What the rollout engine printed when it was started."""
+    parts = []
+    if engine.cache_tokens is not None:
+        parts.append(
+            _("a KV cache of {observed:,} tokens, {modelled:,} modelled").format(
+                observed=engine.cache_tokens.observed, modelled=engine.cache_tokens.modelled
+            )
+        )
+    if engine.cache_bytes is not None:
+        parts.append(
+            _("{observed} for the KV cache of one GPU, {modelled} modelled").format(
+                observed=gib(engine.cache_bytes.observed), modelled=gib(engine.cache_bytes.modelled)
+            )
+        )
+    if engine.sequence_tokens is not None:
+        parts.append(
+            _("sequences of up to {observed:,} tokens, {modelled:,} modelled").format(
+                observed=engine.sequence_tokens.observed, modelled=engine.sequence_tokens.modelled
+            )
+        )
+    if parts:
+        yield full_stop(_("The rollout engine started with {figures}").format(figures=clauses(parts)))
 
 
 def _modelled(memory: MemoryBeside) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tuner.advise.engine_start import Beside, EngineBeside
 from tuner.advise.observations import MemoryBeside, Observation, Sign
 from tuner.inputs.log.run_log import RunLog
 from tuner.out_of_memory.kinds import Kind
@@ -67,6 +68,9 @@ class ObservedSteps(_Model):
     last_step: int
     steps: int
     phases: tuple[ObservedPhase, ...]
+    seconds_from: Annotated[
+        str | None, Field(description="the metric that seconds were worked out from; null: they were timed")
+    ] = None
     further_seconds: Annotated[
         dict[str, float], Field(description="seconds of what is no phase, by the trainer's timers")
     ]
@@ -82,6 +86,21 @@ class ObservedSteps(_Model):
     signs: tuple[ObservedSign, ...]
 
 
+class EngineFigure(_Model):
+    """A figure that the rollout engine printed when it was started, and the modelled one."""
+
+    observed: int
+    modelled: int
+
+
+class LoggedEngine(_Model):
+    """The rollout engine as it was started; null where the log does not say."""
+
+    kv_cache_tokens: Annotated[EngineFigure | None, Field(description="of one engine")]
+    kv_cache_bytes: Annotated[EngineFigure | None, Field(description="of one GPU")]
+    longest_sequence_tokens: EngineFigure | None
+
+
 class LoggedError(_Model):
     """How the job ran out of memory."""
 
@@ -95,6 +114,9 @@ class LogReport(_Model):
 
     lengths: Annotated[tuple[str, ...], Field(description="lengths of the workload that come from the run")]
     observed: Annotated[ObservedSteps | None, Field(description="null where no step reports")]
+    rollout_engine: Annotated[
+        LoggedEngine | None, Field(description="null where it printed nothing of its start, or several did")
+    ] = None
     out_of_memory: LoggedError | None
     cut_bytes: Annotated[int, Field(description="bytes in the middle of the log that were not read")]
 
@@ -105,11 +127,24 @@ def log_report(answer: Answer, log: RunLog) -> LogReport:
     return LogReport(
         lengths=answer.of_run,
         observed=None if answer.run is None else _steps(answer.run),
+        rollout_engine=None if answer.engine is None else _engine(answer.engine),
         out_of_memory=None
         if error is None
         else LoggedError(kind=error.kind, text=error.text, line=error.line or None),
         cut_bytes=log.cut_bytes,
     )
+
+
+def _engine(engine: EngineBeside) -> LoggedEngine:
+    return LoggedEngine(
+        kv_cache_tokens=_figure(engine.cache_tokens),
+        kv_cache_bytes=_figure(engine.cache_bytes),
+        longest_sequence_tokens=_figure(engine.sequence_tokens),
+    )
+
+
+def _figure(beside: Beside | None) -> EngineFigure | None:
+    return None if beside is None else EngineFigure(observed=beside.observed, modelled=beside.modelled)
 
 
 def _steps(beside: RunBeside) -> ObservedSteps:
@@ -130,6 +165,7 @@ def _steps(beside: RunBeside) -> ObservedSteps:
             )
             for one in both.phases
         ),
+        seconds_from=run.seconds_from,
         further_seconds=dict(run.further_seconds),
         step_seconds=run.step_seconds,
         modelled_step_seconds=both.modelled_step.seconds,

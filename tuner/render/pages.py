@@ -4,13 +4,13 @@ from tuner.memory.ledger.stated import rooms_of
 
 #: The page of a module's formulas, or of all modules of a package that have none of their own.
 PAGES = {
-    "memory.batch_fields": "model/activations",
-    "memory.controller": "model/host",
+    "memory.batch.fields": "model/activations",
     "memory.fsdp": "model/fsdp-units",
     "memory.fsdp.left_gathered": "model/model-states",
     "memory.fsdp.states": "model/model-states",
     "memory.head": "model/output-head",
     "memory.host": "model/host",
+    "memory.host.images": "model/images",
     "memory.layer": "model/activations",
     "memory.layer.traced": "model/trace",
     "memory.megatron": "model/megatron",
@@ -21,10 +21,10 @@ PAGES = {
     "memory.rollout.encoder": "model/images",
     "memory.vision": "model/images",
     "memory.saving": "model/saving",
-    "memory.weight_sync": "model/weight-sync",
+    "memory.weight_sync.transfer": "model/weight-sync",
 }
 
 
 def page_of(source: str) -> str | None:
-    """The page of a deriving function, ``"memory.host.weights_on_host"``; None where nothing shows it."""
+    """The page of a deriving function, ``"memory.host.node.weights_on_host"``; None where none shows it."""
     return next((PAGES[room] for room in rooms_of(source) if room in PAGES), None)

@@ -16,7 +16,7 @@ from tuner.inputs.settings import Layer
 from tuner.memory import Item, RolloutMemory, Term
 from tuner.memory.derivations import Symbol
 from tuner.memory.failed_allocation.explanation import Confidence
-from tuner.memory.limits import Fitting
+from tuner.memory.fitting.limits import Fitting
 from tuner.render.batches import BatchRow
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.render.observed_report import LogReport

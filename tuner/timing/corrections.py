@@ -1,7 +1,6 @@
 """Corrections of modelled rates by what one card showed at a few shapes, by family of operators."""
 
-from enum import Enum
-
+from tuner.enumeration import Enum
 from tuner.hardware import Gpu
 
 

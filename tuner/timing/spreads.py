@@ -5,11 +5,11 @@ behind a cause states in ``tuner.timing.assumptions``, from the error of interpo
 and from what is published of other cards. None was fitted to a run.
 """
 
-from enum import Enum
 from math import exp, hypot, log
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume

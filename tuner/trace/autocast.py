@@ -16,7 +16,7 @@ COMPUTE = torch.bfloat16
 
 # Of torch's ATen/autocast_mode.h, AT_FORALL_FP32 and AT_FORALL_FP32_SET_OPT_DTYPE, what decoder layers use.
 _NORMS = ("group_norm", "layer_norm", "rms_norm")
-_POWERS = ("__pow__", "__rpow__", "pow", "reciprocal", "rsqrt")
+_POWERS = ("__pow__", "__rpow__", "pow", "reciprocal", "rsqrt", "square")
 _LOGARITHMS = ("exp", "expm1", "log", "log1p", "log2", "logsumexp", "softplus")
 _IN_FLOAT32 = frozenset((*_NORMS, *_POWERS, *_LOGARITHMS, "cosine_similarity"))
 _TO_FLOAT32 = frozenset(("cumprod", "cumsum", "log_softmax", "norm", "prod", "softmax", "sum"))
@@ -41,6 +41,8 @@ class Float32Operators(TorchFunctionMode):
     ) -> Any:
         """Runs one operator."""
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+        if not torch.is_autocast_enabled("cpu"):  # a layer may switch it off
+            return func(*args, **kwargs)
         if name in _IN_FLOAT32:
             args, kwargs = tree_map_only(torch.Tensor, _in_float32, (args, kwargs))
         elif name in _TO_FLOAT32 and kwargs.get("dtype") is None and args and _is_short(args[0]):

@@ -5,29 +5,29 @@ keys, its releases and its bugs are known there and nowhere else.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
 from tuner.inputs.given import Remark
-from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.overrides import Argument
 from tuner.inputs.settings import Origin, Settings
 from tuner.inputs.yaml_file import Document
 from tuner.language import N_
 from tuner.model_shape import ModelShape
-from tuner.out_of_memory.stack import Call
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
-from tuner.workload.observed import Observed
-from tuner.workload.place import Place
 
 if TYPE_CHECKING:
+    from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.processes import Processes
+    from tuner.out_of_memory.stack import Call
+    from tuner.workload.observed import Observed
+    from tuner.workload.place import Place
 
 
 class ReleaseChoice(Struct, frozen=True, kw_only=True):
@@ -332,7 +332,7 @@ class Trainer(Protocol):
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
 
-    def observed(self, steps: Sequence[StepMetrics], workload: Workload) -> Observed | None:
+    def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
     def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
@@ -341,12 +341,12 @@ class Trainer(Protocol):
     def utilisation(self, workload: Workload, seconds: float) -> float | None:
         """What the trainer would print of it for an update of so many seconds; None where it counts none."""
 
-    def place_of(self, calls: Sequence[Call]) -> Place:
+    def place_of(self, calls: "Sequence[Call]") -> "Place":
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""
 
     def deciding_keys(
         self,
-        place: Place,
+        place: "Place",
         version: str,
         workload: Workload | None = ...,
         settings: Settings | None = ...,

@@ -1,9 +1,10 @@
 """How many sequences and tokens a step brings, and how a pass cuts them into micro-batches."""
 
-from enum import Enum
 from math import ceil
 
 from msgspec import Struct
+
+from tuner.enumeration import Enum
 
 #: Mean length of prompts and of responses as a share of the maximum, where nobody says what it is.
 #: Heuristic: lengths are spread evenly up to the maximum.

@@ -1,10 +1,9 @@
 """How a trainer engine shards one model, and what it keeps and computes in."""
 
-from enum import Enum
-
 from msgspec import Struct
 
 from tuner.dtypes import DType
+from tuner.enumeration import Enum
 
 
 class Backend(Enum):

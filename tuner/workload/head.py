@@ -1,11 +1,11 @@
 """How log-probabilities come out of the last hidden states."""
 
-from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from tuner.dtypes import DType
+from tuner.enumeration import Enum
 
 #: Marks a field that the published report leaves out.
 UNPUBLISHED = Meta(extra={"published": False})

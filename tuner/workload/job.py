@@ -1,12 +1,12 @@
 """A whole training job: reinforcement learning, or supervised fine-tuning."""
 
-from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.enumeration import Enum
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Batch, Batching, Pass

@@ -16,6 +16,15 @@ class PeakMemory(Struct, frozen=True, kw_only=True):
     taken: str  # when, and of which processes
 
 
+class EngineStart(Struct, frozen=True, kw_only=True):
+    """What a rollout engine had when it was started, on one GPU; None where it does not say."""
+
+    cache_tokens: int | None = None
+    cache_blocks: int | None = None  # of so many tokens as the engine's settings say
+    cache_bytes: int | None = None
+    sequence_tokens: int | None = None  # the longest sequence that it takes
+
+
 class Observed(Struct, frozen=True, kw_only=True):
     """The medians over the steps of a run, but for memory, of which the highest counts."""
 
@@ -23,6 +32,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     last_step: int
     steps: int  # that are counted
     seconds: tuple[tuple[Phase, float], ...] = ()
+    seconds_from: str | None = None  # the metric that they were worked out from; None: they were timed
     holds_sync: bool = False  # the rollout's seconds are those of handing over new weights as well
     further_seconds: tuple[tuple[str, float], ...] = ()  # of no phase, by the trainer's timers; most first
     step_seconds: float | None = None

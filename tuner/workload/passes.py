@@ -1,9 +1,8 @@
 """The passes of a step over its models, enumerated once for all who price, judge or change them."""
 
-from enum import Enum
-
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Batching, Pass
 from tuner.workload.engine import Engine

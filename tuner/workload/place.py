@@ -1,9 +1,8 @@
 """The place in a job at which it stopped, as the stack of calls tells it."""
 
-from enum import Enum
-
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.out_of_memory.stack import Call
 from tuner.workload.step import Phase
 

@@ -1,10 +1,9 @@
 """The engine that generates the responses, as far as memory and time depend on it."""
 
-from enum import Enum
-
 from msgspec import Struct
 
 from tuner.dtypes import DType
+from tuner.enumeration import Enum
 
 
 class RolloutEngine(Enum):

@@ -1,9 +1,8 @@
 """Models beside the policy that only judge what it wrote: a reward model, or a teacher."""
 
-from enum import Enum
-
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Pass
 from tuner.workload.engine import Engine

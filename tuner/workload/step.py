@@ -1,10 +1,9 @@
 """What a step is made of: its phases, its models, and how new weights reach the rollout engine."""
 
-from enum import Enum
-
 from msgspec import Struct
 
 from tuner.dtypes import DType
+from tuner.enumeration import Enum
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Pass
 from tuner.workload.engine import Engine

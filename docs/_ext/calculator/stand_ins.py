@@ -29,7 +29,8 @@ from calculator.numbers import Fraction, Number
 from calculator.paths import Explorer
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
-from tuner.memory import residents, saving, weight_sync
+from tuner.memory import saving
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.estimate import _Step
 from tuner.memory.fsdp import left_gathered, shared_backward, shared_terms, units
 from tuner.memory.fsdp.fsdp1 import passes as fsdp1
@@ -37,13 +38,14 @@ from tuner.memory.fsdp.fsdp2 import passes as fsdp2
 from tuner.memory.layer import activations, backward_stages
 from tuner.memory.ledger import expression
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.micro_batch import PassInput
 from tuner.memory.process import communicators
 from tuner.memory.process import terms as process_terms
-from tuner.memory.residents import Residents, States
+from tuner.memory.residents import engines as residents
+from tuner.memory.residents.engines import Residents, States
 from tuner.memory.rollout import kv_cache, share
 from tuner.memory.rollout import process as rollout_process
 from tuner.memory.rollout import terms as rollout_terms
+from tuner.memory.weight_sync import transfer as weight_sync
 
 _ROOMS = ("tuner.memory", "tuner.batching", "tuner.workload", "tuner.model_shape", "tuner.hardware")
 _ESTIMATE = sys.modules[_Step.__module__]

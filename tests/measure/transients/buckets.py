@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 from measure.readings import device, reading
 
-from tuner.memory.carrier import joined_bytes, received_bytes
-from tuner.memory.weight_sync import bucket_bytes
+from tuner.memory.weight_sync.carrier import joined_bytes, received_bytes
+from tuner.memory.weight_sync.transfer import bucket_bytes
 
 MIB = 2**20
 LARGE = 9  # eighths of a bucket that the largest tensor takes

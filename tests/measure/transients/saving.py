@@ -20,7 +20,7 @@ from tuner.memory.saving import (
     gathered_optimizer_bytes,
     whole_unit_bytes,
 )
-from tuner.memory.weight_sync import gathered_tensor_bytes
+from tuner.memory.weight_sync.transfer import gathered_tensor_bytes
 
 WRAPPED: dict[str, Callable[[Decoder], nn.Module]] = {"fsdp1": as_fsdp1, "fsdp2": as_fsdp2}
 

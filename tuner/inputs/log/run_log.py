@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tuner.inputs.log.command import StartingCommand, last_command
 from tuner.inputs.log.ends import Ends
+from tuner.inputs.log.engine import engine_start, engine_version
 from tuner.inputs.log.lines import LogLine, lines_of
 from tuner.inputs.log.mapping import PrintedMapping, begins_mapping, read_mapping
 from tuner.inputs.log.metrics import StepMetrics, last_steps, read_step
@@ -16,6 +17,7 @@ from tuner.inputs.secrets import without_secrets
 from tuner.inputs.tree import leaves
 from tuner.out_of_memory.printed import cleaned
 from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
+from tuner.workload.observed import EngineStart
 
 # One of which a log has in its first mebibyte, at the begin of a line or behind what a progress bar printed.
 _OF_LOG = re.compile(
@@ -28,9 +30,6 @@ _OF_LOG = re.compile(
     re.MULTILINE,
 )
 _OVERRIDES = "Error executing job with overrides: ["
-_ENGINE = re.compile(
-    r"\bLLM engine \(v(\d{1,4}(?:\.\d{1,4}){1,3})|\bvLLM API server version (\d[\d.]{1,20}\d)"
-)
 _FAILED_MAPPINGS = 20  # after which no further one is tried
 _MOST_MAPPINGS = 16
 _MOST_ARGUMENTS = 1000
@@ -46,6 +45,7 @@ class RunLog(Struct, frozen=True, kw_only=True):
     command: str = ""  # that started the job, as it was echoed or typed, with its lines; empty where none is
     command_line: int | None = None
     engine_version: str | None = None  # of the rollout engine, where it says so
+    engine: EngineStart | None = None  # what it had when it was started, where it says so
     steps: tuple[StepMetrics, ...] = ()  # the last ones
     out_of_memory: OutOfMemory | None = None
     cut_bytes: int = 0  # in the middle, which were not read
@@ -73,7 +73,8 @@ def read_log(source: str, ends: Ends) -> RunLog:
         overrides_line=None if overrides is None else overrides.number,
         command="" if command is None else command.text,
         command_line=None if command is None else command.line,
-        engine_version=_engine_version(lines[first:]),
+        engine_version=engine_version(lines[first:]),
+        engine=engine_start(lines[first:]),
         steps=_last_steps(lines, first, command if configuration is None else None),
         out_of_memory=_out_of_memory(lines, first),
         cut_bytes=ends.cut_bytes,
@@ -138,15 +139,6 @@ def _literal(text: str) -> tuple[str, ...]:
     if not isinstance(words, list) or len(words) > _MOST_ARGUMENTS:
         return ()
     return tuple(word for word in words if isinstance(word, str))
-
-
-def _engine_version(lines: Sequence[LogLine]) -> str | None:
-    for line in lines:
-        if "engine (v" in line.text or "server version" in line.text:
-            match = _ENGINE.search(line.text)
-            if match is not None:
-                return match[1]
-    return None
 
 
 def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:

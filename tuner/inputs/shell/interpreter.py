@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tuner.errors import InputError, Location
 from tuner.inputs.shell.builtins import Builtins
+from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, shell_position
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
 from tuner.inputs.shell.control import Control
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
@@ -22,7 +23,6 @@ from tuner.language import _
 
 _DEEPEST = 40  # functions, substitutions and files within each other
 _NOTHING = frozenset({"comment", "heredoc_body"})
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -219,8 +219,14 @@ class Interpreter:
         builtin = self._builtins.named(name)
         if builtin is not None:
             return builtin(words[1:], place)
-        if name.rpartition("/")[2] in _SHELLS:
+        if name.rpartition("/")[2] in SHELLS:
             return self._shell(words, environment, place)
+        position = shell_position(words)
+        if position is not None:
+            return self._shell(words[position:], environment, place)
+        line = handed_line(words)
+        if line is not None:
+            return self.apart(lambda: self._builtins.evaluate(line.text, line.location))
         return self._start(words, environment, place)
 
     def _call(
@@ -262,7 +268,7 @@ class Interpreter:
     ) -> Status:
         """Note a program that is started, or what it prints where somebody reads that."""
         values = [word.text for word in words]
-        if not self.streams.printed_by(values, place):
+        if not self.streams.printed_by(values, place) and values[0].known not in PRINTERS:
             self.commands.append(
                 Command(
                     words=tuple(words),

@@ -5,17 +5,16 @@ in front of a program and say where it runs; the module or file behind them and 
 counts.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from tuner.errors import Location
 from tuner.inputs.processes import Count, Processes
+from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.interpreter import Command
 from tuner.inputs.shell.values import Field, Text
 
-_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
 _DIGITS = 6  # of a number of processes; longer ones are cut, and refused where the cluster is read
@@ -58,7 +57,7 @@ def _program(words: Sequence[Field]) -> int | None:
     for position, word in enumerate(words):
         spelled = str(word.text)
         name = spelled.rpartition("/")[2]
-        if _PYTHON.fullmatch(spelled) or _is_variable_of_python(word):
+        if PYTHON.fullmatch(spelled) or _is_variable_of_python(word):
             return _behind_python(words, position + 1)
         if name in _STARTERS:
             return _module_or_file(words, position + 1)

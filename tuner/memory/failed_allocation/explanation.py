@@ -7,11 +7,11 @@ interval, and so are the tokens.
 """
 
 from collections.abc import Iterable
-from enum import Enum
 from math import ceil, floor, isqrt
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.errors import InputError
 from tuner.language import _
 from tuner.memory.failed_allocation.tensor import Tensor

@@ -1,9 +1,9 @@
 """What the micro-batches before this one leave on the card until the optimizer's step."""
 
 from tuner.evidence import Evidence
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.ledger.stated import stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.micro_batch import PassInput
 
 SYMBOLS = {"T_p": "tokens of the earlier micro-batches of a step on this GPU"}
 

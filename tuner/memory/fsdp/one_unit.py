@@ -3,9 +3,9 @@ r"""Units of FSDP that a policy of the user's makes: at most the whole model, of
 Symbols: :math:`N` parameters of the model.
 """
 
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.fsdp import units
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.micro_batch import PassInput
 from tuner.memory.process.constant import Constant, heuristic
 
 SYMBOLS = {

@@ -7,13 +7,13 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.evidence import Evidence
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.fsdp import gathered, gradients, per_token, states, units
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.head.terms import copies_term, head_term, logits_term
 from tuner.memory.layer import activations, checkpointing, traced
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.micro_batch import PassInput
 from tuner.workload import Checkpointing
 
 

@@ -4,9 +4,9 @@ Symbols: :math:`T` tokens, :math:`V` vocabulary, :math:`b` bytes of the logits' 
 parallel size.
 """
 
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.memory.micro_batch import PassInput
 from tuner.memory.process.constant import Constant, heuristic
 from tuner.workload import HeadKind
 

@@ -5,12 +5,12 @@ over numbers, for the bytes, and over symbols, for the formula; a tensor's name 
 """
 
 from collections.abc import Callable
-from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.memory.ledger.expression import Expression
 from tuner.workload import OutputHead
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tuner.evidence import Evidence
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.head.logits import copies_bytes, logit_tensors, logits_bytes
 from tuner.memory.head.peak import size_without_logits
 from tuner.memory.head.tensors import Tensors, entropy_chunk, last_chunk, tensor_bytes, tensor_formula
 from tuner.memory.ledger.formula import names
 from tuner.memory.ledger.stated import path_of, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.micro_batch import PassInput
 from tuner.workload import HeadKind, OutputHead
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from tuner.architectures import layer_traits
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
-from tuner.memory.batch_fields import batch_token_bytes
+from tuner.memory.batch.fields import batch_token_bytes
 from tuner.memory.layer import traced
 from tuner.memory.layer.attention import (
     attention_forward_bytes,
@@ -30,8 +30,8 @@ def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 
     .. math:: n \cdot \text{norm} + \text{attention} + \text{MLP}
 
-    The layer's input and output are not counted; with Liger, whose first norm keeps it, the input
-    is, unless checkpointing keeps it. Of a traced model, what was counted.
+    The layer's input and output are not counted; where the first norm keeps it (Liger's, LayerNorm),
+    the input is, unless checkpointing keeps it. Of a traced model, what was counted.
 
     Source: transformers ``LlamaDecoderLayer``, ``Gemma2DecoderLayer``, ``Glm4DecoderLayer``.
     """
@@ -49,15 +49,16 @@ def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 def layer_evidence(model: ModelShape) -> Evidence:
     """How sure the bytes of its layers are: heuristic where nothing has counted or measured them.
 
-    That is linear attention and MLPs without a gate, whose bytes were only read from the code, and an
-    architecture with dropout behind its blocks, which is left out.
+    That is linear attention and MLPs that write GELU out, whose bytes were only read from the code, sparse
+    attention, of which what chooses the keys is left out, and an architecture with dropout behind its
+    blocks, which is left out too.
     """
     if model.traced is not None:
         return Evidence.MODELLED
-    read_only = model.linear is not None or not model.gated_mlp
-    return (
-        Evidence.HEURISTIC if read_only or layer_traits(model.architecture).drops_out else Evidence.MODELLED
-    )
+    traits = layer_traits(model.architecture)
+    read_only = model.linear is not None or not (model.gated_mlp or traits.squares_relu)
+    partly = model.indexer is not None or traits.drops_out
+    return Evidence.HEURISTIC if read_only or partly else Evidence.MODELLED
 
 
 def layer_input_bytes(model: ModelShape, engine: Engine) -> int:
@@ -164,7 +165,7 @@ def shared_token_bytes(model: ModelShape, engine: Engine) -> int:
     .. math:: 2 \, b \, d + \text{batch}
 
     Cosines and sines as wide as the rotated part of a head, twice where layers with a window have
-    tables of their own (Gemma 3); :func:`~tuner.memory.batch_fields.batch_token_bytes`.
+    tables of their own (Gemma 3); :func:`~tuner.memory.batch.fields.batch_token_bytes`.
 
     Source: transformers ``LlamaRotaryEmbedding``, ``Gemma3TextModel``.
     """
@@ -182,7 +183,8 @@ def layer_kinds(model: ModelShape) -> tuple[tuple[object, ...], ...]:
     """
     counted = (None,) * model.layers if model.traced is None else model.traced.kind_of_layer
     return tuple(
-        (model.is_linear(layer), model.is_sparse(layer), counted[layer]) for layer in range(model.layers)
+        (model.is_linear(layer), model.has_indexer(layer), model.is_sparse(layer), counted[layer])
+        for layer in range(model.layers)
     )
 
 

@@ -22,18 +22,35 @@ def mlp_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     Its input, gate, the activated gate, up and their product. Liger's kernel computes the
     activation again (3 instead of 4). An MLP without a gate (GPT-2, Phi-2) writes GELU out in
     PyTorch, whose power runs in float32 under autocast, :math:`(3 b + 12) \, I`; read from the code,
-    not counted. Adapters keep :math:`b r` per projection. A sparse layer is
+    not counted. Squared ReLU (Nemotron) keeps what it squares, in both dtypes, and the square,
+    :math:`(2 b + 4) \, I`; Liger's kernel the input and the square, :math:`2 b I`. Adapters keep
+    :math:`b r` per projection. A sparse layer is
     :func:`~tuner.memory.layer.experts.experts_saved_bytes`.
 
-    Source: transformers ``LlamaMLP``, ``NewGELUActivation``; Liger ``ops/swiglu.py``.
+    Source: transformers ``LlamaMLP``, ``NewGELUActivation``, ``ReLUSquaredActivation``; Liger
+    ``ops/swiglu.py``, ``ops/relu_squared.py``.
     """
     compute = engine.compute_dtype.bytes
     if model.moe is not None and model.is_sparse(layer):
         return experts_saved_bytes(model, engine, model.moe)
-    gated = (3 if engine.fused_layers else 4) * compute
-    inner = gated if model.gated_mlp else 3 * compute + 3 * _FLOAT32
+    inner = _inner_saved_bytes(model, engine)
     projections = 2 if layer_traits(model.architecture).merged_gate_up or not model.gated_mlp else 3
     return compute * model.hidden + inner * model.intermediate + adapter_bytes(engine, projections)
+
+
+def _inner_saved_bytes(model: ModelShape, engine: Engine) -> int:
+    """Bytes of each entry of the MLP's width, see :func:`mlp_saved_bytes`."""
+    compute = engine.compute_dtype.bytes
+    if model.gated_mlp:
+        return (3 if engine.fused_layers else 4) * compute
+    if not layer_traits(model.architecture).squares_relu:
+        return 3 * compute + 3 * _FLOAT32
+    return 2 * compute + (0 if engine.fused_layers else _FLOAT32)
+
+
+def _squares_in_float32(model: ModelShape, engine: Engine) -> bool:
+    """Whether ReLU is squared by torch's power, which autocast runs in float32."""
+    return layer_traits(model.architecture).squares_relu and not engine.fused_layers
 
 
 def mlp_forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
@@ -44,9 +61,12 @@ def mlp_forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     Residual stream, input, activated gate, up and product; one more :math:`b I` where gate and up
     are one matrix, and two more with Liger, which copies either half of it. Adapters add their
     product, scaled, to each projection, :math:`b (2 H + 4 I)`, or :math:`b (2 H + 6 I)` where gate
-    and up are one. Experts: :func:`~tuner.memory.layer.experts.experts_forward_bytes`.
+    and up are one. Squared ReLU has what it squares and the square in float32 besides two tensors of
+    the compute dtype, :math:`2 b H + (2 b + 8) \, I`. Experts:
+    :func:`~tuner.memory.layer.experts.experts_forward_bytes`.
 
-    Source: transformers ``LlamaMLP``, ``Phi3MLP``; PEFT ``tuners/lora/layer.py``.
+    Source: transformers ``LlamaMLP``, ``Phi3MLP``, ``ReLUSquaredActivation``; PEFT
+    ``tuners/lora/layer.py``.
     """
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
     if model.moe is not None and model.is_sparse(layer):
@@ -59,7 +79,8 @@ def mlp_forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     else:
         tensors = 3 + (copies if traits.merged_gate_up else 0)
     streams = 2 if traits.norms_before else 1
-    return compute * (streams * model.hidden + tensors * model.intermediate)
+    squares = 2 * _FLOAT32 * model.intermediate if _squares_in_float32(model, engine) else 0
+    return compute * (streams * model.hidden + tensors * model.intermediate) + squares
 
 
 def mlp_backward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
@@ -70,15 +91,20 @@ def mlp_backward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     The gradients of its output, of the activated gate and of up, once the product, whose gradient
     has their size, is no longer saved. A norm behind the MLP has given back what it saved by then,
     and the down projection's adapter its :math:`b r`. Liger: :func:`fused_mlp_backward_bytes`.
+    Squared ReLU has four float32 tensors, the gradient, the derivative, what it is made of and their
+    product, once the square is given back, :math:`b H + (16 - b) \, I`.
     Experts: :func:`~tuner.memory.layer.experts.experts_backward_bytes`.
 
-    Source: transformers ``LlamaMLP``.
+    Source: transformers ``LlamaMLP``; torch ``FunctionsManual.cpp`` (``pow_backward``).
     """
     compute = engine.compute_dtype.bytes
     if model.moe is not None and model.is_sparse(layer):
         return experts_backward_bytes(model, engine, model.moe)
     if engine.fused_layers and model.gated_mlp:
         return fused_mlp_backward_bytes(model, engine)
+    if _squares_in_float32(model, engine):
+        inner = 4 * _FLOAT32 - compute
+        return compute * model.hidden + inner * model.intermediate - adapter_bytes(engine, 1)
     gradients = 2 if model.gated_mlp else 1
     return compute * (model.hidden + gradients * model.intermediate) - adapter_bytes(engine, 1)
 

@@ -19,11 +19,15 @@ def norm_saved_bytes(model: ModelShape, engine: Engine) -> int:
     The float32 copy of the input, the normalised values and one scale. Where the weight multiplies
     in float32 (Gemma, OLMo 2, gpt-oss) the normalised values are float32, :math:`8 H + 4`. Under
     adapters the norm's weight is frozen and nothing needs them, :math:`4 H + 4`. Liger's kernel
-    keeps its input, :math:`b H + 4`. The output is counted in the block that reads it.
+    keeps its input, :math:`b H + 4`; so does Nemotron's LayerNorm with a mean besides,
+    :math:`b H + 8`. The output is counted in the block that reads it.
 
-    Source: transformers ``LlamaRMSNorm``, ``Gemma2RMSNorm``; Liger ``ops/rms_norm.py``.
+    Source: transformers ``LlamaRMSNorm``, ``Gemma2RMSNorm``, ``NemotronLayerNorm1P``; Liger
+    ``ops/rms_norm.py``; torch ``native/cuda/layer_norm_kernel.cu`` (float32 statistics).
     """
     compute = engine.compute_dtype.bytes
+    if layer_traits(model.architecture).norms_keep_input:
+        return compute * model.hidden + 2 * _FLOAT32
     if engine.fused_layers:
         return compute * model.hidden + _FLOAT32
     if engine.lora is not None:
@@ -37,8 +41,8 @@ def norms_saved_bytes(model: ModelShape, engine: Engine) -> int:
 
     .. math:: n \cdot \text{norm}
 
-    Liger's kernel keeps the layer's input in the first of them, which checkpointing keeps anyway:
-    :math:`b H` less, see :func:`input_kept_twice_bytes`.
+    Liger's kernel and LayerNorm keep the layer's input in the first of them, which checkpointing keeps
+    anyway: :math:`b H` less, see :func:`input_kept_twice_bytes`.
 
     Source: :func:`norm_saved_bytes`.
     """
@@ -46,14 +50,17 @@ def norms_saved_bytes(model: ModelShape, engine: Engine) -> int:
 
 
 def input_kept_twice_bytes(model: ModelShape, engine: Engine) -> int:
-    r"""A layer's input, :math:`b H`, where Liger's first norm and checkpointing keep the same tensor.
+    r"""A layer's input, :math:`b H`, where the layer's first norm and checkpointing keep the same tensor.
 
-    0 without either of them, and where the layer's first block is not preceded by a norm (OLMo 2).
+    0 without checkpointing, where the norm does not keep it as Liger's does, and where the layer's first
+    block is not preceded by a norm (OLMo 2).
 
     Source: Liger ``ops/rms_norm.py``; torch ``utils/checkpoint.py``.
     """
     full = engine.checkpointing is Checkpointing.FULL
-    if not (engine.fused_layers and full and layer_traits(model.architecture).norms_before):
+    traits = layer_traits(model.architecture)
+    keeps = engine.fused_layers or traits.norms_keep_input
+    if not (keeps and full and traits.norms_before):
         return 0
     return engine.compute_dtype.bytes * model.hidden
 
@@ -80,10 +87,10 @@ def norm_backward_bytes(model: ModelShape, engine: Engine) -> int:
 def norm_gradient_bytes(model: ModelShape, engine: Engine) -> int:
     """The gradient through a norm beyond what it saved, as in :func:`norm_backward_bytes`.
 
-    Liger's kernel has the gradients of its output and of its input alone.
+    Liger's kernel and LayerNorm have the gradients of their output and of their input alone.
     """
     compute = engine.compute_dtype.bytes
-    if engine.fused_layers:
+    if engine.fused_layers or layer_traits(model.architecture).norms_keep_input:
         return 2 * compute * model.hidden
     normalised = _FLOAT32 if layer_traits(model.architecture).float32_norms else compute
     return (compute + 5 * _FLOAT32 - normalised) * model.hidden - _FLOAT32

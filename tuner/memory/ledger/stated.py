@@ -73,7 +73,7 @@ def formula_of(size: Size) -> str:
 
 @lru_cache(maxsize=1024)
 def path_of(source: Callable[..., Any]) -> str:
-    """Where a function stands, as terms name it: ``"memory.host.weights_on_host"``."""
+    """Where a function stands, as terms name it: ``"memory.host.node.weights_on_host"``."""
     if isinstance(source, partial):
         source = source.func
     return f"{source.__module__.removeprefix('tuner.')}.{source.__qualname__}"

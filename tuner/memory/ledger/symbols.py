@@ -129,6 +129,6 @@ def meaning(symbol: str, source: str) -> str:
 
 @lru_cache
 def symbols_of_room(room: str) -> Mapping[str, str]:
-    """The symbols that a module or a package explains itself, ``"memory.host"``."""
+    """The symbols that a module or a package explains itself, ``"memory.host.node"``."""
     symbols: Mapping[str, str] = getattr(import_module(f"tuner.{room}"), "SYMBOLS", {})
     return symbols

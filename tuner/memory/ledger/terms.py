@@ -1,11 +1,11 @@
 """What an estimate is made of: terms, moments, phases."""
 
 from collections.abc import Sequence
-from enum import Enum
 from functools import cached_property
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.evidence import Evidence
 from tuner.workload import Phase
 

@@ -33,10 +33,11 @@ def replicated_layer_parameters(model: ModelShape, layer: int) -> int:
 
     Norms, with those of queries and keys; the router, and the gate of the shared expert; biases of
     row-parallel projections; under latent attention both down-projections and their norms, which
-    Megatron-Core duplicates since 0.13 (0.12 divides the projections).
+    Megatron-Core duplicates since 0.13 (0.12 divides the projections), and what chooses its keys.
 
     Source: Megatron-Core ``models/gpt/gpt_layer_specs.py``, ``transformer/moe/router.py``,
-    ``transformer/multi_latent_attention.py`` (``parallel_mode = 'duplicated'``).
+    ``transformer/multi_latent_attention.py``, ``transformer/experimental_attention_variant/dsa.py``
+    (``parallel_mode = 'duplicated'``).
     """
     norms = model.norms_per_layer * model.norm_parameters
     return norms + _replicated_attention(model, layer) + _replicated_mlp(model, layer)
@@ -52,7 +53,8 @@ def _replicated_attention(model: ModelShape, layer: int) -> int:
         compressed = latent.kv_lora_rank + latent.qk_rope_head_dim
         queries = (model.hidden + 1) * (latent.q_lora_rank or 0)
         biases = compressed + (latent.q_lora_rank or 0) if model.qkv_bias else 0
-        return queries + model.hidden * compressed + latent.kv_lora_rank + biases + output_bias
+        norms_and_downs = queries + model.hidden * compressed + latent.kv_lora_rank
+        return norms_and_downs + biases + output_bias + model.indexer_parameters(layer)
     norms = {
         QueryKeyNorm.NONE: 0,
         QueryKeyNorm.PER_HEAD: 2 * model.head_dim,

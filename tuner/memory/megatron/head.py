@@ -4,12 +4,12 @@ from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.head.tensors import LogitTensor, Span, Tensors, logit_sized
 from tuner.memory.head.terms import peak_name, tensors_term, term_without_logits
 from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.stated import Size, stated
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.micro_batch import PassInput
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 SYMBOLS = {

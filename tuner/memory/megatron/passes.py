@@ -7,6 +7,7 @@ are resident and not counted here.
 
 from collections.abc import Iterable
 
+from tuner.memory.batch.micro_batch import PassInput, moment
 from tuner.memory.ledger.terms import Moment
 from tuner.memory.megatron import states
 from tuner.memory.megatron.head import (
@@ -29,7 +30,6 @@ from tuner.memory.megatron.terms import (
     stage_of,
 )
 from tuner.memory.megatron.undivided import undivided
-from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 from tuner.workload import Engine, HeadKind
 

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from tuner.memory.ledger.terms import Term
-from tuner.memory.residents import Residents
+from tuner.memory.residents.engines import Residents
 from tuner.memory.rollout.services import services_at_rest
 from tuner.memory.rollout.share import CacheShare, least_cores
 from tuner.workload import Workload

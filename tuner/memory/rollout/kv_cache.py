@@ -13,6 +13,8 @@ from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
 from tuner.workload import Rollout, RolloutEngine
 
+_FLOAT32 = DType.FLOAT32.bytes
+_SCALED = 128  # values of an indexer's key that share one scale
 _PADDED_UP_TO = 1.5  # times the smaller kind of layers: below, vLLM pads these instead of the larger kind
 
 
@@ -45,7 +47,25 @@ def kv_bytes_per_token_and_layer(model: ModelShape, rollout: Rollout) -> int:
 def kv_bytes_per_token(model: ModelShape, rollout: Rollout) -> int:
     """All cached layers of one GPU, no window taken into account."""
     layers = ceil(model.cached_layers / rollout.pipeline_parallel)
-    return layers * kv_bytes_per_token_and_layer(model, rollout)
+    return layers * kv_bytes_per_token_and_layer(model, rollout) + indexer_bytes_per_token(model, rollout)
+
+
+def indexer_bytes_per_token(model: ModelShape, rollout: Rollout) -> int:
+    r"""Keys by which sparse attention chooses, of one token in all layers of one GPU.
+
+    .. math:: \lceil L_i / P_p \rceil \left(d_i + 4 \lceil d_i / 128 \rceil\right)
+
+    One fp8 key of width :math:`d_i` with a float32 scale per 128 values, in each of the :math:`L_i`
+    layers that choose; whole on every GPU, whatever the dtype of the other cache. 0 without.
+
+    Source: vLLM ``model_executor/models/deepseek_v2.py`` (``DeepseekV32IndexerCache``), SGLang
+    ``mem_cache/memory_pool.py`` (``index_k_with_scale_buffer``).
+    """
+    if model.indexer is None:
+        return 0
+    width = model.indexer.head_dim
+    layers = ceil(len(model.indexer.layers) / rollout.pipeline_parallel)
+    return layers * (width + _FLOAT32 * ceil(width / _SCALED))
 
 
 def cached_layers(model: ModelShape, rollout: Rollout) -> CachedLayers:
@@ -117,8 +137,9 @@ def kv_bytes_per_sequence(model: ModelShape, rollout: Rollout, tokens: int, *, p
         k \, B_t \left( L_{full} \left\lceil \frac{S}{B_t} \right\rceil
         + L_{window} \left\lceil \frac{\min(S, w)}{B_t} \right\rceil \right) + L_{linear} \, s
 
-    Whole blocks. Layers with a sliding window stop growing there, but while a prompt is read they hold
-    ``prefilled`` new tokens beyond the window. A window may begin and end within a block: one more.
+    Whole blocks, and as many of :func:`indexer_bytes_per_token`. Layers with a sliding window stop
+    growing there, but while a prompt is read they hold ``prefilled`` new tokens beyond the window. A
+    window may begin and end within a block: one more.
 
     Source: vLLM ``v1/kv_cache_interface.py`` (``max_memory_usage_bytes`` of the specs).
     """
@@ -131,7 +152,8 @@ def kv_bytes_per_sequence(model: ModelShape, rollout: Rollout, tokens: int, *, p
         blocks += layers.windowed * inside
     states = model.layers - model.cached_layers
     linear = ceil(states / rollout.pipeline_parallel) * _state_block(model, rollout, block * per_layer)
-    return blocks * block * per_layer + linear
+    chosen_by = ceil(tokens / block) * block * indexer_bytes_per_token(model, rollout)
+    return blocks * block * per_layer + chosen_by + linear
 
 
 def _state_block(model: ModelShape, rollout: Rollout, block_bytes: int) -> int:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from tuner.memory.batch.micro_batch import PassInput, moment
 from tuner.memory.fsdp.order import TOWER_BACKWARD
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 from tuner.memory.vision.terms import TowerTerms, keeps_tower
 

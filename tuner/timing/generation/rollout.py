@@ -3,9 +3,17 @@
 from functools import lru_cache
 from math import ceil
 
+from msgspec.structs import astuple
+
 from tuner.timing.decode import RolloutInput, is_replayed
-from tuner.timing.generation.simulation import Load, Simulated, simulate
-from tuner.timing.generation.step import CAUSES, decode_step_parts, of_one_engine, step_prices
+from tuner.timing.generation.simulation import Load, Simulated, as_far_as_decides, simulate
+from tuner.timing.generation.step import (
+    CAUSES,
+    StepPrices,
+    decode_step_parts,
+    of_one_engine,
+    step_prices,
+)
 from tuner.timing.responses import slowest_responses
 from tuner.workload import RolloutEngine
 
@@ -52,15 +60,17 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
 
 
 def generation(inputs: RolloutInput, *, concurrent_sequences: int) -> Simulated:
-    """What the engine that ends last does.
+    """What the engine that ends last does."""
+    return _generated(as_far_as_decides(load_of(inputs, concurrent_sequences)), sequences_of(inputs))
+
+
+def _generated(load: Load, sequences: int) -> Simulated:
+    """What an engine does with so many sequences like those of a load.
 
     Where it has many times the sequences that run at once, a part of them is simulated; what it does while
     some of these wait goes on for the tokens of the others.
     """
-    sequences = sequences_of(inputs)
-    load = load_of(inputs, concurrent_sequences)
-    done = simulate(load)
-    left = sequences - load.sequences
+    done, left = simulate(load), sequences - load.sequences
     return done.repeated(left * load.response_tokens / load.sequences) if left else done
 
 
@@ -83,20 +93,27 @@ def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[st
         inputs: the rollout of a job.
         concurrent_sequences: sequences with the room planned for them that a replica's cache holds.
     """
-    total = dict.fromkeys(CAUSES, 0.0)
-    prices, stages = step_prices(inputs), inputs.rollout.pipeline_parallel
-    for stretch in generation(inputs, concurrent_sequences=concurrent_sequences).stretches:
-        parts = prices.parts(
-            decoding=stretch.decoding / stages,
-            context=stretch.context,
-            sampled=stretch.sampled / stages,
-            prompt_tokens=stretch.prompt_tokens / stages,
-        )
-        for name, seconds in parts.items():
-            total[name] += stretch.steps * seconds
-    if waiting := waiting_seconds(inputs):
-        total["tools"] = waiting
-    return total
+    load = as_far_as_decides(load_of(inputs, concurrent_sequences))
+    stages = inputs.rollout.pipeline_parallel
+    seconds = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
+    parts = dict(zip(CAUSES, seconds, strict=True))
+    waiting = waiting_seconds(inputs)
+    return parts | {"tools": waiting} if waiting else parts
+
+
+@lru_cache(maxsize=256)  # proposals often change neither what the engine does nor what it costs
+def _priced(prices: StepPrices, load: Load, *, sequences: int, stages: int) -> tuple[float, ...]:
+    """Seconds by cause of all steps of an engine, each of whose pipeline stages has its part of them."""
+    decode = prefill = reductions = launch = engine = 0.0
+    stretches = map(astuple, _generated(load, sequences).stretches)
+    for steps, decoding, context, sampled, prompt_tokens in stretches:
+        parts = prices.parts(decoding / stages, context, sampled / stages, prompt_tokens / stages)
+        decode += steps * parts[0]
+        prefill += steps * parts[1]
+        reductions += steps * parts[2]
+        launch += steps * parts[3]
+        engine += steps * parts[4]
+    return decode, prefill, reductions, launch, engine
 
 
 def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:
@@ -107,6 +124,7 @@ def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:
     matter: their number does not grow.
     """
     rollout = inputs.rollout
+    if not rollout.overlaps_scheduling:
+        return False
     most = generation(inputs, concurrent_sequences=concurrent_sequences).most_running * rollout.data_parallel
-    beside = rollout.overlaps_scheduling and is_replayed(inputs, of_one_engine(inputs, most))
-    return beside and decode_step_parts(inputs, most)["engine"] > 0
+    return is_replayed(inputs, of_one_engine(inputs, most)) and decode_step_parts(inputs, most)["engine"] > 0

@@ -25,7 +25,6 @@ Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``), SGLang ``managers/sc
 
 from functools import lru_cache
 from heapq import heappop, heappush
-from itertools import count as counter
 from math import ceil, floor, inf
 
 from msgspec import Struct, structs
@@ -82,6 +81,7 @@ class Simulated(Struct, frozen=True, kw_only=True):
     most_running: int
     preempted: float  # sequences that lost their room, each time counted
     recomputed_tokens: float
+    enough_tokens: float  # with a cache of no fewer, no sequence would have waited for room that did not here
 
     @property
     def steps(self) -> float:
@@ -132,6 +132,17 @@ def simulate(load: Load) -> Simulated:
     return _Engine(load).run()
 
 
+@lru_cache(maxsize=256)
+def as_far_as_decides(load: Load) -> Load:
+    """The load with a cache that holds all its sequences, where its own one makes no difference to that.
+
+    So proposals that only give the engine more cache than it uses are simulated once.
+    """
+    longest = max(load.reserved_tokens, *(length for _, length in load.responses))
+    roomy = structs.replace(load, cache_tokens=2 * load.sequences * (load.held_prompt + longest + 1))
+    return roomy if load.cache_tokens >= simulate(roomy).enough_tokens else load
+
+
 class _Engine:
     """State of the simulation. The clock counts steps in which the running sequences get a token."""
 
@@ -141,7 +152,7 @@ class _Engine:
         self._waiting = [_Waiting(count, length) for count, length in reversed(load.responses)]
         self._running: list[_Running] = []  # in order of their admission
         self._ends: list[tuple[int, int, _Running]] = []
-        self._serial = counter()
+        self._admitted = 0  # entries that were put among the running ones
         self._count = 0  # sequences that run
         self._starts = 0  # sum over them of the step at which they started
         self._given = 0.0  # tokens of the cache given out so far
@@ -150,6 +161,7 @@ class _Engine:
         self._crowded: list[float] = [inf, 0]
         self._most = self._preempted = 0
         self._recomputed = 0.0
+        self._peak = 0.0  # tokens of the cache that were taken or kept at once
         self._piece = max(1, max(length for _, length in load.responses) // _PIECES)
         steps = load.sequences * load.new_prompt / max(1, load.step_tokens - load.max_sequences)
         self._admission_steps = max(1, floor(steps / _ADMISSIONS))
@@ -170,6 +182,7 @@ class _Engine:
             most_running=self._most,
             preempted=self._preempted,
             recomputed_tokens=self._recomputed,
+            enough_tokens=(self._peak + 1) / (1 - _ADMITTED_SHARE),
         )
 
     # -- the cache -----------------------------------------------------------------------
@@ -178,16 +191,14 @@ class _Engine:
         return self._count * self._clock - self._starts
 
     def _free(self) -> float:
-        return self._load.cache_tokens - self._count * self._load.held_prompt - self._generated()
+        load, count = self._load, self._count
+        return load.cache_tokens - count * load.held_prompt - (count * self._clock - self._starts)
 
     def _reserved(self) -> float:
         """Room that is kept for what the running sequences may still generate."""
-        longest = self._load.reserved_tokens
-        if not longest:
-            return 0.0
         along = min(1.0, self._clock / _RESERVED_STEPS)
         ratio = _RESERVED_FIRST + along * (_RESERVED_LAST - _RESERVED_FIRST)
-        return ratio * max(0.0, self._count * longest - self._generated())
+        return ratio * max(0.0, self._count * self._load.reserved_tokens - self._generated())
 
     # -- events --------------------------------------------------------------------------
 
@@ -197,7 +208,7 @@ class _Engine:
         slots = load.max_sequences - before
         if slots <= 0 or (self._blocked and before):
             return False
-        free = self._free() - self._reserved()
+        free = self._free() - (self._reserved() if load.reserved_tokens else 0.0)
         if before and free < _ADMITTED_SHARE * load.cache_tokens:
             return False
         per_step = max(1, load.step_tokens - before) if load.chunked else load.step_tokens
@@ -208,7 +219,7 @@ class _Engine:
             head = self._waiting[-1]
             room = load.held_prompt + head.generated + 1
             planned = room + max(0, load.reserved_tokens - head.generated)
-            again = self._lost(head)
+            again = self._lost(head) if head.generated else 0.0
             new = max(1.0, load.new_prompt + again)
             count = min(head.count, slots, floor(max(0.0, free) / planned), max(1, floor(left / new)))
             if count <= 0:
@@ -226,13 +237,12 @@ class _Engine:
         if not taken:
             return False
         self._blocked = False
+        self._peak = max(self._peak, load.cache_tokens - free)
         self._prefill(taken, tokens, admitted, max(1, ceil(tokens / per_step - 1e-9)))
         return True
 
     def _lost(self, head: _Waiting) -> float:
         """Tokens that a preempted sequence has to compute again."""
-        if not head.generated:
-            return 0.0
         if not self._load.keeps_blocks:
             return float(head.generated)
         return min(float(head.generated), self._given - head.mark)
@@ -251,28 +261,29 @@ class _Engine:
         for count, length, generated in taken:
             entry = _Running(count, self._clock - 1 - generated, length)
             self._running.append(entry)
-            heappush(self._ends, (entry.start + length, next(self._serial), entry))
+            self._admitted += 1
+            heappush(self._ends, (entry.start + length, self._admitted, entry))
             self._starts += count * entry.start
         self._count += admitted
         self._most = max(self._most, self._count)
 
     def _decode(self) -> None:
-        """Steps until the next sequence ends, or until the cache is full."""
-        steps = min(self._steps_until_end(self._piece), max(1, self._steps_until_full()))
-        if self._steps_until_full() < 1:
+        """Steps until the next sequence ends, or until the cache is full; one alone takes what it needs."""
+        count, free = self._count, self._free()
+        most = floor(free / count) if count > 1 else self._piece
+        if most < 1:
             self._preempt()
             return
-        self._emit(steps, self._count, 0.0, 0.0)
+        steps = self._steps_until_end(min(self._piece, most))
+        self._emit(steps, count, 0.0, 0.0)
         self._advance(steps)
+        self._peak = max(self._peak, self._load.cache_tokens - free + steps * count)
 
     def _steps_until_end(self, most: int) -> int:
-        while self._ends and not self._ends[0][2].count:
-            heappop(self._ends)
-        return min(most, self._ends[0][0] - self._clock) if self._ends else most
-
-    def _steps_until_full(self) -> int:
-        """Steps for which all running sequences have room to grow; one alone takes what it needs."""
-        return floor(self._free() / self._count) if self._count > 1 else self._piece
+        ends = self._ends
+        while ends and not ends[0][2].count:
+            heappop(ends)
+        return min(most, ends[0][0] - self._clock) if ends else most
 
     def _preempt(self) -> None:
         """The youngest sequences lose their room."""
@@ -296,8 +307,9 @@ class _Engine:
 
     def _end(self) -> None:
         """Sequences whose last token has come give their room back."""
-        while self._ends and (self._ends[0][0] <= self._clock or not self._ends[0][2].count):
-            entry = heappop(self._ends)[2]
+        ends = self._ends
+        while ends and (ends[0][0] <= self._clock or not ends[0][2].count):
+            entry = heappop(ends)[2]
             if entry.count:
                 self._count -= entry.count
                 self._starts -= entry.count * entry.start
@@ -309,8 +321,8 @@ class _Engine:
         self._given += steps * self._count
 
     def _emit(self, steps: int, decoding: int, first: float, prompts: float) -> None:
-        if not decoding:
-            context = 0.0
-        else:
-            context = self._load.held_prompt + self._generated() / decoding + (steps - 1) / 2
+        context = 0.0
+        if decoding:
+            generated = self._count * self._clock - self._starts
+            context = self._load.held_prompt + generated / decoding + (steps - 1) / 2
         self._stretches.append(Stretch(steps, decoding, context, decoding + first, prompts))

@@ -14,21 +14,22 @@ engine prepares one step while the GPU computes the one before.
 """
 
 from functools import lru_cache
+from math import inf
 
 from msgspec import Struct
 
+from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
     RolloutInput,
     arithmetic_seconds,
     cache_read_bytes,
-    is_replayed,
     reduction_seconds,
     sampling_seconds,
     weight_read_bytes,
 )
-from tuner.timing.layer import average_layer, cached_keys, visible_keys
+from tuner.timing.layer import Layer, average_layer, cached_keys, visible_keys
 from tuner.timing.rates import decode_bytes_per_s
 
 CAUSES = ("decode", "prefill", "communication", "launch", "engine")
@@ -37,8 +38,11 @@ CAUSES = ("decode", "prefill", "communication", "launch", "engine")
 class StepPrices(Struct, frozen=True, kw_only=True):
     """What the seconds of a step are put together from; each grows in proportion to something."""
 
-    inputs: RolloutInput
-    dense_read: float  # weights that every step reads; of a mixture of experts it depends on the tokens
+    experts: RolloutInput | None  # where the weights that a step reads depend on its tokens
+    layer: Layer  # the average one of the model
+    largest_graph: float  # sequences of the largest step that a CUDA graph replays
+    overlaps: bool  # the host prepares a step while the GPU computes the one before
+    dense_read: float  # weights that every step of a model without experts reads
     token: float  # products, each token
     key: float  # cache read, each visible key of a decoding sequence
     prompt_key: float  # attention, each token of a prompt
@@ -49,9 +53,9 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     sequence: float  # on the host, each sequence
 
     def parts(
-        self, *, decoding: float, context: float, sampled: float, prompt_tokens: float
-    ) -> dict[str, float]:
-        """Seconds by cause of a step.
+        self, decoding: float, context: float, sampled: float, prompt_tokens: float
+    ) -> tuple[float, float, float, float, float]:
+        """Seconds of a step by cause, in the order of ``CAUSES``.
 
         Args:
             decoding: sequences that get a token from a token before.
@@ -59,27 +63,28 @@ class StepPrices(Struct, frozen=True, kw_only=True):
             sampled: sequences that get a token, those whose prompt has ended among them.
             prompt_tokens: of prompts that are computed.
         """
-        inputs = self.inputs
         tokens = decoding + prompt_tokens
-        keys = cached_keys(average_layer(inputs.model), context)
-        decode = max(self._read(tokens), decoding * self.token) + decoding * keys * self.key
-        decode += sampled * self.sampled
-        both = max(self._read(tokens), tokens * self.token) + decoding * keys * self.key
-        prefill = both + sampled * self.sampled + prompt_tokens * self.prompt_key - decode
+        cached = decoding * cached_keys(self.layer, context) * self.key
+        drawn = sampled * self.sampled
+        read = self._read(tokens)
+        decode = max(read, decoding * self.token) + cached
+        decode += drawn
+        both = max(read, tokens * self.token) + cached
+        prefill = both + drawn + prompt_tokens * self.prompt_key - decode
         reductions = self.reduction + tokens * self.reduced
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
-        launch = 0.0 if is_replayed(inputs, tokens) else self.kernels * assume.HOST_LAUNCH_S
+        launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
         waiting = max(0.0, launch - gpu)
         engine = assume.ENGINE_STEP_S + sampled * self.sequence
-        if inputs.rollout.overlaps_scheduling:
+        if self.overlaps:
             engine = max(0.0, engine + launch - gpu - waiting)
-        return dict(zip(CAUSES, (decode, prefill, reductions, gaps + waiting, engine), strict=True))
+        return decode, prefill, reductions, gaps + waiting, engine
 
     def _read(self, tokens: float) -> float:
-        if self.inputs.model.moe is None:
+        if self.experts is None:
             return self.dense_read
-        return weight_read_bytes(self.inputs, tokens) / decode_bytes_per_s(self.inputs.cluster.gpu)
+        return weight_read_bytes(self.experts, tokens) / decode_bytes_per_s(self.experts.cluster.gpu)
 
 
 @lru_cache(maxsize=256)
@@ -87,14 +92,18 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     """The prices of a rollout's steps."""
     rate, prompt = decode_bytes_per_s(inputs.cluster.gpu), max(1.0, inputs.batch.mean_prompt_tokens)
     token = arithmetic_seconds(inputs, 1.0, 0.0)
-    seen = cached_keys(average_layer(inputs.model), prompt)
+    layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
+    seen = cached_keys(layer, prompt)
     reduction = reduction_seconds(inputs, 0.0)
     return StepPrices(
-        inputs=inputs,
+        experts=None if inputs.model.moe is None else inputs,
+        layer=layer,
+        largest_graph=inf if largest is None else largest,
+        overlaps=inputs.rollout.overlaps_scheduling,
         dense_read=weight_read_bytes(inputs, 1.0) / rate,
         token=token,
         key=cache_read_bytes(inputs, 1.0, prompt) / seen / rate,
-        prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(average_layer(inputs.model), prompt)) - token,
+        prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(layer, prompt)) - token,
         sampled=sampling_seconds(inputs, 1.0),
         reduction=reduction,
         reduced=reduction_seconds(inputs, 1.0) - reduction,
@@ -112,7 +121,8 @@ def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float
     """
     running = of_one_engine(inputs, sequences)
     context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
-    return step_prices(inputs).parts(decoding=running, context=context, sampled=running, prompt_tokens=0.0)
+    seconds = step_prices(inputs).parts(running, context, sampled=running, prompt_tokens=0.0)
+    return dict(zip(CAUSES, seconds, strict=True))
 
 
 def of_one_engine(inputs: RolloutInput, sequences: float) -> float:

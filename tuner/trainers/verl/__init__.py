@@ -1,17 +1,15 @@
 """verl, as :class:`~tuner.trainers.protocol.Trainer` asks for it: the only place that spells its keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tuner.out_of_memory.stack import Call
+from tuner.inputs.settings import Settings
+from tuner.trainers.protocol import Behaviour, KeyChange, KeyState, Loaded, Reader
 from tuner.trainers.verl import checks
-from tuner.trainers.verl.changed_keys import changed_keys, key_state
 from tuner.trainers.verl.checks import run as check
 from tuner.trainers.verl.coverage.left_out import key_classes, left_out
-from tuner.trainers.verl.deciding import deciding_keys
-from tuner.trainers.verl.keys_of_fields import keys_of_fields
 from tuner.trainers.verl.load import parse
-from tuner.trainers.verl.observed import observed
 from tuner.trainers.verl.read import (
     choose_rollout_engine,
     cluster_size,
@@ -24,10 +22,14 @@ from tuner.trainers.verl.read import (
 )
 from tuner.trainers.verl.releases import BUNDLED, choose_release
 from tuner.trainers.verl.resting import quantities, resting_on_defaults
-from tuner.trainers.verl.unbundled import behaviours
 from tuner.trainers.verl.write import override_writer
 from tuner.workload import Workload
-from tuner.workload.place import Place
+
+if TYPE_CHECKING:
+    from tuner.inputs.log.metrics import StepMetrics
+    from tuner.out_of_memory.stack import Call
+    from tuner.workload.observed import Observed
+    from tuner.workload.place import Place
 
 __all__ = [
     "behaviours",
@@ -70,7 +72,53 @@ bundled_releases = BUNDLED
 # What few commands ask for is loaded when they do.
 
 
-def place_of(calls: Sequence[Call]) -> Place:
+def changed_keys(before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
+    """What differs, see :func:`tuner.trainers.verl.key_changes.changed_keys`."""
+    from tuner.trainers.verl import key_changes
+
+    return key_changes.changed_keys(before, after)
+
+
+def key_state(loaded: Loaded, key: str) -> KeyState:
+    """What a key is, see :func:`tuner.trainers.verl.key_changes.key_state`."""
+    from tuner.trainers.verl import key_changes
+
+    return key_changes.key_state(loaded, key)
+
+
+def keys_of_fields(
+    settings: Settings, workload: Workload, *, version: str
+) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+    """What decides a field, see :func:`tuner.trainers.verl.field_keys.keys_of_fields`."""
+    from tuner.trainers.verl import field_keys
+
+    return field_keys.keys_of_fields(settings, workload, version=version)
+
+
+def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
+    """How an unknown release may run a job, see :func:`tuner.trainers.verl.unbundled.behaviours`."""
+    from tuner.trainers.verl import unbundled
+
+    return unbundled.behaviours(asked, nearest, read)
+
+
+def observed(steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
+    """What a run's metrics say, see :func:`tuner.trainers.verl.observing.observed`."""
+    from tuner.trainers.verl import observing
+
+    return observing.observed(steps, workload)
+
+
+def deciding_keys(
+    place: "Place", version: str, workload: Workload | None = None, settings: Settings | None = None
+) -> tuple[str, ...]:
+    """What decides the memory at a place, see :func:`tuner.trainers.verl.deciding.deciding_keys`."""
+    from tuner.trainers.verl import deciding
+
+    return deciding.deciding_keys(place, version, workload, settings)
+
+
+def place_of(calls: "Sequence[Call]") -> "Place":
     """Where a job was when it stopped, see :func:`tuner.trainers.verl.places.place_of`."""
     from tuner.trainers.verl import places
 

@@ -1,7 +1,6 @@
 """The programs of verl that train: reinforcement learning, and two generations of supervised fine-tuning."""
 
-from enum import Enum
-
+from tuner.enumeration import Enum
 from tuner.inputs.tree import Tree, contains
 
 

@@ -9,7 +9,7 @@ Source: verl v0.4.1, v0.5.0, v0.6.1 and v0.7.0, ``recipe/<name>/config/<name>_tr
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tuner.inputs.tree import Path, Tree, contains, leaves
+from tuner.inputs.tree import Path, Tree, contains
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipe_repository import RECIPES_OF_REPOSITORY
 from tuner.trainers.verl.recipes_apart import APART
@@ -144,7 +144,7 @@ def recognise(
         known_elsewhere: whether another release's PPO trainer has a key, which tells no recipe by itself.
     """
     strange = [path for path in keys if not contains(known, path)]
-    fewest_first = sorted(_there(version), key=lambda recipe: len(list(leaves(recipe.tree))))
+    fewest_first = sorted(_there(version), key=lambda recipe: len(recipe.keys))
     best = max(fewest_first, key=lambda recipe: len(_known_to(recipe, strange)), default=None)
     if best is None or all(map(known_elsewhere, _known_to(best, strange))):
         return None
@@ -183,9 +183,8 @@ def started_by(defaults: Tree, known: Tree, version: str) -> tuple[Recipe, tuple
         version: the release.
     """
     for recipe in _there(version):
-        paths = [path for path, _ in leaves(recipe.tree)]
-        if all(contains(defaults, path) for path in paths):
-            own = tuple(path for path in paths if not contains(known, path))
+        if all(contains(defaults, path) for path in recipe.keys):
+            own = tuple(path for path in recipe.keys if not contains(known, path))
             if own:
                 return recipe, own
     return None

@@ -1,8 +1,8 @@
 """Why a call in processes of its own has no result."""
 
 from dataclasses import dataclass
-from enum import Enum
 
+from tuner.enumeration import Enum
 from tuner.language import N_
 
 

@@ -10,11 +10,12 @@ import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from enum import Enum
 from multiprocessing import forkserver, popen_forkserver, resource_tracker
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+
+from tuner.enumeration import Enum
 
 _ENTRY = f"{__package__}.worker.entry"  # first: it sees to it that nothing after it starts CUDA
 

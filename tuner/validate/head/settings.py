@@ -4,12 +4,12 @@ T: tokens (rows). V: vocabulary entries. H: hidden size.
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from msgspec.structs import fields, replace
 
 from tuner.dtypes import DType
+from tuner.enumeration import Enum
 from tuner.language import _
 from tuner.memory.head.peak import head_peak_bytes
 from tuner.workload import HeadKind, OutputHead

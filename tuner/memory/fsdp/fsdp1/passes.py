@@ -5,11 +5,11 @@ never their sum. The order of allocations was read from torch's FSDP and verl's 
 against measured peaks.
 """
 
+from tuner.memory.batch.micro_batch import PassInput, moment
 from tuner.memory.fsdp import units
 from tuner.memory.fsdp.fsdp1.terms import Fsdp1Terms
 from tuner.memory.fsdp.order import TOWER_BACKWARD
 from tuner.memory.ledger.terms import Moment
-from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 
 

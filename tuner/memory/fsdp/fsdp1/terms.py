@@ -4,6 +4,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.fsdp import gathered, per_token, units
 from tuner.memory.fsdp.fsdp1 import sizes
 from tuner.memory.fsdp.shared_backward import LayersBackward
@@ -12,7 +13,6 @@ from tuner.memory.layer import activations
 from tuner.memory.layer.backward_stages import trained_parameters
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Term
-from tuner.memory.micro_batch import PassInput
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine
 

@@ -4,13 +4,13 @@ Each moment lists what is allocated then beyond the resident states; the peak is
 never their sum. The order of allocations was read from torch's FSDP2 and verl's engine.
 """
 
+from tuner.memory.batch.micro_batch import PassInput, moment
 from tuner.memory.fsdp.fsdp2.backward import Fsdp2Backward
 from tuner.memory.fsdp.fsdp2.forward import Fsdp2Forward
 from tuner.memory.fsdp.order import TOWER_BACKWARD
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.micro_batch import PassInput, moment
 from tuner.memory.process.terms import workspaces
 
 

@@ -1,8 +1,8 @@
 """The class of each key in each release."""
 
-from enum import Enum
 from functools import cache
 
+from tuner.enumeration import Enum
 from tuner.inputs.interpolation import Resolver
 from tuner.inputs.tree import contains, dotted, leaves, split_key
 from tuner.trainers.protocol import KeyClass, Kind

@@ -1,6 +1,7 @@
 """What the estimate of a fine-tuning job leaves out."""
 
 from tuner.language import N_
+from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger, changed, switched
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
@@ -44,6 +45,7 @@ def _recomputed(job: Job) -> str | None:
 
 
 FINE_TUNING: tuple[Omission, ...] = (
+    CHOSEN_KEYS,
     Omission(
         name=N_("the images"),
         reason=N_("tokens of images and the vision tower's activations depend on the data"),

@@ -3,6 +3,7 @@
 from tuner.architectures import find_architecture
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
+from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.omission import Job, Omission, switched
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.workload import Backend, RolloutEngine
@@ -151,6 +152,7 @@ MODELS: tuple[Omission, ...] = (
         ),
         trigger=switched("actor_rollout_ref.model.mtp.enable"),
     ),
+    CHOSEN_KEYS,
     Omission(
         name=N_("the images"),
         reason=N_(

@@ -1,7 +1,7 @@
 """A part of a job that the estimate leaves out, and when a job has it."""
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -61,7 +61,12 @@ class Omission(Struct, frozen=True, kw_only=True):
 
     def covers(self, key: str, version: str) -> bool:
         """Whether the key belongs to it in this release."""
-        return any(pattern(text).matches(key, version) for text in self.patterns)
+        return _covered(self.patterns, key, version)
+
+
+@lru_cache(maxsize=1 << 16)  # many configurations set the same keys
+def _covered(patterns: tuple[str, ...], key: str, version: str) -> bool:
+    return any(pattern(text).matches(key, version) for text in patterns)
 
 
 def switched(*keys: str) -> Trigger:

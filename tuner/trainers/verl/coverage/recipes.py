@@ -3,7 +3,7 @@
 from tuner.inputs.tree import dotted
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
-from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger
+from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger, switched
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, started_by
@@ -15,6 +15,8 @@ def _started(recipe: Recipe) -> Trigger:
     """The key that tells that a job is started by a recipe: one of the user's, else one of its defaults."""
 
     def trigger(job: Job) -> str | None:
+        if job.settings.program is not None:  # a project's own trainer, whatever keys it shares with a recipe
+            return None
         version = next((it for it, preview in PREVIEWS.items() if preview == job.version), job.version)
         known = dict(read_defaults(version, CONFIGS[0]).tree)
         found = started_by(job.settings.defaults, known, version)
@@ -39,8 +41,25 @@ def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
 
 _APART = {recipe.modules: recipe for recipe in APART}  # one of each program, whatever its releases
 
+_ROUNDS = N_("it generates rounds of its own size until enough groups are left")
+_WHILE_IT_TRAINS = N_("it generates while it trains; the seconds are those of one after the other")
+
 OF_RECIPES: tuple[Omission, ...] = (
-    _beside(DAPO, N_("it generates rounds of its own size until enough groups are left"), Affects.SECONDS),
+    Omission(
+        name=N_("the asynchronous training"),
+        reason=_WHILE_IT_TRAINS,
+        patterns=(),
+        affects=Affects.SECONDS,
+        trigger=switched("rllm.async_training.enable"),
+    ),
+    Omission(
+        name=N_("rejection sampling"),
+        reason=_ROUNDS,
+        patterns=(),
+        affects=Affects.SECONDS,
+        trigger=switched("rllm.rejection_sample.enable"),
+    ),
+    _beside(DAPO, _ROUNDS, Affects.SECONDS),
     _beside(
         PRIME, N_("it trains the reward model beside a frozen copy of it, and generates more"), Affects.GPU
     ),
@@ -51,7 +70,7 @@ OF_RECIPES: tuple[Omission, ...] = (
     *(
         _beside(
             recipe,
-            N_("it generates while it trains; the seconds are those of one after the other"),
+            _WHILE_IT_TRAINS,
             Affects.SECONDS,
         )
         for recipe in _APART.values()

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import Path as Keys
-from tuner.inputs.tree import Tree, merged, nested
+from tuner.inputs.tree import Tree, merged, nested, split_key
 
 NO_KEYS: Mapping[str, str] = {}
 NO_GROUPS: Mapping[str, str] = {}
@@ -58,5 +58,5 @@ class Fork(Struct, frozen=True, kw_only=True):
 
 def below(path: Keys, section: str) -> bool:
     """Whether a path is a key, or lies in a section, that is given with dots."""
-    parts = tuple(section.split("."))
+    parts = split_key(section)
     return path[: len(parts)] == parts

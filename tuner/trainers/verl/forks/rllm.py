@@ -7,10 +7,78 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_
 from tuner.trainers.verl.forks.fork import Fork
 
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+# verl's keys that it keeps equal to its own, with its own defaults; None: verl's stands.
+_SHARED: tuple[tuple[str, str, Any], ...] = (
+    ("data.train_batch_size", "rllm.data.train_batch_size", 64),
+    ("data.max_prompt_length", "rllm.data.max_prompt_length", 2048),
+    ("data.max_response_length", "rllm.data.max_response_length", 30720),
+    (f"{_ROLLOUT}.n", "rllm.rollout.n", 8),
+    (f"{_ROLLOUT}.response_length", "rllm.rollout.train.max_tokens", None),
+    ("algorithm.adv_estimator", "rllm.algorithm.adv_estimator", "grpo"),
+    ("algorithm.rollout_correction.bypass_mode", "rllm.algorithm.rollout_correction.bypass_mode", False),
+    ("algorithm.rollout_correction.rollout_is", "rllm.algorithm.rollout_correction.tis_mode", None),
+    (f"{_ACTOR}.kl_loss_coef", "rllm.algorithm.kl_beta", 0.0),
+    (f"{_ACTOR}.policy_loss.loss_mode", "rllm.algorithm.loss_fn", None),
+    (f"{_ACTOR}.loss_agg_mode", "rllm.algorithm.loss_agg_mode", None),
+    (f"{_ACTOR}.router_replay.mode", "rllm.algorithm.router_replay", "disabled"),
+    ("trainer.save_freq", "rllm.trainer.save_freq", 20),
+    ("trainer.test_freq", "rllm.trainer.test_freq", 5),
+    ("trainer.total_epochs", "rllm.trainer.total_epochs", 10),
+)
+# Sections of the unified configuration alone; agent_ppo_trainer has none of them, and mirrors nothing.
+_UNIFIED = ("rllm.algorithm.", "rllm.async_training.", "rllm.data.", "rllm.rollout.", "rllm.trainer.")
+
 
 def computed(settings: Settings) -> Mapping[str, Any]:
-    """Its own engine stands in for the agent loop, which has no workers: one process gets all responses."""
-    return {"actor_rollout_ref.rollout.agent.num_workers": 1}
+    """What its trainer makes of its own keys, which stand above verl's of the same meaning.
+
+    A key of its own that is set wins, then verl's, then its default. Its own engine stands in for the agent
+    loop, which has no workers: one process gets all responses.
+
+    Source: ``rllm/trainer/verl/utils.py`` (``sync_config``), ``verl_backend.py``
+    (``_pad_dataproto_to_world_size``: as many updates as mini-batches fit into the prompts, at least one).
+    """
+    values: dict[str, Any] = {f"{_ROLLOUT}.agent.num_workers": 1}
+    if any(key.startswith(_UNIFIED) for key in settings.user_keys):
+        values |= _mirrored(settings)
+        values |= _derived(settings, values)
+    return values
+
+
+def _mirrored(settings: Settings) -> dict[str, Any]:
+    """The shared keys, as the trainer has them."""
+    values = {}
+    for verl, own, default in _SHARED:
+        value = settings.get(own) if settings.is_set(own) else None
+        if value is None and not settings.is_set(verl):
+            value = default
+        if value is not None:
+            values[verl] = value
+    return values
+
+
+def _derived(settings: Settings, mirrored: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of verl that follow from several."""
+    values: dict[str, Any] = {}
+    if not settings.is_set(f"{_ACTOR}.use_kl_loss"):
+        beta = mirrored.get(f"{_ACTOR}.kl_loss_coef", settings.get(f"{_ACTOR}.kl_loss_coef"))
+        values[f"{_ACTOR}.use_kl_loss"] = isinstance(beta, int | float) and beta > 0
+    if mirrored.get(f"{_ACTOR}.router_replay.mode") == "R3":
+        values[f"{_ROLLOUT}.enable_rollout_routing_replay"] = True
+    apart = settings.flag("rllm.async_training.enable")
+    values["actor_rollout_ref.hybrid_engine"] = not apart
+    prompts = mirrored.get("data.train_batch_size", settings.get("data.train_batch_size"))
+    mini = f"{_ACTOR}.ppo_mini_batch_size"
+    if apart:
+        values[mini] = settings.integer("rllm.async_training.mini_batch_size", default=64, minimum=1)
+        values["rollout.nnodes"] = settings.integer("rollout.nnodes", default=1)
+        values["rollout.n_gpus_per_node"] = settings.integer("rollout.n_gpus_per_node", default=8)
+    else:
+        values["rollout.nnodes"] = None  # of the asynchronous training alone
+        if isinstance(prompts, int) and settings.integer(mini, default=1) > prompts:
+            values[mini] = prompts
+    return values
 
 
 FORK = Fork(
@@ -34,7 +102,6 @@ FORK = Fork(
             },
         },
         "data": {"gen_batch_size": "${data.train_batch_size}", "return_multi_modal_inputs": False},
-        "rollout": {"nnodes": 1, "n_gpus_per_node": 8},
         "async_training": {"partial_rollout": False},
         "trainer": {
             "log_episodes": False,
@@ -85,6 +152,7 @@ FORK = Fork(
             "experiment_name logger project_name save_freq test_freq total_batches total_epochs "
             "val_before_train val_only"
         ),
+        "rollout": "nnodes n_gpus_per_node",  # of its asynchronous training alone
         "rllm.workflow": "n_parallel_tasks name raise_on_error retry_limit use_workflow warm_queue_size",
         "rllm.workflow.workflow_args": (
             "accumulate_response_length agent_args agent_cls env_args env_cls gamma max_prompt_length "

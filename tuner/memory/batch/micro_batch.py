@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
+from tuner.memory.batch.routes import Routes
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.process.constant import Constant
-from tuner.memory.routes import Routes
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine, HeadKind, OutputHead
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.ledger.terms import Moment
-from tuner.memory.micro_batch import PassInput
 from tuner.workload import Backend
 
 _Moments = Callable[[PassInput], tuple[Moment, ...]]

@@ -1,6 +1,6 @@
 """Host memory of a node that images take: the pixels of a step, and what the rollout engine keeps of them."""
 
-from tuner.memory.controller import COPIES
+from tuner.memory.host.controller import COPIES
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
 from tuner.workload import Workload

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from tuner.memory.batch.micro_batch import PassInput
+from tuner.memory.batch.padding import reaching
 from tuner.memory.fsdp.one_unit import one_unit
 from tuner.memory.head.squares import holds_squares, squares_term
 from tuner.memory.ledger.terms import Moment
-from tuner.memory.micro_batch import PassInput
-from tuner.memory.padding import reaching
-from tuner.memory.passes import pass_moments
+from tuner.memory.passes.moments import pass_moments
 from tuner.workload import Backend, Checkpointing
 
 

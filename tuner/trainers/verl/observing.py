@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.language import N_
+from tuner.trainers.verl.observed_steps import highest_of, median_of, warm_steps
 from tuner.trainers.verl.releases import reaches
 from tuner.units import GIB
 from tuner.versions import at_least
@@ -36,8 +37,6 @@ _PHASES = {
 }
 _WITHIN_OTHERS = ("agent_loop/", "generate_sequences", "generation_timing", "slowest")  # parts of generation
 _LEAST_SECONDS = 0.05
-_WARM_UP_STEPS = 1  # the first step compiles, and fills caches
-_ENOUGH_STEPS = 3  # without these
 
 
 class _MemoryMetric(Struct, frozen=True, kw_only=True):
@@ -81,14 +80,18 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         steps: with their metrics, in order.
         workload: the job as the release reads it.
     """
+    if workload.rollout is None:
+        from tuner.trainers.verl.observed_fine_tuning import observed_fine_tuning  # few jobs are of it
+
+        return observed_fine_tuning(steps, workload)
     told = (_TIMER, _OLD_TIMER, "response_length/")
     telling = [_renamed(step) for step in steps if any(name.startswith(told) for name in step.values)]
-    warm = telling[_WARM_UP_STEPS:] if len(telling) >= _WARM_UP_STEPS + _ENOUGH_STEPS else telling
+    warm = warm_steps(telling)
     if not warm:
         return None
     seconds, further = _seconds(warm)
-    host = _highest(telling, "perf/cpu_memory_used_gb")
-    preemptions = _median(warm, f"{_TIMER}agent_loop/num_preempted/mean")
+    host = highest_of(telling, "perf/cpu_memory_used_gb")
+    preemptions = median_of(warm, f"{_TIMER}agent_loop/num_preempted/mean")
     return Observed(
         first_step=warm[0].step,
         last_step=warm[-1].step,
@@ -96,12 +99,12 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         seconds=seconds,
         holds_sync=_holds_sync(dict(seconds), workload),
         further_seconds=further,
-        step_seconds=_median(warm, f"{_TIMER}{_WHOLE_STEP}", "perf/time_per_step"),
-        mean_prompt_tokens=_median(warm, "prompt_length/mean"),
-        mean_response_tokens=_median(warm, "response_length/mean"),
-        longest_response_tokens=_median(warm, "response_length/max"),
-        clip_ratio=_median(warm, "response_length/clip_ratio"),
-        tool_seconds=_median(warm, f"{_TIMER}agent_loop/slowest/tool_calls"),
+        step_seconds=median_of(warm, f"{_TIMER}{_WHOLE_STEP}", "perf/time_per_step"),
+        mean_prompt_tokens=median_of(warm, "prompt_length/mean"),
+        mean_response_tokens=median_of(warm, "response_length/mean"),
+        longest_response_tokens=median_of(warm, "response_length/max"),
+        clip_ratio=median_of(warm, "response_length/clip_ratio"),
+        tool_seconds=median_of(warm, f"{_TIMER}agent_loop/slowest/tool_calls"),
         preemptions=None if preemptions is None or preemptions < 0 else preemptions,  # -1: not available
         memory=_memory(telling, workload),
         host_bytes=None if host is None else round(host * GIB),
@@ -146,10 +149,10 @@ def _holds_sync(seconds: Mapping[Phase, float], workload: Workload) -> bool:
 
 
 def _memory(steps: Sequence[StepMetrics], workload: Workload) -> PeakMemory | None:
-    allocated = _highest(steps, "perf/max_memory_allocated_gb", "actor/perf/max_memory_allocated_gb")
+    allocated = highest_of(steps, "perf/max_memory_allocated_gb", "actor/perf/max_memory_allocated_gb")
     if allocated is None:
         return None
-    reserved = _highest(steps, "perf/max_memory_reserved_gb", "actor/perf/max_memory_reserved_gb")
+    reserved = highest_of(steps, "perf/max_memory_reserved_gb", "actor/perf/max_memory_reserved_gb")
     version = workload.release.version
     return PeakMemory(
         allocated_bytes=round(allocated * GIB),
@@ -166,7 +169,7 @@ def _seconds(
     timers = dict.fromkeys(
         name.removeprefix(_TIMER) for step in steps for name in step.values if name.startswith(_TIMER)
     )
-    medians = {timer: _median(steps, _TIMER + timer) or 0.0 for timer in timers}
+    medians = {timer: median_of(steps, _TIMER + timer) or 0.0 for timer in timers}
     if _SYNC_WITHIN_GENERATION in medians and _GENERATION in medians:
         medians[_GENERATION] = max(0.0, medians[_GENERATION] - medians[_SYNC_WITHIN_GENERATION])
     phases = {phase: medians[timer] for timer, phase in _PHASES.items() if timer in medians}
@@ -180,22 +183,3 @@ def _seconds(
     }
     ranked = sorted(further.items(), key=lambda item: -item[1])
     return tuple((phase, phases[phase]) for phase in Phase if phase in phases), tuple(ranked)
-
-
-def _values(steps: Sequence[StepMetrics], names: Sequence[str]) -> list[float]:
-    return [step.values[name] for step in steps for name in names if name in step.values]
-
-
-def _median(steps: Sequence[StepMetrics], *names: str) -> float | None:
-    """Over the steps that have one of the metrics; a timer that few steps have counts in these alone."""
-    for name in names:
-        values = _values(steps, [name])
-        if values:
-            from statistics import median  # with nine modules; few runs have steps to look at
-
-            return median(values)
-    return None
-
-
-def _highest(steps: Sequence[StepMetrics], *names: str) -> float | None:
-    return max(_values(steps, names), default=None)

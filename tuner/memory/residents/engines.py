@@ -9,11 +9,11 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.memory import model_states
 from tuner.memory.fsdp.left_gathered import left_gathered
 from tuner.memory.fsdp.units import has_held_weights, is_unsharded
 from tuner.memory.ledger.terms import Term
 from tuner.memory.process import communicators, terms
+from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Phase, Workload
 

@@ -12,12 +12,12 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.memory.fsdp import states as fsdp_states
 from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.pinned import pinned
 from tuner.memory.ledger.stated import stated
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.memory.pinned import pinned
 from tuner.memory.process import terms as process
 from tuner.memory.process.communicators import Communicators
-from tuner.memory.tensor_sizes import largest_tensor_parameters
+from tuner.memory.weight_sync.tensor_sizes import largest_tensor_parameters
 from tuner.workload import Backend, Workload
 
 SYMBOLS = {

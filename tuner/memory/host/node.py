@@ -11,14 +11,14 @@ Source: torch ``ATen/core/CachingHostAllocator.h``; verl ``utils/fsdp_utils.py``
 from functools import lru_cache
 from math import ceil
 
-from tuner.memory.carrier import carried_on_host
-from tuner.memory.controller import controller_terms
 from tuner.memory.fsdp import states as fsdp_states
+from tuner.memory.host.controller import controller_terms
+from tuner.memory.host.images import images_on_host
 from tuner.memory.ledger.expression import as_written, ceil_div
+from tuner.memory.ledger.pinned import MOST, pinned
 from tuner.memory.ledger.stated import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron import states as megatron_states
-from tuner.memory.pinned import MOST, pinned
 from tuner.memory.rollout.services import served
 from tuner.memory.rollout.weights import (
     dense_weight_bytes,
@@ -29,7 +29,7 @@ from tuner.memory.rollout.weights import (
     weight_size,
 )
 from tuner.memory.saving import saved_on_host
-from tuner.memory.vision.host import images_on_host
+from tuner.memory.weight_sync.carrier import carried_on_host
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Phase, RolloutEngine, Workload
 

@@ -1,0 +1,61 @@
+"""A rollout engine as it was started beside the model of it: its KV cache and its longest sequence."""
+
+from msgspec import Struct
+
+from tuner.advise.answer import Advice
+from tuner.memory import RolloutMemory
+from tuner.workload import Workload
+from tuner.workload.observed import EngineStart
+
+
+class Beside(Struct, frozen=True, kw_only=True):
+    """A figure that the engine printed, and the modelled one."""
+
+    observed: int
+    modelled: int
+
+
+class EngineBeside(Struct, frozen=True, kw_only=True):
+    """What the engine printed of one GPU's share; None where it did not, or nothing compares with it."""
+
+    cache_tokens: Beside | None = None
+    cache_bytes: Beside | None = None
+    sequence_tokens: Beside | None = None
+
+
+def engine_beside(advice: Advice, start: EngineStart) -> EngineBeside | None:
+    """Put what an engine printed at its start beside its model.
+
+    Args:
+        advice: on the job.
+        start: what its log says.
+
+    Returns:
+        None where the job has no engine, or further ones, which print the same lines.
+    """
+    memory, workload = advice.rollout, advice.workload
+    if memory is None or workload.services:
+        return None
+    return EngineBeside(
+        cache_tokens=_beside(_cached_tokens(workload, start), _modelled_tokens(workload, memory)),
+        cache_bytes=_beside(start.cache_bytes, max(0, memory.kv_bytes)),
+        sequence_tokens=_beside(start.sequence_tokens, memory.model_tokens),
+    )
+
+
+def _beside(observed: int | None, modelled: int | None) -> Beside | None:
+    return None if observed is None or modelled is None else Beside(observed=observed, modelled=modelled)
+
+
+def _cached_tokens(workload: Workload, start: EngineStart) -> int | None:
+    if start.cache_tokens is None and start.cache_blocks is not None:
+        return start.cache_blocks * workload.generator.block_tokens
+    return start.cache_tokens
+
+
+def _modelled_tokens(workload: Workload, memory: RolloutMemory) -> int | None:
+    """Of one data-parallel rank; None where layers of several kinds share the cache, each its own way."""
+    model = workload.model
+    if model.windowed_layers or model.linear is not None:
+        return None
+    return memory.kv_tokens // workload.generator.data_parallel

@@ -1,0 +1,45 @@
+"""Commands that hand a whole command line to a shell: of a container, another machine or a scheduler."""
+
+import re
+from collections.abc import Sequence
+
+from tuner.inputs.shell.values import Field, text
+
+PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
+SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+PRINTERS = frozenset({"echo", "printf", "logger"})  # what they are given is no command
+_TAKES_LINE = frozenset({"ssh", "tmux", "screen", "pdsh"})  # whose last word may be a command line
+_WRAP = "--wrap"  # of sbatch
+
+
+def shell_position(words: Sequence[Field]) -> int | None:
+    """Where a shell stands that another command starts with something to do: ``docker run image bash -c``.
+
+    Returns:
+        None where there is none, or a program of Python comes first.
+    """
+    for position, word in enumerate(words[1:-1], start=1):
+        spelled = str(word.text)
+        if PYTHON.fullmatch(spelled) or _is_override(spelled):
+            return None
+        if spelled.rpartition("/")[2] in SHELLS:
+            return position
+    return None
+
+
+def handed_line(words: Sequence[Field]) -> Field | None:
+    """A command line that is one word: ``sbatch --wrap="..."``, ``ssh host "..."``; None without."""
+    for word, following in zip(words, (*words[1:], None), strict=True):
+        spelled = str(word.text)
+        if spelled == _WRAP and following is not None:
+            return following
+        if spelled.startswith(f"{_WRAP}="):
+            first = str(word.text.pieces[0])[len(_WRAP) + 1 :]
+            return Field(text=text(first, *word.text.pieces[1:]), location=word.location)
+    last = words[-1]
+    takes = (words[0].text.known or "").rpartition("/")[2] in _TAKES_LINE
+    return last if takes and len(words) > 1 and " " in str(last.text).strip() else None
+
+
+def _is_override(spelled: str) -> bool:
+    return "=" in spelled and "." in spelled.partition("=")[0]
