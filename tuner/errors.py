@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from tuner.language import _
 
+MOST_CHARACTERS = 500  # of what a message repeats of a user's input
+
 
 # A dataclass and no struct: all commands import this module, and importing msgspec takes 10 ms.
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,11 @@ def message_of(*, where: str | None, key: str | None, message: str, hint: str | 
     """The parts of an error in one line."""
     before = "".join(f"{part}: " for part in (where, key) if part)
     return f"{before}{message}" + (_("; ") + hint if hint else "")
+
+
+def cut(text: str, most: int = MOST_CHARACTERS) -> str:
+    """A text with its middle left out where it is long."""
+    return text if len(text) <= most else f"{text[: most * 3 // 4]} ... {text[-most // 4 :]}"
 
 
 class InputError(TunerError):

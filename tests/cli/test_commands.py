@@ -180,11 +180,12 @@ def test_a_version_of_the_engine_that_cannot_be_is_one_line() -> None:
     assert "does not run with vLLM 0.8.5" in checked.err
 
 
-def test_check_prints_one_line_per_finding_and_a_count() -> None:
+def test_check_prints_one_line_per_finding_and_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     result = run(*CHECK, "--fail-on", "error")
     lines = result.out.splitlines()
     assert lines
-    assert all(line.startswith(f"{CONFIG}:") for line in lines)
+    assert all(line.startswith("tests/cli/configs/grpo.yaml:") for line in lines)
     assert result.err.startswith("1 file checked: ")
     assert result.err.count("\n") == 1
     report = json.loads(run(*CHECK, "-f", "json").out)
@@ -231,12 +232,15 @@ def test_more_gpus_than_a_node_has_are_asked_about() -> None:
     assert "node-too-large" not in run("check", CONFIG, "--gpu", "16xa100", "--verl-version", "0.9.1").out
 
 
-def test_check_goes_on_after_a_file_that_cannot_be_used(tmp_path: Path) -> None:
+def test_check_goes_on_after_a_file_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [1\n")
     result = run("check", str(broken), CONFIG, *GIVEN)
     assert result.code == 2
-    assert CONFIG in result.out
+    assert "tests/cli/configs/grpo.yaml:" in result.out
     assert result.err.splitlines()[0].startswith("error: ")
     assert "broken.yaml" in result.err
     assert "2 files checked, 1 unreadable: " in result.err

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import Result, run
+from tuner.cli.formats import FORMATS
 
 JOB = (
     "actor_rollout_ref.model.path=Qwen/Qwen3-8B",
@@ -241,8 +242,12 @@ def test_no_secret_is_printed_by_any_command(wrong: str, tmp_path: Path) -> None
     hides(run("advise", str(script), *gpu, "--full", "--explain"))
     for form in ("text", "yaml", "json", "overrides"):
         hides(run("config", str(script), "--all", "--output-format", form))
-    for form in ("concise", "json"):
-        hides(run("check", str(script), *gpu, "--output-format", form))
+    files = {form: tmp_path / f"{form}.out" for form in FORMATS}
+    hides(
+        run("check", str(script), *gpu, *(f"--output-format={form}:{file}" for form, file in files.items()))
+    )
+    for file in files.values():
+        assert not any(secret in file.read_text() for secret in SECRETS)
     for form in ("text", "json"):
         hides(
             run("diff", str(script), str(script), "trainer.nnodes=2", *gpu, "--output-format", form, "--full")
@@ -261,3 +266,16 @@ def test_the_folder_of_a_snapshot_is_no_secret(tmp_path: Path) -> None:
     result = run("advise", "/dev/null", *JOB, f"actor_rollout_ref.model.path={folder}", "--gpu", "h100-sxm")
     assert "the folder holds no config.json" in result.err
     assert str(folder) in result.err
+
+
+def test_a_long_piece_of_a_script_is_not_repeated_whole(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    words = " ".join((*JOB, f"trainer.test_freq=$(({'x' * 50_000} + 1))"))
+    script.write_text(f"python3 -m verl.trainer.main_ppo {words}\n")
+    for form in ("text", "overrides"):
+        result = run("config", str(script), "--output-format", form)
+        assert result.code == 0
+        assert "trainer.test_freq is not known: the script has $((xxx" in " ".join(
+            (result.out + result.err).split()
+        )
+        assert len(result.out + result.err) < 5_000

@@ -5,17 +5,20 @@ import pytest
 
 from tests.cli import answers
 from tests.cli.golden import expect
-from tuner.render.concise import lines
-from tuner.render.json import advice_json, check_json
-from tuner.render.report import CheckedGpu
+from tuner.errors import Location
+from tuner.render.checked.how import How, rendered
+from tuner.render.checked.lines import checked
+from tuner.render.json import advice_json
 from tuner.render.schemas import SCHEMAS, schema
+from tuner.render.terminal import Terminal
+from tuner.review.checked import Checked, Problem, Review
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_schemas_are_valid_and_named(name: str) -> None:
     content = schema(name)
     jsonschema.Draft202012Validator.check_schema(content)
-    assert content["$id"] == f"urn:tuner:schema:{name}:3.0"
+    assert content["$id"] == f"urn:tuner:schema:{name}:3.1"
 
 
 def test_the_report_validates_and_holds_raw_bytes() -> None:
@@ -63,7 +66,12 @@ def test_the_published_schema_changes_only_on_purpose() -> None:
 
 
 def test_check_json_validates() -> None:
-    card = CheckedGpu(name="h100-sxm", memory_bytes=1, reason="--gpu", assumed=False)
-    text = check_json(lines(answers.answer()), ["config.yaml: broken"], card=card)
-    jsonschema.validate(json.loads(text), schema("check"), cls=jsonschema.Draft202012Validator)
-    assert json.loads(text)["unreadable"] == ["config.yaml: broken"]
+    problem = Problem(message="broken.yaml:3: broken", location=Location(source="broken.yaml", line=3))
+    review = Review(inputs=(checked(answers.answer()), Checked(source="broken.yaml", problem=problem)))
+    report = json.loads(rendered("json", review, How(terminal=Terminal())))
+    jsonschema.validate(report, schema("check"), cls=jsonschema.Draft202012Validator)
+    assert report["unreadable"] == ["broken.yaml:3: broken"]
+    assert [given["location"] and given["location"]["line"] for given in report["inputs"]] == [None, 3]
+    assert [finding["code"] for finding in report["findings"]] == [
+        line.code for line in review.inputs[0].lines
+    ]

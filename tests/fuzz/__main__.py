@@ -5,13 +5,13 @@ import json
 import random
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 from tests.fuzz.campaign import Failure, campaign
 from tests.fuzz.case import Case
 from tests.fuzz.generate import case
 from tests.fuzz.shrink import shrunk
+from tests.fuzz.summary import added_up, state, summary
 from tests.fuzz.worker import Runner
 
 
@@ -22,10 +22,19 @@ def main() -> int:
         1 where an input fails.
     """
     options = _options()
+    if options.add:
+        try:
+            total = added_up(options.add)
+        except ValueError as error:
+            sys.exit(str(error))
+        print(json.dumps(total, indent=1))
+        return int(bool(total["failures"]))
     seed = random.randrange(10**6) if options.seed is None else options.seed
     if options.input is not None:
         return _one(seed, options.input)
     print(f"seed {seed}; an input again: python -m tests.fuzz --seed {seed} --input NUMBER", flush=True)
+
+    of_state = state()  # before the first input, so that an edit meanwhile is no other state
 
     def say(failure: Failure) -> None:
         print(f"input {failure.number}: {failure.problem}", flush=True)
@@ -46,7 +55,7 @@ def main() -> int:
         print(f"the largest took {size / 1000**2:.0f} MB (input {number})")
     print(f"a process grew by at most {tally.growth / 1000**2:.0f} MB after its first hundred inputs")
     if options.summary is not None:
-        options.summary.write_text(json.dumps({"seed": seed, **asdict(tally)}, indent=1) + "\n")
+        options.summary.write_text(json.dumps(summary(seed, options.first, tally, of_state), indent=1) + "\n")
     return int(bool(tally.failures))
 
 
@@ -58,6 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of all inputs; one of its own for each run")
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
     parser.add_argument("--summary", type=Path, help="a file of JSON for what was counted")
+    parser.add_argument("--add", type=Path, nargs="+", help="add up such files, and run nothing")
     parser.add_argument("--input", type=int, help="run this one alone, make it smaller and say how to run it")
     return parser.parse_args()
 

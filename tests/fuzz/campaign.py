@@ -12,7 +12,7 @@ from tests.fuzz.worker import Told, serve
 # Inputs; then a new one: what the allocator keeps of earlier inputs is none of the next one.
 _PER_PROCESS = 1_500
 _PATIENCE = 120.0  # seconds on the clock for one input: it waits for something
-_LISTED = 20  # of the slowest and of the largest inputs
+LISTED = 20  # of the slowest and of the largest inputs
 _WARM = 100  # inputs, after which a process has imported what it needs
 
 
@@ -38,8 +38,8 @@ class Tally:
         self.inputs += 1
         code = str(outcome.code)[:40]
         self.codes[code] = self.codes.get(code, 0) + 1
-        self.slowest = nlargest(_LISTED, [*self.slowest, (outcome.seconds, told.number)])
-        self.largest = nlargest(_LISTED, [*self.largest, (outcome.bytes, told.number)])
+        self.slowest = nlargest(LISTED, [*self.slowest, (outcome.seconds, told.number)])
+        self.largest = nlargest(LISTED, [*self.largest, (outcome.bytes, told.number)])
         told_of = outcome.err.strip().splitlines()[-1:] if outcome.code == 3 else []
         self.failures += [Failure(told.number, " ".join([text, *told_of])[:600]) for text in outcome.problems]
 
@@ -77,19 +77,24 @@ def campaign(
     tally, end = Tally(), time.monotonic() + seconds
     numbers = _batches(first, most)
     running = [_started(context, seed, batch) for batch, _ in zip(numbers, range(processes), strict=False)]
-    while running:
-        wait([one.reads for one in running], timeout=1.0)
-        for one in list(running):
-            before = len(tally.failures)
-            if not _listened(one, tally) or time.monotonic() > end:
-                running.remove(one)
-                one.process.kill()
-                one.process.join()
-                batch = next(numbers, None) if time.monotonic() < end else None
-                if batch is not None:
-                    running.append(_started(context, seed, batch))
-            for failure in tally.failures[before:]:
-                say(failure)
+    try:
+        while running:
+            wait([one.reads for one in running], timeout=1.0)
+            for one in list(running):
+                before = len(tally.failures)
+                if not _listened(one, tally) or time.monotonic() > end:
+                    running.remove(one)
+                    one.process.kill()
+                    one.process.join()
+                    batch = next(numbers, None) if time.monotonic() < end else None
+                    if batch is not None:
+                        running.append(_started(context, seed, batch))
+                for failure in tally.failures[before:]:
+                    say(failure)
+    except KeyboardInterrupt:  # what was counted until then is told
+        for one in running:
+            one.process.kill()
+            one.process.join()
     return tally
 
 

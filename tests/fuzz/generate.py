@@ -12,6 +12,7 @@ from tests.fuzz.jobs import document, overrides, with_secret
 from tests.fuzz.printed import printed
 from tests.fuzz.scripts import script
 from tests.fuzz.values import as_bytes, mutated, value
+from tuner.cli.formats import FORMATS
 from tuner.gpus import gpu_names
 
 RELEASES = (
@@ -33,7 +34,8 @@ _NUMBERS = (
     "--images-per-prompt", "--image-pixels", "--host-memory", "--headroom", "--launch",
 )  # fmt: skip
 _FORMATS = {
-    "advise": ("text", "json", "html"), "check": ("concise", "json"), "config": ("text", "yaml", "json", "overrides"),
+    "advise": ("text", "json", "html"), "check": (*FORMATS, "sarif:no/o"),
+    "config": ("text", "yaml", "json", "overrides"),
     "diff": ("text", "json"), "explain-oom": ("text", "json"), "estimate-memory": ("text", "json"),
     "accuracy": ("text", "json"), "rule": ("text", "json"), "model": ("text", "json"),
 }  # fmt: skip

@@ -1,16 +1,18 @@
 """A slice of what ``python -m tests.fuzz`` does, and what its watch sees."""
 
+import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.fuzz.campaign import campaign
+from tests.fuzz.campaign import Failure, Tally, campaign
 from tests.fuzz.case import Case
 from tests.fuzz.faults import faults
 from tests.fuzz.generate import case
 from tests.fuzz.shrink import shrunk
+from tests.fuzz.summary import added_up, summary
 from tests.fuzz.watch import Outcome
 from tests.fuzz.worker import watched
 
@@ -75,6 +77,26 @@ def test_generated_inputs_end_as_documented(request: pytest.FixtureRequest) -> N
     assert said == [], f"python -m tests.fuzz --seed {seed} --input NUMBER"
     assert tally.inputs == 60
     assert set(tally.codes) >= {"0", "2"}
+
+
+def test_campaigns_add_up_where_they_ran_on_one_state_and_with_seeds_of_their_own(tmp_path: Path) -> None:
+    one = Tally(inputs=3, codes={"0": 2, "2": 1}, slowest=[(0.5, 2), (0.1, 0)], largest=[(7, 1)], growth=1)
+    other = Tally(inputs=2, codes={"2": 1, "3": 1}, slowest=[(0.3, 1)], largest=[(9, 0)], growth=5)
+    other.failures.append(Failure(1, "exit code 3"))
+    files = [tmp_path / name for name in ("one", "other", "again", "elsewhere")]
+    runs = [(1, one, "a"), (2, other, "a"), (1, other, "a"), (3, one, "b")]
+    for file, (seed, tally, of_state) in zip(files, runs, strict=True):
+        file.write_text(json.dumps(summary(seed, 0, tally, of_state)))
+    total = added_up(files[:2])
+    assert (total["inputs"], total["growth"], total["seeds"]) == (5, 5, [1, 2])
+    assert total["codes"] == {"0": 2, "2": 2, "3": 1}
+    assert total["slowest"] == [(0.5, 1, 2), (0.3, 2, 1), (0.1, 1, 0)]
+    assert total["largest"] == [(9, 2, 0), (7, 1, 1)]
+    assert total["failures"] == [{"seed": 2, "number": 1, "problem": "exit code 3"}]
+    with pytest.raises(ValueError, match="two campaigns with seed 1"):
+        added_up([files[0], files[2]])
+    with pytest.raises(ValueError, match="different states of the code: a, b"):
+        added_up([files[0], files[3]])
 
 
 def test_an_input_is_the_same_again() -> None:

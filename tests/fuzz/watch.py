@@ -131,7 +131,9 @@ def _problems(
 
 
 def _wants_json(case: Case) -> bool:
-    helped = any(re.match(r"-(?!-).*[hV]|--(?:help|version)$", word) for word in case.words)  # -xh is -x -h
+    helped = any(
+        re.match(r"(?s)-(?!-).*[hV]|--(?:help|version)$", word) for word in case.words
+    )  # -xh is -x -h
     return "--output-format=json" in case.words and not helped
 
 

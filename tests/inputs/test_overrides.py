@@ -79,6 +79,7 @@ def test_hydra_own_settings_and_options_are_passed_over() -> None:
         "hydra.run.dir=/tmp/x",
         "hydra/launcher=basic",
         "--config-path=config",
+        "-m",
         "-cn",
         "mine.yaml",
         "a=1",

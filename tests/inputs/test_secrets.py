@@ -28,6 +28,13 @@ def test_a_secret_is_told_by_its_name(variable: str, value: str, secret: bool) -
         ("data.prompt_key=prompt", "data.prompt_key=prompt"),
         ("actor.ppo_max_token_len_per_gpu=16384", "actor.ppo_max_token_len_per_gpu=16384"),
         ("a=" + "0a" * 20, "a=hidden"),
+        ("a=key" + "0a" * 20 + "b0 of me", "a=keyhidden of me"),
+        (
+            "sha256:" + "0a" * 32 + " snapshots/" + "0a" * 20,
+            "sha256:" + "0a" * 32 + " snapshots/" + "0a" * 20,
+        ),
+        ("data.seed=" + "19" * 30, "data.seed=" + "19" * 30),
+        ("x=mysk-" + "aB3" * 12, "x=myhidden"),
         ("x='hf_abcdefghij'", "x='hidden'"),
         ("trainer.project_name=full_hh_rlhf_examples", "trainer.project_name=full_hh_rlhf_examples"),
         ("ckpt=/models/dpsk-v3-671B-BF16-dist_ckpt", "ckpt=/models/dpsk-v3-671B-BF16-dist_ckpt"),

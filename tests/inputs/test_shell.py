@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import InputError
+from tuner.inputs.script import read_script
 from tuner.inputs.shell.interpreter import Interpreter
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import parse
@@ -114,3 +115,24 @@ def test_no_script_takes_long(script: str) -> None:
     except (InputError, RecursionError):
         return
     assert sum(word.text.size for command in interpreter.commands for word in command.words) < 10_000_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'docker run --gpus all -v $PWD:/w verlai/verl:latest bash -c "cd /w && {}"',
+        "kubectl exec -it head -- bash -lc 'cd /w; {}'",
+        'sbatch --gres=gpu:8 --wrap="{}"',
+        "ssh -p 22 node0 \"nohup bash -c '{}' > x.log\"",
+        "CMD='{}'; echo $CMD; eval $CMD",
+        "tmux new-session -d -s train '{}'",
+    ],
+)
+def test_a_command_line_for_another_shell_is_followed(line: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    content = line.format("python3 -m verl.trainer.main_ppo trainer.nnodes=2")
+    [launch] = read_script(script, content.encode(), ()).launches
+    assert (launch.program, [str(word.text) for word in launch.arguments]) == (
+        "verl.trainer.main_ppo",
+        ["trainer.nnodes=2"],
+    )

@@ -22,6 +22,7 @@ RETIRED: dict[str, str] = {}
 PROMISED = tuple(f"CFG{number}" for number in range(173, 180))
 
 _FIRST = {"CFG": 101}  # of verl's own checks; CFG001 is older than the others
+_LAST = 899  # those above are about comments, budgets and what else a project says, not about settings
 
 
 @cache
@@ -35,7 +36,7 @@ def numbers(letters: str) -> list[int]:
     codes = in_use().keys() | RETIRED.keys() | set(PROMISED)
     first = _FIRST.get(letters, 1)
     taken = sorted(int(code[3:]) for code in codes if code[:3] == letters)
-    return [number for number in taken if number >= first]
+    return [number for number in taken if first <= number <= _LAST]
 
 
 def next_code(letters: str) -> str:

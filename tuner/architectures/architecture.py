@@ -18,6 +18,8 @@ class Architecture(Struct, frozen=True, kw_only=True):
 
     #: Reads a ``config.json``, of a multimodal model its language part; None: it cannot be read.
     read: Callable[[Config], ModelShape] | None = None
+    #: ``--trace`` can count its layers: none keeps a state instead of keys and values.
+    traceable: bool = True
     #: Parameters of the vision tower, from its configuration and the language part; None without one.
     tower: Callable[[Config, ModelShape], int] | None = None
     #: Dimensions of the vision tower, by which its activations are counted; None: they are left out.

@@ -8,6 +8,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.premises import Premises, with_premises
+from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def advise(
     overrides: options.Overrides = None,
     *,
     premises: Premises,
+    named: SettingsNamed,
     output_format: Annotated[
         Literal["text", "json", "html"],
         typer.Option(
@@ -86,7 +88,7 @@ def advise(
     answer = consult(
         config,
         overrides or (),
-        premises,
+        settled(premises, project_for(config, named)),
         allow=_effects(allow),
         zero_advantage_ratio=zero_advantage_ratio,
     )
@@ -110,7 +112,7 @@ def advise(
         write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), full=full, explain=explain))
     if fail_on != "never":
         from tuner.findings import Severity
-        from tuner.render.concise import lines
+        from tuner.render.checked.lines import lines
 
         if any(line.at_least(Severity(fail_on)) for line in lines(answer)):
             raise typer.Exit(FINDINGS)

@@ -10,8 +10,8 @@ from typer._click.exceptions import ClickException  # no public name in every re
 from tuner import __version__
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
 from tuner.cli.library_words import Command, Commands, complain
-from tuner.cli.messages import cut, say, told, told_of_usage
-from tuner.errors import TunerError
+from tuner.cli.messages import say, told, told_of_usage
+from tuner.errors import TunerError, cut
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.render.terminal import plain, silence

@@ -1,22 +1,19 @@
 """``tuner check``: the same engine as ``advise``, one line per finding, for continuous integration."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
+from tuner.cli.finding_options import FindingOptions
+from tuner.cli.fix_options import FixOptions
+from tuner.cli.formats import OutputFormats, targets, write_formats
 from tuner.cli.premises import Premises, with_premises
-from tuner.language import _, ngettext
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tuner.cli.hardware import Card
-    from tuner.inputs.several import Input
-    from tuner.render.concise import Line
-    from tuner.render.report import CheckedGpu
+from tuner.cli.project_settings import SettingsNamed
+from tuner.language import _
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -38,103 +35,80 @@ def check(
     files: options.Inputs,
     *,
     premises: Premises,
-    output_format: Annotated[
-        Literal["concise", "json"],
-        typer.Option("--output-format", "-f", help=_("One line per finding, or JSON.")),
-    ] = "concise",
+    output_format: OutputFormats = None,
+    named: SettingsNamed,
+    findings: FindingOptions,
+    fixing: FixOptions,
     fail_on: Annotated[
-        options.SeverityName,
-        typer.Option("--fail-on", help=_("Least severity of a finding that makes the exit code 1.")),
-    ] = "warning",
+        options.SeverityName | None,
+        typer.Option(
+            "--fail-on",
+            help=_(
+                "Least severity of a finding that makes the exit code 1; what the settings say, else warning."
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    exit_zero: Annotated[
+        bool,
+        typer.Option("--exit-zero", help=_("End with 0 whatever is found; 2 stays for what cannot be used.")),
+    ] = False,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
-    """Judge configurations, one line per finding.
+    """Judge configurations: files, folders and patterns such as 'configs/**/*.yaml'.
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
+    from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
+    from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
+    from tuner.cli.judging import Judging, judged
     from tuner.findings import Severity
     from tuner.inputs.several import separated
-    from tuner.render.concise import concise
-    from tuner.render.terminal import Terminal, write
+    from tuner.render.terminal import write
+    from tuner.review.checked import Review
+    from tuner.review.paths import expanded
 
     options.refuse_misspelled(files, with_premises(check))
+    asked = targets(output_format)
     card = choose_card(premises)
-    listed: list[Line] = []
-    unreadable: list[str] = []
-    inputs = separated(files)
-    for given in inputs:
-        outcome = _outcome(given, premises)
-        if isinstance(outcome, str):
-            unreadable.append(outcome)
-            write(sys.stderr, _("error: {outcome}").format(outcome=outcome))
-        else:
-            listed += outcome
-    if output_format == "json":
-        from tuner.render.json import check_json
+    judging = Judging(
+        premises=premises,
+        named=named,
+        findings=findings,
+        fail_on=None if fail_on is None else Severity(fail_on),
+    )
+    inputs, skipped = expanded(separated(files))
+    if fixing.wanted:
+        from tuner.cli.fixing import mended
 
-        write(sys.stdout, check_json(listed, unreadable, card=_card_report(card)))
-    elif listed:
-        terminal = Terminal.of(sys.stdout, color)
-        write(sys.stdout, "\n".join(concise(line, terminal) for line in listed))
-    write(sys.stderr, _count(listed, card, inputs=inputs, unreadable=len(unreadable)))
-    if unreadable:
+        mending = mended(inputs, lambda given, content: judged(given, judging, content), fixing)
+        each = mending.checked
+    else:
+        mending, each = None, tuple(judged(given, judging) for given in inputs)
+    review = Review(
+        inputs=each,
+        skipped=skipped,
+        pasted=any(given.pasted for given in inputs),
+    )
+    # One of the settings concerns many inputs alike.
+    for message in dict.fromkeys(problem.message for problem in review.problems):
+        write(sys.stderr, _("error: {outcome}").format(outcome=message))
+    if findings.write_baseline is not None:
+        write(sys.stderr, write_baseline(Path(findings.write_baseline), review))
+        raise typer.Exit(BAD_INPUT if review.problems else 0)
+    if mending is not None and fixing.diff:
+        changed = mending.show_diff()
+        raise typer.Exit(BAD_INPUT if review.problems else FINDINGS if changed else 0)
+    review = beside_baselines(review, findings)
+    write_formats(review, asked, color=color)
+    for text in fixed_lines(review.baselines):
+        write(sys.stderr, text)
+    if mending is not None:
+        mending.tell()
+    write(sys.stderr, summary(review, card))
+    if review.problems:
         raise typer.Exit(BAD_INPUT)
-    if any(line.at_least(Severity(fail_on)) for line in listed):
+    if review.fails and not exit_zero:
         raise typer.Exit(FINDINGS)
-
-
-def _outcome(given: "Input", premises: Premises) -> "list[Line] | str":
-    """The findings of one input, or the message why it cannot be used; the others are still checked."""
-    from tuner.cli.messages import cut, told
-    from tuner.cli.pipeline import consult
-    from tuner.errors import TunerError
-    from tuner.inputs.secrets import without_secrets
-    from tuner.render.concise import lines
-    from tuner.render.terminal import plain
-
-    try:
-        return list(lines(consult(given.config, given.words, premises, block=False)))
-    except TunerError as error:
-        message = told(error)
-        if given.pasted or given.config in str(error):
-            return message
-        return f"{cut(plain(without_secrets(given.config)))}: {message}"
-
-
-def _card_report(card: "Card") -> "CheckedGpu":
-    from tuner.render.report import CheckedGpu
-
-    return CheckedGpu(
-        name=card.gpu.name, memory_bytes=card.gpu.capacity_bytes, reason=card.reason, assumed=card.assumed
-    )
-
-
-def _count(lines: "list[Line]", card: "Card", *, inputs: "Sequence[Input]", unreadable: int) -> str:
-    from tuner.findings import Severity
-
-    counts = {severity: sum(line.finding.severity is severity for line in lines) for severity in Severity}
-    text = _(", ").join(
-        _("{count} {severity}").format(count=count, severity=_(severity.value))
-        for severity, count in counts.items()
-        if count
-    )
-    files = len(inputs)
-    checked = ngettext("{files} file checked", "{files} files checked", files).format(files=files)
-    if inputs[0].pasted:
-        checked = _("the command is checked")
-    if unreadable:
-        checked = _("{checked}, {unreadable} unreadable").format(checked=checked, unreadable=unreadable)
-    return _("{checked}: {findings}; {judged_for}").format(
-        checked=checked, findings=text or _("no findings"), judged_for=_judged_for(card)
-    )
-
-
-def _judged_for(card: "Card") -> str:
-    from tuner.render.numbers import gib
-
-    gpu = _("{gpu} with {capacity}").format(gpu=card.gpu.name, capacity=gib(card.gpu.capacity_bytes))
-    if card.assumed:
-        return _("for an {gpu}, since no GPU was named and none was found: give --gpu NAME").format(gpu=gpu)
-    return _("for {gpu} ({reason})").format(gpu=gpu, reason=card.reason)

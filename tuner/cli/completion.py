@@ -7,7 +7,7 @@ def bundled_models(incomplete: str) -> list[str]:
     """Bundled models whose name begins so, in any case."""
     from tuner.models import model_names
 
-    return _beginning(model_names(), incomplete)
+    return beginning(model_names(), incomplete)
 
 
 def cards(incomplete: str) -> list[str]:
@@ -16,11 +16,11 @@ def cards(incomplete: str) -> list[str]:
 
     count, separator, name = incomplete.partition("x")
     if separator and count.isdigit():
-        return [f"{count}x{card}" for card in _beginning(gpu_names(), name)]
-    return _beginning(gpu_names(), incomplete)
+        return [f"{count}x{card}" for card in beginning(gpu_names(), name)]
+    return beginning(gpu_names(), incomplete)
 
 
-def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+def beginning(names: Iterable[str], incomplete: str) -> list[str]:
     """The names in the case in which they are begun, since a shell leaves out what does not begin so."""
     beginning = [name for name in names if name.lower().startswith(incomplete.lower())]
     return [incomplete + name[len(incomplete) :] for name in beginning]

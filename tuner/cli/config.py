@@ -15,6 +15,8 @@ EXAMPLES = options.examples(
     "tuner config run.sh --all --output-format yaml > resolved.yaml",
 )
 
+_MOST_OF_A_LINE = 2_000  # characters on standard error: it names the keys that follow one
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -50,6 +52,7 @@ def config(
     from msgspec.structs import replace
 
     from tuner.cli.pipeline import configuration_of, release_of
+    from tuner.errors import cut
     from tuner.inputs.given import read_given
     from tuner.render.settings_text import not_known, settings_overrides, settings_text
     from tuner.render.settings_view import settings_view
@@ -77,4 +80,4 @@ def config(
         else:
             write(sys.stdout, settings_overrides(view))
         for line in not_known(view):
-            write(sys.stderr, plain(line))
+            write(sys.stderr, cut(plain(line), _MOST_OF_A_LINE))

@@ -39,7 +39,8 @@ def choose_card(premises: Premises) -> Card:
             ),
             hint=_("leave one of them out: --gpu {name} goes with any number").format(name=name),
         )
-    gpu = find_gpu(name)
+    with premises.blamed("gpu"):
+        gpu = find_gpu(name)
     assumed = gpu.evidence is Evidence.HEURISTIC
     if name is None:
         return Card(gpu=gpu, reason=_("assumed") if assumed else _("found on this machine"), assumed=assumed)
@@ -47,7 +48,7 @@ def choose_card(premises: Premises) -> Card:
     reason = (
         _("--gpu {name}; other profiles: {others}").format(name=name, others=", ".join(others))
         if others
-        else "--gpu"
+        else premises.told("gpu")
     )
     return Card(gpu=gpu, reason=reason, assumed=False, per_node=count)
 
@@ -60,24 +61,26 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
     """
     gpus_per_node, nodes = TRAINER.cluster_size(settings)
     named = [
-        option
-        for option, value in (
-            ("--gpu", card.per_node),
-            ("--gpus-per-node", None if card.per_node else premises.gpus_per_node),
-            ("--nodes", premises.nodes),
+        premises.told(name)
+        for name, value in (
+            ("gpu", card.per_node),
+            ("gpus_per_node", None if card.per_node else premises.gpus_per_node),
+            ("nodes", premises.nodes),
         )
         if value is not None
     ]
     host = premises.host_memory_gib
     for option, value in (("--host-memory", host), ("--headroom", premises.headroom)):
         if value is not None and not value <= _LARGEST_GIB:  # that is also false of nan
-            raise InputError(
-                _("{option} {value}: expected a number up to {largest:,}").format(
-                    option=option, value=value, largest=_LARGEST_GIB
+            with premises.blamed("host_memory_gib"):
+                raise InputError(
+                    _("{option} {value}: expected a number up to {largest:,}").format(
+                        option=option, value=value, largest=_LARGEST_GIB
+                    )
                 )
-            )
     said = premises.network
-    network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
+    with premises.blamed("network"):
+        network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
     cluster = Cluster(
         gpu=card.gpu,
         gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,

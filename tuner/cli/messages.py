@@ -4,11 +4,10 @@ import sys
 
 import typer
 
-from tuner.errors import TunerError, message_of
+from tuner.errors import MOST_CHARACTERS, TunerError, cut, message_of
 from tuner.inputs.secrets import without_secrets
 from tuner.render.terminal import plain
 
-_MOST_CHARACTERS = 500  # of each part of an error that repeats what the user gave
 _MOST_OF_A_HINT = 1_500  # which may list what there is
 
 
@@ -34,10 +33,5 @@ def say(message: str) -> None:
     typer.echo(message, err=True)
 
 
-def cut(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """A text with its middle left out where it is long."""
-    return text if len(text) <= most else f"{text[: most * 3 // 4]} ... {text[-most // 4 :]}"
-
-
-def _part(value: object, most: int = _MOST_CHARACTERS) -> str | None:
+def _part(value: object, most: int = MOST_CHARACTERS) -> str | None:
     return None if value is None else cut(without_secrets(str(value)), most)

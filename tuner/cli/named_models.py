@@ -36,7 +36,7 @@ class Models(Struct, frozen=True):
         """
         if self.premises.model is not None:
             shape = model_shape(self.premises.model, trace=self.premises.trace)
-            return shape, f"--model; {_reason(shape)}"
+            return shape, f"{self.premises.told('model')}; {_reason(shape)}"
         path = TRAINER.model_path(self.settings)
         if path is None:
             raise self._not_named()

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from tuner.advise import Advice, ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
 from tuner.cli.hardware import Card, choose_card, choose_cluster
-from tuner.cli.lengths import expect_possible, lengths_of
+from tuner.cli.lengths import LENGTHS, expect_possible, lengths_of
 from tuner.cli.named_models import Models
-from tuner.cli.premises import Premises
+from tuner.cli.premises import OPTIONS, Premises
 from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
@@ -22,7 +22,7 @@ from tuner.inputs.settings import Settings
 from tuner.memory.fitting.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
-from tuner.render.answer import Answer, RunBeside
+from tuner.render.answer import Answer, RunBeside, Settled
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
@@ -86,7 +86,8 @@ def read_job(
     if loaded.base.missing is not None:
         given = with_missing_config(given, loaded.base.missing)
     models = Models(given, loaded.settings, premises)
-    model, model_reason = models.actor()
+    with premises.blamed("model"):
+        model, model_reason = models.actor()
     cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
     job = _Job(
         premises=premises,
@@ -95,10 +96,12 @@ def read_job(
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
     )
-    rollout_engine = job.rollout_engine(loaded)
+    with premises.blamed("engine_version"):
+        rollout_engine = job.rollout_engine(loaded)
     reading = _Reading(job, release, configuration, loaded)
-    expect_modelled(reading.workload)
-    expect_possible(reading.workload.batch)
+    with premises.blamed(*LENGTHS):
+        expect_modelled(reading.workload)
+        expect_possible(reading.workload.batch)
     if premises.trace:
         from tuner.trace.limits import expect_counted
 
@@ -124,6 +127,7 @@ def consult(
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> Answer:
     """Read, estimate and advise.
 
@@ -134,12 +138,20 @@ def consult(
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
         block: whether what is to be pasted is wanted, beside the findings.
+        content: in place of what the file has.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    ratio = zero_advantage_ratio
-    return consult_further(source, words, premises, allow=allow, zero_advantage_ratio=ratio, block=block)[0]
+    return consult_further(
+        source,
+        words,
+        premises,
+        allow=allow,
+        zero_advantage_ratio=zero_advantage_ratio,
+        block=block,
+        content=content,
+    )[0]
 
 
 def consult_further(
@@ -150,11 +162,13 @@ def consult_further(
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
-    given = read_given(source, words, launch=premises.launch)
-    release = release_of(given, premises.verl_version)
+    given = read_given(source, words, launch=premises.launch, content=content)
+    with premises.blamed("verl_version"):
+        release = release_of(given, premises.verl_version)
 
     def read(premises: Premises) -> Question:
         ratio = zero_advantage_ratio
@@ -174,6 +188,7 @@ def consult_further(
         gpu_reason=job.card.reason,
         gpu_assumed=job.card.assumed,
         gpus_reason=job.gpus_reason,
+        settled=_from_settings(premises),
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         left_out=TRAINER.left_out(settings, workload, version=version),
@@ -183,6 +198,14 @@ def consult_further(
         engine=_engine_beside(given, advice),
     )
     return answer, job.reading.write
+
+
+def _from_settings(premises: Premises) -> tuple[Settled, ...]:
+    """What the settings of a project say in place of options."""
+    return tuple(
+        Settled(option=OPTIONS[name], value=getattr(premises, name), location=place)
+        for name, place in premises.places
+    )
 
 
 def _with_run(
@@ -240,12 +263,16 @@ class _Job(Struct, frozen=True, kw_only=True):
             look=self.premises.verl_version is None,  # a release that was named need not be this machine's
         )
 
+    def critic_model(self, loaded: Loaded) -> ModelShape | None:
+        with self.premises.blamed("critic_model"):
+            return Models(self.given, loaded.settings, self.premises).critic()
+
     def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
         return TRAINER.read(
             loaded.settings,
             version=loaded.version,
             model=self.model,
-            critic_model=Models(self.given, loaded.settings, self.premises).critic(),
+            critic_model=self.critic_model(loaded),
             cluster=self.cluster,
             rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
             lengths=lengths_of(self.premises),
@@ -335,7 +362,8 @@ def _service_models(loaded: Loaded, premises: Premises) -> dict[str, ModelShape]
     for role, path in TRAINER.service_paths(loaded.settings, version=loaded.version):
         named = premises.reward_model if role is ServiceRole.REWARD else None
         try:
-            models[path] = model_shape(named or path, trace=premises.trace)
+            with premises.blamed("reward_model"):
+                models[path] = model_shape(named or path, trace=premises.trace)
         except InputError:
             if named is not None:
                 raise

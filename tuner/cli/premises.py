@@ -1,6 +1,7 @@
 """What the options of a command say of the job beside its configuration, declared once for all commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, signature
 
@@ -8,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from tuner.cli import options
+from tuner.errors import InputError, Location
 
 
 class Premises(Struct, frozen=True, kw_only=True):
@@ -32,26 +34,81 @@ class Premises(Struct, frozen=True, kw_only=True):
     host_memory_gib: options.HostMemory = None
     headroom: options.Headroom = 0.1
     launch: options.WhichLaunch = None
+    places: tuple[tuple[str, Location], ...] = ()  # fields that a settings file says, and where
+
+    def told(self, name: str) -> str:
+        """Who says a field: its option, or the place in a settings file."""
+        return next((str(place) for said, place in self.places if said == name), OPTIONS[name])
+
+    @contextmanager
+    def blamed(self, *names: str) -> Iterator[None]:
+        """Let an error of a value that a settings file says name its line."""
+        try:
+            yield
+        except InputError as error:
+            said = [(name, place) for name, place in self.places if name in names]
+            if not said or error.location is not None:
+                raise
+            # The one that the message speaks of, where it speaks of one.
+            name, place = next((one for one in said if OPTIONS[one[0]] in error.message), said[0])
+            raise InputError(
+                error.message, location=place, key=OPTIONS[name].removeprefix("--"), hint=error.hint
+            ) from None
+
+
+def _option(annotation: object) -> str | None:
+    """The name of the option that a field declares; None of one that declares none."""
+    for mark in getattr(annotation, "__metadata__", ()):
+        # typer takes the first name, which stands where others have the default, for one.
+        for name in (getattr(mark, "default", None), *(getattr(mark, "param_decls", None) or ())):
+            if isinstance(name, str) and name.startswith("--"):
+                return name
+    return None
+
+
+OPTIONS = {field.name: name for field in fields(Premises) if (name := _option(field.type)) is not None}
+"""The names of the options by the fields of :class:`Premises`."""
+
+
+HELP = {
+    OPTIONS[field.name].removeprefix("--"): str(mark.help)
+    for field in fields(Premises)
+    for mark in getattr(field.type, "__metadata__", ())
+    if field.name in OPTIONS and getattr(mark, "help", None)
+}
+"""What the options take, by their names without the hyphens before them."""
 
 
 def with_premises(command: Callable[..., None]) -> Callable[..., None]:
-    """A command as typer sees it: each of the premises an option of its own, where ``premises`` stands."""
-    declared = [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-        for field in fields(Premises)
-    ]
-    names = [parameter.name for parameter in declared]
+    """A command as typer sees it: where a parameter is a struct of options, each of them an option."""
+    own = signature(command)
+    groups: dict[str, type[Struct]] = {
+        name: parameter.annotation
+        for name, parameter in own.parameters.items()
+        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Struct)
+    }
+    declared = {name: _declared(group) for name, group in groups.items()}
 
     @wraps(command)
     def called_with_options(**arguments: object) -> None:
-        premises = Premises(**{name: arguments.pop(name) for name in names})  # type: ignore[arg-type]
-        command(**arguments, premises=premises)
+        for name, group in groups.items():
+            said = {option.name: arguments.pop(option.name) for option in declared[name]}
+            arguments[name] = group(**said)
+        command(**arguments)
 
-    own = signature(command)
     parameters: list[Parameter] = []
-    for parameter in own.parameters.values():
+    for name, parameter in own.parameters.items():
         keyword = parameter.replace(kind=Parameter.KEYWORD_ONLY)
-        parameters += declared if parameter.name == "premises" else [keyword]
+        parameters += declared.get(name, [keyword])
     called_with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     called_with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called_with_options
+
+
+def _declared(group: type[Struct]) -> list[Parameter]:
+    """The parameters that a struct of options stands for."""
+    return [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(group)
+        if _option(field.type) is not None
+    ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import InputError, Location
+from tuner.errors import InputError, Location, cut
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
@@ -31,6 +31,8 @@ _MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
 _LISTED = 10  # launches in one message
+_PROGRAM = re.compile(r"\b(?:python[\d.]*|torchrun|debugpy)\b")
+_ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
 _PATH_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd", "--config-name", "-cn")
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 
@@ -72,15 +74,19 @@ class Given(Struct, frozen=True, kw_only=True):
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
+    text: str = ""  # what was read; empty of a command as it is typed and of a log
 
 
-def read_given(config: str, words: Sequence[str], *, launch: int | None = None) -> Given:
+def read_given(
+    config: str, words: Sequence[str], *, launch: int | None = None, content: bytes | None = None
+) -> Given:
     """Read what the command line names.
 
     Args:
         config: a file, ``-`` for standard input, or the first word of a pasted command.
         words: what follows it: overrides, or the arguments and variables of a script.
         launch: which of several launches of a script is meant, from 1.
+        content: in place of what the file has; of YAML and scripts.
 
     Raises:
         InputError: it cannot be read, or is none of these forms.
@@ -101,13 +107,17 @@ def read_given(config: str, words: Sequence[str], *, launch: int | None = None) 
             log = read_ends(start, stream) if is_log(start) else None
     if log is not None:
         return _logged(read_log(config, log), file, words)
-    text = text_of(start, file)
-    if not _is_shell(config, text):
-        return _of_yaml(config, text, words, remarks)
+    text = text_of(start if content is None else content, file)
+    if not is_shell(config, text):
+        return replace(_of_yaml(config, text, words, remarks, launch), text=text)
     from tuner.inputs.script import read_script
 
+    if config.endswith(".py"):
+        from tuner.inputs.python_file import script_in_python
+
+        text = script_in_python(text) or text
     script = read_script(file, text.encode(), words)
-    return _launched(file, script, words, launch)
+    return replace(_launched(file, script, words, launch), text=text)
 
 
 def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
@@ -125,14 +135,20 @@ def _taken(file: Path, given: Path) -> Remark:
     )
 
 
-def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...]) -> Given:
-    """YAML: a trainer's configuration, or what a run has left of it."""
+def _of_yaml(
+    config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...], launch: int | None
+) -> Given:
+    """YAML: a trainer's configuration, what a run has left of it, or a file that has a trainer started."""
     from tuner.inputs.run_folder import beside, is_wandb, typed_overrides, unwrapped
 
     typed = tuple(on_command_line(words))
     listed = typed_overrides(text, source=config)
     if listed is not None:
         return Given(source=config, arguments=(*listed, *typed), remarks=remarks, folder=_folder(config))
+    if _PROGRAM.search(text) and _ASSIGNED.search(text):  # which no configuration of a trainer has
+        started = _started_by(config, text, words, launch)
+        if started is not None:
+            return started
     document = parse_yaml(text, source=config)
     file = beside(document)
     if file is not None:
@@ -152,6 +168,17 @@ def _of_yaml(config: str, text: str, words: Sequence[str], remarks: tuple[Remark
     )
 
 
+def _started_by(config: str, text: str, words: Sequence[str], launch: int | None) -> Given | None:
+    """What a file for another program has started; None where it starts no program with overrides."""
+    from tuner.inputs.manifest import launching_document, script_in
+    from tuner.inputs.script import read_script
+
+    script = script_in(parse_yaml(launching_document(text), source=config), text)
+    if script is None:
+        return None
+    return _launched(Path(config), read_script(Path(config), script.encode(), words), words, launch)
+
+
 def _folder(source: str) -> str:
     return "" if source == STANDARD_INPUT else str(Path(source).absolute().parent)
 
@@ -161,7 +188,8 @@ def is_command(word: str) -> bool:
     return "=" in word or word.startswith(("+", "~")) or ("/" not in word and "." not in word)
 
 
-def _is_shell(name: str, text: str) -> bool:
+def is_shell(name: str, text: str) -> bool:
+    """Whether a text is a script and no YAML, by its name where that tells, else by its first line."""
     if name.endswith(YAML_NAMES):
         return False
     if name.endswith(SHELL_NAMES) or text.startswith("#!"):
@@ -267,7 +295,7 @@ def _launched(file: Path, script: "Script", words: Sequence[str], number: int | 
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
         lost=tuple(
-            LostOverride(text=without_secrets(lost.text), location=lost.location, command=lost.command)
+            LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
         ),
         program=launch.program,
@@ -341,10 +369,15 @@ def _unsettled(field: "Field") -> Unsettled | None:
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
         key=without_secrets(key.lstrip("+")),
-        text=without_secrets(unknowns[0].text),
-        name=unknowns[0].name,
+        text=_repeated(unknowns[0].text),
+        name=cut(unknowns[0].name),
         location=field.location,
     )
+
+
+def _repeated(text: str) -> str:
+    """A piece of the script for a reader, who need not see all of a long one."""
+    return cut(without_secrets(text))
 
 
 def _spelled(field: "Field") -> str:
@@ -360,14 +393,14 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
     return (
         *(
             Remark(
-                text=_("taken as on a machine with GPUs: {test}").format(test=without_secrets(assumed.text)),
+                text=_("taken as on a machine with GPUs: {test}").format(test=_repeated(assumed.text)),
                 location=assumed.location,
             )
             for assumed in script.assumed
         ),
         *(
             Remark(
-                text=_("not there to be read: {file}").format(file=without_secrets(missing.text)),
+                text=_("not there to be read: {file}").format(file=_repeated(missing.text)),
                 location=missing.location,
             )
             for missing in script.not_read

@@ -18,6 +18,7 @@ COMMAND_LINE = N_("command line")
 
 _CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
+_FLAGS = frozenset({"-m", "--multirun", "-r", "--run"})  # how often it runs; a sweep is told by its values
 CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
@@ -107,7 +108,7 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
                 value = behind.text if behind is not None else ""
             if option in _CONFIG_NAME:
                 config_name = value
-        elif argument.text == "--" and not texts:
+        elif (argument.text == "--" and not texts) or argument.text in _FLAGS:
             continue
         elif argument.text.startswith("-"):
             hint = _("overrides look like key=value, +key=value, ++key=value or ~key")

@@ -57,6 +57,11 @@ def configuration_in(folder: Path) -> Path:
     )
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of one run, and not one of folders and files."""
+    return _run_of(folder) is not None
+
+
 def beside(document: Document) -> Path | None:
     """The file with the configuration of the run of which this is another file; None where it is none.
 

@@ -17,9 +17,10 @@ _ASSIGNED = re.compile(rf"\b({_NAME})=(\"[^\"]*\"|'[^']*'|\S+)")
 # Hugging Face, OpenAI and Anthropic, GitHub, AWS, Weights & Biases, Slack, JSON web tokens.
 _VALUES = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{16,})"
-    r"|hf_[A-Za-z0-9]{30,}"  # whatever it is glued to: no name is as long
-    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|AKIA[A-Z0-9]{12,}"
-    r"|(?<![A-Za-z0-9])(?<!snapshots/)[0-9a-f]{40}(?![A-Za-z0-9])|xox[abps]-[\w-]{10,}"
+    r"|(?:hf_|sk-)[A-Za-z0-9]{30,}"  # whatever it is glued to: no name is as long
+    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|AKIA[A-Z0-9]{12,}|xox[abps]-[\w-]{10,}"
+    # 40 hexadecimal digits or more, with whatever else was pasted to them; no number, and no name in a cache.
+    r"|(?<![0-9a-f])(?<!snapshots/)(?<!blobs/)(?<!sha256:)(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{40,}"
     r"|(?<![\w-])eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
 )
 

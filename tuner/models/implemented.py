@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from tuner.architectures import find_architecture
 from tuner.extras import install
 from tuner.language import _
 
@@ -17,6 +18,10 @@ _MAPPINGS = ("auto_mappings.py", "configuration_auto.py")  # transformers 5, and
 
 def trace_hint(model_type: str) -> str:
     """What ``--trace`` can do for a type that the formulas do not know."""
+    if not find_architecture(model_type).traceable:
+        return _(
+            "--trace cannot count it either, since some of its layers keep a state instead of keys and values"
+        )
     spec = find_spec("transformers")
     if spec is None or spec.origin is None:
         return _("where transformers implements it, --trace counts its tensors ({extra})").format(

@@ -101,7 +101,7 @@ class AccuracyReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner accuracy report")
 
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.1"] = SCHEMA_VERSION
     tuner_version: str
     cases: Annotated[tuple[CaseReport, ...], Field(description="passes whose peaks were measured")]
     summary: Annotated[Summary | None, STRUCTS, Field(description="of the peaks; null without any")]

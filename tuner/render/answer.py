@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tuner.advise import Advice
+from tuner.errors import Location
 from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
 from tuner.memory.fitting.limits import Fitting
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
     from tuner.advise.engine_start import EngineBeside
     from tuner.advise.observations import Observations
+
+
+class Settled(Struct, frozen=True, kw_only=True):
+    """What the settings of a project say in place of an option."""
+
+    option: str
+    value: object
+    location: Location
 
 
 class RunBeside(Struct, frozen=True, kw_only=True):
@@ -35,6 +44,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     gpu_reason: str  # which option named the card, or how it was found
     gpu_assumed: bool  # True when nothing named the card
     gpus_reason: str  # where the number of GPUs comes from
+    settled: tuple[Settled, ...] = ()  # options that the settings of the project give
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
     fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits
     left_out: tuple[LeftOut, ...] = ()  # parts of the job that the advice does not count

@@ -158,7 +158,7 @@ class ComparisonReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner diff report")
 
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.1"] = SCHEMA_VERSION
     tuner_version: str
     before: SideReport
     after: SideReport

@@ -88,7 +88,7 @@ class FailureReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner explain-oom report")
 
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.1"] = SCHEMA_VERSION
     tuner_version: str
     source: Annotated[str | None, Field(description="the configuration; null where none was given")]
     model: str | None

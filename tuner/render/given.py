@@ -1,9 +1,10 @@
 """What a launch script leaves open, and what was taken to be so when it was read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tuner.inputs.given import Given
 from tuner.language import _
+from tuner.render.answer import Settled
 from tuner.render.words import clauses, listed, place
 
 
@@ -38,6 +39,14 @@ def _open(given: Given) -> Iterator[str]:
             yield _("{key} is {text} ({place})").format(
                 key=about, text=value.text, place=place(value.location)
             )
+
+
+def settled(said: Iterable[Settled]) -> str:
+    """What the settings of a project say in place of options: ``--gpu h100-sxm (tuner.toml:1:1)``."""
+    return listed(
+        _("{option} {value} ({place})").format(option=one.option, value=one.value, place=place(one.location))
+        for one in said
+    )
 
 
 def remarks(given: Given) -> str:

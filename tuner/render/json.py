@@ -17,16 +17,12 @@ from tuner.model_shape import ModelShape
 from tuner.render.allocation import formula
 from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
-from tuner.render.concise import Line
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.json_text import json_text
 from tuner.render.observed_report import log_report
 from tuner.render.report import (
     AllocationReport,
     CandidateReport,
-    CheckedGpu,
-    CheckLine,
-    CheckReport,
     CombinationReport,
     ConsideredReport,
     ContributionReport,
@@ -40,6 +36,7 @@ from tuner.render.report import (
     PhaseTimeReport,
     Place,
     Premises,
+    ProjectSetting,
     ReleaseReport,
     Report,
     ScriptRemark,
@@ -114,28 +111,6 @@ def advice_json(answer: Answer) -> str:
     return json_text(report(answer))
 
 
-def check_json(lines: Sequence[Line], unreadable: Sequence[str], *, card: CheckedGpu) -> str:
-    """The findings of several files as JSON."""
-    findings = tuple(
-        CheckLine(
-            path=line.location.source,
-            line=line.location.line or 1,
-            column=line.location.column or 1,
-            severity=line.finding.severity,
-            code=line.finding.rule.code,
-            name=line.finding.rule.name,
-            message=line.finding.message,
-            evidence=line.finding.evidence,
-            overrides=line.overrides,
-        )
-        for line in lines
-    )
-    written = CheckReport(
-        tuner_version=__version__, gpu=card, findings=findings, unreadable=tuple(unreadable)
-    )
-    return json_text(written)
-
-
 def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanation | None = None) -> str:
     """The table of the output head as JSON."""
     written = HeadReport(
@@ -170,6 +145,10 @@ def _premises(answer: Answer) -> Premises:
         gpus_reason=answer.gpus_reason,
         headroom=answer.advice.headroom,
         settings=_settings(answer),
+        project_settings=tuple(
+            ProjectSetting(option=one.option, value=one.value, location=_place(one.location))
+            for one in answer.settled
+        ),
         resting_on_defaults=dict(answer.resting),
         fitting_values=dict(answer.fitting),
         unknown_keys=tuple(

@@ -26,7 +26,7 @@ from tuner.timing import Interval as TimeInterval
 from tuner.trainers.protocol import Affects
 from tuner.workload import Batch, Phase, Workload
 
-SCHEMA_VERSION: Literal["3.0"] = "3.0"
+SCHEMA_VERSION: Literal["3.1"] = "3.1"
 
 Bytes = Annotated[int, Field(description="bytes")]
 Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
@@ -94,6 +94,14 @@ class LeftOutReport(_Model):
     affects: Annotated[Affects, Field(description="what is missing from the answer")]
 
 
+class ProjectSetting(_Model):
+    """What the settings of a project say in place of an option."""
+
+    option: str
+    value: Any
+    location: Place
+
+
 class Premises(_Model):
     """What the answer rests on, and why."""
 
@@ -118,6 +126,9 @@ class Premises(_Model):
     gpus_reason: str
     headroom: Annotated[float, Field(description="share of the card that proposals leave free")]
     settings: tuple[UserSetting, ...]
+    project_settings: Annotated[
+        tuple[ProjectSetting, ...], Field(description="options that the settings of the project give")
+    ] = ()
     resting_on_defaults: Annotated[
         dict[str, Any], Field(description="decisive keys that nobody set, with the defaults used")
     ]
@@ -409,7 +420,7 @@ class Report(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner report")
 
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.1"] = SCHEMA_VERSION
     tuner_version: str
     premises: Premises
     workload: Annotated[Workload, STRUCTS]
@@ -452,47 +463,12 @@ class Report(_Model):
     log: Annotated[LogReport | None, Field(description="null where the input is no log of a run")] = None
 
 
-class CheckLine(_Model):
-    """One finding of ``tuner check``."""
-
-    path: str
-    line: int
-    column: int
-    severity: Severity
-    code: str
-    name: str
-    message: str
-    evidence: Evidence
-    overrides: tuple[str, ...]
-
-
-class CheckedGpu(_Model):
-    """The card that files were checked for."""
-
-    name: str
-    memory_bytes: Annotated[int, Field(description="bytes that processes can have")]
-    reason: Annotated[str, Field(description="which option named it, or how it was found")]
-    assumed: Annotated[bool, Field(description="nothing named the card")]
-
-
-class CheckReport(_Model):
-    """What ``tuner check`` found in all files together, worst first within a file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner check report")
-
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
-    tuner_version: str
-    gpu: CheckedGpu
-    findings: tuple[CheckLine, ...]
-    unreadable: Annotated[tuple[str, ...], Field(description="messages on files that cannot be used")]
-
-
 class HeadReport(_Model):
     """What ``tuner estimate-memory`` computes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner estimate-memory report")
 
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.1"] = SCHEMA_VERSION
     tuner_version: str
     sizes: Annotated[HeadSizes, STRUCTS]
     heads: Annotated[tuple[HeadRow, ...], STRUCTS]

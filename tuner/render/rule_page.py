@@ -13,11 +13,10 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from tuner import rules
 from tuner.errors import InputError
 from tuner.findings import Rule
 from tuner.language import _, documented
-from tuner.render import does_not_fit, lost_override, not_modelled
+from tuner.render.all_rules import rules_and_modules
 from tuner.render.columns import left
 from tuner.render.rst import parse_docstring, plain_text, reflow, translated
 from tuner.render.terminal import Terminal
@@ -58,10 +57,8 @@ class RulePage(Struct, frozen=True, kw_only=True):
 
 def pages() -> tuple[RulePage, ...]:
     """The pages of all rules and checks, by code."""
-    own = ((module.RULE, module) for module in (does_not_fit, not_modelled, lost_override, *rules.modules()))
     return tuple(
-        page(rule, module, TRAINER.examples / f"{rule.name}.yaml")
-        for rule, module in sorted((*own, *TRAINER.rules), key=lambda pair: str(pair[0].code))
+        page(rule, module, TRAINER.examples / f"{rule.name}.yaml") for rule, module in rules_and_modules()
     )
 
 

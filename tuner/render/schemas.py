@@ -1,4 +1,4 @@
-"""The JSON Schemas of all outputs, and of the inputs that are JSON."""
+"""The JSON Schemas of all outputs, of the inputs that are JSON, and of the settings of a project."""
 
 from typing import Any
 
@@ -6,10 +6,12 @@ from pydantic import BaseModel
 
 from tuner.accuracy import MeasuredFile, MeasuredRun
 from tuner.render.accuracy_report import AccuracyReport
+from tuner.render.checked.report import CheckReport
 from tuner.render.comparison_report import ComparisonReport
 from tuner.render.failure_report import FailureReport
-from tuner.render.report import SCHEMA_VERSION, CheckReport, HeadReport, Report
+from tuner.render.report import SCHEMA_VERSION, HeadReport, Report
 from tuner.render.settings_report import SettingsReport
+from tuner.review.project import schema as written
 from tuner.validate.report.schema import ValidationFile
 
 OUTPUTS: dict[str, type[BaseModel]] = {
@@ -23,12 +25,19 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "validation": ValidationFile,
 }
 INPUTS: dict[str, type[BaseModel]] = {"measured": MeasuredFile, "runs": MeasuredRun}
-SCHEMAS = OUTPUTS | INPUTS
+FILES = tuple(written.SCHEMAS)  # that people write, whose schemas are made of structs
+SCHEMAS = (*OUTPUTS, *INPUTS, *FILES)
 
 
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of one output or input, with its identity and version."""
-    content = SCHEMAS[name].model_json_schema(mode="serialization" if name in OUTPUTS else "validation")
+    content = (
+        OUTPUTS[name].model_json_schema(mode="serialization")
+        if name in OUTPUTS
+        else INPUTS[name].model_json_schema(mode="validation")
+        if name in INPUTS
+        else written.json_schema(name)
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:tuner:schema:{name}:{SCHEMA_VERSION}",

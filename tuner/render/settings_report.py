@@ -40,7 +40,7 @@ class SettingsReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner config report")
 
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.1"] = SCHEMA_VERSION
     tuner_version: str
     source: str
     trainer: str

@@ -15,7 +15,7 @@ from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.columns import left
 from tuner.render.fitting import unset
-from tuner.render.given import lost, open_values, remarks
+from tuner.render.given import lost, open_values, remarks, settled
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.named_in_paths import named_in_paths
@@ -135,7 +135,7 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     ]
     if answer.resting:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
-    for name, text in (*_network(cluster), *_basis(answer), *_of_script(answer)):
+    for name, text in (*_settled(answer), *_network(cluster), *_basis(answer), *_of_script(answer)):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(
         terminal.prose(titled(_("lengths"), premise(workload, answer.of_run)), indent="    ", first="  ")
@@ -211,6 +211,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
                 gpu=gpu, gpu_reason=answer.gpu_reason, gpus_reason=answer.gpus_reason
             ),
         ),
+        *_settled(answer),
         *(((_("measured"), _measured(cluster.gpu.measured)),) if cluster.gpu.measured is not None else ()),
         *_network(cluster),
         (_("batch"), _batch(workload)),
@@ -231,6 +232,12 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     if answer.gpu_assumed:
         lines.insert(0, _assumed(answer, terminal))
     return "\n".join(lines)
+
+
+def _settled(answer: Answer) -> Iterator[tuple[str, str]]:
+    """What the settings of the project say in place of options."""
+    if answer.settled:
+        yield _("settings"), settled(answer.settled)
 
 
 def _network(cluster: Cluster) -> Iterator[tuple[str, str]]:

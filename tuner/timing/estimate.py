@@ -96,7 +96,7 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
     for step_pass in workload.passes():
         yield _pass_time(Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
     if generates:
-        yield _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
+        yield _sync_time(workload.at_rest)
 
 
 @lru_cache(maxsize=512)
@@ -107,6 +107,11 @@ def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
 @lru_cache(maxsize=64)
 def _judging_time(inputs: JudgeInput) -> PhaseTime:
     return _phase_time(Phase.REWARD, judging_parts(inputs))
+
+
+@lru_cache(maxsize=512)  # many proposals change passes alone
+def _sync_time(workload: Workload) -> PhaseTime:
+    return _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
 
 
 @lru_cache(maxsize=512)  # a proposal leaves most passes as they are

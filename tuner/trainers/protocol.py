@@ -223,6 +223,9 @@ class Trainer(Protocol):
             InputError: ``requested`` is not a version number.
         """
 
+    def may_configure(self, text: str, *, yaml: bool) -> bool:
+        """Whether a file of a folder looks like a configuration, a launch or a log of the trainer."""
+
     def parse(
         self,
         document: Document | None,

@@ -250,16 +250,16 @@ class Interpreter:
     def _shell(self, words: list[Field], environment: list[tuple[str, Text]], place: Location) -> Status:
         """``bash script arguments`` and ``bash -c text``: followed where the script or text is known."""
         options = [word for word in words[1:] if str(word.text).startswith(("-", "+"))]
-        rest = [word.text for word in words[1:] if word not in options]
+        rest = [word for word in words[1:] if word not in options]
         if not rest:
             return self._start(words, environment, place)
 
         def run() -> Status:
             self.scope.variables.update(environment)
             if any(str(option.text).endswith("c") for option in options):
-                return self._builtins.evaluate(rest[0], place)
-            self.scope.arguments = tuple(rest[1:])
-            return self.source_file(rest[0], (), place)
+                return self._builtins.evaluate(rest[0].text, rest[0].location)
+            self.scope.arguments = tuple(word.text for word in rest[1:])
+            return self.source_file(rest[0].text, (), place)
 
         return self.apart(run)
 

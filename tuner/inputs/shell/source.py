@@ -28,10 +28,11 @@ class Source(Struct, frozen=True, kw_only=True):
     first: Location | None = None  # where the text stands in another file
 
     def location(self, node: Node) -> Location:
-        """Where a node begins, 1-based; columns count bytes, as the grammar does."""
+        """Where a node begins, 1-based; columns count characters, where the grammar counts bytes."""
         if self.first is not None:
             return self.first
-        line, column = node.start_point
+        line, bytes_before = node.start_point
+        column = len(self.between(node.start_byte - bytes_before, node.start_byte))
         return Location(source=self.file, line=line + 1, column=column + 1)
 
     def between(self, start: int, end: int) -> str:

@@ -41,7 +41,7 @@ def stated(
         source: the function whose docstring explains the term, if that is another one.
         interval: the least and the most bytes, where the size is not derived.
     """
-    parameters, formula, used = _statement(*_key(size))
+    parameters, formula, used, path = _statement(*_key(size))
     low, high = interval or (None, None)
     return Term(
         item=item,
@@ -50,7 +50,7 @@ def stated(
         evidence=evidence,
         formula=formula,
         symbols=tuple([(symbol, numbers[symbol]) for symbol in used]),
-        source=path_of(source or size),
+        source=path if source is None else path_of(source),
         low_bytes=low,
         high_bytes=high,
     )
@@ -108,12 +108,14 @@ def _key(size: Size) -> tuple[Size, tuple[tuple[str, Any], ...]]:
 
 
 @lru_cache(maxsize=1024)  # a formula is written once, however many jobs are priced
-def _statement(size: Size, bound: Sequence[tuple[str, Any]]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    """The parameters of a function, its formula, and the symbols that are left in it."""
+def _statement(
+    size: Size, bound: Sequence[tuple[str, Any]]
+) -> tuple[tuple[str, ...], str, tuple[str, ...], str]:
+    """The parameters of a function, its formula, the symbols that are left in it, and where it stands."""
     conditions = dict(bound)
     parameters = tuple(name for name in _keywords(size) if name not in conditions)
     written = size(**{name: Expression.symbol(name) for name in parameters}, **conditions)
-    return parameters, str(written), names(str(written))
+    return parameters, str(written), names(str(written)), path_of(size)
 
 
 def _keywords(size: Size) -> tuple[str, ...]:

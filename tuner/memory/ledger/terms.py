@@ -84,7 +84,11 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def interval(self) -> tuple[int, int]:
         """The least and the most bytes, by the intervals of the terms."""
-        return sum([term.low for term in self.terms]), sum([term.high for term in self.terms])
+        uncertain = [term for term in self.terms if term.low_bytes is not None or term.high_bytes is not None]
+        return (
+            self.bytes + sum([term.low - term.bytes for term in uncertain]),
+            self.bytes + sum([term.high - term.bytes for term in uncertain]),
+        )
 
 
 def reserved_bytes(moments: Sequence[Moment]) -> tuple[int, int]:

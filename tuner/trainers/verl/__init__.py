@@ -47,6 +47,7 @@ __all__ = [
     "key_state",
     "keys_of_fields",
     "left_out",
+    "may_configure",
     "model_key",
     "model_path",
     "name",
@@ -116,6 +117,13 @@ def deciding_keys(
     from tuner.trainers.verl import deciding
 
     return deciding.deciding_keys(place, version, workload, settings)
+
+
+def may_configure(text: str, *, yaml: bool) -> bool:
+    """Whether a file is the trainer's, see :func:`tuner.trainers.verl.mentioned.may_configure`."""
+    from tuner.trainers.verl import mentioned
+
+    return mentioned.may_configure(text, yaml=yaml)
 
 
 def place_of(calls: "Sequence[Call]") -> "Place":

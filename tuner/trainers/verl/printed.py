@@ -23,7 +23,6 @@ from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.defaults import (
     CONFIGS,
     FINE_TUNING_CONFIGS,
-    Defaults,
     has_config,
     read_defaults,
 )
@@ -55,7 +54,7 @@ def printed_by(document: Document) -> PrintedBy:
         UnsupportedError: it has more settings than any configuration of verl.
     """
     tree = _job(document.tree)
-    expect_few(sum(1 for _leaf in leaves(tree)), document.location())
+    expect_few(_leaf_count(tree), document.location())
     configs = (*CONFIGS, *FINE_TUNING_CONFIGS)
     candidates = [
         (version, config)
@@ -63,7 +62,7 @@ def printed_by(document: Document) -> PrintedBy:
         for config in configs
         if has_config(version, config)
     ]
-    others = [_others(tree, read_defaults(*candidate)) for candidate in candidates]
+    others = [_others(tree, dict(read_defaults(*candidate).tree)) for candidate in candidates]
     least, (version, config) = min(
         zip(others, candidates, strict=True), key=lambda candidate: candidate[0].distance
     )
@@ -137,25 +136,35 @@ def _beside(tree: Tree, defaults: Tree, path: Path = ()) -> Iterator[tuple[Path,
 class _Others(Struct, frozen=True, kw_only=True):
     """In what a printed configuration and one of a release differ."""
 
-    printed_keys: int  # that only the printed one has
-    release_keys: int  # that only the release has
-    values: int  # of keys that both have
+    printed_keys: int = 0  # that only the printed one has
+    release_keys: int = 0  # that only the release has
+    values: int = 0  # of keys that both have
 
     @property
     def distance(self) -> tuple[int, int]:
         return self.printed_keys * _ONLY_PRINTED + self.release_keys, self.values
 
 
-def _others(tree: Tree, defaults: Defaults) -> _Others:
-    printed_keys = release_keys = values = 0
-    for _path, value, raw in _beside(tree, dict(defaults.tree)):
+def _others(tree: Tree, defaults: Tree) -> _Others:
+    """The leaves of ``_beside``, counted without paths: a printed configuration is held to every release."""
+    printed_keys = values = 0
+    release_keys = len(defaults.keys() - tree.keys())
+    for key, value in tree.items():
+        raw = defaults.get(key, ABSENT)
         if raw is ABSENT:
-            printed_keys += 1
-        elif value is ABSENT:
-            release_keys += 1
+            printed_keys += _leaf_count(value)
+        elif isinstance(value, dict) and isinstance(raw, dict) and value and raw:
+            within = _others(value, raw)
+            printed_keys += within.printed_keys
+            release_keys += within.release_keys
+            values += within.values
         elif not is_interpolation(raw):
             values += not same(value, raw)
     return _Others(printed_keys=printed_keys, release_keys=release_keys, values=values)
+
+
+def _leaf_count(value: Any) -> int:
+    return sum(map(_leaf_count, value.values())) if isinstance(value, dict) and value else 1
 
 
 def _set(tree: Tree, defaults: Tree) -> list[tuple[Path, Any]]:

@@ -45,6 +45,20 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
         return self.likeness.version
 
 
+class PrivateCopies:
+    """The copies that launches would rest on, each looked for once however many changes are tried."""
+
+    def __init__(self) -> None:
+        self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | None] = {}
+
+    def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
+        """The copy, as :func:`private_defaults` finds it."""
+        asked = folder, config
+        if asked not in self._looked_for:
+            self._looked_for[asked] = private_defaults(folder, config)
+        return self._looked_for[asked]
+
+
 def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 

@@ -5,7 +5,7 @@ from functools import cached_property, partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
@@ -36,7 +36,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.grounds import default_origin, remarks, told_release
 from tuner.trainers.verl.layers import Layers
-from tuner.trainers.verl.private_defaults import PrivateDefaults, private_defaults
+from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
@@ -61,6 +61,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     trainer: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
+    copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
 
     def trainer_config(self, version: str) -> str:
         """Which of verl's trainer configurations it rests on.
@@ -203,7 +204,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return None
         if self._composed is not None:
             return None
-        return private_defaults(FilePath(self.folder), self.trainer_config(version))
+        return self.copies.find(FilePath(self.folder), self.trainer_config(version))
 
     @cached_property
     def _composed(self) -> Likeness | None:

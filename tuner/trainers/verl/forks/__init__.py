@@ -3,13 +3,14 @@
 A module of this folder is found without being registered. What a table does not know is an unknown key.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from tuner.inputs.tree import Path
-from tuner.trainers.verl.forks.fork import Fork, below
+from tuner.trainers.verl.forks.fork import Fork
 
 _SHARED = ("fork", "translate")  # modules that are no project
 
@@ -31,7 +32,7 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
         keys: those that the user sets, as they are spelled.
     """
     stem = (config_name or "").removesuffix(".yaml")
-    told = {fork.name: sum(_is_told(fork, path) for path in keys) for fork in forks()}
+    told = Counter(name for path in keys for name in _told(path))
     ranked = max(
         (fork for fork in forks() if not fork.refines),
         key=lambda fork: (_starts(fork, program), stem in fork.configs, told[fork.name]),
@@ -42,8 +43,20 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
     return next(refining, ranked)
 
 
-def _is_told(fork: Fork, path: Path) -> bool:
-    return any(below(path, tell) for tell in fork.tells)
+def _told(path: Path) -> set[str]:
+    """The projects that a key tells: it is one of their ``tells``, or lies in one."""
+    telling = _telling()
+    return {name for length in range(1, len(path) + 1) for name in telling.get(path[:length], ())}
+
+
+@cache
+def _telling() -> dict[Path, list[str]]:
+    """The keys and sections that tell projects, with the names of those."""
+    telling: dict[Path, list[str]] = {}
+    for fork in forks():
+        for tell in fork.tells:
+            telling.setdefault(tuple(tell.split(".")), []).append(fork.name)
+    return telling
 
 
 def _starts(fork: Fork, program: str) -> bool:

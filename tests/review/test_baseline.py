@@ -1,0 +1,92 @@
+"""A baseline knows findings by what they are about, and says what is new, gone or unchanged."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import Result, run
+from tests.cli.test_commands import CONFIG, GIVEN
+
+TEXT = Path(CONFIG).read_text()
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("jobs").mkdir()
+    Path("jobs/a.yaml").write_text(TEXT)
+    Path("jobs/b.yaml").write_text(TEXT)
+
+
+def check(*words: str) -> Result:
+    return run("check", "jobs/a.yaml", "jobs/b.yaml", *words, "-f", "concise", *GIVEN)
+
+
+def last(result: Result) -> str:
+    return result.err.splitlines()[-1]
+
+
+def test_what_is_known_is_not_reported_wherever_its_lines_have_gone() -> None:
+    written = check("--write-baseline", "known.json")
+    assert (written.code, written.out) == (0, "")
+    content = json.loads(Path("known.json").read_text())
+    assert content["findings"]["jobs/a.yaml"]["CFG001"] == {"actor_rollout_ref.rollot.n": 1}
+    head, data, rest = TEXT.partition("data:\n")
+    section = data + rest.partition("\n\n")[0] + "\n"
+    moved = "# one line\n\n" + head + rest.partition("\n\n")[2] + "\n" + section  # data stands last
+    Path("jobs/a.yaml").write_text(moved)
+    result = check("--baseline", "known.json")
+    assert (result.code, result.out) == (0, "")
+    count = sum(n for codes in content["findings"].values() for keys in codes.values() for n in keys.values())
+    assert f"beside the baseline 0 new, {count} unchanged, 0 fixed" in last(result)
+
+
+def test_what_is_new_fails_and_what_is_fixed_is_named_and_pruned() -> None:
+    check("--write-baseline", "known.json")
+    Path("jobs/a.yaml").write_text(TEXT.replace("rollot:\n    n: 4", "actr:\n    n: 4"))
+    Path("jobs/b.yaml").unlink()
+    words = ("check", "jobs/a.yaml", *GIVEN, "--baseline", "known.json")
+    result = run(*words)
+    assert result.code == 1
+    assert [line.split()[2] for line in result.out.splitlines()] == ["CFG001"]
+    assert "fixed: jobs/a.yaml: CFG001 actor_rollout_ref.rollot" in result.err
+    assert "fixed: jobs/b.yaml: CFG001 actor_rollout_ref.rollot" in result.err  # the file is there no more
+    assert "--prune-baseline takes them out" in result.err
+    before = json.loads(Path("known.json").read_text())["findings"]
+    run(*words, "--prune-baseline")
+    after = json.loads(Path("known.json").read_text())["findings"]
+    assert before.keys() - after.keys() == {"jobs/b.yaml"}
+    assert before["jobs/a.yaml"].keys() - after["jobs/a.yaml"].keys() == {"CFG001"}
+    again = run(*words)
+    assert "fixed:" not in again.err
+    assert "1 new" in last(again)
+
+
+def test_entries_of_inputs_that_are_not_checked_stay() -> None:
+    check("--write-baseline", "known.json")
+    text = Path("known.json").read_text()
+    run("check", "jobs/a.yaml", *GIVEN, "--baseline", "known.json", "--prune-baseline")
+    assert Path("known.json").read_text() == text
+
+
+def test_the_settings_name_a_baseline_and_alike_findings_are_counted() -> None:
+    Path("tuner.toml").write_text('baseline = "jobs/known.json"')
+    Path("jobs/known.json").write_text(
+        json.dumps({"version": 1, "findings": {"a.yaml": {"CFG001": {"actor_rollout_ref.rollot.n": 1}}}})
+    )
+    result = check("--select", "CFG001")
+    assert [line.split(":")[0] for line in result.out.splitlines()] == ["jobs/b.yaml"]
+    overrides = ("actor_rollout_ref.rollot.m=1", "+actor_rollout_ref.rollot.n=2")
+    more = run("check", "jobs/a.yaml", *overrides, "--select", "CFG001", "-f", "concise", *GIVEN)
+    assert [line.split(":")[0] for line in more.out.splitlines()] == ["command line"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"version": 2, "findings": {}}', '{"version": 1}', "[" * 9999]
+)
+def test_what_is_no_baseline_is_refused(text: str) -> None:
+    Path("known.json").write_text(text)
+    result = check("--baseline", "known.json")
+    assert result.code == 2
+    assert result.err.splitlines()[-1].startswith("error: known.json: this is no baseline that tuner wrote")

@@ -1,0 +1,5 @@
+"""MiniMax-Text-01 as its own repository spells its type; see ``minimax``."""
+
+from tuner.architectures.types.minimax import ARCHITECTURE as MINIMAX
+
+ARCHITECTURE = MINIMAX

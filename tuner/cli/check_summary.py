@@ -1,0 +1,94 @@
+"""The last line of ``tuner check``: how much was checked, what was found, and what it was judged for."""
+
+from tuner.cli.baselines import in_words
+from tuner.cli.hardware import Card
+from tuner.language import _, ngettext
+from tuner.render.numbers import gib
+from tuner.render.words import clauses, listed, noted
+from tuner.review.checked import JudgedFor, Review, SilencedBy
+
+_NAMED = 3  # releases, engines or cards in one line
+
+
+def summary(review: Review, card: Card) -> str:
+    """All of it in one line.
+
+    Args:
+        review: what was checked.
+        card: of the options, for inputs of which none could be judged.
+    """
+    findings = listed(
+        _("{count} {severity}").format(count=count, severity=_(severity.value))
+        for severity, count in review.counts.items()
+    )
+    judged = [checked.judged_for for checked in review.inputs if checked.judged_for is not None]
+    return clauses(
+        [
+            _("{checked}: {findings}").format(
+                checked=_inputs(review), findings=_with_rest(findings or _("no findings"), review)
+            ),
+            *_assumed(judged),
+            _cards(judged) or _for_card(card.gpu.name, card.gpu.capacity_bytes, card.reason, card.assumed),
+        ]
+    )
+
+
+def _inputs(review: Review) -> str:
+    files, unreadable, skipped = len(review.inputs), len(review.problems), len(review.skipped)
+    parts = [
+        _("the command is checked")
+        if review.pasted
+        else ngettext("{files} file checked", "{files} files checked", files).format(files=files)
+    ]
+    if unreadable:
+        parts.append(_("{unreadable} unreadable").format(unreadable=unreadable))
+    if skipped:
+        parts.append(_("{skipped} skipped as no configuration").format(skipped=skipped))
+    return listed(parts)
+
+
+def _with_rest(findings: str, review: Review) -> str:
+    """The number of findings, with what is not among them and what can be mended."""
+    silenced = [silenced for checked in review.inputs for silenced in checked.silenced]
+    by_comments = sum(silent.by is SilencedBy.COMMENT for silent in silenced)
+    left_out = sum(checked.left_out for checked in review.inputs)
+    fixable = sum(line.fix is not None and line.fix.safe for line in review.lines)
+    words = [
+        _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
+        _("{count} not asked for").format(count=left_out) if left_out else "",
+        _("{count} that --fix mends").format(count=fixable) if fixable else "",
+        in_words(review.baselines),
+    ]
+    rest = listed(filter(None, words))
+    return noted(findings, rest) if rest else findings
+
+
+def _assumed(judged: list[JudgedFor]) -> list[str]:
+    """The releases and the rollout engines, each once, with the reason where there is one alone."""
+    releases = {f"{each.trainer} {each.release}": each.release_reason for each in judged}
+    engines = {each.engine: each.engine_reason or "" for each in judged if each.engine is not None}
+    return [_several(reasons) for reasons in (releases, engines) if reasons]
+
+
+def _several(reasons: dict[str, str]) -> str:
+    if len(reasons) == 1:
+        ((name, reason),) = reasons.items()
+        return noted(name, reason)
+    rest = len(reasons) - _NAMED
+    more = [ngettext("{count} more", "{count} more", rest).format(count=rest)] if rest > 0 else []
+    return listed([*list(reasons)[:_NAMED], *more])
+
+
+def _cards(judged: list[JudgedFor]) -> str:
+    by_name = {each.gpu: each for each in reversed(judged)}
+    return listed(
+        _for_card(each.gpu, each.gpu_bytes, each.gpu_reason, each.gpu_assumed)
+        for each in list(by_name.values())[::-1]
+    )
+
+
+def _for_card(name: str, capacity_bytes: int, reason: str, assumed: bool) -> str:
+    gpu = _("{gpu} with {capacity}").format(gpu=name, capacity=gib(capacity_bytes))
+    if assumed:
+        return _("for an {gpu}, since no GPU was named and none was found: give --gpu NAME").format(gpu=gpu)
+    return _("for {gpu} ({reason})").format(gpu=gpu, reason=reason)

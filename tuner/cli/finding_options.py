@@ -1,0 +1,81 @@
+"""Options of ``tuner check`` that say which findings are reported."""
+
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from tuner.evidence import Evidence
+from tuner.language import _
+
+
+class FindingOptions(Struct, frozen=True, kw_only=True):
+    """Which findings are wanted, and what they are held against."""
+
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select",
+            metavar="RULE,...",
+            help=_("Report these rules alone: codes, names, groups such as ROL, or ALL. May be repeated."),
+            show_default=False,
+        ),
+    ] = None
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="RULE,...",
+            help=_("Do not report these; a code that is selected is heard before its group."),
+            show_default=False,
+        ),
+    ] = None
+    min_evidence: Annotated[
+        Evidence | None,
+        typer.Option(
+            "--min-evidence",
+            help=_("Report findings that are at least so sure; exact is the surest."),
+            show_default=False,
+        ),
+    ] = None
+    no_ignores: Annotated[
+        bool, typer.Option("--no-ignores", help=_("Report what comments in the files ignore as well."))
+    ] = False
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="FILE",
+            help=_("What a configuration may take, in TOML; in place of the budgets of the settings."),
+            show_default=False,
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="FILE",
+            help=_("Findings that are known already: only new ones are reported and counted."),
+            show_default=False,
+        ),
+    ] = None
+    write_baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--write-baseline",
+            metavar="FILE",
+            help=_("Write all findings into this file as known; the exit code is 0."),
+            show_default=False,
+        ),
+    ] = None
+    prune_baseline: Annotated[
+        bool,
+        typer.Option("--prune-baseline", help=_("Take out of the baseline what is fixed.")),
+    ] = False
+
+
+def words(given: list[str] | None) -> tuple[str, ...] | None:
+    """The rules of an option that may be repeated and takes several at a time."""
+    if given is None:
+        return None
+    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())

@@ -1,0 +1,34 @@
+"""Options of ``tuner check`` that mend what is found."""
+
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from tuner.language import _
+
+
+class FixOptions(Struct, frozen=True, kw_only=True):
+    """Whether files are mended, or a diff is shown of what would be."""
+
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help=_("Mend in the files what can be mended without changing the training.")),
+    ] = False
+    unsafe_fixes: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe-fixes", help=_("With --fix or --diff: mend also what may change the training.")
+        ),
+    ] = False
+    diff: Annotated[
+        bool,
+        typer.Option(
+            "--diff", help=_("Write nothing: print what --fix would do as a diff; exit code 1 if it is any.")
+        ),
+    ] = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is mended or shown."""
+        return self.fix or self.diff

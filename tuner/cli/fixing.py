@@ -1,0 +1,137 @@
+"""``tuner check --fix`` and ``--diff``: mends the inputs one after another, and says what it did."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.cli.fix_options import FixOptions
+from tuner.files import STANDARD_INPUT, is_there, read_bytes
+from tuner.inputs.several import Input
+from tuner.inputs.yaml_file import MAX_BYTES
+from tuner.language import _, ngettext
+from tuner.render.terminal import plain, silence, write
+from tuner.render.words import pasteable
+from tuner.review.checked import Checked, Line
+from tuner.review.fixes.mending import Left, Mended, mend
+from tuner.review.fixes.patch import patch
+from tuner.review.fixes.writing import write_over
+
+Judge = Callable[[Input, bytes | None], Checked]
+"""What is found in an input, with other bytes in place of its file's where some are given."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """One input after mending."""
+
+    checked: Checked
+    mended: Mended | None = None  # None where it cannot be used
+
+
+class Mending(Struct, frozen=True, kw_only=True):
+    """All inputs after mending, or as they would be."""
+
+    outcomes: tuple[Outcome, ...]
+    diff: bool  # nothing was written
+
+    @property
+    def checked(self) -> tuple[Checked, ...]:
+        """What is found in each input: after mending where files were written."""
+        return tuple(outcome.checked for outcome in self.outcomes)
+
+    def show_diff(self) -> bool:
+        """Print what would be mended as one unified diff; whether anything would be."""
+        changed = [
+            (outcome.checked.source, outcome.mended)
+            for outcome in self.outcomes
+            if outcome.mended is not None and outcome.mended.before != outcome.mended.after
+        ]
+        for source, each in changed:
+            text = patch(Path(source), each.before, each.after)
+            if text is not None:
+                _write_bytes(text)
+                continue
+            hidden = _("{file}: not shown, since a secret stands beside the change")
+            write(sys.stderr, hidden.format(file=plain(source)))
+        self.tell()
+        return bool(changed)
+
+    def tell(self) -> None:
+        """Say what was mended, and what was not and why, with the overrides to paste instead."""
+        done = [outcome.mended for outcome in self.outcomes if outcome.mended is not None]
+        fixed = [line for each in done for line in each.fixed]
+        for line in fixed:
+            text = _("would fix {finding}: {overrides}") if self.diff else _("fixed {finding}: {overrides}")
+            write(sys.stderr, text.format(finding=_finding(line), overrides=_pasted(line)))
+        for left in (item for each in done for item in each.left):
+            text = _("not fixed {finding}: {reason}; to paste: {overrides}").format(
+                finding=_finding(left.line), reason=plain(left.reason), overrides=_pasted(left.line)
+            )
+            write(sys.stderr, text)
+        count = len(fixed)
+        if self.diff:
+            total = ngettext("{count} finding would be fixed", "{count} findings would be fixed", count)
+        else:
+            total = ngettext("{count} finding fixed", "{count} findings fixed", count)
+        write(sys.stderr, total.format(count=count))
+
+
+def mended(inputs: Sequence[Input], judge: Judge, options: FixOptions) -> Mending:
+    """Mend each input, or find out what would be mended; what cannot be used is left as it is.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    named = Counter(map(_real, inputs))
+    return Mending(
+        outcomes=tuple(_one(given, judge, options, alone=named[_real(given)] == 1) for given in inputs),
+        diff=options.diff,
+    )
+
+
+def _real(given: Input) -> str:
+    is_file = not given.pasted and given.config != STANDARD_INPUT and is_there(given.config, Path.is_file)
+    return str(Path(given.config).resolve()) if is_file else given.config
+
+
+def _one(given: Input, judge: Judge, options: FixOptions, *, alone: bool) -> Outcome:
+    found = judge(given, None)
+    if found.problem is not None:
+        return Outcome(checked=found)
+    if not alone or all(line.fix is None for line in found.lines):
+        return Outcome(checked=found, mended=_nothing(found, "" if alone else _("the file is named twice")))
+    file = Path(given.config)
+    data = read_bytes(file, most=MAX_BYTES)
+    outcome = mend(data, lambda content: judge(given, content), unsafe=options.unsafe_fixes)
+    if options.diff:
+        return Outcome(checked=found, mended=outcome)
+    if outcome.after != outcome.before:
+        write_over(file, before=outcome.before, after=outcome.after)
+    return Outcome(checked=outcome.checked, mended=outcome)
+
+
+def _nothing(found: Checked, reason: str) -> Mended:
+    """No change of a file, with the reasons."""
+    left = tuple(Left(line=line, reason=reason or line.no_fix) for line in found.lines if line.overrides)
+    return Mended(before=b"", after=b"", fixed=(), left=left, checked=found)
+
+
+def _write_bytes(data: bytes) -> None:
+    """A diff may hold bytes that the terminal's encoding has no characters for."""
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+
+
+def _finding(line: Line) -> str:
+    place = line.location
+    return f"{plain(place.source)}:{place.line or 1} {line.code} {line.finding.rule.name}"
+
+
+def _pasted(line: Line) -> str:
+    return " ".join(pasteable(override) for override in line.overrides)

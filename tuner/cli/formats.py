@@ -1,0 +1,123 @@
+"""``--output-format FORMAT[:FILE]`` of ``tuner check``: one review in several formats, each to its place."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import options
+from tuner.cli.completion import beginning
+from tuner.errors import InputError
+from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.review.checked import Review
+
+# Written out for a quick start; a test holds it to the modules that there are.
+FORMATS = (
+    "full",
+    "concise",
+    "grouped",
+    "json",
+    "json-lines",
+    "sarif",
+    "github",
+    "gitlab",
+    "junit",
+    "markdown",
+)
+
+
+def formats(incomplete: str) -> list[str]:
+    """Formats whose name begins so."""
+    return beginning(FORMATS, incomplete)
+
+
+OutputFormats = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output-format",
+        "-f",
+        metavar="FORMAT[:FILE]",
+        help=_(
+            "{formats}; with a file behind it, as in sarif:out.sarif, it is written there. May be repeated. "
+            "full in a terminal, else concise."
+        ).format(formats=", ".join(FORMATS)),
+        show_default=False,
+        autocompletion=formats,
+    ),
+]
+
+
+def targets(given: Sequence[str] | None) -> tuple[tuple[str, Path | None], ...]:
+    """Each format that is asked for, and the file that it goes into; None for standard output.
+
+    Raises:
+        InputError: there is no such format, or two go to one place.
+    """
+    if not given:
+        return (("full" if sys.stdout.isatty() else "concise", None),)
+    asked = tuple(map(_target, given))
+    places = [place for _format, place in asked]
+    for place in places:
+        if places.count(place) > 1:
+            where = _("standard output") if place is None else str(place)
+            raise InputError(
+                _("--output-format: two formats for {where}").format(where=where),
+                hint=_("give one of them a file: sarif:out.sarif"),
+            )
+    return asked
+
+
+def _target(text: str) -> tuple[str, Path | None]:
+    name, colon, file = text.partition(":")
+    if name not in FORMATS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, FORMATS, 1)
+        raise InputError(
+            _("--output-format {given}: there is no such format").format(given=text),
+            hint=_("did you mean {near}?").format(near=near[0])
+            if near
+            else _("one of {formats}").format(formats=", ".join(FORMATS)),
+        )
+    if colon and not file:
+        raise InputError(
+            _("--output-format {given}: no file is named behind the colon").format(given=text),
+            hint=_("leave the colon out for standard output"),
+        )
+    return name, Path(file) if colon else None
+
+
+def write_formats(
+    review: "Review", asked: Sequence[tuple[str, Path | None]], *, color: options.ColourName
+) -> None:
+    """Write each format to its place.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    from tuner.render.checked.how import How, rendered
+    from tuner.render.terminal import Terminal, write
+
+    for name, file in asked:
+        if file is not None:
+            _write(file, rendered(name, review, How(terminal=Terminal())))
+            continue
+        text = rendered(name, review, How(terminal=Terminal.of(sys.stdout, color)))
+        if text:
+            write(sys.stdout, text)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+            stream.write(text + "\n" if text and not text.endswith("\n") else text)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            _("{file} cannot be written: {reason}").format(file=file, reason=reason),
+            hint=_("name a file in a folder that is there"),
+        ) from None

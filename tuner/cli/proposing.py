@@ -1,0 +1,54 @@
+"""Gives findings their fixes: the edits of the user's file that their overrides come to."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tuner.advise import Recommendation
+from tuner.files import read_bytes
+from tuner.findings import Numerics
+from tuner.inputs.several import Input
+from tuner.inputs.yaml_file import MAX_BYTES
+from tuner.render.answer import Answer
+from tuner.review.checked import Line
+
+_SAME_MATHEMATICS = frozenset((Numerics.EXACT, Numerics.REORDERED))
+
+
+def with_fixes(
+    lines: Sequence[Line], answer: Answer, given: Input, *, launch: int | None, content: bytes | None
+) -> tuple[Line, ...]:
+    """The findings with their fixes, or with the reasons why they have none.
+
+    Args:
+        lines: what was found.
+        answer: the answer that it is of.
+        given: the input as it was named.
+        launch: which launch of a script is meant, from 1.
+        content: what was read in place of the file, if anything was.
+    """
+    if not any(line.overrides for line in lines):
+        return tuple(lines)
+    from msgspec.structs import replace
+
+    from tuner.review.fixes.editable import editable
+    from tuner.review.fixes.edits import CannotEditError
+    from tuner.review.fixes.proposed import with_fix
+
+    source = answer.given.source
+    try:
+        data = content
+        if data is None:
+            data = read_bytes(Path(source), most=MAX_BYTES) if answer.given.text and source != "-" else b""
+        file = editable(answer.given, data, given.words, launch)
+    except CannotEditError as error:
+        return tuple(replace(line, no_fix=str(error)) if line.overrides else line for line in lines)
+    safe = {(item.finding.rule.code, item.overrides): _safe(item) for item in answer.advice.recommendations}
+    return tuple(
+        with_fix(line, file, source=source, safe=safe.get((line.code, line.overrides), False))
+        for line in lines
+    )
+
+
+def _safe(item: Recommendation) -> bool:
+    """Whether it can be followed without a decision of the user's about the training."""
+    return not item.yours and item.numerics in _SAME_MATHEMATICS

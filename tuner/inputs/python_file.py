@@ -1,0 +1,133 @@
+"""Launches inside of a file of Python: lists of words for a process, and command lines as strings.
+
+The file is parsed and never run. Names that are assigned one plain value are known, all else is open.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+
+from tuner.inputs.manifest import Piece, is_launch, laid_out
+
+_PLAIN = (str, int, float)
+_BARE = re.compile(r"[\w./=:,@%+${}-]+")  # needs no quotes
+_ADDING = ("append", "extend")
+
+
+def script_in_python(text: str) -> str | None:
+    """The script that a file of Python has run; None where it has none, or is no Python."""
+    try:
+        tree = ast.parse(text)
+        statements = list(ast.walk(tree))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    commands = [command for command in _commands(statements) if is_launch(command)]
+    if not commands:
+        return None
+    values = "".join(f"export {name}={shlex.quote(str(value))}; " for name, value in _known(statements))
+    return values + laid_out(sorted(commands, key=lambda command: command[0].line))
+
+
+def _known(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
+    """Names that get one plain value and no other."""
+    values: dict[str, set[object]] = {}
+    for node in statements:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            plain = isinstance(node.value, ast.Constant) and isinstance(node.value.value, _PLAIN)
+            value = node.value.value if isinstance(node.value, ast.Constant) and plain else node
+            values.setdefault(node.targets[0].id, set()).add(value)
+    for name, found in values.items():
+        if len(found) == 1 and isinstance(next(iter(found)), _PLAIN) and name.isascii():
+            yield name, next(iter(found))
+
+
+def _commands(statements: list[ast.AST]) -> Iterator[list[Piece]]:
+    """Every list of words with what is added under its name, and every string that is a command line."""
+    named: dict[str, list[Piece]] = {}
+    parts = set(_no_lines(statements))
+    for node in sorted(statements, key=lambda node: getattr(node, "lineno", 0)):
+        target = _target(node)
+        words = _words(_value(node))
+        if target is not None and words:
+            if isinstance(node, ast.Assign):
+                if target in named:
+                    yield named[target]
+                named[target] = []
+            named.setdefault(target, []).extend(words)
+        elif isinstance(node, ast.Call):
+            for argument in node.args:
+                yield _words(argument)
+        elif isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in parts:
+            line = _spelled(node)
+            if line is not None and any(mark in line for mark in (" ", "\n")):
+                yield [Piece(line=node.lineno, text=line)]
+    yield from named.values()
+
+
+def _no_lines(statements: list[ast.AST]) -> Iterator[int]:
+    """Strings that are no command line: parts of longer ones, and those that document something."""
+    for node in statements:
+        if isinstance(node, ast.JoinedStr):
+            yield from map(id, node.values)
+        elif isinstance(node, ast.Expr):
+            yield id(node.value)
+
+
+def _target(node: ast.AST) -> str | None:
+    """The name whose list a statement makes or makes longer."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
+    call = node.func if isinstance(node, ast.Call) else None
+    if isinstance(call, ast.Attribute) and call.attr in _ADDING and isinstance(call.value, ast.Name):
+        return call.value.id
+    return None
+
+
+def _value(node: ast.AST) -> ast.AST | None:
+    if isinstance(node, ast.Assign | ast.AugAssign):
+        return node.value
+    return node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+
+
+def _words(node: ast.AST | None) -> list[Piece]:
+    """The words of a list or of one word, quoted for a shell."""
+    nodes = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+    words = []
+    for element in nodes:
+        spelled = None if element is None else _spelled(element)
+        if spelled is not None and isinstance(element, ast.expr):
+            words.append(Piece(line=element.lineno, text=_word(spelled)))
+    listed = isinstance(node, ast.List | ast.Tuple)
+    return words if listed or (len(words) == 1 and " " not in words[0].text) else []
+
+
+def _spelled(node: ast.AST) -> str | None:
+    """A string with ``${name}`` for what it has to be filled with; None for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    parts = (
+        str(part.value) if isinstance(part, ast.Constant) else f"${{{_name(part)}}}" for part in node.values
+    )
+    return "".join(parts)
+
+
+def _name(part: ast.expr) -> str:
+    """A name of the shell for an expression: ``args.model`` is ``args_model``."""
+    inner = part.value if isinstance(part, ast.FormattedValue) else part
+    written = "".join(
+        letter if letter.isascii() and letter.isalnum() else "_" for letter in ast.unparse(inner)
+    )
+    return written if written[:1].isalpha() else f"_{written}"
+
+
+def _word(word: str) -> str:
+    """As a shell has it, in double quotes where it needs any: in them variables stay what they are."""
+    if _BARE.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
+    return f'"{escaped}"'

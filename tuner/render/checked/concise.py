@@ -1,0 +1,25 @@
+"""One line per finding, for editors and for what reads lines. Lines are never wrapped."""
+
+from tuner.render.checked.how import How
+from tuner.render.checked.wording import told, where
+from tuner.render.terminal import Terminal
+from tuner.render.words import SEVERITY_COLOURS
+from tuner.review.checked import Line, Review
+
+
+def rendered(review: Review, how: How) -> str:
+    """One line per finding; empty where there is none."""
+    return "\n".join(concise(line, how.terminal) for line in review.lines)
+
+
+def concise(line: Line, terminal: Terminal) -> str:
+    """``path:line:col: severity CODE name: message (override: ...)``."""
+    return f"{where(line)}: {judged(line, terminal)}: {told(line)}"
+
+
+def judged(line: Line, terminal: Terminal) -> str:
+    """Severity, code and name of a finding, with a mark where ``--fix`` mends it."""
+    rule, severity = line.finding.rule, line.finding.severity
+    shown = terminal.style(severity.value, SEVERITY_COLOURS[severity])
+    mark = " [*]" if line.fix is not None and line.fix.safe else ""
+    return f"{shown} {rule.code}{mark} {rule.name}"

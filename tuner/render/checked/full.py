@@ -1,0 +1,84 @@
+"""Each finding with the line that it is about, a caret under the value, what to do, and where to read on."""
+
+from rich.cells import cell_len
+
+from tuner.language import _
+from tuner.render.checked.concise import judged
+from tuner.render.checked.fix_diff import fix_diff
+from tuner.render.checked.how import How
+from tuner.render.checked.wording import cure, page, where
+from tuner.render.terminal import Terminal, plain
+from tuner.render.words import SEVERITY_COLOURS, sentence, titled
+from tuner.review.checked import Excerpt, Line, Review
+
+_TAB = 4  # columns that a tab is shown as
+_DIFF_STYLES = {"+": "green", "-": "red"}
+
+
+def rendered(review: Review, how: How) -> str:
+    """A paragraph for each finding; empty where there is none."""
+    return "\n\n".join(_paragraph(line, how.terminal) for line in review.lines)
+
+
+def _paragraph(line: Line, terminal: Terminal) -> str:
+    message = plain(line.finding.message)
+    place = terminal.style(where(line), "bold")
+    number = str(line.location.line or "")
+    margin = " " * (len(number) + 1)
+    text = [f"{place}: {judged(line, terminal)}: {message}"]
+    if line.excerpt is not None:
+        text += _frame(line, line.excerpt, terminal)
+    for note in _notes(line):
+        text.append(f"{margin}{terminal.style('=', 'cyan')} {note}")
+    for changed in fix_diff(line.fix) if line.fix is not None else ():
+        text.append(f"{margin}  {_coloured(changed, terminal)}")
+    return "\n".join(text)
+
+
+def _frame(line: Line, excerpt: Excerpt, terminal: Terminal) -> list[str]:
+    """The line of the input, and carets under the value."""
+    number = str(line.location.line)
+    bar = terminal.style("|", "cyan")
+    before, value = _shown(excerpt.text[: excerpt.start]), _shown(excerpt.text[excerpt.start : excerpt.end])
+    carets = terminal.style("^" * max(1, cell_len(value)), SEVERITY_COLOURS[line.finding.severity])
+    margin = " " * (len(number) + 1)
+    return [
+        f"{margin}{bar}",
+        f"{terminal.style(number, 'cyan')} {bar} {before}{value}{_shown(excerpt.text[excerpt.end :])}",
+        f"{margin}{bar} {' ' * cell_len(before)}{carets}",
+    ]
+
+
+def _shown(text: str) -> str:
+    """A part of a line as it stands on a screen: tabs as blanks, other control characters as escapes."""
+    return plain(text.replace("\t", " " * _TAB))
+
+
+def _notes(line: Line) -> list[str]:
+    """What else there is to say of a finding, each part on a line of its own."""
+    finding = line.finding
+    notes = [titled(_("note"), sentence(plain(note))) for note in finding.notes]
+    if line.origin and line.key and not line.location.line:
+        notes.append(
+            titled(
+                _("note"),
+                _("{key} is not set: {origin}").format(key=plain(line.key), origin=plain(line.origin)),
+            )
+        )
+    elif line.origin and line.excerpt is None:
+        notes.append(titled(_("set by"), plain(line.origin)))
+    if line.overrides:
+        notes.append(titled(_("help"), cure(line)))
+    if line.no_fix:
+        notes.append(titled(_("no fix"), plain(line.no_fix)))
+    notes.append(titled(_("see"), page(finding.rule) or f"tuner rule {finding.rule.code}"))
+    if line.fix is not None and line.fix.safe:
+        notes.append(titled(_("fix"), "tuner check --fix"))
+    elif line.fix is not None:
+        notes.append(titled(_("fix that you decide on"), "tuner check --unsafe-fixes"))
+    return notes
+
+
+def _coloured(changed: str, terminal: Terminal) -> str:
+    style = _DIFF_STYLES.get(changed[:1])
+    return changed if style is None else terminal.style(changed, style)

@@ -1,0 +1,70 @@
+"""Workflow commands of GitHub Actions, which become annotations of a pull request.
+
+Source: docs.github.com, "Workflow commands for GitHub Actions"; the escapes are those of
+``packages/core/src/command.ts`` of github.com/actions/toolkit.
+"""
+
+from collections.abc import Iterator
+
+from tuner.findings import Severity
+from tuner.render.checked.how import How
+from tuner.render.checked.wording import file_of, is_file, path_of, told
+from tuner.render.terminal import plain
+from tuner.review.checked import Line, Problem, Review
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
+
+
+def rendered(review: Review, how: How) -> str:
+    """One command per finding and per input that cannot be used; empty where there is none."""
+    return "\n".join(_commands(review))
+
+
+def _commands(review: Review) -> Iterator[str]:
+    for checked in review.inputs:
+        if checked.problem is not None:
+            yield _problem(checked.problem)
+        for line in checked.lines:
+            yield _finding(line, checked.source)
+
+
+def _problem(problem: Problem) -> str:
+    place = problem.location
+    return _command("error", place.source, place.line, place.column, None, "tuner", problem.message)
+
+
+def _finding(line: Line, source: str) -> str:
+    place, rule = line.location, line.finding.rule
+    own = is_file(place.source)
+    end = line.excerpt.end + 1 if line.excerpt is not None and own else None
+    return _command(
+        _LEVELS[line.finding.severity],
+        file_of(line, source),
+        place.line if own else None,
+        place.column if own else None,
+        end,
+        f"{rule.code} {rule.name}",
+        told(line),
+    )
+
+
+def _command(
+    level: str, file: str, line: int | None, column: int | None, end: int | None, title: str, message: str
+) -> str:
+    properties = {
+        "file": path_of(file) if is_file(file) else "",
+        "line": "" if line is None else str(line),
+        "col": "" if column is None else str(column),
+        "endColumn": "" if end is None else str(end),
+        "title": title,
+    }
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
+    return f"::{level} {listed}::{_data(plain(message))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

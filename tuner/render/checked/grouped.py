@@ -1,0 +1,28 @@
+"""The findings under the name of their input."""
+
+from tuner.render.checked.concise import judged
+from tuner.render.checked.how import How
+from tuner.render.checked.wording import path_of, told
+from tuner.render.terminal import Terminal, plain
+from tuner.review.checked import Checked, Line, Review
+
+
+def rendered(review: Review, how: How) -> str:
+    """A paragraph for each input with findings; empty where there is none."""
+    return "\n\n".join(_paragraph(checked, how.terminal) for checked in review.inputs if checked.lines)
+
+
+def _paragraph(checked: Checked, terminal: Terminal) -> str:
+    places = [_place(line, checked) for line in checked.lines]
+    width = max(map(len, places))
+    lines = [
+        f"  {place.ljust(width)}  {judged(line, terminal)}: {told(line)}"
+        for place, line in zip(places, checked.lines, strict=True)
+    ]
+    return "\n".join([terminal.style(plain(path_of(checked.source)), "bold"), *lines])
+
+
+def _place(line: Line, checked: Checked) -> str:
+    place = line.location
+    position = f"{place.line or 1}:{place.column or 1}"
+    return position if place.source == checked.source else f"{plain(path_of(place.source))}:{position}"

@@ -1,0 +1,76 @@
+"""JUnit's XML: an input is a suite, a finding a test case, one that fails the check a failure.
+
+Source: the schema of github.com/jenkinsci/xunit-plugin, ``junit-10.xsd``.
+"""
+
+import re
+from xml.etree import ElementTree
+
+from tuner.render.checked.how import How
+from tuner.render.checked.wording import path_of, told, where
+from tuner.review.checked import Checked, Line, Review
+
+_NOT_OF_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def rendered(review: Review, how: How) -> str:
+    """All suites."""
+    suites = [_suite(checked) for checked in review.inputs]
+    root = ElementTree.Element("testsuites", {"name": "tuner check", **_totals(suites)})
+    root.extend(suites)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
+
+
+def _suite(checked: Checked) -> ElementTree.Element:
+    name = _text(path_of(checked.source))
+    cases = [_case(line, checked, name) for line in checked.lines]
+    for silenced in checked.silenced:
+        case = _named(silenced.line, name)
+        ElementTree.SubElement(case, "skipped", {"message": _text(silenced.reason or silenced.by.value)})
+        cases.append(case)
+    if checked.problem is not None:
+        case = ElementTree.Element("testcase", {"classname": name, "name": "is read", "time": "0"})
+        message = _text(checked.problem.message)
+        ElementTree.SubElement(case, "error", {"message": message, "type": "unusable-input"}).text = message
+        cases.append(case)
+    if not cases:
+        cases.append(ElementTree.Element("testcase", {"classname": name, "name": "no findings", "time": "0"}))
+    suite = ElementTree.Element("testsuite", {"name": name, **_counts(cases), "time": "0"})
+    suite.extend(cases)
+    return suite
+
+
+def _case(line: Line, checked: Checked, name: str) -> ElementTree.Element:
+    case = _named(line, name)
+    message = _text(told(line))
+    if line.at_least(checked.fail_on):
+        kind = line.finding.severity.value
+        ElementTree.SubElement(
+            case, "failure", {"message": message, "type": kind}
+        ).text = f"{_text(where(line))}: {message}"
+    else:
+        ElementTree.SubElement(case, "system-out").text = f"{_text(where(line))}: {message}"
+    return case
+
+
+def _named(line: Line, name: str) -> ElementTree.Element:
+    rule, place = line.finding.rule, line.location
+    title = f"{rule.code} {rule.name} ({place.line or 1}:{place.column or 1})"
+    return ElementTree.Element("testcase", {"classname": name, "name": title, "time": "0"})
+
+
+def _counts(cases: list[ElementTree.Element]) -> dict[str, str]:
+    kinds = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counted = {name: sum(case.find(kind) is not None for case in cases) for name, kind in kinds.items()}
+    return {"tests": str(len(cases)), **{name: str(count) for name, count in counted.items()}}
+
+
+def _totals(suites: list[ElementTree.Element]) -> dict[str, str]:
+    names = ("tests", "failures", "errors", "skipped")
+    return {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in names}
+
+
+def _text(text: str) -> str:
+    """A text without the characters that XML has no way to write."""
+    return _NOT_OF_XML.sub("\ufffd", text)

@@ -1,0 +1,125 @@
+"""What one answer says, as an input of a review: findings with their places, phases, what was assumed."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.advise import Advice
+from tuner.errors import Location
+from tuner.findings import Finding
+from tuner.inputs.overrides import COMMAND_LINE
+from tuner.inputs.settings import Layer
+from tuner.render import does_not_fit, lost_override, not_modelled
+from tuner.render.answer import Answer
+from tuner.review.checked import Checked, JudgedFor, Line, PhaseUse
+from tuner.timing import phase_interval
+
+
+class _Stands(Struct, frozen=True, kw_only=True):
+    """Where a finding stands, the key that it stands at, and where the value of that key came from."""
+
+    location: Location
+    key: str
+    origin: str = ""
+
+
+def checked(answer: Answer) -> Checked:
+    """The answer on one input as a review keeps it."""
+    advice, step = answer.advice, answer.advice.step
+    return Checked(
+        source=answer.given.source,
+        lines=lines(answer),
+        judged_for=_judged_for(answer),
+        phases=_phases(advice),
+        gpus=advice.workload.cluster.gpus,
+        step_s=step.seconds,
+        low_s=step.low_s,
+        high_s=step.high_s,
+    )
+
+
+def lines(answer: Answer) -> tuple[Line, ...]:
+    """All findings, with a bad verdict among them, worst first, then in the file's order."""
+    listed = [(item.finding, item.overrides) for item in answer.advice.recommendations]
+    missing = does_not_fit.check(answer.advice)
+    others = [
+        *([missing] if missing is not None else []),
+        *not_modelled.check(answer),
+        *lost_override.check(answer.given),
+    ]
+    listed += [(other, ()) for other in others]
+    return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
+
+
+def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
+    stands = _stands(answer, finding, overrides)
+    return Line(
+        location=stands.location,
+        # A proposal is a whole workload: thousands of them would be kept for nothing.
+        finding=replace(finding, proposal=None),
+        overrides=overrides,
+        key=stands.key,
+        origin=stands.origin,
+    )
+
+
+def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _Stands:
+    """The finding's own place, else where the user set a key that it names, else the top of the file."""
+    settings = answer.settings
+    named = [override.lstrip("+~").partition("=")[0] for override in overrides]
+    keys = (*finding.keys, *named)
+    first = keys[0] if keys else ""
+    if finding.location is not None and not _is_added(answer, finding.location):
+        return _Stands(location=finding.location, key=first)
+    for key in keys:
+        origin = settings.origin(key) if settings.is_set(key) else None
+        if origin is not None and origin.location is not None:
+            text = str(origin) if origin.layer is Layer.OVERRIDE else ""
+            return _Stands(location=origin.location, key=key, origin=text)
+    default = settings.origin(first) if first else None
+    return _Stands(
+        location=Location(source=answer.given.source),
+        key=first,
+        origin="" if default is None else str(default),
+    )
+
+
+def _is_added(answer: Answer, place: Location) -> bool:
+    """Whether a place is an override that nobody typed: one of those with which the job was made to start."""
+    typed = sum(argument.location.source == COMMAND_LINE for argument in answer.given.arguments)
+    return place.source == COMMAND_LINE and (place.line or 0) > typed
+
+
+def _judged_for(answer: Answer) -> JudgedFor:
+    release, gpu = answer.advice.workload.release, answer.advice.workload.cluster.gpu
+    engine = answer.rollout_engine
+    return JudgedFor(
+        trainer=release.trainer,
+        release=release.version,
+        release_reason=answer.release_reason,
+        engine=None if engine is None else f"{engine.name} {engine.version}",
+        engine_reason=None if engine is None else engine.reason,
+        gpu=gpu.name,
+        gpu_bytes=gpu.capacity_bytes,
+        gpu_reason=answer.gpu_reason,
+        gpu_assumed=answer.gpu_assumed,
+    )
+
+
+def _phases(advice: Advice) -> tuple[PhaseUse, ...]:
+    used = []
+    for phase in advice.estimate.phases:
+        spent = advice.time.phase(phase.phase)
+        seconds = None if spent is None else phase_interval(spent, advice.workload.cluster)
+        low, high = phase.interval
+        used.append(
+            PhaseUse(
+                phase=phase.phase.value,
+                peak_bytes=phase.peak_bytes,
+                low_bytes=low,
+                high_bytes=high,
+                seconds=None if seconds is None else seconds.seconds,
+                low_s=None if seconds is None else seconds.low_s,
+                high_s=None if seconds is None else seconds.high_s,
+            )
+        )
+    return tuple(used)

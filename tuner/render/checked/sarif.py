@@ -1,0 +1,155 @@
+"""SARIF 2.1.0, which code scanning of GitHub, Azure DevOps and editors read.
+
+Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; numbers are its sections.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tuner import __version__
+from tuner.evidence import Evidence
+from tuner.findings import Rule, Severity
+from tuner.render.checked.how import How
+from tuner.render.checked.rule_help import markdown_of, rule_page
+from tuner.render.checked.sarif_fix import sarif_fix
+from tuner.render.checked.wording import fingerprints, is_file, page, path_of, site, told
+from tuner.render.rst import plain_text
+from tuner.render.words import sentence
+from tuner.review.checked import Checked, Line, Problem, Review, Silenced
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+ROOT = "%SRCROOT%"
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+# GitHub's words for how often a rule is right.
+_PRECISION = {
+    Evidence.EXACT: "very-high",
+    Evidence.MEASURED: "very-high",
+    Evidence.MODELLED: "high",
+    Evidence.HEURISTIC: "medium",
+}
+
+
+def rendered(review: Review, how: How) -> str:
+    """One run with the rules that speak, all findings and what could not be read."""
+    told_apart = list(fingerprints(review))
+    rules = _rules(line for _number, line, _print in told_apart)
+    codes = [rule["id"] for rule in rules]
+    silenced = {id(silent.line): silent for checked in review.inputs for silent in checked.silenced}
+    results = [
+        _result(line, review.inputs[number], codes, fingerprint, silenced.get(id(line)))
+        for number, line, fingerprint in told_apart
+    ]
+    driver = {
+        "name": "tuner",
+        "version": __version__,
+        "semanticVersion": __version__,
+        **({"informationUri": site()} if site() else {}),
+        "rules": rules,
+    }
+    invocation = {
+        "executionSuccessful": not review.problems,
+        "toolExecutionNotifications": [_notification(problem) for problem in review.problems],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+    content = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(content, indent=2, ensure_ascii=True)
+
+
+def _rules(lines: Iterable[Line]) -> list[dict[str, Any]]:
+    """The rules that speak, by code (3.49 reportingDescriptor)."""
+    surest: dict[str, Line] = {}
+    order = list(Evidence)
+    for line in lines:
+        before = surest.get(line.code)
+        if before is None or order.index(line.finding.evidence) > order.index(before.finding.evidence):
+            surest[line.code] = line
+    return [_rule(surest[code]) for code in sorted(surest)]
+
+
+def _rule(line: Line) -> dict[str, Any]:
+    rule = line.finding.rule
+    shown = rule_page(rule.code)
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": sentence(plain_text(shown.title))},
+        "fullDescription": {"text": sentence(rule.summary)},
+        "help": {"text": f"tuner rule {rule.code}", "markdown": markdown_of(shown)},
+        **({"helpUri": page(rule)} if page(rule) else {}),
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"tags": _tags(rule), "precision": _PRECISION[line.finding.evidence]},
+    }
+
+
+def _tags(rule: Rule) -> list[str]:
+    return [rule.goal.value, rule.code[:3]]
+
+
+def _result(
+    line: Line, checked: Checked, codes: Sequence[str], fingerprint: str, silenced: Silenced | None
+) -> dict[str, Any]:
+    """One finding (3.27 result)."""
+    result: dict[str, Any] = {
+        "ruleId": line.code,
+        "ruleIndex": codes.index(line.code),
+        "level": _LEVELS[line.finding.severity],
+        "message": {"text": sentence(told(line))},
+        "locations": [_location(line, checked)],
+        "partialFingerprints": {"ruleKeyAndInput/v1": fingerprint},
+        "properties": {"evidence": line.finding.evidence.value},
+    }
+    if line.fix is not None:
+        result["fixes"] = [sarif_fix(line.fix, artifact(line.fix.source))]
+    if silenced is not None:
+        suppression = {"kind": silenced.by.value, "status": "accepted"}
+        reason = {"justification": silenced.reason} if silenced.reason else {}
+        result["suppressions"] = [{**suppression, **reason}]
+    return result
+
+
+def _location(line: Line, checked: Checked) -> dict[str, Any]:
+    place = line.location
+    logical = {"logicalLocations": [{"fullyQualifiedName": line.key}]} if line.key else {}
+    if not is_file(place.source):
+        whole = {"artifactLocation": artifact(checked.source), "region": {"startLine": 1}}
+        return {"physicalLocation": whole, **logical}
+    region: dict[str, Any] = {"startLine": place.line or 1}
+    if place.column is not None:
+        region["startColumn"] = place.column
+    if line.excerpt is not None:
+        region["endColumn"] = line.excerpt.end + 1
+        region["snippet"] = {"text": line.excerpt.text[line.excerpt.start : line.excerpt.end]}
+    return {
+        "physicalLocation": {"artifactLocation": artifact(place.source), "region": region},
+        **logical,
+    }
+
+
+def artifact(source: str) -> dict[str, str]:
+    """Where a file lies (3.4 artifactLocation): below the root of the sources, else as an address."""
+    path = Path(path_of(source))
+    name = path.as_posix().encode("utf-8", "surrogateescape")
+    if path.is_absolute():
+        return {"uri": f"file://{quote(name)}"}
+    return {"uri": quote(name), "uriBaseId": ROOT}
+
+
+def _notification(problem: Problem) -> dict[str, Any]:
+    """An input that cannot be used (3.58 notification)."""
+    place = problem.location
+    physical: dict[str, Any] = {"artifactLocation": artifact(place.source)}
+    if place.line is not None:
+        physical["region"] = {"startLine": place.line}
+    return {
+        "level": "error",
+        "message": {"text": problem.message},
+        "locations": [{"physicalLocation": physical}],
+    }

@@ -1,0 +1,95 @@
+"""What several formats say of a finding: its place, its path, its page, how it is told from others."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+from tuner.findings import Rule
+from tuner.inputs.overrides import COMMAND_LINE
+from tuner.language import _
+from tuner.render.terminal import plain
+from tuner.render.words import pasteable
+from tuner.review.checked import Line, Review
+
+SITE = "TUNER_DOCS"  # variable with the address of the documentation, where it is not that of the package
+
+
+def path_of(source: str) -> str:
+    """A file as seen from the working folder, where it lies in it; any other as it was named."""
+    if not Path(source).is_absolute():
+        return source
+    try:
+        return str(Path(source).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return source
+
+
+def is_file(source: str) -> bool:
+    """Whether a place is in a file, and not on the command line or on standard input."""
+    return source not in (COMMAND_LINE, "-")
+
+
+def file_of(line: Line, input_source: str) -> str:
+    """The file that a finding is shown at: its own, else the input that an override was given for."""
+    return line.location.source if is_file(line.location.source) else input_source
+
+
+def where(line: Line) -> str:
+    """``path:line:column``."""
+    place = line.location
+    return f"{plain(path_of(place.source))}:{place.line or 1}:{place.column or 1}"
+
+
+def cure(line: Line) -> str:
+    """The overrides that would mend the finding, as a shell takes them; empty where there are none."""
+    return " ".join(pasteable(override) for override in line.overrides)
+
+
+def told(line: Line) -> str:
+    """The message, and what to set."""
+    message = plain(line.finding.message)
+    if not line.overrides:
+        return message
+    return message + _(" (override: {overrides})").format(overrides=cure(line))
+
+
+@cache
+def site() -> str:
+    """Where the documentation stands, with a slash at its end; empty where nobody says."""
+    named = os.environ.get(SITE, "") or _of_package()
+    return named if not named or named.endswith("/") else f"{named}/"
+
+
+def _of_package() -> str:
+    try:
+        listed = metadata("tuner").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    urls = dict(entry.split(", ", 1) for entry in listed if ", " in entry)
+    return str(urls.get("Documentation", ""))
+
+
+def page(rule: Rule) -> str:
+    """The address of a rule's page; empty where the documentation has none."""
+    return f"{site()}rules/{rule.name}.html" if site() else ""
+
+
+def fingerprints(review: Review) -> Iterator[tuple[int, Line, str]]:
+    """Each finding with the number of its input and what tells it from others when lines move.
+
+    It is made of the file, the rule, the configuration key, and how many of these came before.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    for number, checked in enumerate(review.inputs):
+        for line in (*checked.lines, *(silenced.line for silenced in checked.silenced)):
+            phase = line.finding.phase
+            about = line.key or ("" if phase is None else phase.value)
+            same = (Path(path_of(file_of(line, checked.source))).as_posix(), line.code, about)
+            seen[same] += 1
+            parts = (*same, str(seen[same]))
+            # A name of a file that is no UTF-8 has lone surrogates.
+            yield number, line, sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,182 @@
+"""What a review of configurations found: a :class:`Checked` for each input, all of them in a :class:`Review`.
+
+No terminal and no output format is known here; each format is a rendering of a :class:`Review`.
+"""
+
+from collections import Counter
+from enum import Enum
+
+from msgspec import Struct
+
+from tuner.errors import Location
+from tuner.findings import Finding, Severity
+
+_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+class Edit(Struct, frozen=True, kw_only=True):
+    """A piece of a file and what stands there afterwards."""
+
+    start: int  # bytes from the beginning of the file
+    end: int  # behind the last byte that is replaced
+    text: str
+
+
+class Fix(Struct, frozen=True, kw_only=True):
+    """Edits of one file that mend a finding."""
+
+    title: str  # what it does, in one line
+    source: str  # the file
+    edits: tuple[Edit, ...]  # in the order of the file; none touches another
+    safe: bool  # the training computes the same, and a second run does not find it again
+
+
+class Excerpt(Struct, frozen=True, kw_only=True):
+    """The line of an input that a finding is about, and which of its characters."""
+
+    text: str  # without what ends the line
+    start: int  # from 0
+    end: int  # behind the last one
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A finding with its place in the user's input."""
+
+    location: Location
+    finding: Finding
+    overrides: tuple[str, ...]
+    key: str = ""  # the configuration key that it is about; empty where it is about the whole job
+    origin: str = ""  # where the value of the key came from, where that is no line of the input
+    excerpt: Excerpt | None = None  # None where the place is no line that can be shown
+    fix: Fix | None = None
+    no_fix: str = ""  # why there is no fix, where one could be expected
+
+    @property
+    def code(self) -> str:
+        """The rule's code, such as ``ROL013``."""
+        return self.finding.rule.code
+
+    @property
+    def rank(self) -> tuple[int, str, int, int, str]:
+        """What findings are sorted by: worst first, then in the file's order."""
+        place = self.location
+        return (_RANK[self.finding.severity], place.source, place.line or 0, place.column or 0, self.code)
+
+    def at_least(self, severity: Severity) -> bool:
+        """Whether the finding is as bad as ``severity`` or worse."""
+        return _RANK[self.finding.severity] <= _RANK[severity]
+
+
+class SilencedBy(Enum):
+    """What keeps a finding from being reported. The values are those of SARIF's ``suppressions[].kind``."""
+
+    COMMENT = "inSource"
+    BASELINE = "external"
+
+
+class Silenced(Struct, frozen=True, kw_only=True):
+    """A finding that is known and accepted."""
+
+    line: Line
+    by: SilencedBy
+    reason: str = ""  # as the user gave it
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Why an input cannot be used."""
+
+    message: str  # one line for a terminal, the place and the hint in it
+    location: Location
+
+
+class JudgedFor(Struct, frozen=True, kw_only=True):
+    """The release, the card and the engine that one input was judged for, and why these."""
+
+    trainer: str
+    release: str
+    release_reason: str
+    engine: str | None  # "vllm 0.18.0"; None where the trainer generates by itself
+    engine_reason: str | None
+    gpu: str
+    gpu_bytes: int  # that processes can have
+    gpu_reason: str
+    gpu_assumed: bool  # nothing named the card
+
+
+class PhaseUse(Struct, frozen=True, kw_only=True):
+    """Memory and seconds of one phase on one GPU."""
+
+    phase: str  # "update_actor"
+    peak_bytes: int
+    low_bytes: int
+    high_bytes: int
+    seconds: float | None  # None where no time is known of it
+    low_s: float | None
+    high_s: float | None
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """One input that was checked."""
+
+    source: str  # as it was named
+    lines: tuple[Line, ...] = ()  # what is reported, worst first
+    silenced: tuple[Silenced, ...] = ()
+    left_out: int = 0  # findings that the settings do not ask for
+    fail_on: Severity = Severity.WARNING  # least severity with which the check fails
+    baseline: str = ""  # the file of known findings that the project's settings name
+    problem: Problem | None = None  # nothing else is known where there is one
+    judged_for: JudgedFor | None = None
+    phases: tuple[PhaseUse, ...] = ()  # in the order of a step
+    gpus: int = 0  # of the whole job
+    step_s: float | None = None  # seconds of one step, modelled; None where the job does not run
+    low_s: float | None = None
+    high_s: float | None = None
+
+
+class KnownFinding(Struct, frozen=True, kw_only=True):
+    """An entry of a baseline that no finding of this run answers to any more."""
+
+    source: str  # the input, from the folder of the baseline on
+    code: str
+    key: str  # the configuration key or phase that it was about; empty where it was about the whole job
+    count: int
+
+
+class BesideBaseline(Struct, frozen=True, kw_only=True):
+    """All findings beside those that were known before."""
+
+    file: str
+    new: int
+    unchanged: int
+    fixed: tuple[KnownFinding, ...]
+    pruned: bool = False  # the file holds the fixed ones no longer
+
+
+class Review(Struct, frozen=True, kw_only=True):
+    """All inputs that were checked together, in the order in which they were named."""
+
+    inputs: tuple[Checked, ...]
+    skipped: tuple[str, ...] = ()  # files in folders that are no configuration of a trainer
+    pasted: bool = False  # the input is one command as it is typed
+    baselines: tuple[BesideBaseline, ...] = ()  # what the findings were held against
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What is reported of all inputs."""
+        return tuple(line for checked in self.inputs for line in checked.lines)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why inputs cannot be used."""
+        return tuple(checked.problem for checked in self.inputs if checked.problem is not None)
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """How many findings of each severity are reported, worst first."""
+        counted = Counter(line.finding.severity for line in self.lines)
+        return {severity: counted[severity] for severity in Severity if counted[severity]}
+
+    @property
+    def fails(self) -> bool:
+        """Whether a finding is as bad as what makes the check of its input fail."""
+        return any(line.at_least(checked.fail_on) for checked in self.inputs for line in checked.lines)

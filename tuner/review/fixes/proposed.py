@@ -1,0 +1,44 @@
+"""The fix of a finding: the edits of the user's file that its overrides come to."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tuner.errors import TunerError
+from tuner.inputs.overrides import COMMAND_LINE
+from tuner.language import _
+from tuner.review.checked import Fix, Line
+from tuner.review.fixes.changes import Change, changes
+from tuner.review.fixes.editable import ScriptFile, YamlFile
+from tuner.review.fixes.edits import CannotEditError
+
+
+def with_fix(line: Line, file: YamlFile | ScriptFile, *, source: str, safe: bool) -> Line:
+    """A finding with its fix, or with the reason why it has none.
+
+    Args:
+        line: the finding; one without overrides stays as it is.
+        file: what would be edited.
+        source: the file's name.
+        safe: whether following it leaves the training as it is.
+    """
+    if not line.overrides:
+        return line
+    try:
+        if line.location.source == COMMAND_LINE:
+            raise CannotEditError(_("the value comes from the command line"))
+        made = changes(line.overrides)
+        edits = file.edits(made)
+    except CannotEditError as error:
+        return replace(line, no_fix=str(error))
+    except TunerError as error:
+        return replace(line, no_fix=error.message)
+    fix = Fix(
+        title=" ".join(line.overrides), source=source, edits=edits, safe=safe and not _loses_a_value(made)
+    )
+    return replace(line, fix=fix)
+
+
+def _loses_a_value(made: Sequence[Change]) -> bool:
+    """Whether a value of the user's is taken away that no other key gets: what was meant is not known."""
+    return any(change.deletes for change in made) and all(change.deletes for change in made)

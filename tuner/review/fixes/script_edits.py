@@ -1,0 +1,202 @@
+"""Edits of a launch script: overrides replaced, added and removed among the words that are written out."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.inputs.script import Script, is_override, read_script
+from tuner.inputs.shell.launches import Launch
+from tuner.inputs.shell.source import Source, parse
+from tuner.inputs.shell.values import Field
+from tuner.inputs.tree import dotted
+from tuner.language import _
+from tuner.review.checked import Edit
+from tuner.review.fixes.changes import Change
+from tuner.review.fixes.edits import BOM, CannotEditError, joined
+from tuner.review.fixes.script_words import Word, words_of
+
+_BOOLEAN = re.compile(r"true|false")
+_UNSAFE_IN_DOUBLE = frozenset('"$`\\!')
+
+
+class LaunchScript(Struct, frozen=True, kw_only=True):
+    """A script as it lies on the disk, with what it was given and which of its launches is meant."""
+
+    path: Path
+    data: bytes
+    arguments: tuple[str, ...] = ()
+    number: int = 1  # of the launch
+
+    @property
+    def content(self) -> bytes:
+        """The script as the shell should have it: no mark of byte order, no carriage returns."""
+        return self.data.removeprefix(BOM).replace(b"\r\n", b"\n")
+
+    def with_data(self, data: bytes) -> "LaunchScript":
+        """The same script with other bytes."""
+        return replace(self, data=data)
+
+    def read(self) -> Script:
+        """The launches of the script."""
+        return read_script(self.path, self.content, self.arguments)
+
+
+def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit, ...]:
+    """The edits after which a launch gets the overrides of the changes.
+
+    Raises:
+        CannotEditError: an override is not written out in the script.
+    """
+    source = parse(str(script.path), script.content)
+    launch = script.read().launches[script.number - 1]
+    words = words_of(source)
+    edits: list[Edit] = []
+    added: list[str] = []
+    for change in changes:
+        field = _last_of(launch, change)
+        if field is not None:
+            edits.append(_at(source, _written(source, words, field), change))
+        else:
+            added.append(change.override)
+    if added:
+        edits.append(_behind(source, _last_override(source, words, launch), added))
+    return joined(_in_file(script.data, edit) for edit in edits)
+
+
+def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[Change]) -> None:
+    """Refuse an edited script whose launches get anything but the old words with the changes.
+
+    Raises:
+        CannotEditError: one does.
+    """
+    old, new = before.read().launches, after.read().launches
+    if len(old) != len(new):
+        raise CannotEditError(_("the script would not be read as intended"))
+    for number, (was, now) in enumerate(zip(old, new, strict=True), start=1):
+        keys = {dotted(change.path) for change in changes} if number == before.number else set()
+        kept = _texts(was, keys) == _texts(now, keys) and was.program == now.program
+        if not kept or was.environment != now.environment:
+            raise CannotEditError(_("another word of the script would change, or another launch"))
+    launch = new[before.number - 1]
+    for change in changes:
+        had = _last_of(old[before.number - 1], change) is not None
+        now_is = _last_of(launch, change)
+        spelled = None if now_is is None else now_is.text.known
+        gone = change.deletes and had
+        if (spelled is not None) == gone or (spelled is not None and not _says(spelled, change)):
+            raise CannotEditError(_("the script would not be read as intended"))
+
+
+def _says(word: str, change: Change) -> bool:
+    return word.lower() == change.override.lower() or word.partition("=")[2].lower() == change.spelled.lower()
+
+
+def _texts(launch: Launch, without: set[str]) -> list[str]:
+    return [str(field.text) for field in launch.arguments if _key(str(field.text)) not in without]
+
+
+def _key(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
+
+
+def _last_of(launch: Launch, change: Change) -> Field | None:
+    """The last word of a launch that sets the key of a change."""
+    key = dotted(change.path)
+    named = [field for field in launch.arguments if _key(str(field.text)) == key]
+    return named[-1] if named else None
+
+
+def _written(source: Source, words: Sequence[Word], field: Field) -> Word:
+    """The word of the script that a launch gets as this one."""
+    known = field.text.known
+    if known is None:
+        raise CannotEditError(
+            _("the value comes out of {text}").format(
+                text=", ".join(item.text for item in field.text.unknowns)
+            )
+        )
+    same = [word for word in words if word.text == known]
+    here = [word for word in same if _is_at(source, word, field)]
+    if here or len(same) == 1:
+        return (here or same)[0]
+    if len(same) > 1:
+        raise CannotEditError(_("the override stands in the script {count} times").format(count=len(same)))
+    at = next((word.written for word in words if _is_at(source, word, field)), None)
+    if at is None:
+        raise CannotEditError(_("the override stands in another file"))
+    raise CannotEditError(_("the value comes out of {text}").format(text=at))
+
+
+def _is_at(source: Source, word: Word, field: Field) -> bool:
+    place, (line, column) = field.location, word.line
+    return (place.source, place.line, place.column) == (source.file, line + 1, column + 1)
+
+
+def _at(source: Source, word: Word, change: Change) -> Edit:
+    """Another value in the place of the one that a word has, with its quotation marks; or no word at all."""
+    if change.deletes:
+        blanks = b" \t\n" if word.in_array else b" \t\\\n"
+        return Edit(start=len(source.content[: word.start].rstrip(blanks)), end=word.end, text="")
+    written, new = word.written, change.spelled
+    key, _equals, old = written.partition("=")
+    if _BOOLEAN.fullmatch(old.strip("'\"")):
+        new = new.lower() if new in ("True", "False") else new
+    return Edit(start=word.start, end=word.end, text=_quoted_alike(f"{key}=", old, new))
+
+
+def _quoted_alike(start: str, old: str, new: str) -> str:
+    """A word with another value, in the quotation marks that it has where they can hold it."""
+    mark = old[-1:] if old[-1:] in ("'", '"') else ""
+    if mark and not (set(new) & (_UNSAFE_IN_DOUBLE if mark == '"' else {"'"})):
+        if start.startswith(mark):  # 'key=value'
+            return f"{start}{new}{mark}"
+        if old.startswith(mark) and len(old) > 1:  # key='value'
+            return f"{start}{mark}{new}{mark}"
+    if not mark and shlex.quote(new) == new:
+        return start + new
+    return shlex.quote(start.lstrip("'\"") + new)
+
+
+def _last_override(source: Source, words: Sequence[Word], launch: Launch) -> Word:
+    """The last word of a launch that is written out: behind it stands what the user may add."""
+    gets = {str(field.text) for field in launch.arguments}
+    own = [word for word in words if word.text is not None and is_override(word.text) and word.text in gets]
+    places = {(field.location.line, field.location.column) for field in launch.arguments}
+    direct = [word for word in own if (word.line[0] + 1, word.line[1] + 1) in places]
+    of_arrays = [word for word in own if word.in_array]
+    if launch.location.source != source.file or not (direct or of_arrays):
+        raise CannotEditError(_("no override of the launch is written out in the script"))
+    return (direct or of_arrays)[-1]
+
+
+def _behind(source: Source, word: Word, added: Sequence[str]) -> Edit:
+    """Overrides behind a word: on lines of their own where it has one."""
+    start = source.content.rfind(b"\n", 0, word.start) + 1
+    before = source.content[start : word.start].decode("utf-8", "replace")
+    new_line = f"\n{before}" if word.in_array else f" \\\n{before}"
+    between = " " if before.strip() else new_line
+    text = "".join(between + shlex.quote(override) for override in added)
+    return Edit(start=word.end, end=word.end, text=text)
+
+
+def _in_file(data: bytes, edit: Edit) -> Edit:
+    """An edit of what the shell has as one of the file, with its line breaks."""
+    shift = len(BOM) if data.startswith(BOM) else 0
+    start, end = (shift + _raw(data[shift:], at) for at in (edit.start, edit.end))
+    windows = b"\r\n" in data
+    return Edit(start=start, end=end, text=edit.text.replace("\n", "\r\n") if windows else edit.text)
+
+
+def _raw(data: bytes, at: int) -> int:
+    """The byte of a file at one of the same without carriage returns."""
+    position = 0
+    for line in data.split(b"\r\n"):
+        if at <= len(line):
+            return position + at
+        at -= len(line) + 1
+        position += len(line) + 2
+    return len(data)

@@ -1,0 +1,113 @@
+"""The inputs that folders and patterns on a command line stand for."""
+
+import os
+from collections.abc import Iterator, Sequence
+from glob import glob, has_magic
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tuner.errors import InputError, Location
+from tuner.files import STANDARD_INPUT, is_there
+from tuner.inputs.given import SHELL_NAMES
+from tuner.inputs.log.run_log import is_log
+from tuner.inputs.run_folder import is_run
+from tuner.inputs.several import Input
+from tuner.language import _
+from tuner.trainers.chosen import TRAINER
+from tuner.units import MIB
+
+_YAML_NAMES = (".yaml", ".yml")
+_LOG_NAMES = (".log",)
+_LOOKED_AT = MIB  # bytes of a file in a folder, by which it is told what it is
+_MOST_FILES = 100_000  # of folders together
+
+
+def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...]]:
+    """Folders and patterns replaced by the files that they stand for.
+
+    What belongs to a folder or a pattern belongs to each of its files. A folder that holds the files of one
+    run is the configuration of this run, as it is for every command.
+
+    Returns:
+        The inputs in their order, without files of a folder that are named already, and the files in
+        folders that configure nothing.
+
+    Raises:
+        InputError: a pattern matches nothing, or folders hold too many files.
+    """
+    listed: list[Input] = []
+    skipped: list[str] = []
+    for given in inputs:
+        for name in _matches(given):
+            if given.pasted or not _is_walked(name):
+                listed.append(replace(given, config=name))
+                continue
+            files, others = _walked(name)
+            # A folder without any is an input that cannot be used, which says so.
+            of_folder = [replace(given, config=file) for file in files or [name]]
+            named = set(listed)
+            listed += [file for file in of_folder if file not in named]
+            skipped += others
+    return tuple(listed), tuple(dict.fromkeys(skipped))
+
+
+def _is_walked(name: str) -> bool:
+    return name != STANDARD_INPUT and is_there(name, Path.is_dir) and not is_run(Path(name))
+
+
+def _matches(given: Input) -> list[str]:
+    """What a pattern matches, in the order of its names; a name that is no pattern as it is."""
+    name = given.config
+    if given.pasted or not has_magic(name) or is_there(name):
+        return [name]
+    matched = sorted(glob(name, recursive=True))  # noqa: PTH207 - Path takes no absolute pattern
+    if not matched:
+        raise InputError(
+            _("no file matches the pattern"),
+            location=Location(source=name),
+            hint=_("check it; ** stands for any number of folders"),
+        )
+    return matched
+
+
+def _walked(folder: str) -> tuple[list[str], list[str]]:
+    """The files in a folder that configure a trainer, and those of the same kinds that do not."""
+    wanted: list[str] = []
+    others: list[str] = []
+    for file in _files(folder):
+        (wanted if _may_configure(file) else others).append(file)
+        if len(wanted) + len(others) > _MOST_FILES:
+            raise InputError(
+                _("holds more than {most:,} files to look at").format(most=_MOST_FILES),
+                location=Location(source=folder),
+                hint=_("name the folders with the configurations"),
+            )
+    return wanted, others
+
+
+def _files(folder: str) -> Iterator[str]:
+    """Files that may be configurations, by their names; hidden files and folders are left out."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith(".") and name.endswith(_YAML_NAMES + SHELL_NAMES + _LOG_NAMES):
+                yield str(Path(here, name))
+
+
+def _may_configure(file: str) -> bool:
+    try:
+        data = _beginning(Path(file))
+    except OSError:
+        return True  # to be named as what cannot be read
+    if file.endswith(_LOG_NAMES) and not is_log(data):
+        return False
+    return TRAINER.may_configure(data.decode("utf-8", "replace"), yaml=file.endswith(_YAML_NAMES))
+
+
+def _beginning(file: Path) -> bytes:
+    """The first bytes of a regular file; of a pipe nothing, since it would be read only once."""
+    if not file.is_file():
+        return b""
+    with file.open("rb") as stream:
+        return stream.read(_LOOKED_AT)

@@ -1,0 +1,91 @@
+"""Comments of ours in YAML, each with the lines of the key that it stands at or above."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import yaml
+
+from tuner.errors import Location
+from tuner.inputs.yaml_nodes import loader
+from tuner.review.suppression.comments import MARK, Comment
+
+
+def comments_in_yaml(text: str, *, source: str) -> Iterator[Comment]:
+    """The comments, in their order.
+
+    Args:
+        text: one YAML document; of one that is none there are no comments.
+        source: names it in locations.
+    """
+    if MARK.search(text) is None:
+        return
+    try:
+        scalars, ends = _scalars(text), _extents(text)
+    except yaml.YAMLError:
+        return
+    starts = sorted(ends)
+    for mark in MARK.finditer(text):
+        at = mark.start()
+        begin = text.rfind("\n", 0, at) + 1
+        if (at > begin and not text[at - 1].isspace()) or _within(at, scalars):
+            continue
+        line = text.count("\n", 0, at) + 1
+        first = last = line
+        if not text[begin:at].strip():
+            below = bisect_right(starts, line)
+            first, last = (starts[below], ends[starts[below]]) if below < len(starts) else (line + 1, line)
+        yield Comment(
+            text=text[at:].partition("\n")[0],
+            place=Location(source=source, line=line, column=at - begin + 1),
+            first=first,
+            last=last,
+        )
+
+
+def _within(at: int, spans: list[tuple[int, int]]) -> bool:
+    position = bisect_right(spans, (at, len(spans) + at)) - 1
+    return position >= 0 and spans[position][0] <= at < spans[position][1]
+
+
+def _scalars(text: str) -> list[tuple[int, int]]:
+    """Where each value begins and ends: what looks like a comment in it is none."""
+    return [
+        (token.start_mark.index, token.end_mark.index)
+        for token in yaml.scan(text, loader())
+        if isinstance(token, yaml.ScalarToken)
+    ]
+
+
+def _extents(text: str) -> dict[int, int]:
+    """The last line of what begins on a line: a key with all of its value, or an element of a list."""
+    ends: dict[int, int] = {}
+    seen: set[int] = set()
+    pending = [yaml.compose(text, loader())]
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            parts = [(key, value) for key, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            parts = [(element, element) for element in node.value]
+        else:
+            continue
+        for start, value in parts:
+            line = start.start_mark.line + 1
+            # An alias is composed as the node that it repeats, which ends above.
+            last = _last_line(value) if value.start_mark.line + 1 >= line else line
+            ends[line] = max(ends.get(line, line), last)
+            pending.append(value)
+    return ends
+
+
+def _last_line(node: yaml.Node) -> int:
+    """The last line of a node that has something of it."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    end = node.end_mark
+    # Text in a block ends where the next line begins.
+    return int(end.line + (0 if end.column == 0 and end.line > node.start_mark.line else 1))
