@@ -29,6 +29,7 @@ class Premises(Struct, frozen=True, kw_only=True):
     mean_prompt: options.MeanPromptLength = None
     mean_response: options.MeanResponseLength = None
     response_p95: options.ResponseP95 = None
+    tool_seconds: options.ToolSeconds = None
     images_per_prompt: options.ImagesPerPrompt = None
     image_pixels: options.ImagePixels = None
     host_memory_gib: options.HostMemory = None
