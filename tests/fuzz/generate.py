@@ -30,7 +30,7 @@ RELEASES = (
     "9" * 5_000,
 )
 _NUMBERS = (
-    "--gpus-per-node", "--nodes", "--mean-prompt-length", "--mean-response-length", "--response-p95",
+    "--gpus-per-node", "--nodes", "--mean-prompt-length", "--mean-response-length", "--response-p95", "--tool-seconds",
     "--images-per-prompt", "--image-pixels", "--host-memory", "--headroom", "--launch",
 )  # fmt: skip
 _FORMATS = {

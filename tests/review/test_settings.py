@@ -169,6 +169,9 @@ def test_advise_takes_premises_from_the_settings_and_says_so() -> None:
     said = {one["option"]: one["value"] for one in report["premises"]["project_settings"]}
     assert said == {"--gpu": "h200", "--mean-response-length": 400, "--gpus-per-node": 4}
     assert report["premises"]["gpu_reason"] == "tuner.toml:1:1"
+    words = ("--config", 'verl-version = "0.9"', "-f", "json")
+    report = json.loads(run("advise", "jobs/small/a.yaml", *words).out)
+    assert report["premises"]["release_reason"] == "asked for 0.9, by --config"
     assert report["workload"]["cluster"]["gpus_per_node"] == 4
 
 
