@@ -324,3 +324,31 @@ def test_colour_is_no_part_of_a_file_and_narrow_columns_wrap_nothing(
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == of(folder, "full")
     assert Path("plain").read_text(encoding="utf-8") == of(folder, "concise")
+
+
+def shown(*words: str, stdin: str = "") -> list[str]:
+    """The frames of the findings that are asked for."""
+    lines = run("check", *words, "-f", "full", "--select", "CFG112", *GIVEN, stdin=stdin).out.splitlines()
+    return [line for line in lines if " | " in line]
+
+
+def test_standard_input_scripts_and_typed_overrides_are_shown_as_files_are(folder: Path) -> None:
+    assert shown("-", stdin=CONFIG) == shown("a 显存.yaml")
+    size = "actor_rollout_ref.rollout.tensor_model_parallel_size=3"
+    started = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=qwen2.5-7b"
+    line = f"echo 显存; {started} '{size}'"
+    Path("run.sh").write_text(f"# one\r\n{line}\r\n", encoding="utf-8")
+    frame, carets = shown("run.sh")
+    assert frame == f"2 | {line}"
+    assert carets.index("^") == cell_len(frame[: frame.index("3'")])
+    frame, carets = shown("a 显存.yaml", size)
+    assert frame[carets.index("^") :] == "3"
+
+
+def test_a_line_with_a_secret_is_not_shown(folder: Path) -> None:
+    key = "rollout: {wandb_api_key: abcdefgh12345678, tensor_model_parallel_size: 3}"
+    Path("secret.yaml").write_text(f"actor_rollout_ref:\n  model: {{path: qwen2.5-7b}}\n  {key}\n")
+    result = run("check", "secret.yaml", "-f", "full", "--select", "CFG112", *GIVEN)
+    assert "secret.yaml:3:" in result.out
+    assert " | " not in result.out
+    assert "abcdefgh" not in result.out + run("check", "secret.yaml", "--diff", *GIVEN).out

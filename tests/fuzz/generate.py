@@ -34,7 +34,7 @@ _NUMBERS = (
     "--images-per-prompt", "--image-pixels", "--host-memory", "--headroom", "--launch",
 )  # fmt: skip
 _FORMATS = {
-    "advise": ("text", "json", "html"), "check": (*FORMATS, "sarif:no/o"),
+    "advise": ("text", "json", "html"), "check": FORMATS,
     "config": ("text", "yaml", "json", "overrides"),
     "diff": ("text", "json"), "explain-oom": ("text", "json"), "estimate-memory": ("text", "json"),
     "accuracy": ("text", "json"), "rule": ("text", "json"), "model": ("text", "json"),

@@ -1,6 +1,8 @@
 """``tuner advise``: priced advice for one configuration."""
 
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -67,6 +69,18 @@ def advise(
             help=_("What the block to paste may do to the training: weigh tokens otherwise, or more."),
         ),
     ] = "nothing",
+    write_to: Annotated[
+        str | None,
+        typer.Option(
+            "--write",
+            metavar="FILE",
+            help=_(
+                "Write the configuration with the block to paste: its own file, or a name that nothing has. "
+                "Comments and spelling stay."
+            ),
+            show_default=False,
+        ),
+    ] = None,
     zero_advantage_ratio: options.ZeroAdvantageRatio = None,
     failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
@@ -85,13 +99,11 @@ def advise(
         from tuner.memory.failed_allocation.explanation import parse_failed_allocation
 
         failed = parse_failed_allocation(failed_allocation)
-    answer = consult(
-        config,
-        overrides or (),
-        settled(premises, project_for(config, named)),
-        allow=_effects(allow),
-        zero_advantage_ratio=zero_advantage_ratio,
+    words, premises = overrides or (), settled(premises, project_for(config, named))
+    ask = partial(
+        consult, config, words, premises, allow=_effects(allow), zero_advantage_ratio=zero_advantage_ratio
     )
+    answer = ask()
     if failed is not None:
         from msgspec.structs import replace
 
@@ -110,6 +122,11 @@ def advise(
         from tuner.render.text import advice_text
 
         write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), full=full, explain=explain))
+    if write_to is not None:
+        from tuner.cli.block_writing import write_block
+
+        launch = premises.launch
+        write_block(Path(write_to), answer, words, launch=launch, ask=lambda data: ask(content=data))
     if fail_on != "never":
         from tuner.findings import Severity
         from tuner.render.checked.lines import lines

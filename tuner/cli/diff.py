@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.premises import Premises, with_premises
+from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.errors import InputError, TunerError
 from tuner.language import _
 
 if TYPE_CHECKING:
-    from tuner.cli.hardware import Card
     from tuner.cli.pipeline import Question
     from tuner.inputs.given import Given
     from tuner.inputs.several import Input
@@ -26,6 +26,7 @@ EXAMPLES = options.examples(
     "tuner diff before.yaml after.yaml --gpu h200",
     "tuner diff a.yaml a.yaml actor_rollout_ref.rollout.n=16 --full",
     "tuner diff run.sh --verl-version 0.5.0,0.7.1 --fail-on worse --output-format json",
+    "tuner diff base/config.yaml config.yaml --gpu h200 --output-format markdown",
 )
 _SIDES = 2
 
@@ -41,7 +42,15 @@ def diff(
     inputs: options.Inputs,
     *,
     premises: Premises,
-    output_format: options.TextOrJson = "text",
+    output_format: Annotated[
+        Literal["text", "json", "markdown"],
+        typer.Option(
+            "--output-format",
+            "-f",
+            help=_("Text to read, JSON with everything in bytes, or Markdown for a pull request."),
+        ),
+    ] = "text",
+    named: SettingsNamed,
     full: Annotated[
         bool,
         typer.Option(
@@ -66,11 +75,15 @@ def diff(
     from tuner.render.terminal import Terminal, write
 
     options.refuse_misspelled(inputs, with_premises(diff))
-    comparison = _compared(inputs, premises)
+    comparison = _compared(inputs, premises, named)
     if output_format == "json":
         from tuner.render.comparison_report import comparison_json
 
         write(sys.stdout, comparison_json(comparison))
+    elif output_format == "markdown":
+        from tuner.render.comparison_markdown import comparison_markdown
+
+        write(sys.stdout, comparison_markdown(comparison))
     else:
         from tuner.render.comparison_text import comparison_text
 
@@ -79,32 +92,35 @@ def diff(
         raise typer.Exit(FINDINGS)
 
 
-def _compared(words: Sequence[str], premises: Premises) -> "Comparison":
-    from tuner.cli.hardware import choose_card
+def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) -> "Comparison":
     from tuner.cli.pipeline import release_of
     from tuner.render.comparison import compared
     from tuner.trainers.chosen import TRAINER
 
-    card = choose_card(premises)
-    of_sides = _premises(premises)
-    asked = [TRAINER.choose_release(one.verl_version).version for one in of_sides]
+    of_options = _premises(premises)
+    asked = [TRAINER.choose_release(one.verl_version).version for one in of_options]
     inputs = _inputs(words, premises, releases_differ=asked[0] != asked[1])
+    of_sides = [
+        settled(of_side, project_for(one.config, named))
+        for one, of_side in zip(inputs, of_options, strict=True)
+    ]
     given = _given(inputs, premises)
     releases = [release_of(one, of_side.verl_version) for one, of_side in zip(given, of_sides, strict=True)]
     questions = [
-        _read(one, of_side, card, release)
-        for one, of_side, release in zip(given, of_sides, releases, strict=True)
+        _read(one, of_side, release) for one, of_side, release in zip(given, of_sides, releases, strict=True)
     ]
     keys = TRAINER.changed_keys(questions[0].loaded, questions[1].loaded)  # before checks look at more
     before, after = (_side(question, one, premises) for question, one in zip(questions, inputs, strict=True))
     return compared(before, after, keys=keys, engines_named=premises.engine_version is not None)
 
 
-def _read(given: "Given", premises: Premises, card: "Card", release: "ReleaseChoice") -> "Question":
+def _read(given: "Given", premises: Premises, release: "ReleaseChoice") -> "Question":
     """One side; an error names the release, since the other one may read it."""
+    from tuner.cli.hardware import choose_card
     from tuner.cli.pipeline import read_job
     from tuner.trainers.chosen import TRAINER
 
+    card = choose_card(premises)
     try:
         return read_job(given, premises, card=card, release=release)
     except TunerError as error:

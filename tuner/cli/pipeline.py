@@ -98,6 +98,9 @@ def read_job(
     )
     with premises.blamed("engine_version"):
         rollout_engine = job.rollout_engine(loaded)
+    if rollout_engine is not None:
+        reason = premises.because("engine_version", rollout_engine.reason)
+        rollout_engine = replace(rollout_engine, reason=reason)
     reading = _Reading(job, release, configuration, loaded)
     with premises.blamed(*LENGTHS):
         expect_modelled(reading.workload)
@@ -169,6 +172,7 @@ def consult_further(
     given = read_given(source, words, launch=premises.launch, content=content)
     with premises.blamed("verl_version"):
         release = release_of(given, premises.verl_version)
+    release = replace(release, reason=premises.because("verl_version", release.reason))
 
     def read(premises: Premises) -> Question:
         ratio = zero_advantage_ratio

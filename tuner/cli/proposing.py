@@ -42,13 +42,14 @@ def with_fixes(
         file = editable(answer.given, data, given.words, launch)
     except CannotEditError as error:
         return tuple(replace(line, no_fix=str(error)) if line.overrides else line for line in lines)
-    safe = {(item.finding.rule.code, item.overrides): _safe(item) for item in answer.advice.recommendations}
+    recommendations = answer.advice.recommendations
+    safe = {(item.finding.rule.code, item.overrides) for item in recommendations if _is_safe(item)}
     return tuple(
-        with_fix(line, file, source=source, safe=safe.get((line.code, line.overrides), False))
+        with_fix(line, file, source=source, words=given.words, safe=(line.code, line.overrides) in safe)
         for line in lines
     )
 
 
-def _safe(item: Recommendation) -> bool:
+def _is_safe(item: Recommendation) -> bool:
     """Whether it can be followed without a decision of the user's about the training."""
     return not item.yours and item.numerics in _SAME_MATHEMATICS

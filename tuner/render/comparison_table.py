@@ -47,17 +47,28 @@ def phase_table(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
 
 def _intervals(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     """How far the seconds of both steps reach, and what the mark in the table means."""
+    said = [step_words(comparison, terminal), *assumed_lengths(comparison.after.job.case.workload)]
+    yield terminal.prose(full_stop(clauses(said)), indent="    ", first="  ")
+    if note := below_uncertainty(comparison):
+        yield terminal.prose(full_stop(note), indent="    ", first="  ")
+
+
+def step_words(comparison: Comparison, terminal: Terminal) -> str:
+    """The seconds of both steps with their intervals."""
     cases = comparison.before.job.case, comparison.after.job.case
     gpus = [case.workload.cluster.gpu.name for case in cases]
     first, second = (case.step for case in cases)
     alike = rests_on(first, gpus[0]) == rests_on(second, gpus[1])
     words = [phase_seconds(first) if alike else seconds(first, gpus[0]), seconds(second, gpus[1])]
-    said = [f" {terminal.arrow} ".join(words), *assumed_lengths(cases[1].workload)]
-    yield terminal.prose(full_stop(titled(_("Step time"), clauses(said))), indent="    ", first="  ")
+    return titled(_("Step time"), f" {terminal.arrow} ".join(words))
+
+
+def below_uncertainty(comparison: Comparison) -> str:
+    """What the mark in the place of a change means; empty where no change has it."""
     changes = [phase.change for phase in comparison.phases] + [comparison.change]
-    if any(change is not None and _is_below(change) for change in changes):
-        note = _("{mark} changes by less than its uncertainty").format(mark=_BELOW)
-        yield terminal.prose(full_stop(note), indent="    ", first="  ")
+    if not any(change is not None and _is_below(change) for change in changes):
+        return ""
+    return _("{mark} changes by less than its uncertainty").format(mark=_BELOW)
 
 
 def _is_below(change: Change) -> bool:
@@ -73,20 +84,30 @@ def _named(name: str, cells: str) -> str:
     return f"  {left(name, _NAME_WIDTH)}{cells}"
 
 
-def _amounts(before: int | None, after: int | None, terminal: Terminal) -> str:
+def amounts(before: int | None, after: int | None) -> tuple[str, str, str]:
+    """GiB before and after, and what is added."""
     change = (after or 0) - (before or 0)
     signed = f"{change / GIB:+.1f}" if abs(change) >= SHOWN_BYTES else "="
     one, other = ("-" if amount is None else f"{amount / GIB:.1f}" for amount in (before, after))
-    return _cells((one, other, signed), _AMOUNT_WIDTHS, terminal)
+    return one, other, signed
 
 
-def _times(before: float | None, after: float | None, change: Change | None, terminal: Terminal) -> str:
+def times(before: float | None, after: float | None, change: Change | None) -> tuple[str, str, str]:
+    """Seconds before and after, and the share that is added."""
     one, other = ("-" if seconds is None else f"{seconds:.1f}" for seconds in (before, after))
     share = ""
     if before and after:
         share = "=" if same_seconds(before, after) else f"{after / before - 1:+.0%}"
         share = _BELOW if change is not None and _is_below(change) else share
-    return _cells((one, other, share), _SECOND_WIDTHS, terminal)
+    return one, other, share
+
+
+def _amounts(before: int | None, after: int | None, terminal: Terminal) -> str:
+    return _cells(amounts(before, after), _AMOUNT_WIDTHS, terminal)
+
+
+def _times(before: float | None, after: float | None, change: Change | None, terminal: Terminal) -> str:
+    return _cells(times(before, after, change), _SECOND_WIDTHS, terminal)
 
 
 def _cells(texts: tuple[str, str, str], widths: tuple[int, int, int], terminal: Terminal) -> str:

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from tuner.advise import Verdict
 from tuner.advise.comparison import Difference
-from tuner.language import N_, _, ngettext
+from tuner.language import _, ngettext
 from tuner.render.comparison import Comparison, KeyEntry, Side
 from tuner.render.comparison_table import phase_table
+from tuner.render.comparison_words import CHANGES, VERDICTS, is_told, peak_words
 from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
 from tuner.render.given import lost, open_values
 from tuner.render.left_out import named
-from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import (
     SEVERITY_COLOURS,
@@ -27,24 +26,6 @@ from tuner.trainers.protocol import Change
 
 # Fields by which the training itself is another one: told whatever they cost.
 _OF_TRAINING = frozenset({"loss_averages_micro_batches"})
-_VERDICTS = {
-    Verdict.WILL_NOT_START: N_("WILL NOT START"),
-    Verdict.FITS: N_("FITS"),
-    Verdict.FITS_ALONE: N_("FITS if nothing else uses the GPU"),
-    Verdict.DEPENDS_ON_RELEASE: N_("MAY NOT FIT"),
-    Verdict.FITS_WHILE_SHORT: N_("FITS while short"),
-    Verdict.DOES_NOT_FIT: N_("DOES NOT FIT"),
-}
-_CHANGES = {
-    Change.VALUE: N_("set"),
-    Change.DEFAULT: N_("another default"),
-    Change.RENAMED: N_("renamed"),
-    Change.NEW: N_("new"),
-    Change.VANISHED: N_("gone"),
-    Change.UNREAD: N_("no longer read"),
-    Change.READ: N_("read from now on"),
-    Change.MEANING: N_("read otherwise"),
-}
 
 
 def comparison_text(comparison: Comparison, terminal: Terminal, *, full: bool) -> str:
@@ -110,18 +91,7 @@ def _side(side: Side) -> str:
 
 def _verdict(side: Side, terminal: Terminal) -> Iterator[str]:
     job = side.job
-    estimate = job.case.estimate
-    word = _(_VERDICTS[job.verdict])
-    peak = _("{phase} peaks at {peak} of {capacity}").format(
-        phase=estimate.worst.phase.value,
-        peak=gib(estimate.worst.peak_bytes),
-        capacity=gib(estimate.capacity_bytes),
-    )
-    words = [titled(word, peak), *estimate.problems]
-    if job.refusals:
-        codes = listed(dict.fromkeys(refusal.finding.rule.code for refusal in job.refusals))
-        lifted = _("refused ({codes}); with that lifted {peak}").format(codes=codes, peak=peak)
-        words = [titled(word, lifted), *estimate.problems]
+    words = [titled(_(VERDICTS[job.verdict]), peak_words(side)), *job.case.estimate.problems]
     yield terminal.prose(full_stop(plain(clauses(words))), indent="    ", first="  ")
     for refusal in job.refusals:
         finding = refusal.finding
@@ -131,19 +101,12 @@ def _verdict(side: Side, terminal: Terminal) -> Iterator[str]:
 
 
 def _keys(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
-    entries = [entry for entry in comparison.keys if full or _is_told(entry)]
+    entries = [entry for entry in comparison.keys if full or is_told(entry)]
     if not entries:
         return
     yield terminal.style(_("Keys"), "bold")
     for entry in entries:
         yield from _key(entry, terminal, full=full)
-
-
-def _is_told(entry: KeyEntry) -> bool:
-    """Whether the short answer has more than the name of a key."""
-    return any(shows(difference.effect) for difference in entry.differences) or (
-        entry.change.by_user and entry.change.change is not Change.VALUE
-    )
 
 
 def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
@@ -153,7 +116,7 @@ def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
     else:
         line = change.after.key
     yield terminal.prose(plain(line), indent="      ", first="  ")
-    words = [_(_CHANGES[change.change]), _values(entry, terminal)]
+    words = [_(CHANGES[change.change]), _values(entry, terminal)]
     if change.reason:
         words.append(_(change.reason).rstrip("."))
     if full:
@@ -220,13 +183,13 @@ def _rest(comparison: Comparison, terminal: Terminal) -> str:
     named = [
         f"{entry.change.after.key} {_short(entry, terminal)}"
         for entry in comparison.keys
-        if not _is_told(entry) and entry.change.change in _NAMED_CHANGES
+        if not is_told(entry) and entry.change.change in _NAMED_CHANGES
     ]
     if named:
         text = titled(_("Changed as well, without effect on memory or seconds here"), listed(named))
         lines.append(terminal.prose(full_stop(plain(text)), indent="  ", first=""))
     unnamed = sum(
-        not _is_told(entry) and entry.change.change not in _NAMED_CHANGES for entry in comparison.keys
+        not is_told(entry) and entry.change.change not in _NAMED_CHANGES for entry in comparison.keys
     )
     silent = sum(not _is_behaviour_told(one) for one in comparison.behaviours)
     if not lines and not unnamed and not silent and not any(comparison.keys):
@@ -259,4 +222,4 @@ def _short(entry: KeyEntry, terminal: Terminal) -> str:
     ]
     same: Sequence[str] = values[:1] if values[0] == values[1] else values
     words = f" {terminal.arrow} ".join(same)
-    return noted(words, _(_CHANGES[entry.change.change]))
+    return noted(words, _(CHANGES[entry.change.change]))

@@ -27,6 +27,11 @@ class Change(Struct, frozen=True, kw_only=True):
         return self.override.partition("=")[2]
 
 
+def key_of(override: str) -> Path:
+    """The key that an override names, as a path."""
+    return split_key(override.lstrip("+~").partition("=")[0])
+
+
 def changes(overrides: Sequence[str]) -> tuple[Change, ...]:
     """The changes that overrides make.
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from tuner.findings import Severity
-from tuner.inputs.tree import Path, split_key
+from tuner.inputs.tree import Path
 from tuner.language import _
 from tuner.review.checked import Checked, Line
+from tuner.review.fixes.changes import key_of
 from tuner.review.fixes.edits import applied
 
 _MOST = 100  # fixes of one file
@@ -79,12 +80,8 @@ def _steps(
                 left.append(Left(line=line, reason=line.no_fix))
             continue
         if not (unsafe or line.fix.safe):
-            left.append(
-                Left(
-                    line=line,
-                    reason=_("it may change the training or what was meant; --unsafe-fixes applies it"),
-                )
-            )
+            reason = _("it may change the training or what was meant; --unsafe-fixes applies it")
+            left.append(Left(line=line, reason=reason))
             continue
         after = applied(data, line.fix.edits)
         reason = _objection(line, after, judged, judged.of(data), seen)
@@ -113,4 +110,4 @@ def _objection(line: Line, after: bytes, judged: _Judged, before: Checked, seen:
 
 def _keys(line: Line) -> set[Path]:
     """The keys that a finding would set."""
-    return {split_key(override.lstrip("+~").partition("=")[0]) for override in line.overrides}
+    return set(map(key_of, line.overrides))

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -42,7 +43,12 @@ class LaunchScript(Struct, frozen=True, kw_only=True):
 
     def read(self) -> Script:
         """The launches of the script."""
-        return read_script(self.path, self.content, self.arguments)
+        return _read(self)
+
+
+@lru_cache(maxsize=2)  # each fix of a script begins from the same
+def _read(script: LaunchScript) -> Script:
+    return read_script(script.path, script.content, script.arguments)
 
 
 def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit, ...]:

@@ -4,6 +4,7 @@ Composed nodes would not do: an alias is composed into the node of its anchor, w
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -58,6 +59,7 @@ class Node:
             waiting += [child for entry in node.entries for child in entry] + node.items
 
 
+@lru_cache(maxsize=2)  # each fix of a file begins from the same
 def nodes_of(text: str) -> Node | None:
     """The top node of YAML text; None where it holds nothing but comments.
 
