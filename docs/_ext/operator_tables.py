@@ -103,7 +103,7 @@ class CollectivesTable(SphinxDirective):
                 for index, size in enumerate(measured["bytes"]):
                     name = f"{measured['ranks']} x ``{card['gpu']}``, {made}" if index == 0 else ""
                     times = (f"{1e3 * measured[kind][index]:.3f}" for kind in self._KINDS)
-                    rows.append([name, f"{size / 2**20:,.3g}", *times])
+                    rows.append([name, f"{size / 2**20:,.{0 if size >= 2**20 else 3}f}", *times])
         return table(self, ["GPUs", "MiB", *self._KINDS.values()], rows)
 
 

@@ -271,7 +271,8 @@ LOAD_TENSOR_S = 0.15e-3
 OBJECT_COLLECTIVES = 3
 
 #: Seconds of one of them: pickling, sizes first, and the card waits for the host and the host for the card.
-#: Between 0.2e-3 and 1e-3.
+#: Between 0.2e-3 and 1e-3; 0.25e-3 to 0.66e-3 were measured between two H100 (``python -m
+#: measure.collectives``).
 OBJECT_COLLECTIVE_S = 0.5e-3
 
 #: Share of a model's tensors that Megatron has: queries, keys and values are one, gate and up are.
