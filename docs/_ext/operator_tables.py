@@ -73,6 +73,40 @@ class HostTable(SphinxDirective):
         return table(self, ["Engine", "Hidden size", "Forward", "With backward", "With recomputation"], rows)
 
 
+class RoutingTable(SphinxDirective):
+    """Bytes per hidden value of routing tokens to experts, forward and backward, by tokens."""
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each card on which it was measured."""
+        cards = [card for card in _cards(self) if "routing" in card]
+        rows = [[f"``{card['gpu']}``", *_traffic(card["routing"])] for card in cards]
+        return table(self, ["Card", *(f"{count:,}" for count in cards[0]["routing"]["tokens"])], rows)
+
+
+class CollectivesTable(SphinxDirective):
+    """Milliseconds of collectives between the GPUs of one machine, a column for each kind."""
+
+    _KINDS: ClassVar[dict[str, str]] = {
+        "all_gather": "All-gather",
+        "reduce_scatter": "Reduce-scatter",
+        "all_reduce": "All-reduce",
+        "all_to_all": "All-to-all",
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each number of bytes between as many GPUs of a card."""
+        rows = []
+        for card in _cards(self):
+            for measured in card.get("collectives", ()):
+                versions = measured["versions"]
+                made = f"torch {versions['torch']}, NCCL {versions['nccl']}, {measured['date']}"
+                for index, size in enumerate(measured["bytes"]):
+                    name = f"{measured['ranks']} x ``{card['gpu']}``, {made}" if index == 0 else ""
+                    times = (f"{1e3 * measured[kind][index]:.3f}" for kind in self._KINDS)
+                    rows.append([name, f"{size / 2**20:,.{0 if size >= 2**20 else 3}f}", *times])
+        return table(self, ["GPUs", "MiB", *self._KINDS.values()], rows)
+
+
 def _cards(directive: SphinxDirective) -> list[dict[str, Any]]:
     files = sorted((shipped.profiles() / "operators").glob("*.json"))
     for file in files:
@@ -110,4 +144,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("operator-table", OperatorTable)
     app.add_directive("traffic-table", TrafficTable)
     app.add_directive("host-table", HostTable)
+    app.add_directive("routing-table", RoutingTable)
+    app.add_directive("collectives-table", CollectivesTable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -113,7 +113,7 @@ BAD_CASES = [
     ({"tokens": 1000}, "cases[1]: tokens 1000 times ulysses 1 is no multiple of sequence_length 2048"),
     ({"ulysses": 3}, "cases[1]: world_size 4 is no multiple of ulysses 3"),
     ({"strategy": "megatron"}, "cases[1].strategy: input should be 'fsdp' or 'fsdp2'"),
-    ({"pass": "rollout"}, "cases[1].pass: input should be 'log_prob' or 'update'"),
+    ({"pass": "rollout"}, "cases[1].pass: input should be 'log_prob', 'update' or 'fine_tuning'"),
     ({"fused_kernels": "liger"}, "cases[1].fused_kernels: input should be 'torch' or 'triton'"),
     ({"model_dtype": "int4"}, "cases[1].model_dtype: "),
     ({"ulysess": 2}, "cases[1].ulysess: is not known"),

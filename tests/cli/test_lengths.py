@@ -1,4 +1,4 @@
-"""``--mean-prompt-length``, ``--mean-response-length`` and ``--response-p95`` on the command line."""
+"""Lengths and waiting of responses on the command line: ``--mean-response-length``, ``--tool-seconds``."""
 
 import json
 from typing import Any
@@ -59,8 +59,22 @@ def test_a_note_on_what_is_assumed_goes_where_it_is_known() -> None:
 
 def test_the_json_has_them_with_the_workload() -> None:
     lengths = report(*MEANS, "--response-p95", "2000")["workload"]["batch"]["lengths"]
-    images = {"images_per_prompt": None, "image_pixels": None}
-    assert lengths == {"mean_prompt": 400, "mean_response": 900, "response_p95": 2000, **images}
+    others = {"tool_seconds": None, "images_per_prompt": None, "image_pixels": None}
+    assert lengths == {"mean_prompt": 400, "mean_response": 900, "response_p95": 2000, **others}
+
+
+def test_generation_is_as_much_longer_as_the_last_response_waits_for_tools() -> None:
+    """And may be as long as without: what waits may end no later than others."""
+    plain, waiting = (
+        next(phase for phase in report(*MEANS, *options)["time"] if phase["phase"] == "rollout")
+        for options in ((), ("--tool-seconds", "30.5"))
+    )
+    assert waiting["seconds"] == pytest.approx(plain["seconds"] + 30.5)
+    assert waiting["high_s"] < plain["high_s"] + 30.5 * 1.3
+    assert waiting["low_s"] < waiting["seconds"] - 30.5
+    assert "; the last response waits 30.5 s for tools (--tool-seconds) not set" in words(
+        *MEANS, "--tool-seconds", "30.5"
+    )
 
 
 def test_what_fits_is_held_against_what_is_known() -> None:
@@ -91,6 +105,7 @@ def test_a_block_is_written_with_the_lengths_that_are_known() -> None:
         (("--mean-prompt-length", "1025"), "--mean-prompt-length 1,025: prompts have at most 1,024 tokens"),
         (("--mean-response-length", "4000"), "--mean-response-length 4,000: responses have at most 3,072"),
         (("--response-p95", "4000"), "--response-p95 4,000: responses have at most 3,072 tokens"),
+        (("--tool-seconds", "nan"), "--tool-seconds nan: expected a number of seconds"),
         ((*MEANS, "--response-p95", "800"), "--response-p95 800 is below --mean-response-length 900"),
         (("--mean-response-length", "9", "--response-p95", "3000"), "contradict each other"),
     ],

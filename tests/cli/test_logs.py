@@ -91,6 +91,15 @@ def test_the_tail_comes_from_the_run(changed: dict[str, float], p95: int | None)
     assert report["workload"]["batch"]["lengths"]["response_p95"] == p95
 
 
+def test_what_the_slowest_response_waited_for_tools_comes_from_the_run() -> None:
+    timers = {f"timing_s__agent_loop__slowest__{name}": 40.0 for name in ("tool_calls", "generate_sequences")}
+    waited = advised(log("0.7.1", JOB, steps(**timers)))
+    assert waited["workload"]["batch"]["lengths"]["tool_seconds"] == 40
+    assert "tool_seconds" in waited["log"]["lengths"]
+    none = advised(log("0.7.1", JOB, steps(timing_s__agent_loop__slowest__tool_calls=0.0)))
+    assert none["workload"]["batch"]["lengths"]["tool_seconds"] is None
+
+
 def test_lengths_of_another_job_are_left_alone() -> None:
     report = advised(log("0.5.0", JOB, steps()), "data.max_response_length=512")
     assert report["workload"]["batch"]["lengths"]["mean_response"] is None

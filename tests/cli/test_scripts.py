@@ -257,3 +257,36 @@ def test_arguments_that_a_script_asks_for_are_open(tmp_path: Path) -> None:
     assert not any(value["variable"] for value in open_values)
     settled = answer(str(script), "2", "8")["premises"]
     assert not settled["open_values"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("docker", "run", "--rm", "verl", "bash", "-c"),
+        ("bash", "-lc"),
+        ("ssh", "node0"),
+    ],
+)
+def test_a_pasted_command_may_hand_its_line_to_a_shell(words: tuple[str, ...]) -> None:
+    line = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B"
+    result = run("config", *words, line)
+    assert result.code == 0, result.err
+    assert "actor_rollout_ref.model.path=Qwen/Qwen3-8B" in result.out
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("job.yaml", "kind: RayJob\nspec:\n  entrypoint: {line}\n"),
+        ("train.py", "import os\nos.system('{line}')\n"),
+    ],
+)
+def test_a_launch_inside_of_another_programs_file_is_checked_and_not_edited(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    line = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B"
+    file = tmp_path / name
+    file.write_text(content.format(line=line))
+    result = run("check", str(file), "--gpu", "h100-sxm", "--diff")
+    assert "the launch stands inside of a file for another program" in result.out + result.err
+    assert file.read_text() == content.format(line=line)

@@ -30,11 +30,11 @@ RELEASES = (
     "9" * 5_000,
 )
 _NUMBERS = (
-    "--gpus-per-node", "--nodes", "--mean-prompt-length", "--mean-response-length", "--response-p95",
+    "--gpus-per-node", "--nodes", "--mean-prompt-length", "--mean-response-length", "--response-p95", "--tool-seconds",
     "--images-per-prompt", "--image-pixels", "--host-memory", "--headroom", "--launch",
 )  # fmt: skip
 _FORMATS = {
-    "advise": ("text", "json", "html"), "check": (*FORMATS, "sarif:no/o"),
+    "advise": ("text", "json", "html"), "check": FORMATS,
     "config": ("text", "yaml", "json", "overrides"),
     "diff": ("text", "json"), "explain-oom": ("text", "json"), "estimate-memory": ("text", "json"),
     "accuracy": ("text", "json"), "rule": ("text", "json"), "model": ("text", "json"),

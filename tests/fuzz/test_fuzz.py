@@ -59,7 +59,12 @@ def test_a_hostile_script_is_read_at_once_and_nothing_of_it_is_executed() -> Non
     ]
     backslashes = b"trainer:\n  project_name: '" + b"\\" * 100_000 + b" '\n"
     cases.append(Case(("config", "run.yaml"), {"run.yaml": backslashes}))
-    outcomes = dict(zip([*HOSTILE, "backslashes"], in_another_process(cases), strict=True))
+    many_parts = b"trainer:\n  " + b"a." * 50_000 + b"b: 1\n"
+    cases.append(Case(("config", "run.yaml"), {"run.yaml": many_parts}))
+    cases.append(Case(("config", "/dev/null", "+" + "a." * 20_000 + "b=1")))
+    outcomes = dict(
+        zip([*HOSTILE, "backslashes", "parts of a file", "parts"], in_another_process(cases), strict=True)
+    )
     assert {name: outcome.problems for name, outcome in outcomes.items() if outcome.problems} == {}
     assert outcomes["harmless"].code == outcomes["deletes"].code == outcomes["fetches"].code == 0
     assert outcomes["never ends"].code == 0

@@ -60,7 +60,7 @@ BAD = [
     ("a=1;2", "2:4", "it stops at ';2'"),
     ("a=" + "[" * 3000 + "]" * 3000, "2:1", "nested too deeply"),
     ("a" + ".a" * 500 + "=1", "2:1", "nested too deeply"),
-    ("--multirun", "2:1", "is not an override"),
+    ("--verbose", "2:1", "is not an override"),
 ]
 
 

@@ -29,6 +29,7 @@ HOLDOUTS = {
         {"olmo-2-7b-bf16"},  # its checkpointing fails: recomputed tensors have another dtype
         54,
     ),
+    "verl-0.9.1-fsdp-fine-tuning-2xh100.json": ("fine_tuning", {2: "cases"}, set(), 20),
     "verl-0.9.1-fsdp-images-1xh100.json": ("images", {1: "cases"}, set(), 74),
     "verl-0.9.1-fsdp-images-1xh100-holdout.json": ("images", {1: "holdout"}, set(), 26),
     "verl-0.9.1-fsdp-images-2xh200.json": ("images", {2: "two_gpus"}, set(), 12),

@@ -7,6 +7,7 @@ import pytest
 
 from tests.memory.measured import (
     VERL_FSDP,
+    VERL_FSDP_FINE_TUNING,
     VERL_FSDP_HOLDOUT,
     VERL_FSDP_IMAGES,
     VERL_FSDP_IMAGES_HOLDOUT,
@@ -59,6 +60,7 @@ RECORDINGS = pytest.mark.parametrize(
         (VERL_FSDP_IMAGES, 74),
         (VERL_FSDP_IMAGES_HOLDOUT, 26),
         (VERL_FSDP_IMAGES_TWO_GPUS, 12),
+        (VERL_FSDP_FINE_TUNING, 20),
     ],
 )
 
@@ -87,6 +89,15 @@ def test_of_each_recording_reserved_peaks_are_inside_their_intervals(path: Path,
     outside = [row for row in compared if not row.reserved_in_interval]
     assert not outside, table(outside)
     assert summarise(compared).reserved.recorded == cases
+
+
+def test_fine_tuning_peaks_as_an_actors_update_does() -> None:
+    """To the byte, on every engine: its passes were recorded right behind the same ones of an actor."""
+    cases = read_measured(VERL_FSDP_FINE_TUNING).cases
+    for actors, tuned in zip(cases[::2], cases[1::2], strict=True):
+        assert (actors.pass_, tuned.pass_) == ("update", "fine_tuning")
+        assert actors.peak_allocated_bytes == tuned.peak_allocated_bytes
+        assert compare(actors).predicted_peak == compare(tuned).predicted_peak
 
 
 def test_on_one_gpu_all_peaks_but_one_are_met() -> None:

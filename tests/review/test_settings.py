@@ -77,6 +77,8 @@ def test_options_and_the_environment_name_settings(monkeypatch: pytest.MonkeyPat
     assert nodes_of(file, given=("third.toml",)) == 3
     assert nodes_of(file, given=("third.toml", "nodes = 4")) == 4
     assert nodes_of(file, isolated=True) is None
+    Path("pyproject.toml").write_text("tool = 1")  # has no table of ours, and was asked for
+    assert nodes_of(file, given=("pyproject.toml",)) is None
     assert nodes_of(file, isolated=True, given=("nodes = 5",)) == 5
 
 
@@ -121,6 +123,7 @@ def test_what_cannot_be_used_is_one_line_with_its_place(text: str) -> None:
         (("--isolated", "--config", "x.toml"), "--isolated takes no settings file"),
         (("--config", "x.toml", "--config", "y.toml"), "--config names 2 files"),
         (("--config", "gpuu = 1"), "--config: gpuu: there is no such setting"),
+        (("--config", "gpu = h200"), "this is not valid TOML: Invalid value; write it as --config"),
         (("--select", "ROL01"), "--select: there is no rule 'ROL01'"),
         (("--prune-baseline",), "no baseline is named"),
     ],
@@ -160,14 +163,15 @@ def test_rules_are_selected_by_code_name_group_and_evidence() -> None:
 def test_advise_takes_premises_from_the_settings_and_says_so() -> None:
     Path("tuner.toml").write_text('gpu = "h200"\n\nmean-response-length = 400\ngpus-per-node = 4\n')
     text = run("advise", "jobs/small/a.yaml", "--gpu", "8xh100-sxm").out
-    assert (
-        "settings: --mean-response-length 400.0 (tuner.toml:3:1)\n" in text
-    )  # options win, also half of one
+    assert "settings: --mean-response-length 400 (tuner.toml:3:1)\n" in text  # options win, also half of one
     assert "h100-sxm" in text
     report = json.loads(run("advise", "jobs/small/a.yaml", "-f", "json").out)
     said = {one["option"]: one["value"] for one in report["premises"]["project_settings"]}
     assert said == {"--gpu": "h200", "--mean-response-length": 400, "--gpus-per-node": 4}
     assert report["premises"]["gpu_reason"] == "tuner.toml:1:1"
+    words = ("--config", 'verl-version = "0.9"', "-f", "json")
+    report = json.loads(run("advise", "jobs/small/a.yaml", *words).out)
+    assert report["premises"]["release_reason"] == "asked for 0.9, by --config"
     assert report["workload"]["cluster"]["gpus_per_node"] == 4
 
 
@@ -212,3 +216,12 @@ def test_settings_of_a_repository_above_are_not_those_of_one_within(folder: Path
     Path("tuner.toml").write_text("nodes = 1")
     subprocess.run(["git", "init", "-q", "jobs"], check=True)
     assert nodes_of("jobs/small/a.yaml") is None
+
+
+def test_an_error_of_something_else_is_not_laid_on_a_setting() -> None:
+    Path("tuner.toml").write_text("mean-response-length = 100\ngpu = 'h100-sxm'")
+    words = ("jobs/small/a.yaml", "algorithm.adv_estimator=gae", "--zero-advantage-ratio", "0.5")
+    result = run("advise", *words)
+    assert result.code == 2
+    assert "--zero-advantage-ratio: advantages are not 0 here" in result.err
+    assert "tuner.toml" not in result.err

@@ -17,7 +17,6 @@ from tuner.memory.fsdp.left_gathered import left_gathered
 from tuner.units import MIB
 from tuner.workload import Phase, Workload
 
-_PHASES = {"update": Phase.UPDATE_ACTOR, "log_prob": Phase.OLD_LOG_PROB}
 _PARAMETERS, _OPTIMIZER = "actor_parameters", "actor_optimizer"
 _GATHER_BUFFERS = ("gathered_layer", "last_buffer")
 
@@ -117,11 +116,11 @@ def compare(case: MeasuredCase, workload: Workload | None = None) -> Comparison:
         TunerError: nothing is known of its model.
     """
     workload = workload_of(case) if workload is None else workload
-    phase = memory.estimate(workload).phase(_PHASES[case.pass_])
+    phase = memory.estimate(workload).phase(Phase.UPDATE_ACTOR if case.trains else Phase.OLD_LOG_PROB)
     assert phase is not None  # the workload has both passes
     phase = _allocated(phase)
     before = case.allocated_before_bytes
-    if case.pass_ == "log_prob" and before < _states(phase.peak.terms, kept_by=case):
+    if not case.trains and before < _states(phase.peak.terms, kept_by=case):
         phase = _allocated(phase, without=(_OPTIMIZER,))  # AdamW had no states yet
     left = left_gathered(workload.model, workload.actor.engine)
     left_bytes = 0 if left is None else left.bytes

@@ -40,8 +40,12 @@ class MeasuredCase(_Model):
     ] = None
     critic: Annotated[bool, Field(description="a value head in the place of the output head")] = False
     pass_: Annotated[
-        Literal["log_prob", "update"],
-        Field(alias="pass", description="forward only, or a whole update with its optimizer step"),
+        Literal["log_prob", "update", "fine_tuning"],
+        Field(
+            alias="pass",
+            description="forward only, or a whole update with its optimizer step, of an actor or a "
+            "critic, or by the loss of supervised fine-tuning",
+        ),
     ]
     strategy: Literal["fsdp", "fsdp2"]
     world_size: Annotated[int, Field(ge=1, le=1_000_000, description="GPUs, over which states are sharded")]
@@ -97,6 +101,11 @@ class MeasuredCase(_Model):
         Field(strict=False, description="of each of several calls on a warm GPU; empty: there was one"),
     ] = ()
 
+    @property
+    def trains(self) -> bool:
+        """Whether the pass ends in a step of the optimizer."""
+        return self.pass_ != "log_prob"
+
     @model_validator(mode="before")
     @classmethod
     def _without_further_figures(cls, values: Any) -> Any:
@@ -118,7 +127,7 @@ class MeasuredCase(_Model):
             )
         if bool(self.images_per_prompt) != bool(self.image_pixels):
             raise ValueError("images_per_prompt and image_pixels go together")
-        if self.pass_ == "update" and self.forward_only_engine:
+        if self.trains and self.forward_only_engine:
             raise ValueError("pass is update, which a forward_only_engine does not have")
         if self.peak_allocated_bytes <= self.allocated_before_bytes:
             raise ValueError("peak_allocated_bytes is not above allocated_before_bytes")

@@ -42,7 +42,7 @@ def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
     for name, case, seconds, origin in timed:
         where = f"{source}: {name}"
         try:
-            predicted = pass_interval(workload_of(case), gpu, training=case.pass_ == "update")
+            predicted = pass_interval(workload_of(case), gpu, training=case.trains)
         except TunerError as error:
             left_out.append(LeftOut(case=where, reason=error.message))
             continue
@@ -104,7 +104,7 @@ def pass_time(workload: Workload, gpu: Gpu, *, training: bool) -> PhaseTime:
 
 def phase_of(case: MeasuredCase) -> Phase:
     """The phase of a job that the pass is one of."""
-    if case.pass_ == "update":
+    if case.trains:
         return Phase.UPDATE_CRITIC if case.critic else Phase.UPDATE_ACTOR
     if case.forward_only_engine:
         return Phase.REWARD if case.critic else Phase.REF_LOG_PROB

@@ -20,7 +20,7 @@ def program() -> None:
     the end, such as a measurement of coverage, would not be told: then the end is the usual one.
     """
     ending = _Ending()
-    if not atexit._ncallbacks():
+    if not atexit._ncallbacks():  # of which there is no public name
         atexit.register(ending.leave)  # the first to be registered is the last to be called
     try:
         main()

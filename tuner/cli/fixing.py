@@ -129,8 +129,8 @@ def _write_bytes(data: bytes) -> None:
 
 
 def _finding(line: Line) -> str:
-    place = line.location
-    return f"{plain(place.source)}:{place.line or 1} {line.code} {line.finding.rule.name}"
+    """A finding by its file: its line is another one after each fix."""
+    return f"{plain(line.location.source)}: {line.code} {line.finding.rule.name}"
 
 
 def _pasted(line: Line) -> str:

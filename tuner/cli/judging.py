@@ -102,7 +102,7 @@ def _judged(given: Input, asked: _Asked, judging: Judging, content: bytes | None
         TunerError: something in the input or the options cannot be used.
     """
     project, selection = asked.project, asked.selection
-    answer = pipeline.consult(given.config, given.words, asked.premises, content=content, block=False)
+    answer = pipeline.consult(given.config, given.words, asked.premises, block=False, content=content)
     found = checked(answer)
     listed = (*found.lines, *_over_budget(answer, given, asked.budgets))
     wanted = sorted((line for line in listed if selection.wants(line.finding)), key=lambda line: line.rank)

@@ -12,6 +12,7 @@ LENGTHS = ("mean_prompt", "mean_response", "response_p95", "images_per_prompt", 
 """The fields of the premises that are about lengths."""
 
 _ZERO_ADVANTAGE = "--zero-advantage-ratio"
+_TOOLS = "--tool-seconds"
 _IMAGES, _PIXELS = "--images-per-prompt", "--image-pixels"
 
 
@@ -25,6 +26,7 @@ def lengths_of(premises: Premises) -> Lengths:
         mean_prompt=_whole(_PROMPT, premises.mean_prompt),
         mean_response=_whole(_RESPONSE, premises.mean_response),
         response_p95=_whole(_P95, premises.response_p95),
+        tool_seconds=_finite(_TOOLS, premises.tool_seconds),
         images_per_prompt=premises.images_per_prompt,
         image_pixels=premises.image_pixels,
     )
@@ -41,6 +43,14 @@ def _whole(option: str, tokens: float | None) -> int | None:
     return round(tokens)
 
 
+def _finite(option: str, seconds: float | None) -> float | None:
+    if seconds is not None and not isfinite(seconds):
+        raise InputError(
+            _("{option} {seconds}: expected a number of seconds").format(option=option, seconds=seconds)
+        )
+    return seconds
+
+
 def expect_possible(batch: Batch) -> None:
     """Refuse lengths that no responses within the maxima can have, and advantages that are not of groups.
 
@@ -55,6 +65,13 @@ def expect_possible(batch: Batch) -> None:
                 zero_advantage=_ZERO_ADVANTAGE
             ),
             hint=_("it is for GRPO, RLOO and their like, several responses a prompt, no KL in the reward"),
+        )
+    if lengths.tool_seconds is not None and not batch.max_prompt_tokens:
+        raise InputError(
+            _("{option} {seconds}: this job generates no responses").format(
+                option=_TOOLS, seconds=lengths.tool_seconds
+            ),
+            hint=_("leave it out"),
         )
     prompts = _("{option} {tokens:,}: prompts have at most {most:,} tokens in this configuration")
     if lengths.mean_prompt is not None and not batch.max_prompt_tokens:

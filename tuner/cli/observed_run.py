@@ -30,12 +30,14 @@ def with_lengths(premises: Premises, run: Observed, batch: Batch) -> tuple[Premi
         run: what was observed.
         batch: of the job, as its configuration has it.
     """
-    told: dict[str, int | None] = {
+    told: dict[str, float | None] = {
         "mean_prompt": _within(run.mean_prompt_tokens, batch.max_prompt_tokens),
         "mean_response": _within(run.mean_response_tokens, batch.max_response_tokens),
     }
     if told["mean_response"] is not None and premises.mean_response is None:
-        told["response_p95"] = _p95(run, batch, told["mean_response"])
+        told["response_p95"] = _p95(run, batch, round(told["mean_response"]))
+    if run.tool_seconds:
+        told["tool_seconds"] = run.tool_seconds
     added = {
         name: value for name, value in told.items() if value is not None and getattr(premises, name) is None
     }

@@ -243,6 +243,19 @@ ResponseP95 = Annotated[
         show_default=False,
     ),
 ]
+ToolSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--tool-seconds",
+        min=0,
+        metavar="SECONDS",
+        help=_(
+            "Seconds that the response which ends last waits for its tools, all turns together, such as a "
+            "run's timing_s/agent_loop/slowest/tool_calls. Generation is as much longer."
+        ),
+        show_default=False,
+    ),
+]
 ZeroAdvantageRatio = Annotated[
     float | None,
     typer.Option(

@@ -98,6 +98,9 @@ def read_job(
     )
     with premises.blamed("engine_version"):
         rollout_engine = job.rollout_engine(loaded)
+    if rollout_engine is not None:
+        reason = premises.because("engine_version", rollout_engine.reason)
+        rollout_engine = replace(rollout_engine, reason=reason)
     reading = _Reading(job, release, configuration, loaded)
     with premises.blamed(*LENGTHS):
         expect_modelled(reading.workload)
@@ -126,8 +129,8 @@ def consult(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
-    content: bytes | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> Answer:
     """Read, estimate and advise.
 
@@ -137,15 +140,20 @@ def consult(
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
-        content: in place of what the file has.
         block: whether what is to be pasted is wanted, beside the findings.
+        content: in place of what the file has.
 
     Raises:
         TunerError: something in the configuration or the options cannot be used.
     """
-    ratio = zero_advantage_ratio
     return consult_further(
-        source, words, premises, allow=allow, zero_advantage_ratio=ratio, content=content, block=block
+        source,
+        words,
+        premises,
+        allow=allow,
+        zero_advantage_ratio=zero_advantage_ratio,
+        block=block,
+        content=content,
     )[0]
 
 
@@ -156,14 +164,15 @@ def consult_further(
     *,
     allow: Collection[Numerics] = (),
     zero_advantage_ratio: float | None = None,
-    content: bytes | None = None,
     block: bool = True,
+    content: bytes | None = None,
 ) -> tuple[Answer, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch, content=content)
     with premises.blamed("verl_version"):
         release = release_of(given, premises.verl_version)
+    release = replace(release, reason=premises.because("verl_version", release.reason))
 
     def read(premises: Premises) -> Question:
         ratio = zero_advantage_ratio

@@ -10,6 +10,7 @@ from msgspec.structs import fields
 
 from tuner.cli import options
 from tuner.errors import InputError, Location
+from tuner.language import _
 
 
 class Premises(Struct, frozen=True, kw_only=True):
@@ -28,6 +29,7 @@ class Premises(Struct, frozen=True, kw_only=True):
     mean_prompt: options.MeanPromptLength = None
     mean_response: options.MeanResponseLength = None
     response_p95: options.ResponseP95 = None
+    tool_seconds: options.ToolSeconds = None
     images_per_prompt: options.ImagesPerPrompt = None
     image_pixels: options.ImagePixels = None
     host_memory_gib: options.HostMemory = None
@@ -37,19 +39,30 @@ class Premises(Struct, frozen=True, kw_only=True):
 
     def told(self, name: str) -> str:
         """Who says a field: its option, or the place in a settings file."""
-        return next((str(place) for said, place in self.places if said == name), OPTIONS[name])
+        return str(dict(self.places).get(name, OPTIONS[name]))
+
+    def because(self, name: str, reason: str) -> str:
+        """The reason for what was chosen by a field, with the place where a settings file says the field."""
+        place = dict(self.places).get(name)
+        return reason if place is None else _("{reason}, by {place}").format(reason=reason, place=place)
 
     @contextmanager
     def blamed(self, *names: str) -> Iterator[None]:
-        """Let an error of a value that a settings file says name its line."""
+        """Let an error of a value that a settings file says name its line.
+
+        Of several fields the error is of the one whose option its message names.
+        """
         try:
             yield
         except InputError as error:
-            said = [(name, place) for name, place in self.places if name in names]
+            said = [
+                (name, place)
+                for name, place in self.places
+                if name in names and (len(names) == 1 or OPTIONS[name] in error.message)
+            ]
             if not said or error.location is not None:
                 raise
-            # The one that the message speaks of, where it speaks of one.
-            name, place = next((one for one in said if OPTIONS[one[0]] in error.message), said[0])
+            name, place = said[0]
             raise InputError(
                 error.message, location=place, key=OPTIONS[name].removeprefix("--"), hint=error.hint
             ) from None

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location, cut
 from tuner.files import STANDARD_INPUT, is_there, opened
-from tuner.inputs.overrides import CONFIG_OPTIONS, Argument, on_command_line, option_value
+from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
 from tuner.inputs.yaml_file import MAX_BYTES, Document, of_folder, parse_yaml, read_yaml, text_of
 from tuner.language import _
@@ -75,6 +75,7 @@ class Given(Struct, frozen=True, kw_only=True):
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     text: str = ""  # what was read; empty of a command as it is typed and of a log
+    within: bool = False  # the launch stands inside of a file for another program
 
 
 def read_given(
@@ -112,14 +113,13 @@ def read_given(
         return replace(_of_yaml(config, text, words, remarks, launch), text=text)
     from tuner.inputs.script import read_script
 
+    inner = None
     if config.endswith(".py"):
         from tuner.inputs.python_file import script_in_python
 
-        text = script_in_python(text) or text
-        # What was read is not what stands in the file, so nothing is looked for or edited in it.
-        return _launched(file, read_script(file, text.encode(), words), words, launch)
-    script = read_script(file, text.encode(), words)
-    return replace(_launched(file, script, words, launch), text=text)
+        inner = script_in_python(text)
+    script = read_script(file, (inner or text).encode(), words)
+    return replace(_launched(file, script, words, launch), text=text, within=inner is not None)
 
 
 def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
@@ -178,7 +178,10 @@ def _started_by(config: str, text: str, words: Sequence[str], launch: int | None
     script = script_in(parse_yaml(launching_document(text), source=config), text)
     if script is None:
         return None
-    return _launched(Path(config), read_script(Path(config), script.encode(), words), words, launch)
+    followed = read_script(Path(config), script.encode(), words)
+    if not followed.launches:
+        return None
+    return replace(_launched(Path(config), followed, words, launch), within=True)
 
 
 def _folder(source: str) -> str:
@@ -203,13 +206,23 @@ def is_shell(name: str, text: str) -> bool:
 
 def _pasted(words: Sequence[str]) -> Given:
     """A command as it stands in a shell or a document, or overrides alone."""
+    from tuner.inputs.shell.carriers import handed_line, is_shell, shell_position
     from tuner.inputs.shell.interpreter import Command
     from tuner.inputs.shell.launches import launches
     from tuner.inputs.shell.values import Field, text
 
     typed = on_command_line(words)
+    fields = tuple(Field(text=text(word.text), location=word.location) for word in typed)
+    handed = shell_position(fields) is not None or handed_line(fields) is not None
+    if handed or (is_shell(fields[0]) and len(fields) > 1):
+        import shlex
+
+        from tuner.inputs.script import read_script
+
+        file = Path(COMMAND_LINE)
+        return _launched(file, read_script(file, shlex.join(words).encode(), ()), (), None)
     command = Command(
-        words=tuple(Field(text=text(word.text), location=word.location) for word in typed),
+        words=fields,
         environment=(),
         location=typed[0].location,
         certain=True,

@@ -13,6 +13,7 @@ _KEY = re.compile(
 )
 _SHORTEST = 8  # characters; MAX_TOKEN=16384 is no secret
 _IS_NAME = re.compile(_NAME)
+_IN_LINE = re.compile(r"""([\w-]+)["']?\s*[:=]\s*["']?([^\s"',{}\[\]]+)""")  # a key and its value, wherever
 _ASSIGNED = re.compile(rf"\b({_NAME})=(\"[^\"]*\"|'[^']*'|\S+)")
 # Hugging Face, OpenAI and Anthropic, GitHub, AWS, Weights & Biases, Slack, JSON web tokens.
 _VALUES = re.compile(
@@ -56,6 +57,13 @@ def _is_secret_key(key: str, value: str) -> bool:
 def without_secrets(text: str) -> str:
     """A text with a word in place of whatever is a secret by its name or its form."""
     return _ASSIGNED.sub(_hidden, _VALUES.sub(HIDDEN, text))
+
+
+def has_secret(line: str) -> bool:
+    """Whether a line of YAML or of a script holds a secret, by its form or by the key before it."""
+    return without_secrets(line) != line or any(
+        hidden_value(key, value) != value for key, value in _IN_LINE.findall(line)
+    )
 
 
 def _hidden(match: re.Match[str]) -> str:

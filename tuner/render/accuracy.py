@@ -20,6 +20,7 @@ from tuner.render.numbers import gib, share
 from tuner.render.terminal import Terminal, plain
 from tuner.units import GIB
 
+_PASS_AND_TOKENS = 17
 _NAME, _AMOUNT, _ERROR = 24, 10, 8  # columns; both groups of figures end in column 80
 
 
@@ -78,8 +79,9 @@ def _rows(rows: Iterator[tuple[int, Comparison]], terminal: Terminal) -> Iterato
 
 
 def _row(index: int, row: Comparison) -> str:
+    name = f"{row.case.pass_:<9}"
     return (
-        f"  {index:>4} {row.case.pass_:<9}{row.case.tokens:>8,}"
+        f"  {index:>4} {name}{row.case.tokens:>{_PASS_AND_TOKENS - len(name)},}"
         f"{_amount(row.predicted_peak)}{_amount(row.measured_peak)}{share(row.error):>{_ERROR}}"
         f"{_amount(row.predicted_added)}{_amount(row.measured_added)}{share(row.added_error):>{_ERROR}}"
     )

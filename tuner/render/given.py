@@ -7,6 +7,8 @@ from tuner.language import _
 from tuner.render.answer import Settled
 from tuner.render.words import clauses, listed, place
 
+_WHOLE = 10**6  # up to which a number is written with all of its digits
+
 
 def lost(given: Given) -> str:
     """The overrides that never reach the trainer; empty where all do."""
@@ -44,9 +46,16 @@ def _open(given: Given) -> Iterator[str]:
 def settled(said: Iterable[Settled]) -> str:
     """What the settings of a project say in place of options: ``--gpu h100-sxm (tuner.toml:1:1)``."""
     return listed(
-        _("{option} {value} ({place})").format(option=one.option, value=one.value, place=place(one.location))
+        _("{option} {value} ({place})").format(
+            option=one.option, value=_number(one.value), place=place(one.location)
+        )
         for one in said
     )
+
+
+def _number(value: object) -> object:
+    """A number without decimals that say nothing."""
+    return f"{value:g}" if isinstance(value, float) and value < _WHOLE else value
 
 
 def remarks(given: Given) -> str:

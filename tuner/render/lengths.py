@@ -17,6 +17,17 @@ def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
         workload: the job.
         of_run: names of the lengths that the log of a run tells.
     """
+    waiting = workload.batch.lengths.tool_seconds
+    if waiting is None:
+        return _lengths(workload, of_run)
+    return _("{lengths}; the last response waits {waiting} s for tools ({reason})").format(
+        lengths=_lengths(workload, of_run),
+        waiting=f"{waiting:g}",
+        reason=_("the run") if "tool_seconds" in of_run else "--tool-seconds",
+    )
+
+
+def _lengths(workload: Workload, of_run: Collection[str]) -> str:
     batch = workload.batch
     if not length_decides(workload):
         return _("all sequences are padded to {most}").format(most=tokens(batch.sequence_tokens))

@@ -169,7 +169,7 @@ def _memory(said: str, capacity_bytes: int, place: Location) -> _Limit:
         most = float(share[1]) / 100 * capacity_bytes
         shown = _("{share} of the card, {limit}").format(share=said.strip(), limit=gib(most))
         return _Limit(most=most, shown=shown, place=place)
-    most = _read(parse_bytes, said, place)
+    most = _read(parse_bytes, said, place, hint=_("write it as 70GiB or 85%"))
     return _Limit(most=most, shown=gib(most), place=place)
 
 
@@ -182,8 +182,8 @@ def _hours(said: float, place: Location) -> _Limit:
     return _Limit(most=said, shown=_("{hours} GPU-hours").format(hours=f"{said:g}"), place=place)
 
 
-def _read(parse: Callable[[str], float], said: str, place: Location) -> float:
-    """A number of a budget.
+def _read(parse: Callable[[str], float], said: str, place: Location, *, hint: str | None = None) -> float:
+    """A number of a budget; ``hint`` says how to write one where the error itself does not.
 
     Raises:
         InputError: it is none; the error says where it stands.
@@ -191,5 +191,4 @@ def _read(parse: Callable[[str], float], said: str, place: Location) -> float:
     try:
         return parse(said)
     except InputError as error:
-        hint = _("write it as 70GiB or 85%") if parse is parse_bytes else error.hint
-        raise InputError(error.message, location=place, hint=hint) from None
+        raise InputError(error.message, location=place, hint=hint or error.hint) from None

@@ -15,7 +15,7 @@ from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.inputs.given import Given, is_shell
 from tuner.inputs.overrides import COMMAND_LINE
-from tuner.inputs.secrets import hidden_value, without_secrets
+from tuner.inputs.secrets import has_secret
 from tuner.review.checked import Excerpt, Line
 from tuner.review.value_span import value_span
 from tuner.units import MIB
@@ -23,7 +23,6 @@ from tuner.units import MIB
 _MOST_BYTES = 16 * MIB  # above it is only the log of a run, whose lines are not shown
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what ends a line in YAML 1.1
 _SHELL_BREAK = re.compile("\r?\n")
-_ASSIGNED = re.compile(r"""([\w-]+)["']?\s*[:=]\s*["']?([^\s"',}]+)""")
 _LONGEST = 400  # characters of a line that is shown
 
 
@@ -84,10 +83,3 @@ def _text(source: str) -> str:
         return read_bytes(file, most=_MOST_BYTES).decode("utf-8-sig")
     except (InputError, UnicodeDecodeError):
         return ""
-
-
-def has_secret(text: str) -> bool:
-    """Whether a line of an input holds what must not be shown."""
-    return without_secrets(text) != text or any(
-        hidden_value(match[1], match[2]) != match[2] for match in _ASSIGNED.finditer(text)
-    )

@@ -50,11 +50,8 @@ FUSED_ROTARY_BYTES = 4
 #: Bytes that a fused gated activation moves per intermediate value.
 FUSED_GATE_BYTES = 6
 
-#: Bytes of one routed token copy on its way to its expert and back, per hidden value, in transformers'
-#: grouped experts: gathered 4, weighted 4, put in order again 4, added up 2. Sorting is not counted.
-ROUTING_BYTES = 14
-
-#: The same in two kernels, as Megatron permutes: there 4, back 4.
+#: Bytes of one routed token copy on its way to its expert and back, per hidden value, in two kernels, as
+#: Megatron permutes: there 4, back 4. What transformers' own kernels move is in tables.
 FUSED_ROUTING_BYTES = 8
 
 #: Backward over forward traffic of element-wise kernels: gradients in and out beside the saved inputs.
@@ -142,6 +139,13 @@ LINK_SHARE = 0.70
 #: out, and what NCCL's own tables add to each ring (8.4e-6, ``src/graph/tuning.cc``). Between 20e-6 and
 #: 40e-6.
 COLLECTIVE_S = 28e-6
+
+#: How many times as long a product takes beside a collective, and a collective beside products, since NCCL's
+#: kernels take multiprocessors and memory bandwidth. Between two H100 (``python -m measure.collectives``):
+#: 0.484 over 0.372 ms of 8,192 x 4,096 x 4,096, and 0.457 over 0.311 ms of an all-gather of 128 MiB, the same
+#: of a reduce-scatter. Between 1 and these: kernels that do not fill the card leave some of it to others.
+PRODUCT_BESIDE = 1.30
+COLLECTIVE_BESIDE = 1.47
 
 #: Seconds of one step of a ring from a GPU to the next in a node, and across the network, in NCCL's protocol
 #: for large messages. Source: NCCL 2.21 ``src/graph/tuning.cc`` (``hwLat``, NVLink 3.4, network 14.0), from
@@ -267,7 +271,8 @@ LOAD_TENSOR_S = 0.15e-3
 OBJECT_COLLECTIVES = 3
 
 #: Seconds of one of them: pickling, sizes first, and the card waits for the host and the host for the card.
-#: Between 0.2e-3 and 1e-3.
+#: Between 0.2e-3 and 1e-3; 0.25e-3 to 0.66e-3 were measured between two H100 (``python -m
+#: measure.collectives``).
 OBJECT_COLLECTIVE_S = 0.5e-3
 
 #: Share of a model's tensors that Megatron has: queries, keys and values are one, gate and up are.

@@ -1,9 +1,16 @@
-"""Seconds of collectives between GPUs."""
+"""Seconds of collectives between GPUs.
+
+Between as many GPUs of one machine as were measured on a card of the kind they are read from its table,
+unless the profile has the rate of the machine at hand. All others go by the rate of a ring and what is
+beside it.
+"""
 
 from math import ceil, log2
 
 from tuner.hardware import Cluster
 from tuner.timing import assumptions as assume
+from tuner.timing.measured_collectives import Collective
+from tuner.timing.operators import collectives_of
 from tuner.timing.rates import link_bytes_per_s
 
 
@@ -48,10 +55,41 @@ def latency_seconds(cluster: Cluster, ranks: int, *, stride: int = 1, rounds: in
     return assume.COLLECTIVE_S + steps * assume.NODE_HOP_S + crossings * assume.NETWORK_HOP_S
 
 
+def measured_seconds(
+    kind: Collective, size: float, cluster: Cluster, ranks: int, *, stride: int = 1
+) -> float | None:
+    """Seconds of a collective as a table has them; None where it does not hold.
+
+    Args:
+        kind: of the collective.
+        size: bytes of the whole.
+        cluster: where the ranks are.
+        ranks: how many.
+        stride: GPUs from one of them to the next.
+    """
+    measured = cluster.gpu.measured
+    if ranks * stride > cluster.gpus_per_node or (measured and measured.link_bytes_per_s is not None):
+        return None
+    table = collectives_of(cluster.gpu.name, ranks)
+    return None if table is None else table.seconds(kind, size)
+
+
 def gather_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
-    """All-gather (or reduce-scatter) of ``bytes_whole``: each GPU moves ``S (r - 1) / r`` bytes."""
+    """All-gather of ``bytes_whole``: each GPU moves ``S (r - 1) / r`` bytes."""
+    return _ring_seconds(Collective.ALL_GATHER, bytes_whole, cluster, ranks, stride)
+
+
+def reduce_scatter_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
+    """Reduce-scatter of ``bytes_whole``: as many bytes as an all-gather moves."""
+    return _ring_seconds(Collective.REDUCE_SCATTER, bytes_whole, cluster, ranks, stride)
+
+
+def _ring_seconds(kind: Collective, bytes_whole: float, cluster: Cluster, ranks: int, stride: int) -> float:
     if ranks < 2 or bytes_whole <= 0:
         return 0.0
+    seen = measured_seconds(kind, bytes_whole, cluster, ranks, stride=stride)
+    if seen is not None:
+        return seen
     moved = bytes_whole * (ranks - 1) / ranks
     beside = latency_seconds(cluster, ranks, stride=stride)
     return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + beside
@@ -61,6 +99,9 @@ def all_reduce_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stri
     """All-reduce: a reduce-scatter and an all-gather of the same bytes, launched as one."""
     if ranks < 2 or bytes_whole <= 0:
         return 0.0
+    seen = measured_seconds(Collective.ALL_REDUCE, bytes_whole, cluster, ranks, stride=stride)
+    if seen is not None:
+        return seen
     moved = 2 * bytes_whole * (ranks - 1) / ranks
     beside = latency_seconds(cluster, ranks, stride=stride, rounds=2)
     return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + beside
@@ -70,6 +111,9 @@ def all_to_all_seconds(bytes_local: float, cluster: Cluster, ranks: int, *, stri
     """All-to-all: each GPU sends ``(r - 1) / r`` of what it holds to the others, to all at a time."""
     if ranks < 2 or bytes_local <= 0:
         return 0.0
+    seen = measured_seconds(Collective.ALL_TO_ALL, bytes_local, cluster, ranks, stride=stride)
+    if seen is not None:
+        return seen
     moved = bytes_local * (ranks - 1) / ranks
     hop = assume.NODE_HOP_S if ranks * stride <= cluster.gpus_per_node else assume.NETWORK_HOP_S
     return moved / pairwise_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S + hop

@@ -5,8 +5,11 @@ from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from tuner.hardware import MeasuredGpu
 from tuner.timing import fsdp
+from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds
 from tuner.timing.generation.rollout import rollout_parts
@@ -17,12 +20,41 @@ from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Phase, Workload
 
 
-class PhaseTime(Struct, frozen=True, kw_only=True):
-    """One phase and what its seconds are spent on (compute, communication, ...)."""
+class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
+    """One phase and what its seconds are spent on (compute, communication, ...).
+
+    Equal are those that take the same seconds for the same causes, whichever pass is behind them.
+    """
 
     phase: Phase
     seconds: float
     parts: tuple[tuple[str, float], ...]
+    job: Job | None = None  # of a pass of the trainer, whose kernels a host launches
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PhaseTime):
+            return NotImplemented
+        return (self.phase, self.seconds, self.parts) == (other.phase, other.seconds, other.parts)
+
+    def __hash__(self) -> int:
+        return hash((self.phase, self.seconds, self.parts))
+
+    def beside_host(self, times: float) -> float:
+        """Seconds beside a host that takes so many times as long to launch kernels.
+
+        It may wait for the GPU, or the GPU for it: what hides one second of the host does not hide two.
+        """
+        if self.job is None:
+            return self.seconds
+        cluster, gpu = self.job.cluster, self.job.cluster.gpu
+        measured = gpu.measured or MeasuredGpu(date="", versions=())
+        other = replace(measured, host_factor=correction(gpu, Family.HOST) / times)
+        job = Job(
+            cluster=replace(cluster, gpu=replace(gpu, measured=other)),
+            batch=self.job.batch,
+            step_pass=self.job.step_pass,
+        )
+        return _pass_time(job).seconds
 
 
 class StepTime(Struct, frozen=True, kw_only=True):
@@ -84,11 +116,11 @@ def _sync_time(workload: Workload) -> PhaseTime:
 
 @lru_cache(maxsize=512)  # a proposal leaves most passes as they are
 def _pass_time(job: Job) -> PhaseTime:
-    return _phase_time(job.step_pass.phase, _update(job) if job.trains else _forward(job))
+    return _phase_time(job.step_pass.phase, _update(job) if job.trains else _forward(job), job)
 
 
-def _phase_time(phase: Phase, parts: Parts) -> PhaseTime:
-    return PhaseTime(phase=phase, seconds=sum(parts.values()), parts=tuple(parts.items()))
+def _phase_time(phase: Phase, parts: Parts, job: Job | None = None) -> PhaseTime:
+    return PhaseTime(phase=phase, seconds=sum(parts.values()), parts=tuple(parts.items()), job=job)
 
 
 def _pass_parts(job: Job) -> dict[str, float]:

@@ -3,7 +3,12 @@
 from msgspec import Struct
 
 from tuner.timing import assumptions as assume
-from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
+from tuner.timing.communication import (
+    all_reduce_seconds,
+    all_to_all_seconds,
+    gather_seconds,
+    reduce_scatter_seconds,
+)
 from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
 from tuner.timing.rates import copy_bytes_per_s
@@ -27,7 +32,7 @@ class Span(Struct, frozen=True, kw_only=True):
         busy = self.compute + self.exchange + self.copies
         launched = max(busy, self.launch)
         chain = self.launch + self.gather if self.launch_delays_gather else self.gather
-        gathered = max(launched, chain)
+        gathered = max(launched, chain, side_by_side_seconds(busy, self.gather))
         return {
             "compute": self.compute,
             "communication": self.exchange + gathered - launched,
@@ -35,6 +40,22 @@ class Span(Struct, frozen=True, kw_only=True):
             "launch": launched - busy,
             "offload": max(gathered, self.offload) - gathered,
         }
+
+
+def side_by_side_seconds(computing: float, gathering: float) -> float:
+    """Kernels and collectives that begin together and share the card's multiprocessors and memory.
+
+    Beside a collective products take c times as long, and the collective g times beside products, until the
+    shorter of both has ended: ``max(C + g G (1 - 1 / c), G + c C (1 - 1 / g))``.
+
+    Args:
+        computing: C, seconds of the kernels by themselves.
+        gathering: G, seconds of the collectives by themselves.
+    """
+    slower, later = assume.PRODUCT_BESIDE, assume.COLLECTIVE_BESIDE
+    return max(
+        computing + later * gathering * (1 - 1 / slower), gathering + slower * computing * (1 - 1 / later)
+    )
 
 
 def weight_gather_seconds(job: Job, parameters: float) -> float:
@@ -75,7 +96,7 @@ def gradient_reduce_seconds(job: Job, parameters: float) -> float:
     ranks = job.engine.parallel.shard
     copies = max(1, job.engine.parallel.gpus // ranks)
     whole = parameters * job.engine.reduce_dtype.bytes
-    seconds = gather_seconds(whole, job.cluster, ranks)
+    seconds = reduce_scatter_seconds(whole, job.cluster, ranks)
     seconds += all_reduce_seconds(whole / ranks, job.cluster, copies, stride=ranks)
     if job.engine.streamed_offload:
         seconds += pinned_seconds(whole / ranks, job.cluster.gpu)

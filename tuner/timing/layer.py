@@ -8,7 +8,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.timing import assumptions as assume
-from tuner.timing.operators import elementwise_of
+from tuner.timing.operators import elementwise_of, routing_of
 from tuner.timing.rates import (
     copy_bytes_per_s,
     elementwise_bytes_per_s,
@@ -173,14 +173,14 @@ def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, bac
     Operators that run one after the other move what was measured of them on as many values; fused ones read
     their inputs and write their outputs once, and twice as much backward.
     """
-    of_copy = assume.FUSED_ROUTING_BYTES if fused else assume.ROUTING_BYTES
-    routing = tokens * layer.routed_copies * layer.hidden * of_copy
+    routed = tokens * layer.routed_copies * layer.hidden
     if fused:
         values: float = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
         values += layer.normed_query_keys * assume.FUSED_NORM_BYTES
         values += layer.query_key_values * assume.FUSED_ROTARY_BYTES
         values += layer.gated_values * assume.FUSED_GATE_BYTES
-        return (tokens * values + routing) * (assume.ELEMENTWISE_BACKWARD if backward else 1)
+        moved = tokens * values + routed * assume.FUSED_ROUTING_BYTES
+        return moved * (assume.ELEMENTWISE_BACKWARD if backward else 1)
     table = elementwise_of(gpu.name)
     hidden = tokens * layer.hidden
     moved = layer.norms * table.bytes_of(table.norm, hidden, backward=backward)
@@ -188,7 +188,7 @@ def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, bac
     moved += table.bytes_of(table.norm, tokens * layer.normed_query_keys, backward=backward)
     moved += table.bytes_of(table.rotary, tokens * layer.query_key_values, backward=backward)
     moved += table.bytes_of(table.gate, tokens * layer.gated_values, backward=backward)
-    return moved + routing * (assume.ELEMENTWISE_BACKWARD if backward else 1)
+    return moved + routing_of(gpu.name).bytes_of(routed, backward=backward)
 
 
 def elementwise_seconds(

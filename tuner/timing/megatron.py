@@ -2,7 +2,12 @@
 
 from tuner.batching import pass_sequences
 from tuner.timing import assumptions as assume
-from tuner.timing.communication import all_reduce_seconds, all_to_all_seconds, gather_seconds
+from tuner.timing.communication import (
+    all_reduce_seconds,
+    all_to_all_seconds,
+    gather_seconds,
+    reduce_scatter_seconds,
+)
 from tuner.timing.corrections import Family, correction
 from tuner.timing.job import Job, head_of, kernels_seconds, micro_batch_seconds
 from tuner.workload import Checkpointing, HeadKind, Travel
@@ -93,7 +98,7 @@ def gradient_sync_seconds(job: Job) -> float:
     if not job.engine.distributed_optimizer:
         return all_reduce_seconds(gradients, job.cluster, ranks, stride=stride)
     weights = held * job.engine.stored_dtype.bytes
-    return gather_seconds(gradients, job.cluster, ranks, stride=stride) + gather_seconds(
+    return reduce_scatter_seconds(gradients, job.cluster, ranks, stride=stride) + gather_seconds(
         weights, job.cluster, ranks, stride=stride
     )
 

@@ -4,7 +4,6 @@ A table belongs to one card, ``profiles/operators/<card>.json``, written by ``py
 A card without a table takes that of :data:`REFERENCE`, carried over by ``tuner.timing.cards``.
 """
 
-from bisect import bisect_right
 from functools import lru_cache
 from math import exp, log
 
@@ -14,6 +13,8 @@ from msgspec import Struct
 from tuner import shipped
 from tuner.hardware import Gpu
 from tuner.timing.cards import carried_share
+from tuner.timing.interpolation import neighbours
+from tuner.timing.measured_collectives import Collectives
 
 #: The card whose shares stand in for those of a card without a table.
 REFERENCE = "h100-sxm"
@@ -39,8 +40,8 @@ class Shares(Struct, frozen=True, forbid_unknown_fields=True):
     def at(self, size: float, tokens: float, *, backward: bool) -> float:
         """The share at these sizes: interpolated between logarithms, held at the edges of the table."""
         rows = self.backward if backward else self.forward
-        low, high, between = _neighbours(self.sizes, size)
-        left, right, along = _neighbours(self.tokens, tokens)
+        low, high, between = neighbours(self.sizes, size)
+        left, right, along = neighbours(self.tokens, tokens)
         ends = (
             (1 - along) * log(rows[index][left]) + along * log(rows[index][right]) for index in (low, high)
         )
@@ -76,10 +77,29 @@ class Elementwise(Struct, frozen=True):
         if values <= 0:
             return 0.0
         column = operation.backward if backward else operation.forward
-        low, high, between = _neighbours(self.values, values)
+        low, high, between = neighbours(self.values, values)
         first, second = (column[index] * self.values[index] for index in (low, high))
         whole = exp((1 - between) * log(first) + between * log(max(first, second)))
         return whole * max(1.0, values / self.values[-1])
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """Traffic of routing tokens to experts and back as transformers runs it, beside the experts' own work.
+
+    The router, sorting, gathering, weighting and adding up, by hidden values of all copies of the tokens.
+    """
+
+    values: tuple[float, ...]  # the columns of the others
+    forward: tuple[float, ...]  # bytes per value, at the rate of a copy on the card
+    backward: tuple[float, ...]
+
+    def bytes_of(self, values: float, *, backward: bool) -> float:
+        """Bytes for so many values: interpolated between logarithms, and at the edges as much for each."""
+        if values <= 0:
+            return 0.0
+        column = self.backward if backward else self.forward
+        low, high, between = neighbours(self.values, values)
+        return values * exp((1 - between) * log(column[low]) + between * log(column[high]))
 
 
 class HostSeconds(Struct, frozen=True, kw_only=True):
@@ -117,6 +137,8 @@ class Operators(Struct, frozen=True):
     host: tuple[HostSeconds, ...] = ()
     host_experts: tuple[HostOfExperts, ...] = ()
     host_optimizer: dict[str, float] = {}  # seconds of clipping and AdamW per tensor, by engine
+    routing: Routing | None = None
+    collectives: tuple[Collectives, ...] = ()  # between different numbers of GPUs
 
     def on(self, gpu: Gpu, share: float) -> float:
         """A share of this table on a card: as it is on its own, carried over to another."""
@@ -187,6 +209,13 @@ def elementwise_of(gpu: str) -> Elementwise:
     return table
 
 
+def routing_of(gpu: str) -> Routing:
+    """Traffic of routing tokens to experts on a card, or on the reference."""
+    table = operators_of(gpu).routing or operators_of(REFERENCE).routing
+    assert table is not None
+    return table
+
+
 @lru_cache(maxsize=16)
 def host_seconds(engine: str, *, query_key_norms: bool) -> HostSeconds:
     """What the host needs for a layer: the mean over widths, which it does not depend on.
@@ -228,17 +257,22 @@ def host_of_optimizer(engine: str) -> float:
     return operators_of(HOST).host_optimizer[engine]
 
 
+@lru_cache(maxsize=64)
+def collectives_of(gpu: str, ranks: int) -> Collectives | None:
+    """Measured seconds of collectives between so many GPUs of a kind in one machine; None without any.
+
+    Args:
+        gpu: name of the card's profile; another card's table says nothing of its links.
+        ranks: GPUs that take part.
+    """
+    if table_card(gpu) != gpu:
+        return None
+    return next((one for one in operators_of(gpu).collectives if one.ranks == ranks), None)
+
+
 def _never_faster(tokens: tuple[float, ...], shares: tuple[float, ...]) -> tuple[float, ...]:
     """Shares, each at least what makes its tokens take no longer than the next column's."""
     raised = list(shares)
     for left in reversed(range(min(len(tokens), len(shares)) - 1)):
         raised[left] = max(raised[left], raised[left + 1] * tokens[left] / tokens[left + 1])
     return tuple(raised)
-
-
-def _neighbours(axis: tuple[float, ...], value: float) -> tuple[int, int, float]:
-    """Places on both sides of a value, and how far it lies between them, in logarithms."""
-    inside = min(max(value, axis[0]), axis[-1])
-    high = min(max(1, bisect_right(axis, inside)), len(axis) - 1)
-    low = high - 1
-    return low, high, log(inside / axis[low]) / log(axis[high] / axis[low])

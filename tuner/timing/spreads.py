@@ -39,6 +39,7 @@ class Family(Enum):
     MEMORY = "memory_bytes_per_s"  # what reads and writes the card's memory
     LINKS = "link_bytes_per_s"  # between GPUs, and between machines
     HOST_LINK = "host_bytes_per_s"  # between a GPU and its host
+    TOOLS = "!"  # what an agent's tools take
     HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
     RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
 
@@ -122,6 +123,9 @@ PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 #: hold what was just written.
 QUANTIZING = Spread(0.5, 1.1)
 
+#: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
+WAITING = Spread(0.01, 1.0)
+
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
 NETWORK = Spread(1.0, 4.0)
@@ -153,6 +157,7 @@ CAUSES = {
     "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
     "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
     "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
+    "tools": Cause(family=Family.TOOLS, spread=WAITING),
     "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
 }
 

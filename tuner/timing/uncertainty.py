@@ -202,6 +202,7 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
         in_run: of a training run; False: of passes by themselves, without what runs differ by.
     """
     ends = family_ends(phases, cluster)
+    ends[_HOST] = _host_ends(phases, cluster, ends[_HOST])
     if not in_run:
         ends[_RUNS] = _NOTHING
     seconds = sum(time.seconds for time in phases)
@@ -213,6 +214,22 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
         evidence=evidence,
         rates_of=card,
     )
+
+
+def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> Ends:
+    """The ends of the host's family, with passes priced anew beside a fast host and a slow one.
+
+    What the GPU waits grows by more than the host's time does, and begins where it did not wait at all.
+    """
+    low, high = ends
+    for time in phases:
+        if time.job is None:
+            continue
+        _place, less, more = _spreads_on(cluster)[time.phase][_WAITING]
+        waiting = dict(time.parts).get(_WAITING, 0.0)
+        low += time.beside_host(1 + less) - time.seconds - less * waiting
+        high += time.beside_host(1 + more) - time.seconds - more * waiting
+    return low, high
 
 
 def _basis(phases: Sequence[PhaseTime], gpu: Gpu) -> tuple[Evidence, str]:

@@ -17,6 +17,8 @@ P95 = 0.95
 class Lengths(Struct, frozen=True, kw_only=True):
     """How long a job's prompts and responses really are, in tokens, and their images; None where nobody says.
 
+    What responses wait for beside the engine stands with them.
+
     Memory is judged by the maxima, because one full batch is enough to run out. The seconds go by the
     means; the 95th percentile says how long the slowest responses keep the rollout from its end, and how
     much room in the KV cache a sequence is given.
@@ -25,6 +27,7 @@ class Lengths(Struct, frozen=True, kw_only=True):
     mean_prompt: int | None = None
     mean_response: int | None = None
     response_p95: int | None = None
+    tool_seconds: float | None = None  # that the response which ends last waits for tools
     images_per_prompt: int | None = None
     image_pixels: int | None = None  # of one image, when it has its final size
 

@@ -40,6 +40,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     mean_response_tokens: float | None = None
     longest_response_tokens: float | None = None  # of a step
     clip_ratio: float | None = None  # share of responses that the maximum length ended
+    tool_seconds: float | None = None  # that the response which ends last waits for tools
     preemptions: float | None = None  # of a sequence, in the rollout engine
     memory: PeakMemory | None = None
     host_bytes: int | None = None  # used on a node, by whomever; the highest

@@ -56,12 +56,13 @@ def routing(shapes: Shapes) -> dict[str, list[float]]:
     """
     experts, rate = shapes.experts[0], copy_rate(shapes)
     chosen = min(_CHOSEN, experts.count)
-    table: dict[str, list[float]] = {"tokens": [], "forward": [], "backward": []}
+    table: dict[str, list[float]] = {"tokens": [], "values": [], "forward": [], "backward": []}
     for rows in shapes.expert_rows[1:]:
         tokens = rows * experts.count // chosen
         block, known = _block_seconds(experts, tokens, shapes), _known_seconds(experts, rows, shapes)
         values = tokens * chosen * experts.hidden
         table["tokens"].append(tokens)
+        table["values"].append(values)
         for direction, whole, part in zip(("forward", "backward"), block, known, strict=True):
             table[direction].append(round((whole - part) * rate / values, 2))
     return table

@@ -1,6 +1,5 @@
 """What the host needs to launch one decoder layer: layers of so few tokens that the GPU waits for it."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -8,6 +7,7 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from measure.operators.shapes import Decoder, Shapes, seconds_of
+from torch._C._distributed_c10d import HashStore
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     FullyShardedDataParallel,
@@ -107,8 +107,8 @@ def _switch_off_recomputation(model: torch.nn.Module) -> None:
 
 @contextmanager
 def alone(device: str) -> Iterator[None]:
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", RANK="0", WORLD_SIZE="1")
-    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    backend = "nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
     try:
         yield
     finally:

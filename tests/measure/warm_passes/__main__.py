@@ -1,11 +1,15 @@
-"""Times warm passes of training engines on one GPU; run it by hand, from the repository.
+"""Times warm passes of training engines on one GPU or several; run it by hand, from the repository.
 
     PYTHONPATH=.:tests python -m measure.warm_passes --output FILE [--engines NAME ...] [--minutes M]
         [--dry-run]
+    PYTHONPATH=.:tests torchrun --nproc-per-node 2 -m measure.warm_passes --output FILE ...
 
 The engine is the one that ``tuner validate`` runs, over the first layers of real models with random weights.
 Each pass runs twice unseen and three times for its seconds; a further run says what kernels it had. The
 file is written again after each engine. ``--dry-run`` shrinks models and sequences, for a processor.
+
+Several GPUs share the states of other engines than one has; seconds are then the first GPU's, and kernels are
+looked at in an engine's smallest passes.
 """
 
 import argparse
@@ -21,8 +25,10 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # no CUDA before th
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from measure.readings import hardware
-from measure.warm_passes.engine import records
-from measure.warm_passes.plan import ENGINES
+from measure.warm_passes.engine import Place, records
+from measure.warm_passes.plan import ENGINES, SHARED
+
+_ENGINE_S = 75.0  # at most: ranks of which one has failed wait for each other
 
 
 def main() -> None:
@@ -45,7 +51,9 @@ def main() -> None:
         "date": date.today().isoformat(),
         "cases": [],
     }
-    for plan in ENGINES:
+    ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    port = int(os.environ.get("MASTER_PORT", "0"))
+    for index, plan in enumerate(ENGINES if ranks == 1 else SHARED, start=1):
         if arguments.engines is not None and not any(part in plan.name for part in arguments.engines):
             continue
         left = latest - time.monotonic()
@@ -53,10 +61,17 @@ def main() -> None:
             print(f"no time for {plan.name}", flush=True)
             continue
         begin = time.monotonic()
-        cases = records(plan, tiny=arguments.dry_run, profiled=not arguments.no_kernels, timeout_s=left + 20)
+        cases = records(
+            plan,
+            Place(rank=rank, ranks=ranks, port=port + index),
+            tiny=arguments.dry_run,
+            profiled=not arguments.no_kernels,
+            timeout_s=min(left + 20, _ENGINE_S),
+        )
         document["cases"] += cases
-        arguments.output.write_text(json.dumps(document, indent=1) + "\n")
-        print(f"{plan.name}: {len(cases)} passes in {time.monotonic() - begin:.0f} s", flush=True)
+        if rank == 0:
+            arguments.output.write_text(json.dumps(document, indent=1) + "\n")
+            print(f"{plan.name}: {len(cases)} passes in {time.monotonic() - begin:.0f} s", flush=True)
 
 
 def _import_before_the_fork() -> None:

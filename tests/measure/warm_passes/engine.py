@@ -3,7 +3,8 @@
 import os
 import sys
 import traceback
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from statistics import median
 from typing import Any
 
@@ -20,6 +21,7 @@ from tuner.validate.training.worker.meter import Meter
 
 _REPETITIONS = 3
 _SMALL = 256
+_RENDEZVOUS_S = 60.0
 
 
 class StageClock(Meter):
@@ -34,14 +36,35 @@ class StageClock(Meter):
         self.ends[stage] = self.now()
 
 
-def records(plan: EnginePlan, *, tiny: bool, profiled: bool, timeout_s: float) -> list[dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """This process among those of the other GPUs."""
+
+    rank: int = 0
+    ranks: int = 1
+    port: int = 0  # of the rendezvous of the engine's processes; each engine has its own
+
+    def join(self, device: torch.device) -> None:
+        """A process group of one process for each GPU; of this one alone where there is one."""
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        timeout = timedelta(seconds=_RENDEZVOUS_S)
+        if self.ranks == 1:
+            dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+            return
+        store = dist.TCPStore("localhost", self.port, self.ranks, self.rank == 0, timeout)
+        dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.ranks, timeout=timeout)
+
+
+def records(
+    plan: EnginePlan, place: Place, *, tiny: bool, profiled: bool, timeout_s: float
+) -> list[dict[str, Any]]:
     """Every pass of an engine, run in a fresh process; fewer than planned where one failed."""
-    return records_of(_run, plan, tiny, profiled, timeout_s=timeout_s)
+    return records_of(_run, plan, place, tiny, profiled, timeout_s=timeout_s)
 
 
-def _run(plan: EnginePlan, tiny: bool, profiled: bool, sender: Any) -> None:
+def _run(plan: EnginePlan, place: Place, tiny: bool, profiled: bool, sender: Any) -> None:
     try:
-        for record in _passes(plan, tiny=tiny, profiled=profiled):
+        for record in _passes(plan, place, tiny=tiny, profiled=profiled):
             sender.send(record)
     except Exception:
         sender.send(f"{plan.name}: {traceback.format_exc()}")
@@ -50,12 +73,14 @@ def _run(plan: EnginePlan, tiny: bool, profiled: bool, sender: Any) -> None:
     os._exit(0)
 
 
-def _passes(plan: EnginePlan, *, tiny: bool, profiled: bool) -> Any:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+def _passes(plan: EnginePlan, place: Place, *, tiny: bool, profiled: bool) -> Any:
+    device = torch.device(f"cuda:{place.rank}" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    place.join(device)
     model = shape(plan, tiny=tiny)
-    planned = [(values, pass_settings(values, model)) for values in plan.passes(tiny=tiny)]
+    passes = plan.passes(ranks=place.ranks, tiny=tiny)
+    planned = [(values, pass_settings(values, model)) for values in passes]
     engine = TrainingEngine(model_settings(plan.config(tiny=tiny)), replace(planned[0][1]).built, device)
     engine.meter = clock = StageClock(device)
     for settings in {(one.training, one.entropy): one for _, one in planned}.values():
@@ -63,7 +88,8 @@ def _passes(plan: EnginePlan, *, tiny: bool, profiled: bool) -> Any:
         small = replace(settings, tokens=2 * length, sequence_length=length)
         engine.run(small, engine.batch(small))
     for values, settings in planned:
-        yield values | {"layers": model.layers} | _measured(engine, clock, settings, profiled=profiled)
+        of_kernels = profiled and (place.ranks == 1 or values["tokens"] == planned[0][0]["tokens"])
+        yield values | {"layers": model.layers} | _measured(engine, clock, settings, profiled=of_kernels)
 
 
 def _measured(
@@ -88,8 +114,10 @@ def _measured(
 
 
 def _timed(engine: TrainingEngine, clock: StageClock, settings: PassSettings, batch: Any) -> dict[str, float]:
-    """Seconds of one run and of its stages; what is left is around them."""
+    """Seconds of one run and of its stages; what is left is around them. All ranks begin together."""
     clock.ends = {}
+    clock.now()
+    dist.barrier()
     begin = clock.now()
     engine.run(settings, batch)
     whole = clock.now() - begin

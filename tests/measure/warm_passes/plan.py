@@ -35,11 +35,14 @@ class EnginePlan:
     strategy: str = "fsdp2"
     dtype: str = "float32"
     uncheckpointed: int = 8192  # tokens up to which updates that keep their activations run too
+    forward_prefetch: bool = False
+    ulysses: int = 1  # ranks that share a sequence
 
     @property
     def name(self) -> str:
         """A short name."""
-        return f"{self.model}-{self.layers}-layers-{self.strategy}-{self.dtype}"
+        extra = "-prefetch" * self.forward_prefetch + f"-ulysses-{self.ulysses}" * (self.ulysses > 1)
+        return f"{self.model}-{self.layers}-layers-{self.strategy}-{self.dtype}{extra}"
 
     def config(self, *, tiny: bool) -> dict[str, Any]:
         """The ``config.json`` of the cut model."""
@@ -49,20 +52,22 @@ class EnginePlan:
         small = {key: size for key, size in _TINY.items() if values.get(key) is not None}
         return cut_config(values, 2) | small
 
-    def passes(self, *, tiny: bool) -> Iterator[dict[str, Any]]:
-        """Settings of each pass, in the form of a recorded one."""
+    def passes(self, *, ranks: int, tiny: bool) -> Iterator[dict[str, Any]]:
+        """Settings of each pass over so many GPUs, in the form of a recorded one."""
         for tokens, length in self.sizes:
             tokens, length = (tokens // 64, length // 64) if tiny else (tokens, length)
             shared = {
                 "model": self.model,
                 "strategy": self.strategy,
-                "world_size": 1,
+                "world_size": ranks,
                 "model_dtype": self.dtype,
                 "tokens": tokens,
                 "sequence_length": length,
                 "temperature": 1.0,
                 "reshard_after_forward": True,
                 "use_torch_compile": True,
+                "forward_prefetch": self.forward_prefetch,
+                "ulysses": self.ulysses,
             }
             yield shared | {"pass": "log_prob", "gradient_checkpointing": True, "calculate_entropy": True}
             yield shared | {"pass": "update", "gradient_checkpointing": True, "calculate_entropy": False}
@@ -86,6 +91,21 @@ ENGINES = (
         sizes=((4096, 2048), (16384, 4096)),
         uncheckpointed=0,
     ),
+)
+_TWO_SIZES = ((2048, 1024), (8192, 1024), (24576, 2048))
+#: Engines whose states two GPUs share, the most telling first.
+SHARED = (
+    EnginePlan(model="Qwen2.5-1.5B", layers=28, sizes=_TWO_SIZES),
+    EnginePlan(model="Qwen2.5-1.5B", layers=28, strategy="fsdp", sizes=_TWO_SIZES),
+    EnginePlan(model="Qwen2.5-7B", layers=12, sizes=((2048, 1024), (8192, 2048), (16384, 4096))),
+    EnginePlan(model="Qwen3-4B", layers=18, strategy="fsdp", sizes=((2048, 1024), (8192, 2048))),
+    EnginePlan(model="Qwen2.5-0.5B", layers=24, sizes=((2048, 1024), (16384, 1024))),
+    EnginePlan(model="Qwen2.5-1.5B", layers=28, ulysses=2, sizes=((4096, 4096), (16384, 16384))),
+    EnginePlan(model="Qwen2.5-7B", layers=12, strategy="fsdp", sizes=((2048, 1024), (8192, 2048))),
+    EnginePlan(model="Qwen3-4B", layers=18, sizes=((2048, 1024), (8192, 2048), (16384, 2048))),
+    EnginePlan(model="Qwen2.5-1.5B", layers=28, forward_prefetch=True, sizes=((2048, 1024), (8192, 1024))),
+    EnginePlan(model="Qwen3-30B-A3B", layers=4, sizes=((4096, 1024), (16384, 2048))),
+    EnginePlan(model="Qwen2.5-0.5B", layers=24, strategy="fsdp", sizes=((2048, 1024), (16384, 1024))),
 )
 
 

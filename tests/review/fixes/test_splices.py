@@ -3,6 +3,7 @@
 import os
 import random
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,8 @@ def launched(text: str, *overrides: str) -> str:
         (
             ["a.b.e.f=[1,2]", "a.b.e.g=True", "a.n=1e-6"],
             "        # e: 1\n    # of a\n",
-            "        # e: 1\n        e:\n            f: [1, 2]\n            g: True\n    # of a\n    n: 1.0e-06\n",
+            "        # e: 1\n        e:\n            f: [1, 2]\n            g: True\n"
+            "    # of a\n    n: 1.0e-06\n",
         ),
         (["new.k=null"], "  text\n", "  text\nnew:\n    k: null\n"),
         (["~a.b.c", "a.b.cc=q"], "c: 'q'", "cc: 'q'"),
@@ -135,10 +137,8 @@ def test_what_a_configuration_shares_or_computes_is_refused(override: str, reaso
 )
 def test_a_script_keeps_all_but_the_override(overrides: list[str], old: str, new: str) -> None:
     assert launched(SCRIPT, *overrides) == SCRIPT.replace(old, new)
-    windows = SCRIPT.replace("\n", "\r\n")
-    assert launched(windows, *overrides) == windows.replace(
-        old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-    )
+    windows, *change = (text.replace("\n", "\r\n") for text in (SCRIPT, old, new))
+    assert launched(windows, *overrides) == windows.replace(*change)
 
 
 def test_what_a_variable_decides_is_refused() -> None:
@@ -205,6 +205,18 @@ def test_a_file_is_written_wholly_with_its_mode_and_only_if_nobody_changed_it(tm
         write_new(file, b"newer")
     assert file.read_bytes() == b"new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.yaml", "link.yaml", "second"]
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a b.yaml", '\u6f22 "x".yaml'])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_git_applies_a_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: bytes) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = end.join([b"a: 1", b"b: \xff", *(b"# %d" % number for number in range(9)), b"z: 2"])
+    file = tmp_path / name
+    file.write_bytes(before)
+    after = before.replace(b"a: 1", b"a: 3").replace(b"z: 2", b"z: 4")
+    subprocess.run(["git", "apply", "-"], input=patch(file, before, after), check=True)
+    assert file.read_bytes() == after
 
 
 def test_a_diff_never_shows_a_secret(tmp_path: Path) -> None:

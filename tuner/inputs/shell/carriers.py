@@ -18,11 +18,11 @@ def shell_position(words: Sequence[Field]) -> int | None:
     Returns:
         None where there is none, or a program of Python comes first.
     """
-    for position, word in enumerate(words[1:-1], start=1):
+    for position, word in enumerate(words[:-1]):
         spelled = str(word.text)
         if PYTHON.fullmatch(spelled) or _is_override(spelled):
             return None
-        if spelled.rpartition("/")[2] in SHELLS:
+        if position and is_shell(word):
             return position
     return None
 
@@ -39,6 +39,11 @@ def handed_line(words: Sequence[Field]) -> Field | None:
     last = words[-1]
     takes = (words[0].text.known or "").rpartition("/")[2] in _TAKES_LINE
     return last if takes and len(words) > 1 and " " in str(last.text).strip() else None
+
+
+def is_shell(word: Field) -> bool:
+    """Whether a word is the name of a shell."""
+    return str(word.text).rpartition("/")[2] in SHELLS
 
 
 def _is_override(spelled: str) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tuner.errors import InputError
 from tuner.files import read_bytes
+from tuner.inputs.secrets import has_secret
 from tuner.render.terminal import plain
 from tuner.review.checked import Edit, Fix
-from tuner.review.excerpt import has_secret
 from tuner.units import MIB
 
 _MOST_BYTES = 16 * MIB

@@ -15,6 +15,8 @@ from tuner.units import MIB
 
 MOST_BYTES = MIB - 1024  # GitHub takes summaries below 1 MiB; room for the sentence on what is left out
 _CELLS = 20  # of a whole card
+_FULL, _EMPTY, _LIMIT = "\u2588", "\u2591", "\u2503"
+_ASCII = str.maketrans({_FULL: "#", _EMPTY: "-", _LIMIT: "!"})
 
 
 def rendered(review: Review, how: How) -> str:
@@ -29,13 +31,14 @@ def rendered(review: Review, how: How) -> str:
         kept.append(part)
     missing = len(parts) - len(kept)
     if missing:
-        text = ngettext(
+        said = ngettext(
             "{count} input is left out, since a summary has less than 1 MiB.",
             "{count} inputs are left out, since a summary has less than 1 MiB.",
             missing,
         )
-        kept.append(text.format(count=missing))
-    return "\n\n".join(kept)
+        kept.append(said.format(count=missing))
+    text = "\n\n".join(kept)
+    return text if how.terminal.unicode else text.translate(_ASCII)
 
 
 def _parts(review: Review) -> Iterator[str]:
@@ -97,9 +100,7 @@ def bar(share: float) -> str:
     """A share of the card in blocks; what is above the card stands behind a mark."""
     filled = min(_CELLS, round(share * _CELLS))
     over = min(_CELLS, round(max(0.0, share - 1) * _CELLS))
-    return (
-        "\u2588" * filled + "\u2591" * (_CELLS - filled) + ("\u2503" + "\u2588" * over if share > 1 else "")
-    )
+    return _FULL * filled + _EMPTY * (_CELLS - filled) + (_LIMIT + _FULL * over if share > 1 else "")
 
 
 def table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -66,6 +66,8 @@ def editable(given: Given, data: bytes, words: Sequence[str], launch: int | None
         raise CannotEditError(_("standard input is no file"))
     if given.log is not None:
         raise CannotEditError(_("the log of a run stays as it is"))
+    if given.within:
+        raise CannotEditError(_("the launch stands inside of a file for another program"))
     if not given.text:
         raise CannotEditError(_("a command that is typed is no file"))
     if data.decode("utf-8-sig") != given.text:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
-from tuner.inputs.secrets import without_secrets
+from tuner.inputs.secrets import has_secret
 
 _CONTEXTS = (3, 2, 1)  # lines around a change; fewer where one of them holds a secret
 _NO_NEWLINE = b"\\ No newline at end of file\n"
@@ -52,13 +52,4 @@ def _header(mark: str, name: str) -> bytes:
 
 
 def _has_secret(line: bytes) -> bool:
-    text = line.decode("utf-8", "replace")
-    key, colon, value = text[1:].strip().partition(":")
-    assigned = f"{key.strip()}={value.strip()}" if colon else ""
-    return without_secrets(text) != text or (bool(assigned) and _is_hidden(assigned))
-
-
-def _is_hidden(assigned: str) -> bool:
-    from tuner.inputs.secrets import hidden_override
-
-    return hidden_override(assigned) != assigned
+    return has_secret(line.decode("utf-8", "replace")[1:])

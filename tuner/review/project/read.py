@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -64,9 +65,10 @@ def _layer(file: Path, asked_at: Location | None) -> Layer:
             raise
         raise InputError(f"{error.location}: {error.message}", location=asked_at, hint=error.hint) from None
     above: KeyPath = TABLE if file.name == SHARED_NAME else ()
+    section: Any = values
     for key in TABLE if above else ():
-        values = values.get(key, {})
-    settings = typed(values, ProjectSettings, lambda path: place_of(text, (*above, *path), source=source))
+        section = section.get(key, {}) if isinstance(section, dict) else {}
+    settings = typed(section, ProjectSettings, lambda path: place_of(text, (*above, *path), source=source))
     return Layer(settings=settings, folder=file.parent, text=text, source=source, above=above)
 
 
@@ -81,7 +83,11 @@ def inline_layer(text: str) -> Layer:
     def place(_path: KeyPath) -> Location:
         return Location(source=source)
 
-    values = parse_toml(text, source=source)
+    try:
+        values = parse_toml(text, source=source)
+    except InputError as error:
+        hint = _("""write it as --config 'nodes = 2' or --config 'gpu = "h100-sxm"'""")
+        raise InputError(error.message, location=error.location, hint=hint) from None
     settings = typed(values, ProjectSettings, place)
     if settings.extend is not None:
         raise InputError(

@@ -74,6 +74,18 @@ def _generated(load: Load, sequences: int) -> Simulated:
     return done.repeated(left * load.response_tokens / load.sequences) if left else done
 
 
+def waiting_seconds(inputs: RolloutInput) -> float:
+    """What the response that ends last waits for tools, added to what it is generated in.
+
+    While it waits, the engine goes on with other responses: at most all of it comes on top, and nothing where
+    others end as late.
+
+    Source: verl 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_performance_metrics``), which finds the
+    slowest response by the sum of both.
+    """
+    return inputs.batch.lengths.tool_seconds or 0.0
+
+
 def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
     """Seconds by cause of the whole rollout; replicas run side by side.
 
@@ -84,7 +96,9 @@ def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[st
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
     seconds = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
-    return dict(zip(CAUSES, seconds, strict=True))
+    parts = dict(zip(CAUSES, seconds, strict=True))
+    waiting = waiting_seconds(inputs)
+    return parts | {"tools": waiting} if waiting else parts
 
 
 @lru_cache(maxsize=256)  # proposals often change neither what the engine does nor what it costs

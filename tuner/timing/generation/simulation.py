@@ -217,11 +217,12 @@ class _Engine:
         tokens, admitted = 0.0, 0
         while self._waiting and slots > 0 and (left > 0 or not taken):
             head = self._waiting[-1]
-            room = load.held_prompt + head.generated + 1
-            planned = room + max(0, load.reserved_tokens - head.generated)
+            room = planned = load.held_prompt + head.generated + 1
+            if load.reserved_tokens > head.generated:
+                planned += load.reserved_tokens - head.generated
             again = self._lost(head) if head.generated else 0.0
             new = max(1.0, load.new_prompt + again)
-            count = min(head.count, slots, floor(max(0.0, free) / planned), max(1, floor(left / new)))
+            count = min(head.count, slots, floor(free / planned), max(1, floor(left / new)))
             if count <= 0:
                 if before or taken:
                     break

@@ -73,13 +73,6 @@ bundled_releases = BUNDLED
 # What few commands ask for is loaded when they do.
 
 
-def may_configure(text: str, *, yaml: bool) -> bool:
-    """Whether a file is the trainer's, see :func:`tuner.trainers.verl.mentioned.may_configure`."""
-    from tuner.trainers.verl import mentioned
-
-    return mentioned.may_configure(text, yaml=yaml)
-
-
 def changed_keys(before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
     """What differs, see :func:`tuner.trainers.verl.key_changes.changed_keys`."""
     from tuner.trainers.verl import key_changes
@@ -124,6 +117,13 @@ def deciding_keys(
     from tuner.trainers.verl import deciding
 
     return deciding.deciding_keys(place, version, workload, settings)
+
+
+def may_configure(text: str, *, yaml: bool) -> bool:
+    """Whether a file is the trainer's, see :func:`tuner.trainers.verl.mentioned.may_configure`."""
+    from tuner.trainers.verl import mentioned
+
+    return mentioned.may_configure(text, yaml=yaml)
 
 
 def place_of(calls: "Sequence[Call]") -> "Place":

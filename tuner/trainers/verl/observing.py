@@ -104,6 +104,7 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         mean_response_tokens=median_of(warm, "response_length/mean"),
         longest_response_tokens=median_of(warm, "response_length/max"),
         clip_ratio=median_of(warm, "response_length/clip_ratio"),
+        tool_seconds=median_of(warm, f"{_TIMER}agent_loop/slowest/tool_calls"),
         preemptions=None if preemptions is None or preemptions < 0 else preemptions,  # -1: not available
         memory=_memory(telling, workload),
         host_bytes=None if host is None else round(host * GIB),

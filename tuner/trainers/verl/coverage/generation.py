@@ -76,7 +76,7 @@ GENERATION: tuple[Omission, ...] = (
     ),
     Omission(
         name=N_("tools and turns"),
-        reason=N_("a response is taken to be one piece, generated without waiting"),
+        reason=N_("a response is taken to be one piece; what it waits for is told by --tool-seconds"),
         patterns=(
             f"{_ROLLOUT}.multi_turn.**",
             f"{_ROLLOUT}.chat_scheduler",

@@ -46,7 +46,8 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
 def _told(path: Path) -> set[str]:
     """The projects that a key tells: it is one of their ``tells``, or lies in one."""
     telling = _telling()
-    return {name for length in range(1, len(path) + 1) for name in telling.get(path[:length], ())}
+    longest = min(len(path), max(map(len, telling), default=0))  # a key of a user may have 50,000 parts
+    return {name for length in range(1, longest + 1) for name in telling.get(path[:length], ())}
 
 
 @cache

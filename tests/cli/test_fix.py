@@ -1,0 +1,118 @@
+"""``tuner check --fix`` and ``--diff``, ``tuner advise --write``, on files as users have them."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import Result, run
+
+GRPO = Path(__file__).parent / "configs" / "grpo.yaml"
+SCRIPT = """\
+#!/usr/bin/env bash
+N=8  # responses
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.max_prompt_length=1024 data.max_response_length=3072 \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \\
+    actor_rollout_ref.actor.use_kl_loss=True \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=128 \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True \\
+    actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 \\
+    actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.n=$N \\
+    actor_rollout_ref.rollout.gpu_memory_utilization="0.4" \\
+    trainer.n_gpus_per_node=8 $@
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copy(GRPO, tmp_path / "grpo.yaml"))
+
+
+def check(*words: str) -> Result:
+    return run("check", *words, "--gpu", "h100-sxm", "--isolated")
+
+
+def fixed_codes(result: Result) -> list[str]:
+    return [line.split()[2] for line in result.err.splitlines() if line.startswith("fixed ")]
+
+
+def test_a_mended_file_has_no_finding_that_is_safe_to_mend_and_stays_as_it_is(config: Path) -> None:
+    before, asked = config.read_text(), ("grpo.yaml", "--select", "CFG,KRN,ROL016")
+    result = check(*asked, "--fix")
+    after = config.read_text()
+    assert result.code == 1  # CFG001 is left, a warning
+    assert "KRN006" in fixed_codes(result)
+    assert "not fixed grpo.yaml" in result.err
+    assert "to paste: '~actor_rollout_ref.rollot.n'" in result.err
+    added = {"    use_liger: true", "    disable_log_stats: false"}
+    assert [line for line in after.splitlines() if line not in added] == before.splitlines()
+    again = check(*asked, "--fix")
+    assert "0 findings fixed" in again.err
+    assert config.read_text() == after
+    assert check(*asked).out == again.out == result.out
+
+
+def test_what_may_change_the_training_is_mended_only_when_that_is_asked_for(config: Path) -> None:
+    result = check("grpo.yaml", "--fix", "--unsafe-fixes", "--select", "CFG001")
+    assert fixed_codes(result) == ["CFG001"]
+    assert result.code == 0
+    gone = [line for line in GRPO.read_text().splitlines() if line not in config.read_text().splitlines()]
+    assert [line.strip() for line in gone] == ["rollot:", "n: 4"]
+
+
+def test_git_applies_the_diff_and_then_nothing_is_left_to_change(config: Path) -> None:
+    Path("run it.sh").write_text(SCRIPT)
+    before, asked = config.read_bytes(), ("grpo.yaml", "run it.sh", "--diff", "--select", "KRN006,ROL016")
+    result = check(*asked)
+    assert result.code == 1
+    assert config.read_bytes() == before
+    subprocess.run(["git", "apply", "-"], input=result.out.encode(), cwd=config.parent, check=True)
+    added = (
+        "n_gpus_per_node=8 \\\n    actor_rollout_ref.model.use_liger=True \\\n"
+        "    actor_rollout_ref.rollout.disable_log_stats=False $@\n"
+    )
+    assert Path("run it.sh").read_text() == SCRIPT.replace("n_gpus_per_node=8 $@\n", added)
+    again = check(*asked)
+    assert (again.code, again.out) == (0, "")
+
+
+def test_what_is_no_file_of_the_users_stays(config: Path) -> None:
+    text = config.read_text()
+    for words, reason in (
+        (("-", "--fix"), "standard input is no file"),
+        (("grpo.yaml", "actor_rollout_ref.model.use_liger=False", "--fix"), "comes from the command line"),
+        (("grpo.yaml", "./grpo.yaml", "--fix"), "named twice"),
+    ):
+        result = run("check", *words, "--gpu", "h100-sxm", "--select", "KRN006", "--isolated", stdin=text)
+        assert reason in result.err
+        assert config.read_text() == text
+    record = config.parent / ".hydra" / "config.yaml"
+    record.parent.mkdir()
+    record.write_text(text)
+    assert "the record of a run stays as it is" in check(str(record), "--fix").err
+    assert record.read_text() == text
+
+
+def test_one_broken_input_does_not_keep_the_others_from_being_mended(config: Path) -> None:
+    Path("broken.yaml").write_text("a: [\n")
+    result = check("broken.yaml", "grpo.yaml", "--fix", "--select", "KRN006")
+    assert result.code == 2
+    assert fixed_codes(result) == ["KRN006"]
+    assert Path("broken.yaml").read_text() == "a: [\n"
+
+
+def test_advice_is_written_into_the_configuration_or_beside_it(config: Path) -> None:
+    before = config.read_text()
+    advise = ("advise", "grpo.yaml", "--gpu", "h100-sxm", "--isolated", "--write")
+    result = run(*advise, "new.yaml")
+    assert (result.code, config.read_text()) == (0, before)
+    assert "new.yaml is written, with" in result.err
+    assert run(*advise, "new.yaml").code == 2  # there already
+    assert run(*advise, "grpo.yaml").code == 0
+    assert config.read_text() == Path("new.yaml").read_text() != before
+    assert "there is no block to paste" in run(*advise, "grpo.yaml").err

@@ -1,0 +1,1 @@
+"""Seconds of collectives between the GPUs of one machine, by their bytes."""
