@@ -6,9 +6,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tuner.cli import options
+from tuner.errors import InputError
 from tuner.language import _
 
-EXAMPLES = options.examples("tuner schema report > report.schema.json", "tuner schema measured")
+EXAMPLES = options.examples(
+    "tuner schema report > report.schema.json",
+    "tuner schema measured",
+    "tuner schema input --verl-version 0.9.1 > verl-0.9.1.schema.json",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -31,28 +36,54 @@ def schema(
             "runs",
             "settings",
             "budget",
+            "input",
         ],
         typer.Argument(
             metavar="OUTPUT",
             help=_(
                 "The output of advise, check, explain-oom (explanation), config, diff, estimate-memory, "
                 "accuracy or validate; measured and runs: accuracy's inputs; settings and budget: files of a "
-                "project."
+                "project; input: a configuration on the release of --verl-version."
             ),
         ),
     ],
+    verl_version: options.VerlVersion = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Print the JSON Schema of an output, of measured passes, or of a project's files."""
     import json
 
+    from tuner.render.schemas import INPUT, input_schema
     from tuner.render.schemas import schema as schema_of
     from tuner.render.terminal import write
 
+    if output == INPUT:
+        write(sys.stdout, json.dumps(input_schema(_release(verl_version)), indent=2))
+        return
+    if verl_version is not None:
+        raise InputError(_("--verl-version goes with the schema of the input alone"))
     content = schema_of(output)
     if output == "settings":
         _describe(content["$defs"])
     write(sys.stdout, json.dumps(content, indent=2))
+
+
+def _release(asked: str | None) -> str:
+    """The bundled release that an option names.
+
+    Raises:
+        InputError: it is not bundled.
+    """
+    from tuner.trainers.chosen import TRAINER
+
+    version = TRAINER.choose_release(asked).version
+    if asked is not None and asked.removeprefix("v") != version:
+        releases = ", ".join(TRAINER.bundled_releases)
+        raise InputError(
+            _("no keys of {trainer} {version} are bundled").format(trainer=TRAINER.name, version=asked),
+            hint=_("there are those of {releases}").format(releases=releases),
+        )
+    return version
 
 
 def _describe(definitions: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from tuner.render.failure_report import FailureReport
 from tuner.render.report import SCHEMA_VERSION, HeadReport, Report
 from tuner.render.settings_report import SettingsReport
 from tuner.review.project import schema as written
+from tuner.trainers.chosen import TRAINER
 from tuner.validate.report.schema import ValidationFile
 
 OUTPUTS: dict[str, type[BaseModel]] = {
@@ -27,6 +28,7 @@ OUTPUTS: dict[str, type[BaseModel]] = {
 INPUTS: dict[str, type[BaseModel]] = {"measured": MeasuredFile, "runs": MeasuredRun}
 FILES = tuple(written.SCHEMAS)  # that people write, whose schemas are made of structs
 SCHEMAS = (*OUTPUTS, *INPUTS, *FILES)
+INPUT = "input"  # the configuration, which differs by release
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -38,6 +40,15 @@ def schema(name: str) -> dict[str, Any]:
         if name in INPUTS
         else written.json_schema(name)
     )
+    return _named(name, content)
+
+
+def input_schema(version: str) -> dict[str, Any]:
+    """The JSON Schema of a configuration on a bundled release."""
+    return _named(f"{INPUT}:{TRAINER.name}-{version}", TRAINER.input_schema(version))
+
+
+def _named(name: str, content: dict[str, Any]) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:tuner:schema:{name}:{SCHEMA_VERSION}",

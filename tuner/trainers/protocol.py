@@ -7,7 +7,7 @@ keys, its releases and its bugs are known there and nowhere else.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -212,6 +212,9 @@ class Trainer(Protocol):
 
     def key_classes(self, version: str) -> tuple[KeyClass, ...]:
         """Every key of a bundled release's configuration once, by what the estimate makes of it."""
+
+    def input_schema(self, version: str) -> dict[str, Any]:
+        """The JSON Schema of the configurations that a bundled release takes."""
 
     def choose_release(self, requested: str | None, own: ReleaseChoice | None = ...) -> ReleaseChoice:
         """The release to rest on: the requested one, else the installed one, else the newest bundled one.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.inputs.settings import Settings
 from tuner.trainers.protocol import Behaviour, KeyChange, KeyState, Loaded, Reader
@@ -43,6 +43,7 @@ __all__ = [
     "critic_model_path",
     "deciding_keys",
     "examples",
+    "input_schema",
     "key_classes",
     "key_state",
     "keys_of_fields",
@@ -117,6 +118,13 @@ def deciding_keys(
     from tuner.trainers.verl import deciding
 
     return deciding.deciding_keys(place, version, workload, settings)
+
+
+def input_schema(version: str) -> dict[str, Any]:
+    """The JSON Schema of the configurations that a bundled release takes."""
+    from tuner.trainers.verl import editor_schema  # no answer asks for it
+
+    return editor_schema.input_schema(version)
 
 
 def may_configure(text: str, *, yaml: bool) -> bool:
