@@ -8,7 +8,10 @@ from tuner.language import _
 from tuner.workload import P95, Batch, Lengths
 
 _PROMPT, _RESPONSE, _P95 = "--mean-prompt-length", "--mean-response-length", "--response-p95"
-LENGTHS = ("mean_prompt", "mean_response", "response_p95", "images_per_prompt", "image_pixels")
+LENGTHS = (
+    *("mean_prompt", "mean_response", "response_p95", "tool_seconds"),
+    *("images_per_prompt", "image_pixels"),
+)
 """The fields of the premises that are about lengths."""
 
 _ZERO_ADVANTAGE = "--zero-advantage-ratio"

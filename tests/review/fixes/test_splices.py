@@ -137,8 +137,8 @@ def test_what_a_configuration_shares_or_computes_is_refused(override: str, reaso
 )
 def test_a_script_keeps_all_but_the_override(overrides: list[str], old: str, new: str) -> None:
     assert launched(SCRIPT, *overrides) == SCRIPT.replace(old, new)
-    windows, *change = (text.replace("\n", "\r\n") for text in (SCRIPT, old, new))
-    assert launched(windows, *overrides) == windows.replace(*change)
+    windows, was, now = (text.replace("\n", "\r\n") for text in (SCRIPT, old, new))
+    assert launched(windows, *overrides) == windows.replace(was, now)
 
 
 def test_what_a_variable_decides_is_refused() -> None:

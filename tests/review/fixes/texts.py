@@ -75,7 +75,8 @@ def script_text(dice: random.Random) -> tuple[bytes, dict[str, str | None]]:
     """A launch script, and its keys with their values; None where a variable decides one."""
     names = [f"{one}.{other}" for one in WORDS[:6] for other in WORDS[6:]]
     keys: dict[str, str | None] = {}
-    direct, listed = [], []
+    direct: list[str] = []
+    listed: list[str] = []
     for key in dice.sample(names, dice.randint(1, 8)):
         word = dice.choice(("8", "0.4", "true", "vllm", "[1,2]", "a/b", "$N", "${N}x", "'it is'"))
         keys[key] = None if "$" in word else word

@@ -48,6 +48,7 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     mean_prompt_length: _Tokens | None = None
     mean_response_length: _Tokens | None = None
     response_p95: _Tokens | None = None
+    tool_seconds: Annotated[float, Meta(ge=0, description="Seconds.")] | None = None
     images_per_prompt: _Images | None = None
     image_pixels: _Count | None = None
     host_memory: Annotated[float, Meta(ge=1, description="GiB of one node.")] | None = None
