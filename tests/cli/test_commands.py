@@ -11,7 +11,7 @@ from tuner import __version__, gpus
 from tuner.cli import pipeline
 from tuner.cli.application import application
 from tuner.findings import Severity
-from tuner.render.schemas import SCHEMAS, schema
+from tuner.render.schemas import INPUT, SCHEMAS, schema
 from tuner.units import MIB
 from tuner.validate.parts import Part
 
@@ -388,7 +388,7 @@ def test_names_that_are_written_out_for_a_quick_start_are_those_of_the_program()
     severities = [severity.value for severity in Severity]
     assert choices("check", "--fail-on") == severities
     assert choices("advise", "--fail-on") == [*severities, "never"]
-    assert choices("schema", "output") == list(SCHEMAS)
+    assert choices("schema", "output") == [*SCHEMAS, INPUT]
 
 
 def test_help_names_every_part_of_a_validation() -> None:
