@@ -56,7 +56,7 @@ def check(
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
-    """Judge configurations: files, folders and patterns such as 'configs/**/*.yaml'.
+    """Judge configurations: files, folders, and patterns in quotation marks.
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
