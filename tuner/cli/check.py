@@ -64,6 +64,7 @@ def check(
     from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
     from tuner.cli.judging import Judging, judged
+    from tuner.cli.judging_many import judged_inputs
     from tuner.findings import Severity
     from tuner.inputs.several import separated
     from tuner.render.terminal import write
@@ -86,7 +87,7 @@ def check(
         mending = mended(inputs, lambda given, content: judged(given, judging, content), fixing)
         each = mending.checked
     else:
-        mending, each = None, tuple(judged(given, judging) for given in inputs)
+        mending, each = None, judged_inputs(inputs, judging)
     review = Review(
         inputs=each,
         skipped=skipped,

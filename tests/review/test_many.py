@@ -1,0 +1,52 @@
+"""Many inputs are judged in several processes, as they would be one after another."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import run
+from tuner.review import many
+
+CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[str]:
+    """Configurations that differ, and one that cannot be used."""
+    text = CONFIG.read_text(encoding="utf-8")
+    files = [tmp_path / f"{number}.yaml" for number in range(6)]
+    for number, file in enumerate(files):
+        file.write_text(
+            f"{text}\n# {number}\ndata_{number}: 1\n" if number != 3 else "a: [", encoding="utf-8"
+        )
+    return [str(file) for file in files]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_processes_find_what_one_finds_in_the_same_order(
+    inputs: list[str], language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("check", *inputs, "--gpu", "h100-sxm", "--verl-version", "0.9.1", "--lang", language)
+    alone = run(*command)
+    monkeypatch.setattr(many, "FEW", 2)
+    monkeypatch.setattr(many, "_AT_A_TIME", 2)
+    monkeypatch.setattr(many, "_cores", lambda: 2)
+    started = []
+    pool = many.ProcessPoolExecutor
+
+    def counted(count: int, **options: object) -> object:
+        started.append(count)
+        return pool(count, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(many, "ProcessPoolExecutor", counted)
+    assert run(*command) == alone
+    assert started == [2]
+    assert alone.code == 2 and "3.yaml" in alone.err
+    assert alone.out.index("0.yaml") < alone.out.index("1.yaml") < alone.out.index("5.yaml")
+
+
+def test_one_core_and_few_inputs_stay_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "ProcessPoolExecutor", None)
+    judged = many.judged_in_turn
+    assert list(judged(range(many.FEW - 1), lambda given: -given, print, processes=8))[:2] == [0, -1]  # type: ignore[arg-type, return-value, operator, list-item]
+    assert len(list(judged(range(200), lambda given: -given, print, processes=1))) == 200  # type: ignore[arg-type, return-value, operator]

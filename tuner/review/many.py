@@ -1,0 +1,45 @@
+"""Judges many inputs in several processes, in the order in which they were named."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from tuner.inputs.several import Input
+from tuner.review.checked import Checked
+
+FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
+_AT_A_TIME = 8  # inputs handed to a process: what it has to wait for is a small part of what it does
+
+Judge = Callable[[Input], Checked]
+
+
+def judged_in_turn(
+    inputs: Sequence[Input], judge: Judge, prepare: Callable[[], None], *, processes: int | None = None
+) -> Iterator[Checked]:
+    """What is found in each input, in the order of the inputs.
+
+    Args:
+        inputs: what is to be judged; few of them are judged in this process.
+        judge: judges one input. It goes to other processes, so it is a function of a module or a part of one.
+        prepare: is called once in each of these processes before anything else.
+        processes: as many as there are cores for this one, if nobody says otherwise.
+    """
+    count = min(_cores() if processes is None else processes, len(inputs) // _AT_A_TIME)
+    if len(inputs) < FEW or count < 2:
+        yield from map(judge, inputs)
+        return
+    # Forked processes would share what other threads hold at that moment; started ones do so everywhere.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=prepare) as pool:
+        try:
+            yield from pool.map(judge, inputs, chunksize=_AT_A_TIME)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # such as Ctrl-C: what was begun is left alone
+            raise
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
