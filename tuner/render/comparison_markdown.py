@@ -52,7 +52,11 @@ def _refusals(side: Side) -> Iterator[str]:
         rule = refusal.finding.rule
         text = titled(f"**{rule.code} {rule.name}**", sentence(cell(refusal.finding.message)))
         lifted = " ".join(map(pasteable, refusal.overrides))
-        yield f"{text} {_('It starts with')} {code(lifted)}." if lifted else text
+        yield (
+            _("{text} It starts with {overrides}.").format(text=text, overrides=code(lifted))
+            if lifted
+            else text
+        )
 
 
 def _changes(comparison: Comparison) -> bool:
@@ -74,7 +78,8 @@ def _of_phases(comparison: Comparison) -> Iterator[str]:
     step = times(before.time.seconds, after.time.seconds, comparison.change)
     host = amounts(before.estimate.host_bytes, after.estimate.host_bytes)
     rows.append((_("host, per node"), *host, "", "", "", ""))
-    rows.append((f"**{_('step')}**", "", "", "", "", *step))
+    name = _("step")
+    rows.append((f"**{name}**", "", "", "", "", *step))
     memory = (_("before, {unit}").format(unit=_UNIT), _("after, {unit}").format(unit=_UNIT), _("change"))
     seconds = (_("before, s"), _("after, s"), _("change"))
     yield table((_("Phase"), *memory, _("Share of the card"), *seconds), rows)
@@ -110,7 +115,7 @@ def _keys(comparison: Comparison) -> Iterator[str]:
     yield from (f"- {_key(entry)}" for entry in told)
     for behaviour in comparison.behaviours:
         if shows(behaviour.effect):
-            yield f"- {_('Without a key that shows it')}: {effect_words(behaviour.effect)}"
+            yield "- " + titled(_("Without a key that shows it"), effect_words(behaviour.effect))
 
 
 def _key(entry: KeyEntry) -> str:
@@ -127,6 +132,7 @@ def _findings(comparison: Comparison) -> Iterator[str]:
     refused = {refusal.finding.rule.code for refusal in comparison.after.job.refusals}
     for finding in comparison.spoken:
         if finding.rule.code not in refused:
-            yield f"- {_('New')}: **{finding.rule.code} {finding.rule.name}**: {cell(finding.message)}"
+            named = titled(f"**{finding.rule.code} {finding.rule.name}**", cell(finding.message))
+            yield "- " + titled(_("New"), named)
     for finding in comparison.silent:
-        yield f"- {_('Gone')}: {finding.rule.code} {finding.rule.name}"
+        yield "- " + titled(_("Gone"), f"{finding.rule.code} {finding.rule.name}")

@@ -61,7 +61,8 @@ def _parts(review: Review) -> Iterator[str]:
 def _input(checked: Checked) -> Iterator[str]:
     yield f"### {code(path_of(checked.source))}"
     if checked.problem is not None:
-        yield f"**{_('error')}**: {cell(checked.problem.message)}"
+        error = _("error")
+        yield f"**{error}**: {cell(checked.problem.message)}"
         return
     if checked.lines:
         titles = (_("Finding"), _("Line"), _("Message"), _("Override"))
