@@ -1,11 +1,15 @@
 """Many inputs are judged in several processes, as they would be one after another."""
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.runner import run
+from tuner.cli.judging_many import with_bar
 from tuner.review import many
+from tuner.review.checked import Checked
 
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
 
@@ -50,3 +54,17 @@ def test_one_core_and_few_inputs_stay_in_this_process(monkeypatch: pytest.Monkey
     judged = many.judged_in_turn
     assert list(judged(range(many.FEW - 1), lambda given: -given, print, processes=8))[:2] == [0, -1]  # type: ignore[arg-type, return-value, operator, list-item]
     assert len(list(judged(range(200), lambda given: -given, print, processes=1))) == 200  # type: ignore[arg-type, return-value, operator]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_counts_on_a_terminal_and_leaves_standard_output_alone(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setenv("TERM", "xterm")
+    each = [Checked(source=f"{number}.yaml") for number in range(3)]
+    assert list(with_bar(iter(each), 3)) == each
+    assert ("3/3" in written.getvalue()) is terminal
+    assert not capsys.readouterr().out
