@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tuner.cli import main
+from tuner.language import using
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,6 +30,7 @@ def run(*arguments: str, stdin: str = "") -> Result:
         patch.object(sys, "stdin", entered),
         redirect_stdout(out),
         redirect_stderr(err),
+        using(None),  # a command may choose another language, which would stay
     ):
         try:
             main()
