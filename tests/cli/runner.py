@@ -10,9 +10,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tuner.cli import main
+from tuner.cli.application import application
 from tuner.language import using
 
 ROOT = Path(__file__).parents[2]
+
+application()  # help is worded where commands are imported: in English, whatever a test asks for first
 
 
 @dataclass(frozen=True, kw_only=True)
