@@ -1,5 +1,6 @@
 """Measured collectives: what a table says between and beyond its sizes, and where it holds."""
 
+import json
 from math import sqrt
 
 import pytest
@@ -8,8 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests import workloads
+from tuner import shipped
 from tuner.hardware import Cluster, MeasuredGpu
+from tuner.timing import assumptions as assume
 from tuner.timing import communication
+from tuner.timing.fsdp import side_by_side_seconds
 from tuner.timing.measured_collectives import Collective, Collectives
 from tuner.timing.operators import collectives_of
 
@@ -71,3 +75,21 @@ def test_a_table_holds_neither_between_machines_nor_for_other_numbers_nor_for_a_
 
 def test_no_card_takes_the_links_of_another() -> None:
     assert collectives_of("a100-sxm-80g", 2) is None
+
+
+@pytest.mark.parametrize("kind", ["all_gather", "reduce_scatter"])
+def test_what_products_and_collectives_lose_to_each_other_is_what_was_recorded(kind: str) -> None:
+    table = json.loads((shipped.profiles() / "operators/h100-sxm.json").read_text(encoding="utf-8"))
+    seen = table["collectives"][0]["beside_products"][kind]
+    assert pytest.approx(seen["product_beside_s"] / seen["product_s"], abs=0.01) == assume.PRODUCT_BESIDE
+    assert pytest.approx(seen["exchange_beside_s"] / seen["exchange_s"], abs=0.01) == assume.COLLECTIVE_BESIDE
+
+
+@given(computing=st.floats(0, 10), gathering=st.floats(0, 10))
+def test_both_slow_each_other_down_until_one_of_them_has_ended(computing: float, gathering: float) -> None:
+    together = min(assume.PRODUCT_BESIDE * computing, assume.COLLECTIVE_BESIDE * gathering)
+    left = (
+        computing - together / assume.PRODUCT_BESIDE,
+        gathering - together / assume.COLLECTIVE_BESIDE,
+    )
+    assert side_by_side_seconds(computing, gathering) == pytest.approx(together + max(left))

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from tuner.cli.options import LARGEST_HEADROOM
 from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.evidence import Evidence
@@ -70,12 +71,15 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
         if value is not None
     ]
     host = premises.host_memory_gib
-    for option, value in (("--host-memory", host), ("--headroom", premises.headroom)):
-        if value is not None and not value <= _LARGEST_GIB:  # that is also false of nan
-            with premises.blamed("host_memory_gib"):
+    for option, name, value, largest in (
+        ("--host-memory", "host_memory_gib", host, _LARGEST_GIB),
+        ("--headroom", "headroom", premises.headroom, LARGEST_HEADROOM),
+    ):
+        if value is not None and not value <= largest:  # that is also false of nan
+            with premises.blamed(name):
                 raise InputError(
                     _("{option} {value}: expected a number up to {largest:,}").format(
-                        option=option, value=value, largest=_LARGEST_GIB
+                        option=option, value=value, largest=largest
                     )
                 )
     said = premises.network

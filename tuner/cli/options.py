@@ -306,12 +306,13 @@ HostMemory = Annotated[
         show_default=False,
     ),
 ]
+LARGEST_HEADROOM = 0.9
 Headroom = Annotated[
     float,
     typer.Option(
         "--headroom",
         min=0.0,
-        max=0.9,
+        max=LARGEST_HEADROOM,
         metavar="SHARE",
         help=_("Share of the GPU's memory that advice leaves free."),
     ),

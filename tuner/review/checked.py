@@ -4,10 +4,10 @@ No terminal and no output format is known here; each format is a rendering of a 
 """
 
 from collections import Counter
-from enum import Enum
 
 from msgspec import Struct
 
+from tuner.enumeration import Enum
 from tuner.errors import Location
 from tuner.findings import Finding, Severity
 

@@ -1,12 +1,12 @@
 """Measured seconds of collectives between the GPUs of one machine, by their bytes."""
 
-from enum import Enum
 from itertools import accumulate
 from math import exp, log
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from tuner.enumeration import Enum
 from tuner.timing.interpolation import neighbours
 
 
