@@ -59,7 +59,7 @@ def advise(
         reading: the configuration.
         headroom: share of the card that proposals leave free.
         allow: effects on the training that may be part of what is to be pasted.
-        block: whether what is to be pasted is wanted, with seconds that are gained; a list of findings does
+        block: whether what is to be pasted is wanted, with what it costs and gains; a list of findings does
             without, in half the time.
     """
     start = started(reading, headroom=headroom, allow=allow)
@@ -69,7 +69,9 @@ def advise(
     standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
     runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT and starts(job.workload)
     cheapest = cheapest_run(case, standing, runs=runs) if block and start.starts else None
-    priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
+    priced = [
+        recommend(case, finding, job, cheapest=cheapest, allow=allow, priced=block) for finding in standing
+    ]
     kept = [recommendation for recommendation in priced if recommendation is not None]
     kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
     stopping = [

@@ -79,6 +79,7 @@ def check(
         named=named,
         findings=findings,
         fail_on=None if fail_on is None else Severity(fail_on),
+        mends=fixing.wanted,
     )
     inputs, skipped = expanded(separated(files))
     if fixing.wanted:

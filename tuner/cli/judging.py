@@ -43,6 +43,7 @@ class Judging(Struct, frozen=True, kw_only=True):
     named: SettingsNamed = SettingsNamed()
     findings: FindingOptions = FindingOptions()
     fail_on: Severity | None = None
+    mends: bool = False  # fixes are applied, and not only offered
 
 
 class _Asked(Struct, frozen=True, kw_only=True):
@@ -119,7 +120,7 @@ def _judged(given: Input, asked: _Asked, judging: Judging, content: bytes | None
     baseline = None if project is None else project.path("baseline")
     fail_on = judging.fail_on or (None if project is None else project.value("fail_on"))
     launch = asked.premises.launch
-    lines = with_fixes(applied.lines, answer, given, launch=launch, content=content)
+    lines = with_fixes(applied.lines, answer, given, launch=launch, content=content, each_alone=judging.mends)
     return replace(
         found,
         lines=with_excerpts(lines, answer.given),

@@ -15,7 +15,13 @@ _SAME_MATHEMATICS = frozenset((Numerics.EXACT, Numerics.REORDERED))
 
 
 def with_fixes(
-    lines: Sequence[Line], answer: Answer, given: Input, *, launch: int | None, content: bytes | None
+    lines: Sequence[Line],
+    answer: Answer,
+    given: Input,
+    *,
+    launch: int | None,
+    content: bytes | None,
+    each_alone: bool,
 ) -> tuple[Line, ...]:
     """The findings with their fixes, or with the reasons why they have none.
 
@@ -25,6 +31,7 @@ def with_fixes(
         given: the input as it was named.
         launch: which launch of a script is meant, from 1.
         content: what was read in place of the file, if anything was.
+        each_alone: whether each fix is proved by itself, since it may be applied without the others.
     """
     if not any(line.overrides for line in lines):
         return tuple(lines)
@@ -32,7 +39,7 @@ def with_fixes(
 
     from tuner.review.fixes.editable import editable
     from tuner.review.fixes.edits import CannotEditError
-    from tuner.review.fixes.proposed import with_fix
+    from tuner.review.fixes.proposed import with_fixes as fixed
 
     source = answer.given.source
     try:
@@ -44,10 +51,7 @@ def with_fixes(
         return tuple(replace(line, no_fix=str(error)) if line.overrides else line for line in lines)
     recommendations = answer.advice.recommendations
     safe = {(item.finding.rule.code, item.overrides) for item in recommendations if _is_safe(item)}
-    return tuple(
-        with_fix(line, file, source=source, words=given.words, safe=(line.code, line.overrides) in safe)
-        for line in lines
-    )
+    return fixed(lines, file, source=source, words=given.words, safe=safe, each_alone=each_alone)
 
 
 def _is_safe(item: Recommendation) -> bool:

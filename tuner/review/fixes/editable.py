@@ -29,9 +29,25 @@ class YamlFile(Struct, frozen=True, kw_only=True):
         Raises:
             CannotEditError: a value is shared, computed, or not written in the file's own lines.
         """
-        edits = yaml_edits(self.data, changes)
-        expect_yaml(self.data, applied(self.data, edits), changes)
+        edits = self.draft(changes)
+        self.prove(edits, changes)
         return edits
+
+    def draft(self, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """Edits that should make the changes, before anybody has read the file with them.
+
+        Raises:
+            CannotEditError: a value is shared, computed, or not written in the file's own lines.
+        """
+        return yaml_edits(self.data, changes)
+
+    def prove(self, edits: Sequence[Edit], changes: Sequence[Change]) -> None:
+        """Refuse edits after which the file is not read with the changes, and otherwise as before.
+
+        Raises:
+            CannotEditError: it is not.
+        """
+        expect_yaml(self.data, applied(self.data, edits), changes)
 
 
 class ScriptFile(Struct, frozen=True, kw_only=True):
@@ -45,9 +61,25 @@ class ScriptFile(Struct, frozen=True, kw_only=True):
         Raises:
             CannotEditError: an override is not written out in the script.
         """
-        edits = script_edits(self.script, changes)
-        expect_script(self.script, self.script.with_data(applied(self.script.data, edits)), changes)
+        edits = self.draft(changes)
+        self.prove(edits, changes)
         return edits
+
+    def draft(self, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """Edits that should make the changes, before anybody has read the script with them.
+
+        Raises:
+            CannotEditError: an override is not written out in the script.
+        """
+        return script_edits(self.script, changes)
+
+    def prove(self, edits: Sequence[Edit], changes: Sequence[Change]) -> None:
+        """Refuse edits after which a launch does not get the changes, or anything else is another.
+
+        Raises:
+            CannotEditError: that is so.
+        """
+        expect_script(self.script, self.script.with_data(applied(self.script.data, edits)), changes)
 
 
 def editable(given: Given, data: bytes, words: Sequence[str], launch: int | None) -> YamlFile | ScriptFile:

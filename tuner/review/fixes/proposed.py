@@ -1,45 +1,120 @@
-"""The fix of a finding: the edits of the user's file that its overrides come to."""
+"""The fixes of findings: the edits of the user's file that their overrides come to."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import TunerError
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
-from tuner.review.checked import Fix, Line
+from tuner.review.checked import Edit, Fix, Line
 from tuner.review.fixes.changes import Change, changes, key_of
 from tuner.review.fixes.editable import ScriptFile, YamlFile
-from tuner.review.fixes.edits import CannotEditError
+from tuner.review.fixes.edits import CannotEditError, joined
 
 
-def with_fix(
-    line: Line, file: YamlFile | ScriptFile, *, source: str, words: Sequence[str], safe: bool
-) -> Line:
-    """A finding with its fix, or with the reason why it has none.
+class Draft(Struct, frozen=True, kw_only=True):
+    """Edits that should mend a finding, before anybody has read the file with them."""
+
+    line: Line
+    changes: tuple[Change, ...]
+    edits: tuple[Edit, ...]
+
+
+def with_fixes(
+    lines: Sequence[Line],
+    file: YamlFile | ScriptFile,
+    *,
+    source: str,
+    words: Sequence[str],
+    safe: Collection[tuple[str, tuple[str, ...]]],
+    each_alone: bool,
+) -> tuple[Line, ...]:
+    """Findings with their fixes, or with the reasons why they have none.
 
     Args:
-        line: the finding; one without overrides stays as it is.
+        lines: the findings; those without overrides stay as they are.
         file: what would be edited.
         source: the file's name.
         words: what followed it on the command line, which wins over the file.
-        safe: whether following it leaves the training as it is.
+        safe: codes with overrides that leave the training as it is.
+        each_alone: whether the file is read once for every fix, as where they are applied one after another.
+            Else it is read with all of them that touch different places.
     """
+    drafts = [_drafted(line, file, words) for line in lines]
+    unproven = [draft for draft in drafts if isinstance(draft, Draft)]
+    groups = [[draft] for draft in unproven] if each_alone else apart(unproven)
+    wrong = {id(draft): reason for group in groups for draft, reason in _objections(file, group)}
+    fixed = []
+    for draft in drafts:
+        if not isinstance(draft, Draft):
+            fixed.append(draft)
+        elif id(draft) in wrong:
+            fixed.append(replace(draft.line, no_fix=wrong[id(draft)]))
+        else:
+            overrides = draft.line.overrides
+            fix = Fix(
+                title=" ".join(overrides),
+                source=source,
+                edits=draft.edits,
+                safe=(draft.line.code, overrides) in safe and not _loses_a_value(draft.changes),
+            )
+            fixed.append(replace(draft.line, fix=fix))
+    return tuple(fixed)
+
+
+def _drafted(line: Line, file: YamlFile | ScriptFile, words: Sequence[str]) -> Draft | Line:
+    """What is to be proved of a finding, or the finding as it stays."""
     if not line.overrides:
         return line
     try:
         made = changes(line.overrides)
         if set(map(key_of, words)) & {change.path for change in made}:
             raise CannotEditError(_("the value comes from the command line"))
-        edits = file.edits(made)
-    except CannotEditError as error:
-        return replace(line, no_fix=without_secrets(str(error)))
-    except TunerError as error:
-        return replace(line, no_fix=without_secrets(error.message))
-    fix = Fix(
-        title=" ".join(line.overrides), source=source, edits=edits, safe=safe and not _loses_a_value(made)
-    )
-    return replace(line, fix=fix)
+        return Draft(line=line, changes=made, edits=file.draft(made))
+    except (CannotEditError, TunerError) as error:
+        return replace(line, no_fix=_reason(error))
+
+
+def apart(drafts: Sequence[Draft]) -> list[list[Draft]]:
+    """Drafts in groups: those of one change different keys by edits of different places."""
+    groups: list[list[Draft]] = []
+    for draft in drafts:
+        group = next((group for group in groups if all(_is_apart(draft, other) for other in group)), None)
+        if group is None:
+            groups.append([draft])
+        else:
+            group.append(draft)
+    return groups
+
+
+def _is_apart(one: Draft, other: Draft) -> bool:
+    keys = ((a.path, b.path) for a in one.changes for b in other.changes)
+    if any(a[: len(b)] == b or b[: len(a)] == a for a, b in keys):
+        return False
+    return all(a.end <= b.start or b.end <= a.start for a in one.edits for b in other.edits)
+
+
+def _objections(file: YamlFile | ScriptFile, drafts: Sequence[Draft]) -> Iterator[tuple[Draft, str]]:
+    """The drafts of a group after which the file is not read as intended, and why.
+
+    What is read as intended with all of them is so with each, since none changes what another one does.
+    Where it is not, it is read with each alone.
+    """
+    edits = [edit for draft in drafts for edit in draft.edits]
+    try:
+        file.prove(joined(edits), [change for draft in drafts for change in draft.changes])
+    except (CannotEditError, TunerError) as error:
+        if len(drafts) == 1:
+            yield drafts[0], _reason(error)
+            return
+        for draft in drafts:
+            yield from _objections(file, [draft])
+
+
+def _reason(error: CannotEditError | TunerError) -> str:
+    return without_secrets(error.message if isinstance(error, TunerError) else str(error))
 
 
 def _loses_a_value(made: Sequence[Change]) -> bool:

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ _BOOLEAN = re.compile(r"true|false")
 _UNSAFE_IN_DOUBLE = frozenset('"$`\\!')
 
 
-class LaunchScript(Struct, frozen=True, kw_only=True):
+class LaunchScript(Struct, frozen=True, kw_only=True, dict=True):
     """A script as it lies on the disk, with what it was given and which of its launches is meant."""
 
     path: Path
@@ -41,14 +41,33 @@ class LaunchScript(Struct, frozen=True, kw_only=True):
         """The same script with other bytes."""
         return replace(self, data=data)
 
+    # Each fix of a script begins from the same.
+
+    @cached_property
     def read(self) -> Script:
-        """The launches of the script."""
-        return _read(self)
+        """What the script does."""
+        return read_script(self.path, self.content, self.arguments)
 
+    @cached_property
+    def source(self) -> Source:
+        """Its syntax tree."""
+        return parse(str(self.path), self.content)
 
-@lru_cache(maxsize=2)  # each fix of a script begins from the same
-def _read(script: LaunchScript) -> Script:
-    return read_script(script.path, script.content, script.arguments)
+    @cached_property
+    def words(self) -> Sequence[Word]:
+        """Those of its words that are written out."""
+        return words_of(self.source)
+
+    @cached_property
+    def keyed(self) -> Sequence[Sequence[tuple[str, str]]]:
+        """The words that each launch gets, each behind the key that it sets if it is an override."""
+        return [[_keyed(str(field.text)) for field in launch.arguments] for launch in self.read.launches]
+
+    def last_of(self, change: Change) -> Field | None:
+        """The last word of the meant launch that sets the key of a change."""
+        key, number = dotted(change.path), self.number - 1
+        places = [place for place, (known, _text) in enumerate(self.keyed[number]) if known == key]
+        return self.read.launches[number].arguments[places[-1]] if places else None
 
 
 def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit, ...]:
@@ -57,18 +76,17 @@ def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit,
     Raises:
         CannotEditError: an override is not written out in the script.
     """
-    source = parse(str(script.path), script.content)
-    launch = script.read().launches[script.number - 1]
-    words = words_of(source)
+    source, words = script.source, script.words
     edits: list[Edit] = []
     added: list[str] = []
     for change in changes:
-        field = _last_of(launch, change)
+        field = script.last_of(change)
         if field is not None:
             edits.append(_at(source, _written(source, words, field), change))
         else:
             added.append(change.override)
     if added:
+        launch = script.read.launches[script.number - 1]
         edits.append(_behind(source, _last_override(source, words, launch), added))
     return joined(_in_file(script.data, edit) for edit in edits)
 
@@ -79,18 +97,17 @@ def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[C
     Raises:
         CannotEditError: one does.
     """
-    old, new = before.read().launches, after.read().launches
+    old, new = before.read.launches, after.read.launches
     if len(old) != len(new):
         raise CannotEditError(_("the script would not be read as intended"))
-    for number, (was, now) in enumerate(zip(old, new, strict=True), start=1):
-        keys = {dotted(change.path) for change in changes} if number == before.number else set()
-        kept = _texts(was, keys) == _texts(now, keys) and was.program == now.program
-        if not kept or was.environment != now.environment:
+    for number, (was, now) in enumerate(zip(old, new, strict=True)):
+        keys = {dotted(change.path) for change in changes} if number == before.number - 1 else set()
+        kept = _texts(before.keyed[number], keys) == _texts(after.keyed[number], keys)
+        if not kept or was.program != now.program or was.environment != now.environment:
             raise CannotEditError(_("another word of the script would change, or another launch"))
-    launch = new[before.number - 1]
     for change in changes:
-        had = _last_of(old[before.number - 1], change) is not None
-        now_is = _last_of(launch, change)
+        had = before.last_of(change) is not None
+        now_is = after.last_of(change)
         spelled = None if now_is is None else now_is.text.known
         gone = change.deletes and had
         if (spelled is not None) == gone or (spelled is not None and not _says(spelled, change)):
@@ -101,19 +118,12 @@ def _says(word: str, change: Change) -> bool:
     return word.lower() == change.override.lower() or word.partition("=")[2].lower() == change.spelled.lower()
 
 
-def _texts(launch: Launch, without: set[str]) -> list[str]:
-    return [str(field.text) for field in launch.arguments if _key(str(field.text)) not in without]
+def _texts(keyed: Sequence[tuple[str, str]], without: set[str]) -> list[str]:
+    return [text for key, text in keyed if key not in without]
 
 
-def _key(word: str) -> str:
-    return word.partition("=")[0].lstrip("+~")
-
-
-def _last_of(launch: Launch, change: Change) -> Field | None:
-    """The last word of a launch that sets the key of a change."""
-    key = dotted(change.path)
-    named = [field for field in launch.arguments if _key(str(field.text)) == key]
-    return named[-1] if named else None
+def _keyed(word: str) -> tuple[str, str]:
+    return word.partition("=")[0].lstrip("+~"), word
 
 
 def _written(source: Source, words: Sequence[Word], field: Field) -> Word:
