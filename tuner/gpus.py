@@ -103,6 +103,11 @@ def namesakes(name: str) -> tuple[str, ...]:
     Args:
         name: a name that :func:`find_gpu` takes.
     """
+    return _namesakes(name, shipped.profiles())
+
+
+@lru_cache(maxsize=64)  # many configurations are for the same card
+def _namesakes(name: str, _profiles: Path) -> tuple[str, ...]:
     wanted = _normal(name)
     parts = set(wanted.split("-"))
     others = []

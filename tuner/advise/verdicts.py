@@ -25,5 +25,6 @@ def verdict(case: Case, mean_tokens: int | None, releases: ReleaseRange | None =
 
 def judged(case: Case, releases: ReleaseRange | None) -> tuple[Verdict, int | None]:
     """The verdict, and the mean sequence length that still fits; None where no length does."""
-    mean_tokens = mean_tokens_that_fit([case.workload])
+    fits = case.estimate.fits()
+    mean_tokens = case.workload.batch.sequence_tokens if fits else mean_tokens_that_fit([case.workload])
     return verdict(case, mean_tokens, releases), mean_tokens

@@ -5,11 +5,12 @@ can be far over the card and still run for days, until responses have grown. Thi
 line is, so that neither case is called by the other's name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import ceil
 
-from tuner.memory.estimate import estimate
-from tuner.workload import Padding, Workload
+from tuner.memory.estimate import StepMemory, estimate
+from tuner.workload import Padding, Phase, Workload
 
 _GRID = 4096  # the limit is found to within this part of the longest sequence
 # Below this share of the maximum length a job is not worth calling "fits while short". The recipes
@@ -59,25 +60,59 @@ def mean_tokens_that_fit(
 
 
 def _largest_share(workload: Workload, shortest: float, most: float, *, surely: bool) -> float | None:
-    """The largest share of the maximum length, up to ``most``, that fits.
-
-    Between two lengths memory is close to a straight line, which is followed; a guess that does not halve
-    what is left is followed by a bisection.
-    """
+    """The largest share of the maximum length, up to ``most``, that fits."""
 
     def share(step: int) -> float:
         return shortest + step * (most - shortest) / _GRID
 
-    def judged(step: int) -> tuple[bool, int]:
-        """Whether a length fits, and the bytes by which the worst phase is over the card."""
-        found = estimate(workload if share(step) == 1 else _with_share(workload, share(step)))
-        fits = found.fits_for_certain() if surely else found.fits()
-        return fits, (found.high_bytes if surely else found.worst.peak_bytes) - found.capacity_bytes
+    def shortened(step: int) -> Workload:
+        return workload if share(step) == 1 else _with_share(workload, share(step))
 
+    def judged_surely(step: int) -> tuple[bool, int]:
+        found = estimate(shortened(step))
+        return found.fits_for_certain(), found.high_bytes - found.capacity_bytes
+
+    if surely:
+        step = _largest_step(judged_surely)
+    else:
+        step = _largest_step(partial(_judged, shortened, _phases_over(shortened(_GRID))))
+        if step is not None and step < _GRID and not estimate(shortened(step)).fits():
+            # A phase is over with short sequences alone, so that all have to be asked at each length.
+            step = _largest_step(partial(_judged, shortened, None))
+    return None if step is None else most if step == _GRID else share(step)
+
+
+def _phases_over(workload: Workload) -> tuple[Phase, ...] | None:
+    """The phases that are over the card, which shorter sequences can bring below it; None where none is."""
+    capacity = workload.cluster.gpu.capacity_bytes
+    over = (found.phase for found in StepMemory(workload).phases() if found.peak_bytes > capacity)
+    return tuple(over) or None
+
+
+def _judged(
+    shortened: Callable[[int], Workload], phases: Sequence[Phase] | None, step: int
+) -> tuple[bool, int]:
+    """Whether some phases (all, if none is named) fit at a length, and by how many bytes the worst is over."""
+    workload = shortened(step)
+    memory = StepMemory(workload)
+    named = memory.phases() if phases is None else map(memory.phase, phases)
+    over = max(found.peak_bytes for found in named if found is not None) - workload.cluster.gpu.capacity_bytes
+    return over <= 0 and not memory.problems, over
+
+
+def _largest_step(judged: Callable[[int], tuple[bool, int]]) -> int | None:
+    """The largest number up to :data:`_GRID` that fits; None where 0 does not.
+
+    Between two lengths memory is close to a straight line, which is followed; a guess that does not halve
+    what is left is followed by a bisection.
+
+    Args:
+        judged: whether a number fits, and the bytes by which the worst phase is over the card.
+    """
     low, high = 0, _GRID
     fits, over_high = judged(high)
     if fits:
-        return most
+        return high
     fits, over_low = judged(low)
     if not fits:
         return None
@@ -94,4 +129,4 @@ def _largest_share(workload: Workload, shortest: float, most: float, *, surely: 
         else:
             high, over_high = middle, over
         guesses = not guesses or 2 * (high - low) <= left
-    return share(low)
+    return low

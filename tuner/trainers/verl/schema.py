@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher, get_close_matches
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves
@@ -15,6 +15,9 @@ _DELIBERATE_SIMILARITY = 0.9  # of a key that the user marked as new with '+'
 _MAIN_SECTIONS = ("data", "trainer", "algorithm", "actor_rollout_ref")  # what a shortened key usually means
 
 
+_REMEMBERED = 1024  # unknown keys of one release: many configurations have the same ones
+
+
 class Schema:
     """The keys of one release's trainer configuration."""
 
@@ -22,6 +25,7 @@ class Schema:
         self.tree: Tree = dict(defaults.tree)
         self.family = family(defaults.config)
         self._fields = defaults.fields
+        self._nearest: dict[tuple[Path, bool, bool], Path | None] = {}
 
     def in_yaml(self, path: Path) -> bool:
         """Whether the composed configuration has the key, or a free-form section that may hold it."""
@@ -46,6 +50,14 @@ class Schema:
             deliberate: the user marked the key as new; only a sibling that differs by a slip counts.
             moved: another release has the key, so its name is no slip; only keys of the same name count.
         """
+        question = path, deliberate, moved
+        if question not in self._nearest:
+            if len(self._nearest) >= _REMEMBERED:
+                self._nearest.clear()
+            self._nearest[question] = self._resembling(path, deliberate=deliberate, moved=moved)
+        return self._nearest[question]
+
+    def _resembling(self, path: Path, *, deliberate: bool, moved: bool) -> Path | None:
         if deliberate:
             siblings = {known[-1]: known for known in self._known if known[:-1] == path[:-1]}
             close = get_close_matches(path[-1], siblings, n=1, cutoff=_DELIBERATE_SIMILARITY)
@@ -98,6 +110,19 @@ class Schema:
         return by_name
 
 
+def schema_of(defaults: Defaults) -> Schema:
+    """The keys of some defaults; those of a bundled configuration are looked through once."""
+    version, config = defaults.version, defaults.config
+    bundled = has_config(version, config) and defaults is read_defaults(version, config)
+    return _bundled(version, config) if bundled else Schema(defaults)
+
+
+@cache
+def _bundled(version: str, config: str) -> Schema:
+    return Schema(read_defaults(version, config))
+
+
+@lru_cache(maxsize=4096)  # many configurations have the same unknown keys
 def releases_with(path: Path, configs: tuple[str, ...] = CONFIGS) -> tuple[str, ...]:
     """The bundled releases that have exactly this key in one of some configurations."""
     return tuple(

@@ -41,7 +41,7 @@ from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, installed_release
-from tuner.trainers.verl.schema import Schema, releases_with
+from tuner.trainers.verl.schema import releases_with, schema_of
 
 if TYPE_CHECKING:
     from tuner.inputs.processes import Processes
@@ -96,7 +96,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         defaults, base = self._defaults(version)
         missing = missing_config(self.arguments.config_name, self.composition)
         origin = default_origin(self.fork, self.private_on(version), version)
-        layers = Layers(dict(defaults.tree), Schema(self._known(defaults)))
+        layers = Layers(dict(defaults.tree), schema_of(self._known(defaults)))
         for document in self.composition.documents:
             layers.add_document(document)
         for override in self._overrides:

@@ -30,8 +30,7 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
 
     def all_named(self, *texts: str) -> Iterator[str]:
         """Those of them under some patterns."""
-        patterns = [pattern(text) for text in texts]
-        return (key for key in self.changed if any(it.matches(key, self.version) for it in patterns))
+        return (key for key in self.changed if _covered(texts, key, self.version))
 
 
 Trigger = Callable[[Job], str | None]
