@@ -73,7 +73,8 @@ def advise(
         recommend(case, finding, job, cheapest=cheapest, allow=allow, priced=block) for finding in standing
     ]
     kept = [recommendation for recommendation in priced if recommendation is not None]
-    kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
+    if block:
+        kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
     stopping = [
         Recommendation(
             finding=refusal.finding,
@@ -97,7 +98,7 @@ def advise(
         memory_verdict=of_memory,
         mean_tokens=mean_tokens,
         refusals=start.refusals,
-        recommendations=(*stopping, *with_conflicts(case.workload, kept)),
+        recommendations=(*stopping, *(with_conflicts(case.workload, kept) if block else kept)),
         combination=combination,
         if_reweighted=_if_reweighted(start, case, kept, cheapest, allow) if apart else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),

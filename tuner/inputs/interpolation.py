@@ -58,8 +58,8 @@ class Resolver:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._known = Kept[Path, Known]()
-        self._parts = Kept[Part, Any]()
+        self._known: Kept[Path, Known] = Kept()
+        self._parts: Kept[Part, Any] = Kept()
         self._open: list[Path] = []  # being resolved, outermost first
         self._way: list[Path] = []  # every path looked at since the current read began
         self._looked: set[Path] = set()  # where the tree was looked at since then, in vain or not

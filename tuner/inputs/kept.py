@@ -30,7 +30,7 @@ class Kept(Generic[_K, _V]):
 
     def after(self, path: Path, value: object) -> "Kept[_K, _V]":
         """What holds in the tree with another leaf at a path; both trees have the same sections."""
-        other = Kept[_K, _V]()
+        other: Kept[_K, _V] = Kept()
         other._anywhere = self._anywhere
         before = self._changed.get(path, _NONE)
         change = (path, repr(value))  # 1, 1.0 and True are equal, and read otherwise

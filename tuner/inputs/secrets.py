@@ -56,7 +56,8 @@ def _is_secret_key(key: str, value: str) -> bool:
 
 def without_secrets(text: str) -> str:
     """A text with a word in place of whatever is a secret by its name or its form."""
-    return _ASSIGNED.sub(_hidden, _VALUES.sub(HIDDEN, text))
+    shown = _VALUES.sub(HIDDEN, text)
+    return _ASSIGNED.sub(_hidden, shown) if "=" in shown else shown
 
 
 def has_secret(line: str) -> bool:

@@ -228,7 +228,7 @@ def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) 
 
 def _resident(terms: tuple[Term, ...]) -> Moment:
     """What stays on the card whatever a moment adds."""
-    return Moment(name="resident", terms=tuple([term for term in terms if term.high]))
+    return Moment(name="resident", terms=tuple([term for term in terms if term.bytes or term.high]))
 
 
 def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:

@@ -178,10 +178,10 @@ def cured(
 def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> bool:
     if case.short(phase) is None:
         return False
-    proposal = cure(case.workload, phase)
-    if not (case.lowers(proposal, phase) or case.relieves(proposal, phase)):
-        return False
     eased = case.workload
     for cheaper in ladder.cures[: ladder.cures.index(cure)]:
         eased = eased if cheaper in but else cheaper(eased, phase)
-    return not case.eases(eased, phase)
+    if case.eases(eased, phase):
+        return False
+    proposal = cure(case.workload, phase)
+    return case.lowers(proposal, phase) or case.relieves(proposal, phase)

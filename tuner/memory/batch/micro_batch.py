@@ -31,4 +31,6 @@ class PassInput(Struct, frozen=True, kw_only=True):
 
 def moment(name: str, *terms: Term | None) -> Moment:
     """A moment of the terms that exist and are not empty."""
-    return Moment(name=name, terms=tuple([part for part in terms if part is not None and part.high]))
+    return Moment(
+        name=name, terms=tuple([part for part in terms if part is not None and (part.bytes or part.high)])
+    )

@@ -92,7 +92,7 @@ def _phases_over(workload: Workload) -> tuple[Phase, ...] | None:
 def _judged(
     shortened: Callable[[int], Workload], phases: Sequence[Phase] | None, step: int
 ) -> tuple[bool, int]:
-    """Whether some phases (all, if none is named) fit at a length, and by how many bytes the worst is over."""
+    """Whether phases (all, if none is named) fit at a length, and by how many bytes the worst is over."""
     workload = shortened(step)
     memory = StepMemory(workload)
     named = memory.phases() if phases is None else map(memory.phase, phases)

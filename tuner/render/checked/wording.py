@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -20,12 +20,16 @@ SITE = "TUNER_DOCS"  # variable with the address of the documentation, where it 
 
 def path_of(source: str) -> str:
     """A file as seen from the working folder, where it lies in it; any other as it was named."""
-    if not Path(source).is_absolute():
-        return source
     try:
-        return str(Path(source).relative_to(Path.cwd()))
-    except (ValueError, OSError):
+        return _seen_from(str(Path.cwd()), source)
+    except OSError:  # the folder is gone
         return source
+
+
+@lru_cache(maxsize=1024)  # the findings of a file follow one another
+def _seen_from(folder: str, source: str) -> str:
+    path = Path(source)
+    return str(path.relative_to(folder)) if path.is_absolute() and path.is_relative_to(folder) else source
 
 
 def is_file(source: str) -> bool:

@@ -4,6 +4,7 @@ They stand in folders by topic: every module of a folder is one check, and a new
 editing anything. The modules beside the folders are what checks share.
 """
 
+from functools import cache
 from types import ModuleType
 
 from msgspec.structs import replace
@@ -36,11 +37,10 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
     """
     generation = source_of(settings, version).version
     unchecked = () if settings.program is None else settings.program.unchecked
-    program = program_of(settings.defaults)
     findings = [
         finding
-        for rule, module in RULES
-        if rule.name not in unchecked and program in getattr(module, "PROGRAMS", _USUAL)
+        for rule, module in _asked(program_of(settings.defaults))
+        if rule.name not in unchecked
         for finding in module.check(settings, workload, generation)
     ]
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}
@@ -49,6 +49,12 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
         for finding in findings
         if finding.rule is not unknown_key.RULE or finding.refuses or explained.isdisjoint(finding.keys)
     ]
+
+
+@cache
+def _asked(program: Program) -> tuple[tuple[Rule, ModuleType], ...]:
+    """The checks of the settings of one program."""
+    return tuple((rule, module) for rule, module in RULES if program in getattr(module, "PROGRAMS", _USUAL))
 
 
 def _spelled(finding: Finding, settings: Settings) -> Finding:

@@ -1,6 +1,7 @@
 """What a job has that its estimate does not count."""
 
 from collections.abc import Iterator
+from functools import cache, lru_cache
 
 from tuner.inputs.settings import Settings
 from tuner.language import _
@@ -33,40 +34,60 @@ def key_classes(version: str) -> tuple[KeyClass, ...]:
 
 
 def _rows(job: Job) -> Iterator[LeftOut]:
-    for omission in _omissions(job):
-        key = _key(omission, job)
-        if key is None:
+    fine_tunes = program_of(job.settings.defaults).fine_tunes
+    keys: dict[int, str] = {}  # the first one of each row that goes by its keys
+    for key in job.changed:
+        for number in _rows_of(key, job.version, fine_tunes):
+            keys.setdefault(number, key)
+    for number, omission in _rows_in(job.version, fine_tunes):
+        name = keys.get(number) if omission.trigger is None else omission.trigger(job)
+        if name is None:
             continue
         apart = omission.elsewhere is not None and omission.elsewhere(job) is not None
         yield LeftOut(
             name=omission.title,
-            key=key,
-            value=job.settings.get(key),
-            origin=job.settings.origin(key),
+            key=name,
+            value=job.settings.get(name),
+            origin=job.settings.origin(name),
             reason=_(omission.reason),
             affects=Affects.SECONDS if apart else omission.affects,
         )
 
 
-def _omissions(job: Job) -> tuple[Omission, ...]:
+def _omissions(fine_tunes: bool) -> tuple[Omission, ...]:
     """The rows of the job's program."""
-    if not program_of(job.settings.defaults).fine_tunes:
+    if not fine_tunes:
         return NOT_MODELLED
     from tuner.trainers.verl.coverage.fine_tuning import FINE_TUNING  # few jobs are of it
 
     return FINE_TUNING
 
 
-def _key(omission: Omission, job: Job) -> str | None:
-    """The key by which the job has what is left out."""
-    if not omission.holds(job.version):
-        return None
-    if omission.trigger is not None:
-        return omission.trigger(job)
-    covered = (key for key in job.changed if omission.covers(key, job.version))
-    keys = (key for key in covered if not any(group.covers(key, job.version) for group in NO_EFFECT))
-    if omission.rest:
-        from tuner.trainers.verl.coverage.classes import nothing_else_covers  # few jobs come here
+@cache
+def _rows_in(version: str, fine_tunes: bool) -> tuple[tuple[int, Omission], ...]:
+    """The rows that a release has, with their numbers."""
+    return tuple(
+        (number, omission)
+        for number, omission in enumerate(_omissions(fine_tunes))
+        if omission.holds(version)
+    )
 
-        keys = (key for key in keys if nothing_else_covers(key, job.version))
-    return next(keys, None)
+
+@lru_cache(maxsize=1 << 14)  # many configurations set the same keys
+def _rows_of(key: str, version: str, fine_tunes: bool) -> tuple[int, ...]:
+    """The numbers of the rows without a trigger that a key belongs to."""
+    if any(group.covers(key, version) for group in NO_EFFECT):
+        return ()
+    return tuple(
+        number
+        for number, omission in _rows_in(version, fine_tunes)
+        if omission.trigger is None
+        and omission.covers(key, version)
+        and not (omission.rest and _is_covered(key, version))
+    )
+
+
+def _is_covered(key: str, version: str) -> bool:
+    from tuner.trainers.verl.coverage.classes import nothing_else_covers  # few jobs come here
+
+    return not nothing_else_covers(key, version)
