@@ -343,9 +343,9 @@ class _Reading:
         if added not in self._further:
             try:
                 configuration = self._configuration.adding(added)
-                reading = _Reading(
-                    self._job, self._release, configuration, configuration.on(self._loaded.version)
-                )
+                loaded = configuration.on(self._loaded.version)
+                loaded.settings.keep_from(self._loaded.settings)
+                reading = _Reading(self._job, self._release, configuration, loaded)
                 reading.workload  # noqa: B018 - a value that cannot be read is an error here
             except TunerError as error:
                 raise ValueError(str(error)) from error

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from tuner.inputs.kept import Kept
-from tuner.inputs.tree import Path, Tree, contains, lookup, split_key
+from tuner.inputs.tree import Path, Tree, contains, differing_leaves, lookup, split_key
 from tuner.language import _
 
 MAX_DEPTH = 64  # of interpolations that point at interpolations
@@ -75,6 +75,19 @@ class Resolver:
         if not isinstance(value, dict) and _is_leaf(self._tree, changed):
             other._known = self._known.after(changed, value)
             other._parts = self._parts.after(changed, value)
+        return other
+
+    def on(self, tree: Tree) -> "Resolver":
+        """A resolver of a tree that is much like this one's, which keeps what rests on no leaf that differs.
+
+        Nothing is kept where the two do not have the same sections.
+        """
+        other, changes = Resolver(tree), differing_leaves(self._tree, tree)
+        if changes is not None:
+            other._known, other._parts = self._known, self._parts
+            for path, value in changes:
+                other._known = other._known.after(path, value)
+                other._parts = other._parts.after(path, value)
         return other
 
     @property

@@ -113,6 +113,10 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         vars(changed)["_resolver"] = self._resolver.after(changed.tree, path)
         return changed
 
+    def keep_from(self, other: "Settings") -> None:
+        """Take over what was read from other settings, where it rests on nothing that differs."""
+        vars(self)["_resolver"] = other._resolver.on(self.tree)
+
     def part(self, name: str, arguments: tuple[Any, ...], make: Callable[[], _T]) -> _T:
         """The result of a function of these settings and of its arguments, kept under a name.
 

@@ -17,6 +17,13 @@ Tree = dict[str, Any]
 _SHOWN_CHARACTERS = 60
 
 
+class _Absent:
+    """No value, of which there is one alone."""
+
+
+ABSENT = _Absent()
+
+
 def dotted(path: Path) -> str:
     """Spell a path as users do: ``("a", "b")`` is ``a.b``."""
     return ".".join(f"'{key}'" if "." in key else key for key in path)
@@ -43,6 +50,28 @@ def leaves(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield from leaves(child, (*path, key))
     else:
         yield path, node
+
+
+def differing_leaves(old: Tree, new: Tree) -> list[tuple[Path, Any]] | None:
+    """The leaves that two trees do not share, with their values in the new one; None where sections differ.
+
+    A leaf that only one of them has is among them, with :data:`ABSENT` where the new one lacks it.
+    """
+    differing: list[tuple[Path, Any]] = []
+    waiting: list[tuple[Path, Tree, Tree]] = [((), old, new)]
+    while waiting:
+        path, before, after = waiting.pop()
+        for key in before if before.keys() == after.keys() else {**before, **after}:
+            was, now = before.get(key, ABSENT), after.get(key, ABSENT)
+            if was is now:
+                continue
+            if isinstance(was, dict) and isinstance(now, dict):
+                waiting.append(((*path, key), was, now))
+            elif isinstance(was, dict) or isinstance(now, dict):
+                return None
+            else:
+                differing.append(((*path, key), now))
+    return differing
 
 
 def lookup(tree: Mapping[str, Any], path: Path) -> Any:
