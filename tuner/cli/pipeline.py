@@ -140,7 +140,7 @@ def consult(
         premises: what the options say.
         allow: effects on the training that may be part of what is to be pasted.
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
-        block: whether what is to be pasted is wanted, beside the findings.
+        block: whether what is to be pasted is wanted, and what rests on defaults, beside the findings.
         content: in place of what the file has.
 
     Raises:
@@ -181,7 +181,8 @@ def consult_further(
     job, run, of_run = _with_run(given, premises, read)
     settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
     advice = _beside_steps(advise(job.reading, headroom=premises.headroom, allow=allow, block=block), given)
-    resting = TRAINER.resting_on_defaults(settings, workload, version=version)
+    # Of keys that nobody set an answer tells with its block.
+    resting = TRAINER.resting_on_defaults(settings, workload, version=version) if block else ()
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
         given=job.given,

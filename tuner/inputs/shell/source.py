@@ -1,5 +1,6 @@
 """A script's bytes and its syntax tree."""
 
+from functools import lru_cache
 from time import process_time
 from typing import Any
 
@@ -44,6 +45,7 @@ class Source(Struct, frozen=True, kw_only=True):
         return self.between(node.start_byte, node.end_byte)
 
 
+@lru_cache(maxsize=8)  # what a script does, its words and its comments are read one after the other
 def parse(file: str, content: bytes, *, first: Location | None = None) -> Source:
     """Parse a script.
 
