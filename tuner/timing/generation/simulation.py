@@ -126,7 +126,7 @@ class _Waiting(Struct):
     mark: float = 0.0  # tokens of the cache that had been given out then
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def simulate(load: Load) -> Simulated:
     """Run one engine until its last sequence has ended."""
     return _Engine(load).run()
