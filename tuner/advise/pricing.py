@@ -132,7 +132,7 @@ def helps(case: Case, finding: Finding, proposal: Workload) -> bool:
     if after != before:
         return after < before
     faster = proposed.time.seconds < case.time.seconds
-    return faster or proposed.estimate.host_bytes < case.estimate.host_bytes
+    return faster or proposed.host_bytes < case.host_bytes
 
 
 def rank(case: Case, finding: Finding) -> tuple[float, ...]:

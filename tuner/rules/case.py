@@ -93,6 +93,11 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Why the job cannot run whatever a GPU holds, as in the estimate."""
         return self._figures.memory.problems
 
+    @property
+    def host_bytes(self) -> int:
+        """Host memory per node, as in the estimate."""
+        return self._figures.memory.host_bytes
+
     def other(self, workload: Workload) -> "Case":
         """The same question about another workload."""
         return Case.of(workload, headroom=self.headroom)

@@ -87,8 +87,8 @@ def _kept(case: Case, phase: Phase) -> Workload | None:
 
 def _affords(case: Case, kept: Workload, phase: Phase) -> bool:
     """Whether kept activations fit at the upper end of what they may take."""
-    in_phase = case.other(kept).estimate.phase(phase)
-    return case.affords(kept) and (in_phase is None or in_phase.interval[1] <= case.limit_bytes)
+    in_phase = case.other(kept).phase(phase)
+    return (in_phase is None or in_phase.interval[1] <= case.limit_bytes) and case.affords(kept)
 
 
 def _message(case: Case, proposal: Workload, phase: Phase) -> str:

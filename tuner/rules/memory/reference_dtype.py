@@ -33,7 +33,6 @@ from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
-from tuner.memory import estimate
 from tuner.memory.fsdp.units import has_held_weights
 from tuner.rules.case import Case
 from tuner.rules.wording import gib
@@ -61,7 +60,7 @@ def check(case: Case) -> Finding | None:
     if has_held_weights(proposed):
         return None
     proposal = case.workload.with_reference(engine=proposed)
-    saved = case.estimate.host_bytes - estimate(proposal).host_bytes
+    saved = case.host_bytes - case.other(proposal).host_bytes
     return Finding(
         rule=RULE,
         message=_(
