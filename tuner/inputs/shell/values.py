@@ -57,7 +57,8 @@ class Text(Struct, frozen=True):
         )
 
     def __str__(self) -> str:
-        return "".join(map(str, self.pieces))
+        first = self.pieces[0] if len(self.pieces) == 1 else None
+        return first if isinstance(first, str) else "".join(map(str, self.pieces))
 
 
 def text(*pieces: str | Unknown | Text) -> Text:

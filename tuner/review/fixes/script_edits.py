@@ -63,6 +63,15 @@ class LaunchScript(Struct, frozen=True, kw_only=True, dict=True):
         """The words that each launch gets, each behind the key that it sets if it is an override."""
         return [[_keyed(str(field.text)) for field in launch.arguments] for launch in self.read.launches]
 
+    @cached_property
+    def last_override(self) -> Word:
+        """The last word of the meant launch that is written out: behind it stands what the user may add.
+
+        Raises:
+            CannotEditError: none of its overrides is.
+        """
+        return _last_override(self.source, self.words, self.read.launches[self.number - 1])
+
     def last_of(self, change: Change) -> Field | None:
         """The last word of the meant launch that sets the key of a change."""
         key, number = dotted(change.path), self.number - 1
@@ -86,8 +95,7 @@ def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit,
         else:
             added.append(change.override)
     if added:
-        launch = script.read.launches[script.number - 1]
-        edits.append(_behind(source, _last_override(source, words, launch), added))
+        edits.append(_behind(source, script.last_override, added))
     return joined(_in_file(script.data, edit) for edit in edits)
 
 
@@ -178,7 +186,6 @@ def _quoted_alike(start: str, old: str, new: str) -> str:
 
 
 def _last_override(source: Source, words: Sequence[Word], launch: Launch) -> Word:
-    """The last word of a launch that is written out: behind it stands what the user may add."""
     gets = {str(field.text) for field in launch.arguments}
     own = [word for word in words if word.text is not None and is_override(word.text) and word.text in gets]
     places = {(field.location.line, field.location.column) for field in launch.arguments}

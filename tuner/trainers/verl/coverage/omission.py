@@ -79,13 +79,7 @@ def changed(*texts: str) -> Trigger:
 
 
 def _differing(settings: Settings) -> Iterator[str]:
-    defaults = Settings(
-        tree=settings.defaults,
-        defaults=settings.defaults,
-        origins={},
-        default_origin=settings.default_origin,
-    )
     for key in settings.user_keys:
-        value, default = settings.get(key), defaults.get(key)
+        value, default = settings.get(key), settings.released.get(key)
         if value != default and (value or default):  # null, false and empty are all nothing
             yield key
