@@ -32,6 +32,7 @@ verl 0.5.0 and 0.7.1, ``docs/ascend_tutorial/ascend_quick_start.rst`` (liger-ker
 verl #5669, #6913.
 """
 
+from functools import cache
 from importlib.util import find_spec
 
 from msgspec.structs import replace
@@ -60,6 +61,11 @@ _MISSING = N_(
 )
 
 
+@cache
+def _is_here() -> bool:
+    return find_spec("liger_kernel") is not None
+
+
 def check(case: Case) -> Finding | None:
     """Fuse the layers of actor and reference."""
     actor = case.workload.actor
@@ -85,7 +91,7 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=case.workload.actor_update.phase,
         proposal=proposal,
-        notes=() if find_spec("liger_kernel") else (_(_MISSING),),
+        notes=() if _is_here() else (_(_MISSING),),
     )
 
 
