@@ -223,6 +223,36 @@ def test_settings_that_were_made_from_the_same_ones_read_as_if_made_anew(
         assert [repr(got(now, key)) for key in ALL_KEYS] == [repr(got(fresh, key)) for key in ALL_KEYS]
 
 
+@example(trees=[{"a": {"b": 1, "c": "${a.b}"}}, {"a": {"c": "${a.b}"}}, {"a": {"b": 1, "c": "${a.b}"}}])
+@example(trees=[{"a": {}}, {"a": {"b": 1}}, {"a": {}}])
+@example(trees=[{"a": 1}, {"a": True}, {"a": 1.0}])
+@example(trees=[{"a": "${b}", "b": {"c": 1}}, {"a": "${b}", "b": 2}, {"a": "${b}", "b": {"c": 1}}])
+@example(trees=[{"a": [1, 2], "b": "${a.0}"}, {"a": [3], "b": "${a.0}"}])
+@given(trees=st.lists(SECTIONS, min_size=2, max_size=4))
+def test_settings_that_keep_what_others_read_read_as_if_made_anew(trees: list[Tree]) -> None:
+    before: Settings | None = None
+    for tree in trees:
+        now, fresh = made_of(tree), made_of(tree)
+        if before is not None:
+            now.keep_from(before)
+        assert [repr(reading(now, key)) for key in ALL_KEYS] == [
+            repr(reading(fresh, key)) for key in ALL_KEYS
+        ]
+        assert [repr(got(now, key)) for key in ALL_KEYS] == [repr(got(fresh, key)) for key in ALL_KEYS]
+        before = now
+
+
+def test_settings_that_differ_by_a_leaf_keep_the_parts_that_did_not_look_at_it() -> None:
+    made: list[str] = []
+    first = made_of({"a": {"b": 1, "c": 2}})
+    second = made_of({"a": {"b": 1}})  # one of the leaves has gone
+    for now in (first, second):
+        now.keep_from(first)
+        for key in ("a.b", "a.c"):
+            now.part(key, (), lambda now=now, key=key: (made.append(key), now.get(key)))
+    assert made == ["a.b", "a.c", "a.c"]
+
+
 def got(config: Settings, key: str) -> object:
     """The value of a key, as a part that is made of it alone."""
     return config.part(key, (), lambda: (config.get(key), key in config))
