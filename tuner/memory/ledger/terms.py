@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 
@@ -76,19 +77,34 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
     def beside(self, resident: "Moment") -> "Moment":
         """This instant with what is resident throughout, which comes first."""
         both = Moment(name=self.name, terms=(*resident.terms, *self.terms))
-        vars(both)["bytes"] = resident.bytes + self.bytes  # both are known, and advice asks for little else
-        (low, high), (resident_low, resident_high) = self.interval, resident.interval
-        vars(both)["interval"] = resident_low + low, resident_high + high
+        mine, its, known = self._sums(), resident._sums(), vars(both)
+        known["bytes"] = its["bytes"] + mine["bytes"]  # both are known, and advice asks for little else
+        (low, high), (resident_low, resident_high) = mine["interval"], its["interval"]
+        known["interval"] = resident_low + low, resident_high + high
         return both
+
+    def _sums(self) -> dict[str, Any]:
+        """What is remembered of it, the sums over its terms among that; a lock for each would take longer."""
+        known = vars(self)
+        if "interval" not in known:
+            known["bytes"] = sum([term.bytes for term in self.terms])
+            known["interval"] = _interval(self.terms, known["bytes"])
+        return known
 
     @cached_property
     def interval(self) -> tuple[int, int]:
         """The least and the most bytes, by the intervals of the terms."""
-        uncertain = [term for term in self.terms if term.low_bytes is not None or term.high_bytes is not None]
-        return (
-            self.bytes + sum([term.low - term.bytes for term in uncertain]),
-            self.bytes + sum([term.high - term.bytes for term in uncertain]),
-        )
+        return _interval(self.terms, self.bytes)
+
+
+def _interval(terms: Sequence[Term], total: int) -> tuple[int, int]:
+    uncertain = [term for term in terms if term.low_bytes is not None or term.high_bytes is not None]
+    if not uncertain:
+        return total, total
+    return (
+        total + sum([term.low - term.bytes for term in uncertain]),
+        total + sum([term.high - term.bytes for term in uncertain]),
+    )
 
 
 def reserved_bytes(moments: Sequence[Moment]) -> tuple[int, int]:
