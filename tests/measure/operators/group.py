@@ -54,7 +54,12 @@ def host_seconds_of(operation: Callable[[], object], *, least: float) -> float:
     for _ in range(times):
         operation()
     synchronize()
-    return _agreed((time.perf_counter() - start) / times, dist.ReduceOp.MAX)
+    return slowest((time.perf_counter() - start) / times)
+
+
+def slowest(seconds: float) -> float:
+    """Seconds of the rank that takes the most."""
+    return _agreed(seconds, dist.ReduceOp.MAX)
 
 
 def _together() -> None:

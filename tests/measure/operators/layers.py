@@ -3,13 +3,14 @@
 Where several ranks share the layers they wait for each other, and the seconds are the slowest one's.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 
 import torch
 import torch.distributed as dist
-from measure.operators.group import host_seconds_of
+from measure.operators.group import host_seconds_of, slowest
 from measure.operators.shapes import Decoder, Shapes
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
@@ -24,6 +25,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, Qwen2Config, Qw
 _TOKENS = 64
 _TENSORS = 200  # of an optimizer
 _LAUNCHES = 2000
+_UNSEEN = 3  # passes
 _FEW, _MANY = 2, 10  # layers: their difference is what layers take, and nothing else
 
 
@@ -74,26 +76,26 @@ def seconds_per_layer(
 
 
 def _pass_seconds(model: torch.nn.Module, engine: str, shapes: Shapes) -> dict[str, float]:
-    device = shapes.device
-    measure = partial(host_seconds_of, least=shapes.host_seconds)
+    """Of whole passes, and of the forward half of those that train."""
+    device, least = shapes.device, shapes.host_seconds
     with nullcontext() if engine == "plain" else torch.autocast(device, torch.bfloat16):
-        seconds = {
-            "forward": measure(partial(_forward, model, device)),
-            "forward_backward": measure(partial(_step, model, device)),
-        }
-        _switch_off_recomputation(model)
-        return seconds | {"kept": measure(partial(_step, model, device))}
+        seconds = {"forward": host_seconds_of(partial(_forward, model, device), least=least)}
+        for name in ("forward_backward", "kept"):
+            halves: list[float] = []
+            seconds[name] = host_seconds_of(partial(_step, model, device, halves), least=least)
+            seconds[f"first_half_of_{name}"] = slowest(sum(halves[_UNSEEN:]) / len(halves[_UNSEEN:]))
+            _switch_off_recomputation(model)
+    return seconds
 
 
-def host_seconds_of_an_optimizer(shapes: Shapes) -> dict[str, float]:
+def host_seconds_of_an_optimizer(shapes: Shapes) -> Iterator[dict[str, object]]:
     """Seconds of clipping and AdamW per tensor: tensors so small that the GPU waits for the host.
 
     FSDP2's tensors are distributed ones, which PyTorch takes apart and wraps again for every operation.
     """
-    return {
-        engine: round(_optimizer_seconds(engine, shapes), 8)
-        for engine in ("plain", *(name for name in shapes.engines if name == "fsdp2"))
-    }
+    for engine in ("plain", *(name for name in shapes.engines if name == "fsdp2")):
+        seconds = round(_optimizer_seconds(engine, shapes), 8)
+        yield {"ranks": dist.get_world_size(), "engine": engine, "tensor_s": seconds}
 
 
 def _optimizer_seconds(engine: str, shapes: Shapes) -> float:
@@ -171,5 +173,8 @@ def _forward(model: torch.nn.Module, device: str) -> None:
         model(**_tokens(device), use_cache=False)
 
 
-def _step(model: torch.nn.Module, device: str) -> None:
-    model(**_tokens(device), use_cache=False).logits.sum().backward()
+def _step(model: torch.nn.Module, device: str, halves: list[float]) -> None:
+    begin = time.perf_counter()
+    total = model(**_tokens(device), use_cache=False).logits.sum()
+    halves.append(time.perf_counter() - begin)
+    total.backward()
