@@ -143,7 +143,8 @@ def _config(decoder: Decoder, layers: int) -> PreTrainedConfig:
 def _model(config: PreTrainedConfig, engine: str, device: str) -> torch.nn.Module:
     config._attn_implementation = "sdpa"
     dtype = torch.bfloat16 if engine == "plain" else torch.float32
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype).to(device).train()
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype).train()
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if engine == "fsdp2":
         mesh = init_device_mesh(device, (dist.get_world_size(),))
