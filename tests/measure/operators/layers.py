@@ -79,7 +79,9 @@ def _pass_seconds(model: torch.nn.Module, engine: str, shapes: Shapes) -> dict[s
     """Of whole passes, and of the forward half of those that train."""
     device, least = shapes.device, shapes.host_seconds
     with nullcontext() if engine == "plain" else torch.autocast(device, torch.bfloat16):
+        model.eval()  # in training layers would be prepared for recomputation, without gradients too
         seconds = {"forward": host_seconds_of(partial(_forward, model, device), least=least)}
+        model.train()
         for name in ("forward_backward", "kept"):
             halves: list[float] = []
             seconds[name] = host_seconds_of(partial(_step, model, device, halves), least=least)
