@@ -96,7 +96,7 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
     )
 
 
-_WAITING = "launch"
+_WAITING, _PREPARING = "launch", "engine"  # of passes, and of the steps of a rollout engine
 
 Ends = tuple[float, float]
 """Seconds by which the causes of a family are less, and more, than typical."""
@@ -205,16 +205,17 @@ def _priced_ends(phases: Sequence[PhaseTime], cluster: Cluster) -> list[Ends]:
 
 
 def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> Ends:
-    """The ends of the host's family, with passes priced anew beside a fast host and a slow one.
+    """The ends of the host's family, with phases priced anew beside a fast host and a slow one.
 
     What the GPU waits grows by more than the host's time does, and begins where it did not wait at all.
     """
     low, high = ends
     for time in phases:
-        if time.job is None:
+        waits = _WAITING if time.job is not None else _PREPARING if time.engine is not None else None
+        if waits is None:
             continue
-        _place, less, more = _spreads_on(cluster)[time.phase][_WAITING]
-        waiting = dict(time.parts).get(_WAITING, 0.0)
+        _place, less, more = _spreads_on(cluster)[time.phase][waits]
+        waiting = dict(time.parts).get(waits, 0.0)
         low += time.beside_host(1 + less) - time.seconds - less * waiting
         high += time.beside_host(1 + more) - time.seconds - more * waiting
     return low, high

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
+from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
     RolloutInput,
@@ -50,6 +51,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
+    kernel: float  # on the host, each kernel that no CUDA graph replays
+    step: float  # on the host, fixed
     sequence: float  # on the host, each sequence
 
     def parts(
@@ -74,9 +77,9 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         reductions = self.reduction + tokens * self.reduced
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
-        launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
+        launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.kernel
         waiting = max(0.0, launch - gpu)
-        engine = assume.ENGINE_STEP_S + sampled * self.sequence
+        engine = self.step + sampled * self.sequence
         if self.overlaps:
             engine = max(0.0, engine + launch - gpu - waiting)
         return decode, prefill, reductions, gaps + waiting, engine
@@ -95,6 +98,9 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
     seen = cached_keys(layer, prompt)
     reduction = reduction_seconds(inputs, 0.0)
+    host = correction(inputs.cluster.gpu, Family.HOST)
+    samples = inputs.rollout.samples_log_probs
+    sequence = assume.ENGINE_SEQUENCE_S + (assume.ENGINE_LOG_PROB_S if samples else 0.0)
     return StepPrices(
         experts=None if inputs.model.moe is None else inputs,
         layer=layer,
@@ -109,8 +115,9 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers
         * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
-        sequence=assume.ENGINE_SEQUENCE_S
-        + (assume.ENGINE_LOG_PROB_S if inputs.rollout.samples_log_probs else 0.0),
+        kernel=assume.HOST_LAUNCH_S / host,
+        step=assume.ENGINE_STEP_S / host,
+        sequence=sequence / host,
     )
 
 
