@@ -25,42 +25,23 @@ class Span(Struct, frozen=True, kw_only=True):
     launch: float
     gather: float  # collectives beside it: next weights, last gradients
     offload: float  # copies of activations to or from the host
-    issued_early: bool  # the host issues its gather before the kernels of the layer before
-
-    @property
-    def busy(self) -> float:
-        """Seconds of its own kernels."""
-        return self.compute + self.exchange + self.copies
+    launch_delays_gather: bool  # the next gather is issued after this layer's kernels
 
     def parts(self) -> Parts:
         """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
-        launched = max(self.busy, self.launch)
-        waited = max(launched, self.gather)
-        gathered = self._gathered()
+        busy = self.compute + self.exchange + self.copies
+        launched = max(busy, self.launch)
+        chain = self.launch + self.gather if self.launch_delays_gather else self.gather
+        waited = max(launched, chain)
+        gathered = max(waited, side_by_side_seconds(busy, self.gather))
         return {
             "compute": self.compute,
             "communication": self.exchange + waited - launched,
             "contention": gathered - waited,
             "copies": self.copies,
-            "launch": launched - self.busy,
+            "launch": launched - busy,
             "offload": max(gathered, self.offload) - gathered,
         }
-
-    def exposed(self) -> float:
-        """Seconds of collectives that no layer hides, once for all layers.
-
-        With C of a layer's own kernels, G of the collectives beside it and P that a layer takes in the end,
-        L layers take ``(L - 1) P + max(P, G + C)``: the first gather, or the last reduction, has no kernels
-        beside it. A host that is slower than both and issues gathers early has the last one done by the time
-        that its layer is launched.
-        """
-        period = self._gathered()
-        if self.issued_early and self.launch >= period:
-            return 0.0
-        return max(0.0, self.gather + self.busy - period)
-
-    def _gathered(self) -> float:
-        return max(self.launch, side_by_side_seconds(self.busy, self.gather))
 
 
 def side_by_side_seconds(computing: float, gathering: float) -> float:
@@ -178,11 +159,11 @@ def activation_copy_seconds(job: Job) -> float:
 def forward_span(job: Job) -> Span:
     """One layer forward, while the next layer's weights arrive.
 
-    Torch issues that gather on a stream of its own, so it overlaps with computation either way: a host that
-    is faster than the GPU runs layers ahead, and beside a slower one the gather is done while its layer is
-    still being launched. Explicit prefetching issues it before the current layer's kernels, which is "only
-    useful for CPU-bound workloads" (docstring of FullyShardedDataParallel; the implicit prefetching of
-    fully_shard is the same).
+    Torch issues that gather on its own stream, so it overlaps with computation either way; without
+    explicit prefetching the host issues it only after it has launched the current layer's kernels
+    ("only useful for CPU-bound workloads", docstring of FullyShardedDataParallel; the implicit
+    prefetching of fully_shard is the same). Hence ``max(compute, launch + gather)`` without it and
+    ``max(compute, launch, gather)`` with it. A host that runs several layers ahead does better.
     """
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
     return Span(
@@ -192,7 +173,7 @@ def forward_span(job: Job) -> Span:
         launch=kernels_seconds(job, backward=False),
         gather=weight_gather_seconds(job, job.layer.parameters),
         offload=activation_copy_seconds(job),
-        issued_early=prefetches,
+        launch_delays_gather=not prefetches,
     )
 
 
@@ -216,7 +197,7 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
         launch=kernels_seconds(job, backward=True),
         gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
         offload=activation_copy_seconds(job),
-        issued_early=False,
+        launch_delays_gather=False,
     )
 
 
@@ -263,7 +244,6 @@ def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
     for span in spans:
         for name, seconds in span.parts().items():
             total[name] += layers * seconds
-        total["communication"] += span.exposed()
         total["offload"] += assume.EXPOSED_OFFLOADS * span.offload
     total["head"] = head_of(job)
     return total

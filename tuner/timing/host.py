@@ -1,7 +1,7 @@
 """Seconds that the host needs for a layer and for an optimizer's step, by the ranks of a machine.
 
 They were measured beside some cards (``profiles/operators/<card>.json``). A host is no part of a card: those
-of other cards take the reference's. With several ranks of a machine the host does more for each layer under
+of other cards take :data:`HOST`'s. With several ranks of a machine the host does more for each layer under
 FSDP: collectives, copies in and out of their buffers, streams and events that wait for each other. And all
 ranks wait for the slowest one. That is measured with two of them.
 """
@@ -12,7 +12,13 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tuner.timing import assumptions as assume
-from tuner.timing.operators import REFERENCE, operators_of
+from tuner.timing.operators import operators_of, table_card
+
+#: The card whose host stands for those of cards beside which none was measured: nothing disturbed its rows.
+HOST = "h200-sxm"
+
+#: The card beside which several ranks were measured.
+SHARED = "h100-sxm"
 
 #: The card beside which layers with experts and plain ones were measured on one day, and nothing else ran.
 EXPERTS = "h200-sxm"
@@ -54,21 +60,21 @@ def _each(operation: Callable[..., float], *operands: LayerSeconds) -> LayerSeco
 
 
 def host_card(gpu: str) -> str:
-    """The card beside which the host of a card's machine was measured: itself, or the reference.
+    """The card beside which the host of a card's machine was measured: itself, or :data:`HOST`.
 
     Args:
         gpu: name of the card's profile.
     """
-    return gpu if operators_of(gpu).gpu == gpu and operators_of(gpu).host else REFERENCE
+    return gpu if table_card(gpu) == gpu and operators_of(gpu).host else HOST
 
 
 @lru_cache(maxsize=64)
 def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) -> LayerSeconds:
     """What the host needs for a layer: the mean over widths, which it does not depend on.
 
-    Where several ranks were not measured beside a card, they take as much longer than one as beside the
-    reference. Where layers with norms of queries and keys were not, they take as much longer than others as
-    they have more kernels, and hooks take what they take.
+    Where several ranks were not measured beside a card, they take as much longer than one as beside
+    :data:`SHARED`. Where layers with norms of queries and keys were not, they take as much longer than others
+    as they have more kernels, and hooks take what they take.
 
     Args:
         gpu: name of the card's profile.
@@ -80,9 +86,9 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
     measured = _measured(card, engine, query_key_norms=query_key_norms, several=several)
     if measured is not None:
         return measured
-    if several and card != REFERENCE:
+    if several and card != SHARED:
         alone = host_seconds(card, engine, query_key_norms=query_key_norms, ranks=1)
-        there = [host_seconds(REFERENCE, engine, query_key_norms=query_key_norms, ranks=n) for n in (1, 2)]
+        there = [host_seconds(SHARED, engine, query_key_norms=query_key_norms, ranks=n) for n in (1, 2)]
         return alone.times(there[1].over(there[0]))
     bare, plain = (host_seconds(card, name, query_key_norms=False, ranks=ranks) for name in (engine, "plain"))
     more = 2 * assume.NORM_KERNELS / assume.LAYER_KERNELS
@@ -93,7 +99,7 @@ def _measured(card: str, engine: str, *, query_key_norms: bool, several: bool) -
     """The mean of what was measured beside a card; None where nothing was.
 
     What recomputation takes where it was disturbed, and the halves of passes where they were not told apart,
-    follow from those of one rank, beside the card or the reference.
+    follow from those of one rank, beside the card or :data:`SHARED`.
     """
     kind = (engine, query_key_norms, several)
     alike = [
@@ -114,7 +120,7 @@ def _measured(card: str, engine: str, *, query_key_norms: bool, several: bool) -
     assert forward is not None
     assert kept is not None
     if recomputed is None or recomputed_half is None or kept_half is None:
-        like = host_seconds(card if several else REFERENCE, engine, query_key_norms=query_key_norms, ranks=1)
+        like = host_seconds(card if several else SHARED, engine, query_key_norms=query_key_norms, ranks=1)
         recomputed = recomputed or like.recomputed_s * kept / like.kept_s
         recomputed_half = recomputed_half or recomputed * like.recomputed_forward_s / like.recomputed_s
         kept_half = kept_half or kept * like.kept_forward_s / like.kept_s
@@ -171,7 +177,7 @@ def host_of_optimizer(gpu: str, engine: str, *, ranks: int) -> float:
     beside = _tensors(host_card(gpu), engine)
     if several in beside:
         return beside[several]
-    reference = _tensors(REFERENCE, engine)
+    reference = _tensors(SHARED, engine)
     return beside[False] * reference[True] / reference[False]
 
 
