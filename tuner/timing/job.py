@@ -11,9 +11,8 @@ from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
 from tuner.timing.corrections import Family, correction
 from tuner.timing.head import head_seconds
-from tuner.timing.host import host_of_experts, host_seconds
+from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
 from tuner.timing.layer import Layer, average_layer
-from tuner.timing.measured_host import HostSeconds
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Backend, Batch, Checkpointing, Engine, StepPass
 
@@ -208,7 +207,7 @@ def kernels_seconds(job: Job, *, backward: bool) -> float:
     return seconds / correction(job.cluster.gpu, Family.HOST)
 
 
-def _direction(host: HostSeconds, job: Job, *, backward: bool) -> float:
+def _direction(host: LayerSeconds, job: Job, *, backward: bool) -> float:
     if not job.trains:
         return host.forward_s
     return host.half(recomputes=job.engine.checkpointing is Checkpointing.FULL, backward=backward)

@@ -9,25 +9,12 @@ class HostSeconds(Struct, frozen=True, kw_only=True):
     engine: str  # plain, fsdp or fsdp2
     query_key_norms: bool
     forward_s: float  # without gradients
-    forward_backward_s: float  # with recomputation
+    forward_backward_s: float | None  # with recomputation; None where something else disturbed it
     kept_s: float  # forward and backward without recomputation
     ranks: int = 1  # that share the layer on one machine; the slowest one's seconds
     # Of those with a backward pass, the forward half; None where it was not told from the rest.
     first_half_of_forward_backward_s: float | None = None
     first_half_of_kept_s: float | None = None
-
-    def half(self, *, recomputes: bool, backward: bool) -> float:
-        """Seconds of one direction of a pass that trains.
-
-        Args:
-            recomputes: whether the layer is recomputed in the backward half.
-            backward: whether it is that half.
-        """
-        whole = self.forward_backward_s if recomputes else self.kept_s
-        first = self.first_half_of_forward_backward_s if recomputes else self.first_half_of_kept_s
-        if first is None:
-            first = self.forward_s
-        return max(0.0, whole - first) if backward else first
 
 
 class HostOfExperts(Struct, frozen=True, kw_only=True):
