@@ -2,6 +2,7 @@
 
 import json
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,7 +40,7 @@ def test_each_more_sequence_of_a_step_took_what_the_host_is_said_to_take(page: M
         for batch in BATCHES
     )
     low, high = ENDS["ENGINE_SEQUENCE_S"]
-    for (fewer, first), (more, second) in zip(points, points[1:], strict=False):
+    for (fewer, first), (more, second) in pairwise(points):
         assert low < (second - first) / (more - fewer) <= high
 
 

@@ -50,9 +50,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
             slow = _beside_host(job.cluster, times)
             return _pass_time(Job(cluster=slow, batch=job.batch, step_pass=job.step_pass)).seconds
         if self.engine is not None:
-            inputs, sequences = self.engine
-            slow = _beside_host(inputs.cluster, times)
-            return _rollout_time(replace(inputs, cluster=slow), sequences).seconds
+            return _rollout_time(*self.engine, times).seconds
         return self.seconds
 
 
@@ -106,8 +104,8 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 
 
 @lru_cache(maxsize=512)
-def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
-    parts = rollout_parts(inputs, concurrent_sequences=concurrent_sequences)
+def _rollout_time(inputs: RolloutInput, concurrent_sequences: int, host: float = 1.0) -> PhaseTime:
+    parts = rollout_parts(inputs, concurrent_sequences=concurrent_sequences, host=host)
     time = _phase_time(Phase.ROLLOUT, parts)
     return replace(time, engine=(inputs, concurrent_sequences))
 

@@ -25,7 +25,7 @@ NOTES = (
     "seconds: of one batch from its first request to its last token, repeated as often as listed.",
     "responses: tokens of each, in the order in which they were asked for; none ends earlier.",
     "prompts: groups of requests with the same prompt, one after another, as verl asks for responses.",
-    "limit: sequences that run at once; the engine starts with the largest, its scheduler is told the others.",
+    "limit: sequences that run at once; the engine starts with the largest, and is told the others.",
 )
 ARCHITECTURES = {
     "Qwen/Qwen2.5-1.5B-Instruct": "Qwen2ForCausalLM",

@@ -86,16 +86,17 @@ def waiting_seconds(inputs: RolloutInput) -> float:
     return inputs.batch.lengths.tool_seconds or 0.0
 
 
-def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
+def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int, host: float = 1.0) -> dict[str, float]:
     """Seconds by cause of the whole rollout; replicas run side by side.
 
     Args:
         inputs: the rollout of a job.
         concurrent_sequences: sequences with the room planned for them that a replica's cache holds.
+        host: how many times as long as it typically does the engine's host takes for a step.
     """
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
-    seconds = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
+    seconds = _priced(step_prices(inputs, host), load, sequences=sequences_of(inputs), stages=stages)
     parts = dict(zip(CAUSES, seconds, strict=True))
     waiting = waiting_seconds(inputs)
     return parts | {"tools": waiting} if waiting else parts

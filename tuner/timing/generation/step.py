@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
-from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
     RolloutInput,
@@ -51,7 +50,6 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
-    kernel: float  # on the host, each kernel that no CUDA graph replays
     step: float  # on the host, fixed
     sequence: float  # on the host, each sequence
 
@@ -77,7 +75,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         reductions = self.reduction + tokens * self.reduced
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
-        launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.kernel
+        launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
         waiting = max(0.0, launch - gpu)
         engine = self.step + sampled * self.sequence
         if self.overlaps:
@@ -91,14 +89,13 @@ class StepPrices(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def step_prices(inputs: RolloutInput) -> StepPrices:
-    """The prices of a rollout's steps."""
+def step_prices(inputs: RolloutInput, host: float = 1.0) -> StepPrices:
+    """The prices of a rollout's steps, beside a host that takes ``host`` times as long as it typically does."""
     rate, prompt = decode_bytes_per_s(inputs.cluster.gpu), max(1.0, inputs.batch.mean_prompt_tokens)
     token = arithmetic_seconds(inputs, 1.0, 0.0)
     layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
     seen = cached_keys(layer, prompt)
     reduction = reduction_seconds(inputs, 0.0)
-    host = correction(inputs.cluster.gpu, Family.HOST)
     samples = inputs.rollout.samples_log_probs
     sequence = assume.ENGINE_SEQUENCE_S + (assume.ENGINE_LOG_PROB_S if samples else 0.0)
     return StepPrices(
@@ -115,9 +112,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers
         * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
-        kernel=assume.HOST_LAUNCH_S / host,
-        step=assume.ENGINE_STEP_S / host,
-        sequence=sequence / host,
+        step=assume.ENGINE_STEP_S * host,
+        sequence=sequence * host,
     )
 
 
