@@ -12,7 +12,7 @@ from tuner.timing import fsdp
 from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds
-from tuner.timing.generation.rollout import rollout_parts
+from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
@@ -30,7 +30,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
     seconds: float
     parts: tuple[tuple[str, float], ...]
     job: Job | None = None  # of a pass of the trainer, whose kernels a host launches
-    engine: tuple[RolloutInput, int] | None = None  # of a rollout, whose steps a host prepares
+    engine: EngineHost | None = None  # of a rollout, whose steps a host prepares
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PhaseTime):
@@ -50,7 +50,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
             slow = _beside_host(job.cluster, times)
             return _pass_time(Job(cluster=slow, batch=job.batch, step_pass=job.step_pass)).seconds
         if self.engine is not None:
-            return _rollout_time(*self.engine, times).seconds
+            return self.seconds + waiting_for(self.engine, times) - waiting_for(self.engine, 1.0)
         return self.seconds
 
 
@@ -104,10 +104,9 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 
 
 @lru_cache(maxsize=512)
-def _rollout_time(inputs: RolloutInput, concurrent_sequences: int, host: float = 1.0) -> PhaseTime:
-    parts = rollout_parts(inputs, concurrent_sequences=concurrent_sequences, host=host)
-    time = _phase_time(Phase.ROLLOUT, parts)
-    return replace(time, engine=(inputs, concurrent_sequences))
+def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
+    rollout = rollout_seconds(inputs, concurrent_sequences=concurrent_sequences)
+    return replace(_phase_time(Phase.ROLLOUT, rollout.parts), engine=rollout.host)
 
 
 @lru_cache(maxsize=64)

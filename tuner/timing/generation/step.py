@@ -50,13 +50,19 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
-    step: float  # on the host, fixed
+    step: float  # on the host, each step
     sequence: float  # on the host, each sequence
 
     def parts(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float
-    ) -> tuple[float, float, float, float, float]:
-        """Seconds of a step by cause, in the order of ``CAUSES``.
+    ) -> tuple[float, ...]:
+        """Seconds of a step by cause, in the order of ``CAUSES``; arguments as of ``priced``."""
+        return self.priced(decoding, context, sampled, prompt_tokens)[: len(CAUSES)]
+
+    def priced(
+        self, decoding: float, context: float, sampled: float, prompt_tokens: float
+    ) -> tuple[float, float, float, float, float, float, float]:
+        """Seconds of a step by cause, those of its host, and how many of these the GPU hides.
 
         Args:
             decoding: sequences that get a token from a token before.
@@ -77,10 +83,9 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         gpu = decode + prefill + reductions + gaps
         launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
         waiting = max(0.0, launch - gpu)
-        engine = self.step + sampled * self.sequence
-        if self.overlaps:
-            engine = max(0.0, engine + launch - gpu - waiting)
-        return decode, prefill, reductions, gaps + waiting, engine
+        host = self.step + sampled * self.sequence
+        hidden = gpu + waiting - launch if self.overlaps else 0.0
+        return decode, prefill, reductions, gaps + waiting, max(0.0, host - hidden), host, hidden
 
     def _read(self, tokens: float) -> float:
         if self.experts is None:
@@ -89,8 +94,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def step_prices(inputs: RolloutInput, host: float = 1.0) -> StepPrices:
-    """The prices of a rollout's steps, beside a host that takes ``host`` times as long as it typically does."""
+def step_prices(inputs: RolloutInput) -> StepPrices:
+    """The prices of a rollout's steps."""
     rate, prompt = decode_bytes_per_s(inputs.cluster.gpu), max(1.0, inputs.batch.mean_prompt_tokens)
     token = arithmetic_seconds(inputs, 1.0, 0.0)
     layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
@@ -112,8 +117,8 @@ def step_prices(inputs: RolloutInput, host: float = 1.0) -> StepPrices:
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers
         * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
-        step=assume.ENGINE_STEP_S * host,
-        sequence=sequence * host,
+        step=assume.ENGINE_STEP_S,
+        sequence=sequence,
     )
 
 
