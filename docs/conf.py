@@ -22,6 +22,7 @@ extensions = [
     "cli_reference",
     "computed",
     "drawn_figures",
+    "engine_batches",
     "engine_starts",
     "facts",
     "folded",

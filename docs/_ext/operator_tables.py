@@ -60,9 +60,11 @@ class HostTable(SphinxDirective):
     """What the host needs for one layer, by engine, in milliseconds."""
 
     def run(self) -> list[nodes.Node]:
-        """One row for each engine and width."""
+        """One row for each engine, number of ranks and width."""
         rows = [
             [
+                f"``{card['gpu']}``",
+                str(layer["ranks"]),
                 layer["engine"],
                 f"{layer['hidden']:,}",
                 *(f"{1e3 * layer[key]:.2f}" for key in ("forward_s", "kept_s", "forward_backward_s")),
@@ -70,7 +72,16 @@ class HostTable(SphinxDirective):
             for card in _cards(self)
             for layer in card.get("host", ())
         ]
-        return table(self, ["Engine", "Hidden size", "Forward", "With backward", "With recomputation"], rows)
+        columns = [
+            "Beside",
+            "Ranks",
+            "Engine",
+            "Hidden size",
+            "Forward",
+            "With backward",
+            "With recomputation",
+        ]
+        return table(self, columns, rows)
 
 
 class RoutingTable(SphinxDirective):

@@ -55,7 +55,7 @@ BOUNDS = {
     "timing/estimate.step_time": 320,  # 280 jobs are compared
     "rules/__init__._findings": 15,  # 12 jobs that rules are asked about; 17 without remembering them
     "generation/simulation.run": 23,  # 19 engines; 24 where each size of an ample cache has one of its own
-    "generation/step.parts": 4_500,  # 3,506 steps; 7,487 where each of those is priced by itself
+    "generation/step.priced": 4_500,  # 3,506 steps; 7,487 where each of those is priced by itself
 }
 
 

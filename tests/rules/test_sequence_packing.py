@@ -39,6 +39,8 @@ def test_the_length_that_a_release_pads_to_is_named(release: str, said: str) -> 
     told = run(
         *("advise", "docs/examples/qwen2.5-7b-grpo.yaml", *options),
         *("--", "trainer.n_gpus_per_node=8", "actor_rollout_ref.model.use_remove_padding=False"),
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=5",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=10",
     )
     assert said in " ".join(told.out.split())
 

@@ -17,9 +17,7 @@ from tuner.timing.assumptions import (
     NODE_HOP_S,
 )
 from tuner.timing.decode import RolloutInput, weight_read_bytes
-from tuner.timing.job import Job, kernels_seconds
-from tuner.timing.layer import layer_kernels
-from tuner.timing.operators import host_of_experts, host_seconds
+from tuner.timing.job import Job
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
@@ -191,30 +189,6 @@ def test_adapters_are_not_made_8_bit():
     merged = replace(engine, lora=replace(engine.lora, merged_for_rollout=True))
     assert sync_parts(alone)["quantizing"] == 0
     assert sync_parts(alone.with_actor(engine=merged))["quantizing"] > 0
-
-
-def test_the_host_launches_a_layer_runs_fsdps_hooks_and_recomputes():
-    full = update_job(workloads.grpo_7b().with_actor_engine(checkpointing=Checkpointing.FULL))
-    kept = update_job(workloads.grpo_7b().with_actor_engine(checkpointing=Checkpointing.NONE))
-    measured = host_seconds("fsdp2", query_key_norms=False)
-    assert kernels_seconds(kept, backward=False) == measured.forward_s
-    assert kernels_seconds(kept, backward=True) == pytest.approx(measured.kept_s - measured.forward_s)
-    assert kernels_seconds(full, backward=True) == pytest.approx(
-        measured.forward_backward_s - measured.forward_s
-    )
-    megatron_job = update_job(workloads.grpo_32b_megatron())
-    plain, kernels = host_seconds("plain", query_key_norms=False), layer_kernels
-    left = kernels(megatron_job.layer, fused=True) / kernels(megatron_job.layer, fused=False)
-    assert kernels_seconds(megatron_job, backward=False) == pytest.approx(plain.forward_s * left)
-
-
-def test_experts_that_run_one_after_the_other_keep_the_host_busy():
-    together = update_job(workloads.grpo_moe_30b().with_actor_engine(loops_experts=False))
-    looped = update_job(workloads.grpo_moe_30b().with_actor_engine(loops_experts=True))
-    more = kernels_seconds(looped, backward=False) - kernels_seconds(together, backward=False)
-    of_one = host_of_experts(grouped=False).forward_s
-    assert more == pytest.approx(128 * of_one - host_of_experts(grouped=True).forward_s)
-    assert 20e-6 < of_one < 500e-6
 
 
 def test_what_is_gathered_is_copied_where_the_engine_does_so():

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tests import workloads
 from tuner.timing.decode import RolloutInput
-from tuner.timing.generation.rollout import generation, rollout_parts
+from tuner.timing.generation.rollout import generation, rollout_seconds
 from tuner.timing.generation.simulation import Load, simulate
 from tuner.timing.generation.step import decode_step_parts, step_prices
 from tuner.workload import Lengths, RolloutEngine, Workload
@@ -69,7 +69,7 @@ def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
     workload = knowing(response=longest, p95=longest).with_rollout(max_sequences=256, prefix_caching=False)
     inputs = RolloutInput.of(workload.with_batch(prompts=64, max_prompt_tokens=32))
     assert generation(inputs, concurrent_sequences=10_000).most_running == 128
-    parts = rollout_parts(inputs, concurrent_sequences=10_000)
+    parts = rollout_seconds(inputs, concurrent_sequences=10_000).parts
     step = decode_step_parts(inputs, 128)  # in the middle of the response
     first = step_prices(inputs).parts(decoding=0, context=0, sampled=128, prompt_tokens=128 * 16)
     expected = (longest - 1) * sum(step.values()) + sum(first)
@@ -82,7 +82,7 @@ def knowing(prompt: int = 64, response: int = 400, p95: int | None = None) -> Wo
 
 
 def seconds(workload: Workload, held: int) -> float:
-    return sum(rollout_parts(RolloutInput.of(workload), concurrent_sequences=held).values())
+    return sum(rollout_seconds(RolloutInput.of(workload), concurrent_sequences=held).parts.values())
 
 
 @settings(max_examples=30, deadline=None)

@@ -83,7 +83,8 @@ def test_a_streamed_reference_is_fetched_between_layers_on_one_gpu_and_beside_th
         engine = replace(
             workload.actor.engine, backend=Backend.FSDP2, parallel=parallel, streamed_offload=streamed
         )
-        time = step_time(workload.with_actor(engine=engine), concurrent_sequences=64)
+        actor = workload.with_actor(engine=engine, log_prob=workloads.dynamic(65536))
+        time = step_time(actor, concurrent_sequences=64)
         phase = time.phase(Phase.OLD_LOG_PROB)
         assert phase is not None
         return phase.seconds

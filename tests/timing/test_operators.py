@@ -16,7 +16,6 @@ from tuner.timing.operators import (
     Operators,
     Shares,
     attention_share,
-    host_seconds,
     operators_of,
     product_share,
 )
@@ -119,14 +118,6 @@ def test_what_a_card_attains_is_inside_its_interval(gpu: str) -> None:
 
 def test_power_does_not_hold_back_a_card_with_few_tensor_cores() -> None:
     assert attained(find_gpu("h20-sxm")).low > attained(find_gpu("h800-sxm")).typical
-
-
-@pytest.mark.parametrize("engine", ["plain", "fsdp", "fsdp2"])
-def test_the_host_needs_more_with_hooks_norms_gradients_and_recomputation(engine: str) -> None:
-    bare, normed = (host_seconds(engine, query_key_norms=norms) for norms in (False, True))
-    assert 0.3e-3 < bare.forward_s < bare.kept_s < bare.forward_backward_s < 20e-3
-    assert normed.forward_s > bare.forward_s
-    assert bare.forward_s >= host_seconds("plain", query_key_norms=False).forward_s
 
 
 def test_a_profile_of_a_name_that_is_a_path_reads_no_file() -> None:

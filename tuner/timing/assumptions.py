@@ -114,9 +114,11 @@ ENGINE_LAYER_KERNELS = 12
 ENGINE_STEP_S = 1e-3
 
 #: Seconds of one engine step on the host per running sequence: the scheduler and the output handling loop
-#: over them in Python. Between 5e-6 and 30e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
+#: over them in Python. Between 5e-6 and 45e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
 #: 5.7 to 6.0 ms and one of 512 took 12.3 ms and more, where weights and cache are read in 3.3 and 5.8 (vLLM
-#: 0.24, measured by ``tuner validate``, 2026-11-22).
+#: 0.24, measured by ``tuner validate``, 2026-11-22). Beside an H100 whose host is a virtual machine, steps
+#: of 50, 124 and 190 sequences took 4.2, 7.6 and 10.0 ms in their means: 37e-6 to 45e-6 for each more of
+#: them (vLLM 0.24, ``python -m measure.generation``, 2026-11-24).
 ENGINE_SEQUENCE_S = 20e-6
 
 #: Seconds on the host per running sequence and step for the log-probability of its token, which an engine in

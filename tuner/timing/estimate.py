@@ -7,12 +7,12 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.hardware import MeasuredGpu
+from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import fsdp
 from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds
-from tuner.timing.generation.rollout import rollout_parts
+from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
@@ -30,6 +30,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
     seconds: float
     parts: tuple[tuple[str, float], ...]
     job: Job | None = None  # of a pass of the trainer, whose kernels a host launches
+    engine: EngineHost | None = None  # of a rollout, whose steps a host prepares
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PhaseTime):
@@ -40,21 +41,24 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
         return hash((self.phase, self.seconds, self.parts))
 
     def beside_host(self, times: float) -> float:
-        """Seconds beside a host that takes so many times as long to launch kernels.
+        """Seconds beside a host that takes so many times as long to launch kernels, or to prepare steps.
 
         It may wait for the GPU, or the GPU for it: what hides one second of the host does not hide two.
         """
-        if self.job is None:
-            return self.seconds
-        cluster, gpu = self.job.cluster, self.job.cluster.gpu
-        measured = gpu.measured or MeasuredGpu(date="", versions=())
-        other = replace(measured, host_factor=correction(gpu, Family.HOST) / times)
-        job = Job(
-            cluster=replace(cluster, gpu=replace(gpu, measured=other)),
-            batch=self.job.batch,
-            step_pass=self.job.step_pass,
-        )
-        return _pass_time(job).seconds
+        if self.job is not None:
+            job = self.job
+            slow = _beside_host(job.cluster, times)
+            return _pass_time(Job(cluster=slow, batch=job.batch, step_pass=job.step_pass)).seconds
+        if self.engine is not None:
+            return self.seconds + waiting_for(self.engine, times) - waiting_for(self.engine, 1.0)
+        return self.seconds
+
+
+def _beside_host(cluster: Cluster, times: float) -> Cluster:
+    gpu = cluster.gpu
+    measured = gpu.measured or MeasuredGpu(date="", versions=())
+    other = replace(measured, host_factor=correction(gpu, Family.HOST) / times)
+    return replace(cluster, gpu=replace(gpu, measured=other))
 
 
 class StepTime(Struct, frozen=True, kw_only=True):
@@ -101,7 +105,8 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 
 @lru_cache(maxsize=512)
 def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
-    return _phase_time(Phase.ROLLOUT, rollout_parts(inputs, concurrent_sequences=concurrent_sequences))
+    rollout = rollout_seconds(inputs, concurrent_sequences=concurrent_sequences)
+    return replace(_phase_time(Phase.ROLLOUT, rollout.parts), engine=rollout.host)
 
 
 @lru_cache(maxsize=64)

@@ -32,10 +32,12 @@ class Span(Struct, frozen=True, kw_only=True):
         busy = self.compute + self.exchange + self.copies
         launched = max(busy, self.launch)
         chain = self.launch + self.gather if self.launch_delays_gather else self.gather
-        gathered = max(launched, chain, side_by_side_seconds(busy, self.gather))
+        waited = max(launched, chain)
+        gathered = max(waited, side_by_side_seconds(busy, self.gather))
         return {
             "compute": self.compute,
-            "communication": self.exchange + gathered - launched,
+            "communication": self.exchange + waited - launched,
+            "contention": gathered - waited,
             "copies": self.copies,
             "launch": launched - busy,
             "offload": max(gathered, self.offload) - gathered,
@@ -231,6 +233,7 @@ def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
     total = {
         "compute": 0.0,
         "communication": root_seconds(job, reduces=reduces),
+        "contention": 0.0,
         "copies": root_copies(job, reduces=reduces),
         "launch": micro_batch_seconds(job),
         "offload": 0.0,

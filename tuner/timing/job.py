@@ -11,8 +11,8 @@ from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
 from tuner.timing.corrections import Family, correction
 from tuner.timing.head import head_seconds
+from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
 from tuner.timing.layer import Layer, average_layer
-from tuner.timing.operators import HostSeconds, host_of_experts, host_seconds
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Backend, Batch, Checkpointing, Engine, StepPass
 
@@ -179,27 +179,35 @@ def micro_batch_seconds(job: Job) -> float:
 def kernels_seconds(job: Job, *, backward: bool) -> float:
     """Seconds in which the host launches one layer's kernels in one direction, with what FSDP's hooks add.
 
-    Measured with so few tokens that the GPU waits for the host. The backward direction is what the host needs
-    for both together, less the forward one; a layer that is recomputed has its forward pass in it once more.
-    Fused layers launch fewer kernels, and need as much less of what a layer takes without hooks.
+    Measured with so few tokens that the GPU waits for the host, with one rank and with several. Forward
+    alone it builds no graph. The backward direction of a layer that is recomputed has its forward pass in it
+    once more. Fused layers launch fewer kernels, and need as much less of what a layer
+    takes without hooks.
     """
-    norms = job.layer.normed_query_keys > 0
+    gpu, ranks = job.cluster.gpu.name, job.engine.parallel.gpus
     engine = {Backend.FSDP: "fsdp", Backend.FSDP2: "fsdp2"}.get(job.engine.backend, "plain")
-    seconds = _direction(host_seconds(engine, query_key_norms=norms), job, backward=backward)
+    hooked, plain = (
+        _direction(
+            host_seconds(gpu, name, query_key_norms=job.layer.normed_query_keys > 0, ranks=ranks),
+            job,
+            backward=backward,
+        )
+        for name in (engine, "plain")
+    )
+    seconds = hooked
     if job.fused:
-        plain = _direction(host_seconds("plain", query_key_norms=norms), job, backward=backward)
         left, whole = (per_layer.layer_kernels(job.layer, fused=fused) for fused in (True, False))
         seconds -= plain * (1 - left / whole)
     if job.model.moe is not None:
         sparse = job.model.sparse_layers / job.model.layers
         grouped = not job.engine.loops_experts
         launched = 1.0 if grouped else min(job.model.moe.experts, job.micro.tokens * job.layer.routed_copies)
-        seconds += sparse * launched * _direction(host_of_experts(grouped=grouped), job, backward=backward)
+        experts = host_of_experts(gpu, grouped=grouped, ranks=ranks)
+        seconds += sparse * launched * _direction(experts, job, backward=backward)
     return seconds / correction(job.cluster.gpu, Family.HOST)
 
 
-def _direction(host: HostSeconds, job: Job, *, backward: bool) -> float:
-    if not backward:
+def _direction(host: LayerSeconds, job: Job, *, backward: bool) -> float:
+    if not job.trains:
         return host.forward_s
-    recomputes = job.engine.checkpointing is Checkpointing.FULL
-    return max(0.0, (host.forward_backward_s if recomputes else host.kept_s) - host.forward_s)
+    return host.half(recomputes=job.engine.checkpointing is Checkpointing.FULL, backward=backward)

@@ -15,12 +15,10 @@ from tuner.hardware import Gpu
 from tuner.timing.cards import carried_share
 from tuner.timing.interpolation import neighbours
 from tuner.timing.measured_collectives import Collectives
+from tuner.timing.measured_host import HostOfExperts, HostOfOptimizer, HostSeconds
 
 #: The card whose shares stand in for those of a card without a table.
 REFERENCE = "h100-sxm"
-
-#: The card whose machine's host was measured.
-HOST = "h200-sxm"
 
 
 class Shares(Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,26 +100,6 @@ class Routing(Struct, frozen=True, kw_only=True):
         return values * exp((1 - between) * log(column[low]) + between * log(column[high]))
 
 
-class HostSeconds(Struct, frozen=True, kw_only=True):
-    """What the host needs to launch one decoder layer, measured with so few tokens that the GPU waits."""
-
-    engine: str  # plain, fsdp or fsdp2
-    query_key_norms: bool
-    forward_s: float  # without gradients
-    forward_backward_s: float  # with recomputation
-    kept_s: float  # forward and backward without recomputation
-
-
-class HostOfExperts(Struct, frozen=True, kw_only=True):
-    """The same of a plain layer with normed queries and keys and with routed experts."""
-
-    experts: int
-    implementation: str  # eager: one after the other; grouped_mm: together
-    forward_s: float
-    forward_backward_s: float
-    kept_s: float
-
-
 class Operators(Struct, frozen=True):
     """What was measured on one card. Other keys of the file say how, when and with which versions."""
 
@@ -136,7 +114,7 @@ class Operators(Struct, frozen=True):
     )
     host: tuple[HostSeconds, ...] = ()
     host_experts: tuple[HostOfExperts, ...] = ()
-    host_optimizer: dict[str, float] = {}  # seconds of clipping and AdamW per tensor, by engine
+    host_optimizer: tuple[HostOfOptimizer, ...] = ()
     routing: Routing | None = None
     collectives: tuple[Collectives, ...] = ()  # between different numbers of GPUs
 
@@ -214,47 +192,6 @@ def routing_of(gpu: str) -> Routing:
     table = operators_of(gpu).routing or operators_of(REFERENCE).routing
     assert table is not None
     return table
-
-
-@lru_cache(maxsize=16)
-def host_seconds(engine: str, *, query_key_norms: bool) -> HostSeconds:
-    """What the host needs for a layer: the mean over widths, which it does not depend on.
-
-    Beside one machine, whatever the card: a host is no part of a card's profile.
-    """
-    alike = [
-        one
-        for one in operators_of(HOST).host
-        if one.engine == engine and one.query_key_norms is query_key_norms
-    ]
-    count = len(alike)
-    return HostSeconds(
-        engine=engine,
-        query_key_norms=query_key_norms,
-        forward_s=sum(one.forward_s for one in alike) / count,
-        forward_backward_s=sum(one.forward_backward_s for one in alike) / count,
-        kept_s=sum(one.kept_s for one in alike) / count,
-    )
-
-
-@lru_cache(maxsize=2)
-def host_of_experts(*, grouped: bool) -> HostSeconds:
-    """What routed experts add to that, all of them together where grouped, else each of them."""
-    name = "grouped_mm" if grouped else "eager"
-    layer = next(one for one in operators_of(HOST).host_experts if one.implementation == name)
-    bare, each = host_seconds("plain", query_key_norms=True), 1 if grouped else layer.experts
-    return HostSeconds(
-        engine="plain",
-        query_key_norms=True,
-        forward_s=max(0.0, layer.forward_s - bare.forward_s) / each,
-        forward_backward_s=max(0.0, layer.forward_backward_s - bare.forward_backward_s) / each,
-        kept_s=max(0.0, layer.kept_s - bare.kept_s) / each,
-    )
-
-
-def host_of_optimizer(engine: str) -> float:
-    """Seconds on the host of clipping and stepping one tensor."""
-    return operators_of(HOST).host_optimizer[engine]
 
 
 @lru_cache(maxsize=64)

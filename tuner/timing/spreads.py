@@ -62,7 +62,7 @@ ENDS = {
     "COLLECTIVE_S": (20e-6, 40e-6),
     "DECODE_MEMORY_SHARE": (0.60, 0.95),
     "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
-    "ENGINE_SEQUENCE_S": (5e-6, 30e-6),
+    "ENGINE_SEQUENCE_S": (5e-6, 45e-6),
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
     "HOST_LAUNCH_S": (5e-6, 40e-6),
     "JOIN_TENSOR_S": (0.17e-3, 0.30e-3),
@@ -123,6 +123,10 @@ PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 #: hold what was just written.
 QUANTIZING = Spread(0.5, 1.1)
 
+#: Spread of what kernels and collectives lose to each other beside one another: from next to nothing, where
+#: kernels do not fill the card, to what it costs large products.
+CONTENTION = Spread(0.01, 1 + TABLE_ERROR)
+
 #: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
 WAITING = Spread(0.01, 1.0)
 
@@ -146,6 +150,7 @@ CAUSES = {
     "copies": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
     "quantizing": Cause(family=Family.MEMORY, spread=QUANTIZING),
     "communication": Cause(family=Family.LINKS, spread=of_rate("LINK_SHARE")),
+    "contention": Cause(family=Family.LINKS, spread=CONTENTION),
     "gather": Cause(family=Family.LINKS, spread=of_constant("COLLECTIVE_S")),
     "states": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
     "host_copies": Cause(family=Family.HOST, spread=of_rate("FRESH_BYTES_PER_S")),

@@ -4,7 +4,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
-from tuner.timing.operators import host_of_optimizer
+from tuner.timing.host import host_of_optimizer
 from tuner.timing.rates import (
     copy_bytes_per_s,
     fresh_bytes_per_s,
@@ -86,19 +86,20 @@ def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
     accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
     bytes_moved = values * accesses * engine.optimizer_dtype.bytes
     on_host = 1.0 if engine.streamed_offload else engine.optimizer_offload_fraction
-    on_gpu = bytes_moved / copy_bytes_per_s(gpu) + _tensors_seconds(model, engine)
+    on_gpu = bytes_moved / copy_bytes_per_s(gpu) + _tensors_seconds(model, engine, gpu)
     crossing = 0.0 if engine.streamed_offload else values * (DType.FLOAT32.bytes + engine.stored_dtype.bytes)
     host = bytes_moved / assume.HOST_MEMORY_BYTES_PER_S + pinned_seconds(crossing, gpu)
     return (1 - on_host) * on_gpu + on_host * host
 
 
-def _tensors_seconds(model: ModelShape, engine: Engine) -> float:
+def _tensors_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
     """What the host needs to clip and step all tensors of the model, or of its adapters."""
     if engine.backend is Backend.MEGATRON:
         return 0.0  # one buffer
     if engine.backend is Backend.FSDP:
-        return model.layers * host_of_optimizer("plain")
-    return model.layers * assume.LAYER_TENSORS * host_of_optimizer("fsdp2")
+        return model.layers * host_of_optimizer(gpu.name, "plain", ranks=engine.parallel.gpus)
+    per_tensor = host_of_optimizer(gpu.name, "fsdp2", ranks=engine.parallel.gpus)
+    return model.layers * assume.LAYER_TENSORS * per_tensor
 
 
 def state_transfer_parts(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> dict[str, float]:

@@ -71,8 +71,8 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
     step takes B_f before and A_f after, where it takes B and A at their typical values: the share
     ``A_f / B_f - 1`` lies apart from ``A / B - 1`` by what the family leaves uncertain of it. Families
     together: the root of the squares. On another card, other constants hold: what it leaves uncertain is
-    independent of the first one's. A GPU that has less to do waits longer for its host, but never longer than
-    by what it has less to do, however slow the host is.
+    independent of the first one's. Both steps are priced anew beside a fast host and a slow one: a GPU that
+    has less to do waits longer for its host.
 
     Args:
         before: one step.
@@ -80,8 +80,7 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
         cluster: the GPUs of both, or of the first.
         then: those of the second, where they are others.
     """
-    first, second = family_ends(before.phases, cluster), family_ends(after.phases, then or cluster)
-    second[_HOST] = (second[_HOST][0], second[_HOST][1] - _beyond_waiting(before, after, cluster))
+    first, second = _priced_ends(before.phases, cluster), _priced_ends(after.phases, then or cluster)
     sources = list(zip(first, second, strict=True))
     if then is not None and then.gpu != cluster.gpu:
         sources = [pair for less, more in sources for pair in ((less, _NOTHING), (_NOTHING, more))]
@@ -97,24 +96,7 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
     )
 
 
-_BUSY, _WAITING = ("compute", "communication"), "launch"
-
-
-def _beyond_waiting(before: StepTime, after: StepTime, cluster: Cluster) -> float:
-    """Seconds by which waiting for a slow host would change by more than the work beside it does."""
-    excess = 0.0
-    for time in after.phases:
-        other = before.phase(time.phase)
-        if other is None or other is time:
-            continue
-        now, then = dict(time.parts), dict(other.parts)
-        busy = sum(now.get(name, 0.0) - then.get(name, 0.0) for name in _BUSY)
-        waiting = now.get(_WAITING, 0.0) - then.get(_WAITING, 0.0)
-        if busy * waiting < 0 and abs(waiting) <= abs(busy):
-            slowest = waiting * (1 + _spreads_on(cluster)[time.phase][_WAITING][2])
-            excess += slowest - min(abs(busy), max(-abs(busy), slowest))
-    return excess
-
+_WAITING, _PREPARING = "launch", "engine"  # of passes, and of the steps of a rollout engine
 
 Ends = tuple[float, float]
 """Seconds by which the causes of a family are less, and more, than typical."""
@@ -201,8 +183,7 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
         cluster: the GPUs.
         in_run: of a training run; False: of passes by themselves, without what runs differ by.
     """
-    ends = family_ends(phases, cluster)
-    ends[_HOST] = _host_ends(phases, cluster, ends[_HOST])
+    ends = _priced_ends(phases, cluster)
     if not in_run:
         ends[_RUNS] = _NOTHING
     seconds = sum(time.seconds for time in phases)
@@ -216,17 +197,25 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
     )
 
 
+def _priced_ends(phases: Sequence[PhaseTime], cluster: Cluster) -> list[Ends]:
+    """The ends of every family, with those of the host as they come out beside another one."""
+    ends = family_ends(phases, cluster)
+    ends[_HOST] = _host_ends(phases, cluster, ends[_HOST])
+    return ends
+
+
 def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> Ends:
-    """The ends of the host's family, with passes priced anew beside a fast host and a slow one.
+    """The ends of the host's family, with phases priced anew beside a fast host and a slow one.
 
     What the GPU waits grows by more than the host's time does, and begins where it did not wait at all.
     """
     low, high = ends
     for time in phases:
-        if time.job is None:
+        waits = _WAITING if time.job is not None else _PREPARING if time.engine is not None else None
+        if waits is None:
             continue
-        _place, less, more = _spreads_on(cluster)[time.phase][_WAITING]
-        waiting = dict(time.parts).get(_WAITING, 0.0)
+        _place, less, more = _spreads_on(cluster)[time.phase][waits]
+        waiting = dict(time.parts).get(waits, 0.0)
         low += time.beside_host(1 + less) - time.seconds - less * waiting
         high += time.beside_host(1 + more) - time.seconds - more * waiting
     return low, high

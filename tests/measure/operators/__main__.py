@@ -1,26 +1,36 @@
 """Measures the operators of a training step on one GPU, by shape; run it by hand, from the repository.
 
     PYTHONPATH=.:tests python -m measure.operators --gpu h200-sxm --output profiles/operators/h200-sxm.json
+    PYTHONPATH=.:tests torchrun --nproc-per-node 2 -m measure.operators --gpu h200-sxm --output FILE
+        --parts host host_optimizer host_launch
 
 The file is what the time model reads its rates from. Takes some three minutes, and needs transformers for the
-host's time of a layer. ``--dry-run`` computes tiny shapes on the CPU, whose rates mean nothing.
+host's time of a layer. What the host needs is more where several ranks share the layers, and is measured with
+them as well. ``--dry-run`` computes tiny shapes on the CPU, whose rates mean nothing.
 """
 
 import argparse
 import json
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
 from importlib import metadata
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from measure.operators.dispatch import dispatched
 from measure.operators.elementwise import elementwise
 from measure.operators.experts import grouped, host_seconds_of_experts, routing
-from measure.operators.layers import host_seconds_of_a_layer, host_seconds_of_an_optimizer
-from measure.operators.shapes import FULL, TINY
+from measure.operators.group import joined
+from measure.operators.layers import (
+    host_seconds_of_a_launch,
+    host_seconds_of_a_layer,
+    host_seconds_of_an_optimizer,
+)
+from measure.operators.shapes import FULL, TINY, Shapes
 from measure.operators.single import attention, moved, optimizer, products
 from measure.readings import hardware
 
@@ -28,7 +38,7 @@ from tuner.gpus import find_gpu
 
 
 def main() -> None:
-    """Runs every part and writes after each, so that what ran is kept when the time is over."""
+    """Runs every part and writes after each row, so that what ran is kept when the time is over."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -49,10 +59,11 @@ def main() -> None:
         "versions": {"torch": torch.__version__, "transformers": metadata.version("transformers")},
         "date": date.today().isoformat(),
     }
-    parts = {
+    parts: dict[str, Callable[[Shapes], object]] = {
         "host": host_seconds_of_a_layer,
         "host_experts": host_seconds_of_experts,
         "host_optimizer": host_seconds_of_an_optimizer,
+        "host_launch": host_seconds_of_a_launch,
         "dispatched": dispatched,
         "products": products,
         "attention": attention,
@@ -64,14 +75,34 @@ def main() -> None:
     }
     if arguments.parts is not None:
         parts = {name: parts[name] for name in arguments.parts}
-    for name, measure in parts.items():
-        begin = time.monotonic()
-        try:
-            document[name] = measure(shapes)
-        except Exception:  # one part's failure takes none of the others along
-            traceback.print_exc()
-        arguments.output.write_text(json.dumps(document, indent=1) + "\n")
-        print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
+    with joined(shapes.device) as ranks:
+        document["ranks"] = ranks
+        for name, measure in parts.items():
+            begin = time.monotonic()
+            try:
+                for document[name] in _growing(measure(shapes)):
+                    _write(arguments.output, document)
+            except Exception:  # one part's failure takes none of the others along
+                traceback.print_exc()
+                if ranks > 1:
+                    raise  # the other ranks wait
+            print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
+
+
+def _growing(figures: object) -> Iterator[object]:
+    """A part's figures as they become known: rows one by one, others at once."""
+    if not isinstance(figures, Iterator):
+        yield figures
+        return
+    rows: list[object] = []
+    for row in figures:
+        rows.append(row)
+        yield rows
+
+
+def _write(path: Path, document: dict[str, object]) -> None:
+    if dist.get_rank() == 0:
+        path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Routed experts: rates of their grouped products, and what the host needs for a layer of them."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import torch
+import torch.distributed as dist
 from measure.operators.elementwise import seconds_of_gate
-from measure.operators.layers import alone, seconds_per_layer
+from measure.operators.layers import seconds_per_layer
 from measure.operators.shapes import Experts, Shapes, seconds_of
 from measure.operators.single import Table, both_directions, copy_rate
 from transformers import PreTrainedConfig, Qwen3MoeConfig
@@ -99,19 +101,15 @@ def _known_seconds(experts: Experts, rows: int, shapes: Shapes) -> tuple[float, 
     return flop / forward + gate[0], 2 * flop / backward + gate[1]
 
 
-def host_seconds_of_experts(shapes: Shapes) -> list[dict[str, object]]:
+def host_seconds_of_experts(shapes: Shapes) -> Iterator[dict[str, object]]:
     """Seconds of one layer whose experts run one after the other, and of one that runs them together."""
-    with alone(shapes.device):
-        return [
-            {
-                "experts": shapes.launched_experts.count,
-                "implementation": implementation,
-                **seconds_per_layer(
-                    partial(_config, shapes.launched_experts, implementation), "plain", shapes
-                ),
-            }
-            for implementation in ("eager", "grouped_mm")
-        ]
+    for implementation in ("eager", "grouped_mm"):
+        yield {
+            "ranks": dist.get_world_size(),
+            "experts": shapes.launched_experts.count,
+            "implementation": implementation,
+            **seconds_per_layer(partial(_config, shapes.launched_experts, implementation), "plain", shapes),
+        }
 
 
 def _config(experts: Experts, implementation: str, layers: int) -> PreTrainedConfig:

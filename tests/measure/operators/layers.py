@@ -1,13 +1,17 @@
-"""What the host needs to launch one decoder layer: layers of so few tokens that the GPU waits for it."""
+"""What the host needs to launch one decoder layer: layers of so few tokens that the GPU waits for it.
 
+Where several ranks share the layers they wait for each other, and the seconds are the slowest one's.
+"""
+
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 
 import torch
 import torch.distributed as dist
-from measure.operators.shapes import Decoder, Shapes, seconds_of
-from torch._C._distributed_c10d import HashStore
+from measure.operators.group import host_seconds_of, slowest
+from measure.operators.shapes import Decoder, Shapes
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     FullyShardedDataParallel,
@@ -20,22 +24,33 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, Qwen2Config, Qw
 
 _TOKENS = 64
 _TENSORS = 200  # of an optimizer
+_LAUNCHES = 2000
+_UNSEEN = 3  # passes
 _FEW, _MANY = 2, 10  # layers: their difference is what layers take, and nothing else
 
 
-def host_seconds_of_a_layer(shapes: Shapes) -> list[dict[str, object]]:
+def host_seconds_of_a_layer(shapes: Shapes) -> Iterator[dict[str, object]]:
     """Seconds of one layer: forward alone, forward and backward with recomputation and without."""
-    with alone(shapes.device):
-        return [
-            {
+    for decoder in shapes.launched:
+        for engine in shapes.engines:
+            yield {
+                "ranks": dist.get_world_size(),
                 "hidden": decoder.hidden,
                 "query_key_norms": decoder.query_key_norms,
                 "engine": engine,
                 **seconds_per_layer(partial(_config, decoder), engine, shapes),
             }
-            for decoder in shapes.launched
-            for engine in shapes.engines
-        ]
+
+
+def host_seconds_of_a_launch(shapes: Shapes) -> dict[str, float]:
+    """Seconds between two of many kernels that add one value, on hosts whose ranks do so side by side."""
+    value = torch.zeros(1, device=shapes.device)
+
+    def launches() -> None:
+        for _ in range(_LAUNCHES):
+            value.add_(1)
+
+    return {"kernel": round(host_seconds_of(launches, least=shapes.seconds) / _LAUNCHES, 9)}
 
 
 def seconds_per_layer(
@@ -43,46 +58,53 @@ def seconds_per_layer(
 ) -> dict[str, float]:
     """What layers take and nothing else: many of them less a few, over the difference.
 
+    What the few take beside their layers is the rest of a pass: embedding, head, what an engine does once.
+
     Args:
         config: of the model with so many layers.
         engine: that wraps it.
         shapes: on which device, and for how long.
     """
-    times: list[dict[str, float]] = []
-    least = 4 * shapes.seconds
-    for layers in (_FEW, _MANY):
-        model = _model(config(layers), engine, shapes.device)
-        context = nullcontext if engine == "plain" else partial(torch.autocast, shapes.device, torch.bfloat16)
-        with context():
-            times.append(
-                {
-                    "forward_s": seconds_of(partial(_forward, model, shapes.device), least=least),
-                    "forward_backward_s": seconds_of(partial(_step, model, shapes.device), least=least),
-                }
-            )
+    few, many = (
+        _pass_seconds(_model(config(layers), engine, shapes.device), engine, shapes)
+        for layers in (_FEW, _MANY)
+    )
+    layer = {name: (many[name] - few[name]) / (_MANY - _FEW) for name in few}
+    return {f"{name}_s": round(seconds, 6) for name, seconds in layer.items()} | {
+        f"rest_{name}_s": round(few[name] - _FEW * seconds, 6) for name, seconds in layer.items()
+    }
+
+
+def _pass_seconds(model: torch.nn.Module, engine: str, shapes: Shapes) -> dict[str, float]:
+    """Of whole passes, and of the forward half of those that train."""
+    device, least = shapes.device, shapes.host_seconds
+    with nullcontext() if engine == "plain" else torch.autocast(device, torch.bfloat16):
+        model.eval()  # in training layers would be prepared for recomputation, without gradients too
+        seconds = {"forward": host_seconds_of(partial(_forward, model, device), least=least)}
+        model.train()
+        for name in ("forward_backward", "kept"):
+            halves: list[float] = []
+            seconds[name] = host_seconds_of(partial(_step, model, device, halves), least=least)
+            seconds[f"first_half_of_{name}"] = slowest(sum(halves[_UNSEEN:]) / len(halves[_UNSEEN:]))
             _switch_off_recomputation(model)
-            times[-1]["kept_s"] = seconds_of(partial(_step, model, shapes.device), least=least)
-    few, many = times
-    return {name: round((many[name] - few[name]) / (_MANY - _FEW), 6) for name in few}
+    return seconds
 
 
-def host_seconds_of_an_optimizer(shapes: Shapes) -> dict[str, float]:
+def host_seconds_of_an_optimizer(shapes: Shapes) -> Iterator[dict[str, object]]:
     """Seconds of clipping and AdamW per tensor: tensors so small that the GPU waits for the host.
 
     FSDP2's tensors are distributed ones, which PyTorch takes apart and wraps again for every operation.
     """
-    with alone(shapes.device):
-        return {
-            engine: round(_optimizer_seconds(engine, shapes), 8)
-            for engine in ("plain", *(name for name in shapes.engines if name == "fsdp2"))
-        }
+    for engine in ("plain", *(name for name in shapes.engines if name == "fsdp2")):
+        seconds = round(_optimizer_seconds(engine, shapes), 8)
+        yield {"ranks": dist.get_world_size(), "engine": engine, "tensor_s": seconds}
 
 
 def _optimizer_seconds(engine: str, shapes: Shapes) -> float:
     model = torch.nn.Sequential(*(torch.nn.Linear(64, 64, bias=False) for _ in range(_TENSORS)))
     model.to(shapes.device)
     if engine == "fsdp2":
-        mesh = init_device_mesh(shapes.device, (1,))
+        mesh = init_device_mesh(shapes.device, (dist.get_world_size(),))
         for layer in model:
             fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
@@ -96,23 +118,13 @@ def _optimizer_seconds(engine: str, shapes: Shapes) -> float:
         torch.nn.utils.clip_grads_with_norm_(parameters, 1.0, norm)
         optimizer.step()
 
-    return seconds_of(step, least=shapes.seconds) / len(parameters)
+    return host_seconds_of(step, least=shapes.host_seconds) / len(parameters)
 
 
 def _switch_off_recomputation(model: torch.nn.Module) -> None:
     for module in model.modules():
         if hasattr(module, "gradient_checkpointing"):
             module.gradient_checkpointing = False
-
-
-@contextmanager
-def alone(device: str) -> Iterator[None]:
-    backend = "nccl" if device == "cuda" else "gloo"
-    dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
 
 
 def _config(decoder: Decoder, layers: int) -> PreTrainedConfig:
@@ -133,10 +145,11 @@ def _config(decoder: Decoder, layers: int) -> PreTrainedConfig:
 def _model(config: PreTrainedConfig, engine: str, device: str) -> torch.nn.Module:
     config._attn_implementation = "sdpa"
     dtype = torch.bfloat16 if engine == "plain" else torch.float32
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype).to(device).train()
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype).train()
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if engine == "fsdp2":
-        mesh = init_device_mesh(device, (1,))
+        mesh = init_device_mesh(device, (dist.get_world_size(),))
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
@@ -163,5 +176,8 @@ def _forward(model: torch.nn.Module, device: str) -> None:
         model(**_tokens(device), use_cache=False)
 
 
-def _step(model: torch.nn.Module, device: str) -> None:
-    model(**_tokens(device), use_cache=False).logits.sum().backward()
+def _step(model: torch.nn.Module, device: str, halves: list[float]) -> None:
+    begin = time.perf_counter()
+    total = model(**_tokens(device), use_cache=False).logits.sum()
+    halves.append(time.perf_counter() - begin)
+    total.backward()

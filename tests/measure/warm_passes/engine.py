@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import traceback
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,19 +20,29 @@ from tuner.validate.training.settings import PassSettings, Stage
 from tuner.validate.training.worker.engine import TrainingEngine
 from tuner.validate.training.worker.meter import Meter
 
-_REPETITIONS = 3
+_REPETITIONS = 5
 _SMALL = 256
 _RENDEZVOUS_S = 60.0
 
 
 class StageClock(Meter):
-    """Notes when each stage of a pass was over, which synchronises where the engine does so anyway."""
+    """Notes when each stage of a pass was over, which synchronises where the engine does so anyway.
+
+    And when the host had nothing left to launch: in the forward stage as far as the model reaches, since
+    the loss waits for the GPU.
+    """
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
         self.ends: dict[Stage, float] = {}
+        self.launched: dict[Stage, float] = {}
+
+    def returned(self, *_: object) -> None:
+        """The model gave its results back; a hook of its."""
+        self.launched[Stage.FORWARD] = time.perf_counter()
 
     def end_of(self, stage: Stage) -> None:
+        self.launched.setdefault(stage, time.perf_counter())
         super().end_of(stage)
         self.ends[stage] = self.now()
 
@@ -83,6 +94,7 @@ def _passes(plan: EnginePlan, place: Place, *, tiny: bool, profiled: bool) -> An
     planned = [(values, pass_settings(values, model)) for values in passes]
     engine = TrainingEngine(model_settings(plan.config(tiny=tiny)), replace(planned[0][1]).built, device)
     engine.meter = clock = StageClock(device)
+    engine.module.register_forward_hook(clock.returned)
     for settings in {(one.training, one.entropy): one for _, one in planned}.values():
         length = min(settings.sequence_length, _SMALL)
         small = replace(settings, tokens=2 * length, sequence_length=length)
@@ -114,8 +126,11 @@ def _measured(
 
 
 def _timed(engine: TrainingEngine, clock: StageClock, settings: PassSettings, batch: Any) -> dict[str, float]:
-    """Seconds of one run and of its stages; what is left is around them. All ranks begin together."""
-    clock.ends = {}
+    """Seconds of one run and of its stages; what is left is around them. All ranks begin together.
+
+    And those of each stage until the host had launched it.
+    """
+    clock.ends, clock.launched = {}, {}
     clock.now()
     dist.barrier()
     begin = clock.now()
@@ -123,5 +138,6 @@ def _timed(engine: TrainingEngine, clock: StageClock, settings: PassSettings, ba
     whole = clock.now() - begin
     stages, last = {}, begin
     for stage, end in clock.ends.items():
+        stages[f"{stage.value}_host"] = clock.launched[stage] - last
         stages[stage.value], last = end - last, end
     return {"whole": whole, **stages}

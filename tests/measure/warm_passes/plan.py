@@ -93,19 +93,20 @@ ENGINES = (
     ),
 )
 _TWO_SIZES = ((2048, 1024), (8192, 1024), (24576, 2048))
+_HOST_BOUND = ((2048, 1024), (8192, 1024), (32768, 1024))
 #: Engines whose states two GPUs share, the most telling first.
 SHARED = (
+    EnginePlan(model="Qwen2.5-0.5B", layers=24, strategy="fsdp", sizes=_HOST_BOUND),
+    EnginePlan(model="Qwen3-30B-A3B", layers=4, sizes=((4096, 1024), (16384, 2048))),
+    EnginePlan(model="Qwen2.5-0.5B", layers=24, sizes=_HOST_BOUND),
+    EnginePlan(model="Qwen3-4B", layers=18, sizes=((2048, 1024), (8192, 2048), (16384, 2048))),
+    EnginePlan(model="Qwen2.5-1.5B", layers=28, ulysses=2, sizes=((4096, 4096), (16384, 16384))),
+    EnginePlan(model="Qwen2.5-1.5B", layers=28, forward_prefetch=True, sizes=((2048, 1024), (8192, 1024))),
+    EnginePlan(model="Qwen2.5-7B", layers=12, strategy="fsdp", sizes=((2048, 1024), (8192, 2048))),
     EnginePlan(model="Qwen2.5-1.5B", layers=28, sizes=_TWO_SIZES),
     EnginePlan(model="Qwen2.5-1.5B", layers=28, strategy="fsdp", sizes=_TWO_SIZES),
-    EnginePlan(model="Qwen2.5-7B", layers=12, sizes=((2048, 1024), (8192, 2048), (16384, 4096))),
     EnginePlan(model="Qwen3-4B", layers=18, strategy="fsdp", sizes=((2048, 1024), (8192, 2048))),
-    EnginePlan(model="Qwen2.5-0.5B", layers=24, sizes=((2048, 1024), (16384, 1024))),
-    EnginePlan(model="Qwen2.5-1.5B", layers=28, ulysses=2, sizes=((4096, 4096), (16384, 16384))),
-    EnginePlan(model="Qwen2.5-7B", layers=12, strategy="fsdp", sizes=((2048, 1024), (8192, 2048))),
-    EnginePlan(model="Qwen3-4B", layers=18, sizes=((2048, 1024), (8192, 2048), (16384, 2048))),
-    EnginePlan(model="Qwen2.5-1.5B", layers=28, forward_prefetch=True, sizes=((2048, 1024), (8192, 1024))),
-    EnginePlan(model="Qwen3-30B-A3B", layers=4, sizes=((4096, 1024), (16384, 2048))),
-    EnginePlan(model="Qwen2.5-0.5B", layers=24, strategy="fsdp", sizes=((2048, 1024), (16384, 1024))),
+    EnginePlan(model="Qwen2.5-7B", layers=12, sizes=((2048, 1024), (8192, 2048), (16384, 4096))),
 )
 
 

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from math import ceil
 
+from msgspec import Struct
 from msgspec.structs import astuple
 
 from tuner.timing.decode import RolloutInput, is_replayed
@@ -86,7 +87,30 @@ def waiting_seconds(inputs: RolloutInput) -> float:
     return inputs.batch.lengths.tool_seconds or 0.0
 
 
-def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[str, float]:
+class EngineHost(Struct, frozen=True, eq=False):
+    """What an engine's host does in the steps of a rollout, and how much of that the GPU hides."""
+
+    stretches: tuple[tuple[float, float, float], ...]  # steps, and seconds of one: the host's, those hidden
+
+
+@lru_cache(maxsize=64)  # many proposals leave the rollout as it is
+def waiting_for(engine: EngineHost, times: float) -> float:
+    """Seconds in which the GPU waits for a host that takes so many times as long as it typically does."""
+    total = 0.0
+    for steps, host, hidden in engine.stretches:
+        if times * host > hidden:
+            total += steps * (times * host - hidden)
+    return total
+
+
+class RolloutSeconds(Struct, frozen=True, kw_only=True, eq=False):
+    """Seconds of a whole rollout by cause, and its host's."""
+
+    parts: dict[str, float]
+    host: EngineHost
+
+
+def rollout_seconds(inputs: RolloutInput, *, concurrent_sequences: int) -> RolloutSeconds:
     """Seconds by cause of the whole rollout; replicas run side by side.
 
     Args:
@@ -95,25 +119,29 @@ def rollout_parts(inputs: RolloutInput, *, concurrent_sequences: int) -> dict[st
     """
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
-    seconds = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
+    seconds, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
     parts = dict(zip(CAUSES, seconds, strict=True))
     waiting = waiting_seconds(inputs)
-    return parts | {"tools": waiting} if waiting else parts
+    return RolloutSeconds(parts=parts | {"tools": waiting} if waiting else parts, host=host)
 
 
 @lru_cache(maxsize=256)  # proposals often change neither what the engine does nor what it costs
-def _priced(prices: StepPrices, load: Load, *, sequences: int, stages: int) -> tuple[float, ...]:
+def _priced(
+    prices: StepPrices, load: Load, *, sequences: int, stages: int
+) -> tuple[tuple[float, ...], EngineHost]:
     """Seconds by cause of all steps of an engine, each of whose pipeline stages has its part of them."""
     decode = prefill = reductions = launch = engine = 0.0
+    hosts: list[tuple[float, float, float]] = []
     stretches = map(astuple, _generated(load, sequences).stretches)
     for steps, decoding, context, sampled, prompt_tokens in stretches:
-        parts = prices.parts(decoding / stages, context, sampled / stages, prompt_tokens / stages)
+        parts = prices.priced(decoding / stages, context, sampled / stages, prompt_tokens / stages)
         decode += steps * parts[0]
         prefill += steps * parts[1]
         reductions += steps * parts[2]
         launch += steps * parts[3]
         engine += steps * parts[4]
-    return decode, prefill, reductions, launch, engine
+        hosts.append((steps, parts[5], parts[6]))
+    return (decode, prefill, reductions, launch, engine), EngineHost(tuple(hosts))
 
 
 def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:

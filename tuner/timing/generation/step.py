@@ -50,12 +50,19 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
+    step: float  # on the host, each step
     sequence: float  # on the host, each sequence
 
     def parts(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float
-    ) -> tuple[float, float, float, float, float]:
-        """Seconds of a step by cause, in the order of ``CAUSES``.
+    ) -> tuple[float, ...]:
+        """Seconds of a step by cause, in the order of ``CAUSES``; arguments as of ``priced``."""
+        return self.priced(decoding, context, sampled, prompt_tokens)[: len(CAUSES)]
+
+    def priced(
+        self, decoding: float, context: float, sampled: float, prompt_tokens: float
+    ) -> tuple[float, float, float, float, float, float, float]:
+        """Seconds of a step by cause, those of its host, and how many of these the GPU hides.
 
         Args:
             decoding: sequences that get a token from a token before.
@@ -76,10 +83,9 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         gpu = decode + prefill + reductions + gaps
         launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
         waiting = max(0.0, launch - gpu)
-        engine = assume.ENGINE_STEP_S + sampled * self.sequence
-        if self.overlaps:
-            engine = max(0.0, engine + launch - gpu - waiting)
-        return decode, prefill, reductions, gaps + waiting, engine
+        host = self.step + sampled * self.sequence
+        hidden = gpu + waiting - launch if self.overlaps else 0.0
+        return decode, prefill, reductions, gaps + waiting, max(0.0, host - hidden), host, hidden
 
     def _read(self, tokens: float) -> float:
         if self.experts is None:
@@ -95,6 +101,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
     seen = cached_keys(layer, prompt)
     reduction = reduction_seconds(inputs, 0.0)
+    samples = inputs.rollout.samples_log_probs
+    sequence = assume.ENGINE_SEQUENCE_S + (assume.ENGINE_LOG_PROB_S if samples else 0.0)
     return StepPrices(
         experts=None if inputs.model.moe is None else inputs,
         layer=layer,
@@ -109,8 +117,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers
         * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
-        sequence=assume.ENGINE_SEQUENCE_S
-        + (assume.ENGINE_LOG_PROB_S if inputs.rollout.samples_log_probs else 0.0),
+        step=assume.ENGINE_STEP_S,
+        sequence=sequence,
     )
 
 

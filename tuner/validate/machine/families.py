@@ -11,7 +11,8 @@ from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import N_, _
 from tuner.model_shape import ModelShape
 from tuner.timing.corrections import Family
-from tuner.timing.operators import elementwise_of, host_seconds
+from tuner.timing.host import host_seconds
+from tuner.timing.operators import elementwise_of
 from tuner.timing.rates import (
     elementwise_bytes_per_s,
     head_product_flop_per_s,
@@ -104,7 +105,7 @@ def modelled(rate: OperatorRate, sizes: OperatorSizes, gpu: Gpu) -> float:
     if rate.family == "head":
         return head_product_flop_per_s(gpu, dtype)
     if rate.family == "host":
-        return 1 / host_seconds("plain", query_key_norms=False).forward_s
+        return 1 / host_seconds(gpu.name, "plain", query_key_norms=False, ranks=1).forward_s
     table = elementwise_of(gpu.name)
     operation, width = {
         "norm": (table.norm, sizes.hidden),

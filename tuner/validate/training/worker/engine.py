@@ -52,6 +52,11 @@ class TrainingEngine:
             )
             make_states(self._optimizer)
 
+    @property
+    def module(self) -> torch.nn.Module:
+        """The sharded model, as every pass calls it."""
+        return self._module
+
     def batch(self, settings: PassSettings) -> list[MicroBatch]:
         """The micro-batches of a pass, on the host."""
         return random_micro_batches(settings, self._vocabulary)

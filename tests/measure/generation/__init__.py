@@ -1,0 +1,1 @@
+"""Records how long vLLM generates batches of different lengths; ``__main__`` says how to run it."""

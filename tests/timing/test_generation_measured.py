@@ -1,0 +1,49 @@
+"""Batches that vLLM generated beside the simulation and its prices."""
+
+import json
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tuner.timing import assumptions
+from tuner.timing.generation.simulation import simulate
+from tuner.timing.spreads import ENDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+DATA = DOCS / "validation" / "data" / "vllm-0.24-generation-h100.json"
+BATCHES = json.loads(DATA.read_text(encoding="utf-8"))["generated"]
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What makes the table of these batches."""
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    return import_module("engine_batches")
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: str(batch["limit"]))
+def test_the_engine_took_what_a_fast_and_a_slow_host_enclose(batch: dict[str, Any], page: ModuleType) -> None:
+    prices = page.prices_of(batch)
+    assert prices.step == assumptions.ENGINE_STEP_S
+    fast, slow = (page.seconds(batch, end) for end in page.ends(prices))
+    assert fast < min(batch["seconds"]) <= max(batch["seconds"]) < slow
+
+
+def test_each_more_sequence_of_a_step_took_what_the_host_is_said_to_take(page: ModuleType) -> None:
+    """Between two limits, mean seconds of a step differ by the sequences of a step and little else."""
+    points = sorted(
+        (page.sequences_a_step(batch), min(batch["seconds"]) / simulate(page.load_of(batch)).steps)
+        for batch in BATCHES
+    )
+    low, high = ENDS["ENGINE_SEQUENCE_S"]
+    for (fewer, first), (more, second) in pairwise(points):
+        assert low < (second - first) / (more - fewer) <= high
+
+
+def test_every_token_of_a_batch_is_simulated(page: ModuleType) -> None:
+    for batch in BATCHES:
+        assert simulate(page.load_of(batch)).tokens == pytest.approx(sum(batch["responses"]), rel=1e-6)

@@ -1,0 +1,92 @@
+"""Seconds of the host: by engine, by ranks of a machine, beside cards that were measured and others."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests import workloads
+from tuner.timing.host import host_of_experts, host_of_optimizer, host_seconds
+from tuner.timing.job import Job, kernels_seconds
+from tuner.timing.layer import layer_kernels
+from tuner.workload import Checkpointing, Workload
+
+ENGINES = ("plain", "fsdp", "fsdp2")
+MEASURED = ("h100-sxm", "h200-sxm")
+CARDS = (*MEASURED, "a100-sxm-80g")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+@pytest.mark.parametrize("gpu", CARDS)
+def test_the_host_needs_more_with_hooks_gradients_and_recomputation(
+    gpu: str, ranks: int, engine: str
+) -> None:
+    bare = host_seconds(gpu, engine, query_key_norms=False, ranks=ranks)
+    assert 0.3e-3 < bare.forward_s < bare.kept_s < bare.recomputed_s < 40e-3
+    assert bare.forward_s >= host_seconds(gpu, "plain", query_key_norms=False, ranks=ranks).forward_s
+    for recomputes, whole in ((True, bare.recomputed_s), (False, bare.kept_s)):
+        halves = [bare.half(recomputes=recomputes, backward=backward) for backward in (False, True)]
+        assert sum(halves) == pytest.approx(whole)
+        assert all(0.1 * whole < half for half in halves)
+
+
+@pytest.mark.parametrize("engine", ["fsdp", "fsdp2"])
+@pytest.mark.parametrize("gpu", CARDS)
+def test_the_host_needs_more_for_a_layer_that_several_ranks_share(gpu: str, engine: str) -> None:
+    alone, shared, of_a_node = (
+        host_seconds(gpu, engine, query_key_norms=False, ranks=ranks) for ranks in (1, 2, 8)
+    )
+    assert shared.forward_s > alone.forward_s
+    assert shared.recomputed_s > alone.recomputed_s
+    assert shared.kept_s > alone.kept_s
+    assert of_a_node == shared
+
+
+def test_a_card_without_a_table_of_its_own_takes_one_host() -> None:
+    for ranks in (1, 2):
+        there, here = (
+            host_seconds(gpu, "fsdp2", query_key_norms=True, ranks=ranks) for gpu in ("h20-sxm", "h200-sxm")
+        )
+        assert there == here
+        assert host_of_optimizer("h20-sxm", "fsdp2", ranks=ranks) == host_of_optimizer(
+            "h200-sxm", "fsdp2", ranks=ranks
+        )
+
+
+def job(workload: Workload, *, trains: bool = True) -> Job:
+    step_pass = replace(workload.actor_update, training=trains)
+    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+
+
+def test_the_host_launches_a_layer_runs_fsdps_hooks_and_recomputes() -> None:
+    workload = workloads.grpo_7b()
+    measured = host_seconds(
+        workload.cluster.gpu.name, "fsdp2", query_key_norms=False, ranks=workload.cluster.gpus
+    )
+    assert kernels_seconds(job(workload, trains=False), backward=False) == measured.forward_s
+    for checkpointing, recomputes in ((Checkpointing.FULL, True), (Checkpointing.NONE, False)):
+        update = job(workload.with_actor_engine(checkpointing=checkpointing))
+        for backward in (False, True):
+            half = measured.half(recomputes=recomputes, backward=backward)
+            assert kernels_seconds(update, backward=backward) == half
+
+
+def test_fused_layers_need_less_of_the_host() -> None:
+    update = job(workloads.grpo_32b_megatron(), trains=False)
+    cluster = update.cluster
+    plain = host_seconds(cluster.gpu.name, "plain", query_key_norms=False, ranks=cluster.gpus)
+    left = layer_kernels(update.layer, fused=True) / layer_kernels(update.layer, fused=False)
+    assert kernels_seconds(update, backward=False) == pytest.approx(plain.forward_s * left)
+
+
+def test_experts_that_run_one_after_the_other_keep_the_host_busy() -> None:
+    together, looped = (
+        job(workloads.grpo_moe_30b().with_actor_engine(loops_experts=loops), trains=False)
+        for loops in (False, True)
+    )
+    more = kernels_seconds(looped, backward=False) - kernels_seconds(together, backward=False)
+    gpu, ranks = looped.cluster.gpu.name, looped.cluster.gpus
+    of_one, of_all = (
+        host_of_experts(gpu, grouped=grouped, ranks=ranks).forward_s for grouped in (False, True)
+    )
+    assert more == pytest.approx(128 * of_one - of_all)
+    assert 20e-6 < of_one < 500e-6
