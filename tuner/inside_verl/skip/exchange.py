@@ -95,13 +95,13 @@ def handed_over(
         agreed: of ``agree``.
         ranks: the same.
         take: these sequences of what this rank holds.
-        join: parts behind one another, the first of them this rank's own.
+        join: parts behind one another; at least one.
     """
     first, after = agreed.starts[ranks.own], agreed.starts[ranks.own + 1]
     wanted = [parts[ranks.own].tolist() for parts in agreed.skip.rows]
     own = [row for part in wanted for row in part if first <= row < after]
     place = {row: index for index, row in enumerate(own)}
-    joined = [take([row - first for row in own])]
+    joined = [take([row - first for row in own])] if own else []
     moved = _moved(agreed)
     if any(moved):
         parcels = ranks.gather(take([row - first for row in moved[ranks.own]]) if moved[ranks.own] else None)

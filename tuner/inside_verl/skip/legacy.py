@@ -84,7 +84,7 @@ def _left(actor: Any, data: Any, size: int) -> tuple[list[Any], Agreed]:
             {key: value[chosen.numpy()] for key, value in arrays.items()},
         )
 
-    joined, places = handed_over(agreed, ranks, take, _join)
+    joined, places = handed_over(agreed, ranks, take, functools.partial(_join, device=mask.device))
     return [joined.proto(type(data), place, data.meta_info) for place in places], agreed
 
 
@@ -111,16 +111,12 @@ class _Rows:
         )
 
 
-def _join(parts: list[_Rows]) -> _Rows:
+def _join(parts: list[_Rows], device: torch.device) -> _Rows:
     import numpy as np
 
-    own = parts[0]
     return _Rows(
-        {
-            key: torch.cat([part.tensors[key].to(value.device) for part in parts])
-            for key, value in own.tensors.items()
-        },
-        {key: np.concatenate([part.arrays[key] for part in parts]) for key in own.arrays},
+        {key: torch.cat([part.tensors[key].to(device) for part in parts]) for key in parts[0].tensors},
+        {key: np.concatenate([part.arrays[key] for part in parts]) for key in parts[0].arrays},
     )
 
 
