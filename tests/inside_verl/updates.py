@@ -319,7 +319,9 @@ def legacy_update(actor: Any, batch: dict[str, torch.Tensor]) -> tuple[dict[str,
     """One update by verl's legacy actor; its metrics and the batch's facts after it."""
     from verl import DataProto
 
-    lengths = batch["attention_mask"].sum(dim=1).tolist()
+    everyone: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(everyone, batch["attention_mask"].sum(dim=1).tolist())
+    lengths = [length for part in everyone for length in part]
     data = DataProto.from_dict(
         {key: value.clone() for key, value in batch.items()},
         meta_info={"temperature": 1.0, "global_token_num": lengths},

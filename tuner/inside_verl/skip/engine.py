@@ -1,8 +1,8 @@
 """The skip in the workers of verl's model engine: 0.7.0 and later.
 
-verl hands each mini-batch to ``TrainingWorker.train_batch``, whatever drew it: epochs and shuffling stay verl's.
-Its loss divides by ``global_batch_size``, which is the whole mini-batch's, or by ``batch_num_tokens``, which the
-engine counts in what it is given.
+verl hands each mini-batch to ``TrainingWorker.train_batch``, whatever drew it: epochs and shuffling stay
+verl's. Its loss divides by ``global_batch_size``, which is the whole mini-batch's, or by
+``batch_num_tokens``, which the engine counts in what it is given.
 """
 
 import functools
@@ -99,7 +99,7 @@ def train_batch(original: Callable[..., Any]) -> Callable[..., Any]:
 def _whole_batch_loss(
     loss: Callable[..., Any], tokens: int, *, model_output: Any, data: Any, dp_group: Any = None
 ) -> Any:
-    """verl's loss of a micro-batch, divided by the tokens of the whole mini-batch where it is by tokens."""
+    """The loss of a micro-batch, divided by the tokens of the whole mini-batch where it is by tokens."""
     from verl.utils import tensordict_utils as tu
 
     tu.assign_non_tensor(data, batch_num_tokens=tokens)

@@ -1,5 +1,6 @@
 """With which of verl's settings an update without the sequences that have no advantage is the same one."""
 
+import functools
 from typing import Any
 
 from tuner.errors import TunerError
@@ -87,6 +88,25 @@ def check_batch(actor: Any, fields: Any, *, padded: bool) -> None:
     aggregation = _value(actor, "loss_agg_mode")
     if aggregation == "seq-mean-token-sum-norm" and not padded and not _value(actor, "loss_scale_factor"):
         _refuse("actor_rollout_ref.actor.loss_scale_factor", "null", _DIVISOR)
+
+
+def refuse_legacy_megatron(original: Any) -> Any:
+    """``MegatronPPOActor.update_policy`` of the legacy workers, which is left as it is and must not run so.
+
+    Args:
+        original: verl's method.
+    """
+
+    @functools.wraps(original)
+    def refused(_self: Any, *_arguments: Any, **_named: Any) -> Any:
+        raise TunerError(
+            _(
+                "{variable} is set, and the legacy Megatron workers cannot leave sequences out; "
+                "set trainer.use_legacy_worker_impl=disable (0.7), or unset {variable}"
+            ).format(variable=SKIP_ZERO_ADVANTAGE.name)
+        )
+
+    return refused
 
 
 def refuse_distillation() -> None:

@@ -63,4 +63,13 @@ PATCHES = (
         releases=_LEGACY_RELEASES,
         wanted=_asked,
     ),
+    Patch(
+        name="skip, legacy Megatron",
+        module="verl.workers.actor.megatron_actor",
+        attribute="MegatronPPOActor.update_policy",
+        make=_made_by("exact", "refuse_legacy_megatron"),
+        does=N_("refuses the legacy Megatron actor, which cannot leave sequences out"),
+        releases=_LEGACY_RELEASES,
+        wanted=_asked,
+    ),
 )
