@@ -1,4 +1,4 @@
-"""Sequences without an advantage left out: the same gradient, on every rank, for every way to divide a loss."""
+"""Sequences without an advantage left out: the same gradient on all ranks, however the loss is divided."""
 
 from typing import Any
 
@@ -107,7 +107,9 @@ def test_ranks_and_micro_batches_stay_aligned(ranks: int, multiple: int) -> None
             assert count == 24 // ranks or (count - multiple) * ranks < max(1, len(useful & members)), (
                 "no more than alignment needs"
             )
-            fillers = [int(data["lengths"][row]) for part in parts for row in part.tolist() if row not in useful]
+            fillers = [
+                int(data["lengths"][row]) for part in parts for row in part.tolist() if row not in useful
+            ]
             spare = sorted(int(data["lengths"][row]) for row in members - useful)
             assert sorted(fillers) == spare[: len(fillers)], "the shortest fill up"
 
@@ -119,7 +121,9 @@ def test_a_mini_batch_without_work_keeps_its_step() -> None:
     assert [[len(part) for part in parts] for parts in skip.rows] == [[1, 1], [1, 1]]
     assert 5 in torch.cat(skip.rows[1]).tolist()
     assert skip.idle_steps == 1
-    assert skip_zero_advantage(advantages, torch.ones(8, 2), mini_batch_size=4, mode="one-step").idle_steps == 0
+    assert (
+        skip_zero_advantage(advantages, torch.ones(8, 2), mini_batch_size=4, mode="one-step").idle_steps == 0
+    )
 
 
 def test_few_sequences_change_their_rank_and_tokens_are_evened_out() -> None:

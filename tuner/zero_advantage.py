@@ -1,7 +1,8 @@
 """Which sequences of a batch an update needs, where those without an advantage are left out.
 
-The policy gradient of a sequence is a multiple of its advantages: where they are all zero, the sequence goes
-forward and backward for a gradient of zero. ``skip_zero_advantage`` is for any trainer; torch is all it needs.
+The policy gradient of a sequence is a multiple of its advantages: where they are all zero, the sequence
+goes forward and backward for a gradient of zero. ``skip_zero_advantage`` is for any trainer; torch is all it
+needs.
 """
 
 from collections.abc import Sequence
@@ -27,9 +28,9 @@ AGGREGATIONS = (TOKEN_MEAN, TOKEN_SUM, *SEQUENCE_MEANS)
 class Skip:
     """What of a batch is to be trained on, and how its loss is scaled.
 
-    Every rank has the same number of rows in a mini-batch, and at least one: a mini-batch of which nothing is
-    left runs its shortest sequences for a gradient of zero, so that the optimizer's step, with its momentum and
-    weight decay, is made as it would have been.
+    Every rank has the same number of rows in a mini-batch, and at least one: a mini-batch of which nothing
+    is left runs its shortest sequences for a gradient of zero, so that the optimizer's step, with its
+    momentum and weight decay, is made as it would have been.
     """
 
     rows: tuple[
@@ -63,16 +64,17 @@ def skip_zero_advantage(
 ) -> Skip:
     """Leave out the sequences whose advantages are all zero, with the same gradient.
 
-    Mini-batch ``k`` is rows ``k * mini_batch_size`` and on, and its ranks hold equal parts of it in order; a row
-    changes its rank only where the ranks would not have equally many. The loss of a mini-batch, normalised over
-    the rows that are left on all ranks and multiplied by ``scale``, has the gradient of the whole mini-batch.
+    Mini-batch ``k`` is rows ``k * mini_batch_size`` and on, and its ranks hold equal parts of it in order; a
+    row changes its rank only where the ranks would not have equally many. The loss of a mini-batch,
+    normalised over the rows that are left on all ranks and multiplied by ``scale``, has the gradient of the
+    whole mini-batch.
 
     Args:
         advantages: (batch, response length); what they are where the mask is 0 does not matter.
         response_mask: (batch, response length); 1 or True for the tokens of the loss.
         mini_batch_size: sequences of one optimizer step on all ranks; all of the batch by default.
         ranks: data-parallel ranks.
-        mode: ``keep-steps`` for as many optimizer steps as before, ``one-step`` for one over all that is left.
+        mode: ``keep-steps`` for as many optimizer steps as before, ``one-step`` for one over what is left.
         loss_agg_mode: what the loss is divided by: ``token-mean``, ``token-sum``, ``seq-mean-token-sum``,
             ``seq-mean-token-mean``, or ``seq-mean-token-sum-norm`` with a divisor that stays.
         lengths: (batch,) tokens of each sequence with its prompt, to even out the ranks and to choose the
@@ -88,9 +90,9 @@ def skip_zero_advantage(
     _refuse_other_losses(entropy_coeff=entropy_coeff, kl_loss_coef=kl_loss_coef, shared_critic=shared_critic)
     if advantages.dim() != 2 or advantages.shape != response_mask.shape:
         raise TunerError(
-            _(
-                "advantages {advantages} and response_mask {mask} must both be (batch, response length)"
-            ).format(advantages=tuple(advantages.shape), mask=tuple(response_mask.shape))
+            _("advantages {advantages} and response_mask {mask} must be (batch, response length)").format(
+                advantages=tuple(advantages.shape), mask=tuple(response_mask.shape)
+            )
         )
     if loss_agg_mode not in AGGREGATIONS:
         raise _not_one_of("loss_agg_mode", loss_agg_mode, AGGREGATIONS)
@@ -193,7 +195,7 @@ def _held(
         held[taker].append(row)
         load[giver] -= lengths[row]
         load[taker] += lengths[row]
-    homeless = []
+    homeless: list[int] = []
     for row in fillers:
         part = held[home[row]]
         (part if len(part) < each else homeless).append(row)
@@ -204,7 +206,7 @@ def _held(
 
 
 def _divisor(rows: Sequence[int], tokens: Sequence[int], loss_agg_mode: str) -> int:
-    """What the loss of these rows is divided by: tokens, or sequences that have any; 1 where there is none."""
+    """What the loss of these rows is divided by: tokens, or sequences with any; 1 where there is none."""
     if loss_agg_mode == TOKEN_SUM:
         return 1
     if loss_agg_mode == TOKEN_MEAN:

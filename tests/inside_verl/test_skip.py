@@ -1,4 +1,4 @@
-"""The skip in verl's own workers: gradients and weights of an update as without it, by the release that is here."""
+"""The skip in verl's own workers: gradients and weights as without it, by the release that is here."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # verl and what it imports sa
 AGGREGATIONS = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
 SEQUENCES = 16
 
-needs_engine = pytest.mark.skipif(RELEASE < "0.7", reason="no sources of verl with a model engine and tensordict")
+needs_engine = pytest.mark.skipif(
+    RELEASE < "0.7", reason="no sources of verl with a model engine and tensordict"
+)
 needs_legacy = pytest.mark.skipif(
     not RELEASE or RELEASE > "0.7.1", reason="no sources of verl with legacy workers and tensordict"
 )
@@ -39,7 +41,9 @@ def one_rank() -> Iterator[None]:
     prepare_imports()
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29617")
-    dist.init_process_group("gloo", rank=int(os.environ.get("RANK", 0)), world_size=int(os.environ.get("WORLD_SIZE", 1)))
+    dist.init_process_group(
+        "gloo", rank=int(os.environ.get("RANK", 0)), world_size=int(os.environ.get("WORLD_SIZE", 1))
+    )
     yield
     dist.destroy_process_group()
 
@@ -131,9 +135,9 @@ def test_a_legacy_actor_makes_the_same_update(
 
     plain = [update(batch, 4 if mode == "keep-steps" else SEQUENCES) for batch in batches(4)]
     skip(mode, LEGACY)
-    for batch, (whole, before, lengths) in zip(batches(4), plain, strict=True):
+    for batch, (whole, _before, lengths) in zip(batches(4), plain, strict=True):
         left, after, run = update(batch, 4)
         assert_same_update(whole, left)
         assert sum(run) <= sum(lengths)
-    assert after["actor/grad_norm"] == [0.0] * len(before["actor/grad_norm"])
-    assert after["actor/skip/steps_without_gradient"] == len(before["actor/grad_norm"])
+    assert after["actor/grad_norm"] == [0.0] * len(_before["actor/grad_norm"])
+    assert after["actor/skip/steps_without_gradient"] == len(_before["actor/grad_norm"])

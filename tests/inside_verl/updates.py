@@ -1,7 +1,8 @@
 """An actor's update by verl's own code, on a model of a few weights: what the skip is held to.
 
-verl's loss, its splitting into micro-batches, its training worker or legacy actor are the real ones of the release
-that can be imported; only the model, its forward pass and the modules that this does without are stand-ins.
+verl's loss, its splitting into micro-batches, its training worker or legacy actor are the real ones of the
+release that can be imported; only the model, its forward pass and the modules that this does without are
+stand-ins.
 """
 
 import importlib.util
@@ -17,7 +18,17 @@ import torch
 
 VOCABULARY, PROMPT, RESPONSE = 11, 3, 6
 _WITHOUT = (
-    *("accelerate", "cachetools", "codetiming", "datasets", "dill", "fastapi", "hydra", "liger_kernel", "pandas"),
+    *(
+        "accelerate",
+        "cachetools",
+        "codetiming",
+        "datasets",
+        "dill",
+        "fastapi",
+        "hydra",
+        "liger_kernel",
+        "pandas",
+    ),
     *("peft", "psutil", "pyarrow", "pylatexenc", "ray", "torchdata", "uvicorn", "wandb"),
 )
 
@@ -99,7 +110,9 @@ class Recorded:
 
     def step(self) -> torch.Tensor:
         for parameter in self.module.parameters():
-            assert parameter.grad is not None, "a step without a gradient would leave the momentum where it is"
+            assert parameter.grad is not None, (
+                "a step without a gradient would leave the momentum where it is"
+            )
             if torch.distributed.is_initialized():
                 torch.distributed.all_reduce(parameter.grad)
                 parameter.grad /= torch.distributed.get_world_size()
@@ -230,7 +243,9 @@ def engine_update(worker: Any, batch: dict[str, torch.Tensor], mini_batch_size: 
     from verl.utils import tensordict_utils as tu
     from verl.workers.utils.padding import left_right_2_no_padding
 
-    data = TensorDict({key: value.clone() for key, value in batch.items()}, batch_size=len(batch["input_ids"]))
+    data = TensorDict(
+        {key: value.clone() for key, value in batch.items()}, batch_size=len(batch["input_ids"])
+    )
     with mock.patch("verl.workers.utils.padding.unpad_input", _unpad):
         data = left_right_2_no_padding(data)
     tu.assign_non_tensor(
@@ -266,8 +281,18 @@ def _on_the_cpu() -> Any:
     module.memory_allocated.return_value = module.memory_reserved.return_value = 0
     module.mem_get_info.return_value = (0, 0)
     with ExitStack() as stack:
-        for name in ("verl.workers.engine_workers", "verl.workers.engine.fsdp.transformer_impl", "verl.utils.seqlen_balancing", "verl.workers.actor.dp_actor", "verl.utils.profiler.performance"):
-            for function, answer in {"get_torch_device": module, "get_device_name": "cpu", "get_device_id": "cpu"}.items():
+        for name in (
+            "verl.workers.engine_workers",
+            "verl.workers.engine.fsdp.transformer_impl",
+            "verl.utils.seqlen_balancing",
+            "verl.workers.actor.dp_actor",
+            "verl.utils.profiler.performance",
+        ):
+            for function, answer in {
+                "get_torch_device": module,
+                "get_device_name": "cpu",
+                "get_device_id": "cpu",
+            }.items():
                 if hasattr(sys.modules.get(name), function):
                     stack.enter_context(mock.patch(f"{name}.{function}", lambda answer=answer: answer))
         yield
@@ -284,7 +309,9 @@ def legacy_actor(config: Any, **settings: Any) -> Any:
         def __init__(self) -> None:
             pass
 
-        def _forward_micro_batch(self, micro_batch: Any, temperature: float, calculate_entropy: bool, **_: Any) -> Any:
+        def _forward_micro_batch(
+            self, micro_batch: Any, temperature: float, calculate_entropy: bool, **_: Any
+        ) -> Any:
             tokens = micro_batch["input_ids"]
             log_probs = module(tokens, micro_batch["position_ids"], tokens.roll(-1, dims=1))
             log_probs = log_probs[:, PROMPT - 1 : -1]

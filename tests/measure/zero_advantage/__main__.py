@@ -3,9 +3,9 @@
     PYTHONPATH=.:tests torchrun --nproc-per-node 2 -m measure.zero_advantage --output FILE [--minutes M]
         [--model NAME] [--repeats N] [--dry-run]
 
-Needs what ``measure.verl_engine`` needs. The batch, the weights and the order of the mini-batches are the same with
-and without the skip; the gradient norm of every optimizer step is recorded beside the seconds. The file is written
-again after each update. ``--dry-run`` shrinks the model and the sequences, for a machine without a GPU.
+Needs what ``measure.verl_engine`` needs. The batch, the weights and the order of the mini-batches are the
+same with and without the skip; the gradient norm of every optimizer step is recorded beside the seconds. The
+file is written again after each update. ``--dry-run`` shrinks the model and the sequences, for a machine without a GPU.
 """
 
 import argparse
@@ -26,10 +26,10 @@ from measure.zero_advantage.update import Sizes, build_worker, prepare_workers, 
 SHARES = (0.0, 0.5, 0.75)
 MODES = (None, "keep-steps", "one-step")
 WHAT = (
-    "Seconds of an update (TrainingWorker.train_mini_batch of verl {verl}, its FSDP engine and ppo_loss, dynamic "
-    "batch sizes) by the share of responses whose advantages are all zero; skip: null is verl's own update. "
-    "Random weights and tokens; groups of 8 responses have an advantage or none, as rewards that are all equal "
-    "leave none. grad_norms: of each optimizer step; run_tokens: on all ranks."
+    "Seconds of an update (TrainingWorker.train_mini_batch of verl {verl}, its FSDP engine and ppo_loss, "
+    "dynamic batch sizes) by the share of responses whose advantages are all zero; skip: null is verl's own "
+    "update. Random weights and tokens; groups of 8 responses have an advantage or none, as rewards that are "
+    "all equal leave none. grad_norms: of each optimizer step; run_tokens: on all ranks."
 )
 
 

@@ -110,7 +110,9 @@ def _batch(sizes: Sizes, share: float, vocabulary: int) -> Any:
             "response_mask": nested([torch.ones(count) for count in responses]),
             "loss_mask": nested([torch.ones(count) for count in responses]),
             "old_log_probs": nested([torch.full((count,), -log(vocabulary)) for count in responses]),
-            "advantages": nested([value.expand(count) for value, count in zip(advantages, responses, strict=True)]),
+            "advantages": nested(
+                [value.expand(count) for value, count in zip(advantages, responses, strict=True)]
+            ),
         },
         {
             "use_remove_padding": True,

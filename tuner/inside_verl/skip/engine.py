@@ -8,6 +8,7 @@ verl's. Its loss divides by ``global_batch_size``, which is the whole mini-batch
 import functools
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -18,6 +19,11 @@ from tuner.inside_verl.skip.exchange import Held, Ranks, agree, handed_over, has
 from tuner.zero_advantage import KEEP_STEPS, ONE_STEP
 
 _COUNTS = "actor/skip/steps_without_gradient"
+
+
+def _tensordict_utils() -> Any:
+    """The functions of verl that read and write its batches."""
+    return import_module("verl.utils.tensordict_utils")
 
 
 def _loss(loss_function: Any) -> str:
@@ -52,8 +58,7 @@ def train_mini_batch(original: Callable[..., Any]) -> Callable[..., Any]:
     def folded(self: Any, data: Any) -> Any:
         if _actor(self.loss_fn) is None:
             return original(self, data)
-        from verl.utils import tensordict_utils as tu
-
+        tu = _tensordict_utils()
         if SKIP_ZERO_ADVANTAGE.read() == ONE_STEP:
             whole = data.shape[0] * self.engine.get_data_parallel_size()
             tu.pop(data, key="num_mini_batch", default=None)
@@ -76,8 +81,7 @@ def train_batch(original: Callable[..., Any]) -> Callable[..., Any]:
         actor = _actor(self.loss_fn)
         if actor is None:
             return original(self, data)
-        from verl.utils import tensordict_utils as tu
-
+        tu = _tensordict_utils()
         check_loss(actor)
         check_batch(actor, data.keys(), padded=not data["response_mask"].is_nested)
         left, agreed = _left(self, data, actor)
@@ -100,16 +104,14 @@ def _whole_batch_loss(
     loss: Callable[..., Any], tokens: int, *, model_output: Any, data: Any, dp_group: Any = None
 ) -> Any:
     """The loss of a micro-batch, divided by the tokens of the whole mini-batch where it is by tokens."""
-    from verl.utils import tensordict_utils as tu
-
+    tu = _tensordict_utils()
     tu.assign_non_tensor(data, batch_num_tokens=tokens)
     return loss(model_output=model_output, data=data, dp_group=dp_group)
 
 
 def _row_multiple(worker: Any, data: Any) -> int:
     """What a rank's sequences must be a multiple of, so that verl can split them into micro-batches."""
-    from verl.utils import tensordict_utils as tu
-
+    tu = _tensordict_utils()
     settings = worker.engine_config
     multiple = 1
     if not tu.get(data, "use_dynamic_bsz", settings.use_dynamic_bsz):
@@ -122,8 +124,8 @@ def _row_multiple(worker: Any, data: Any) -> int:
 def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     """What this rank runs of a mini-batch, as verl's batch, and what all ranks agreed on."""
     from tensordict import NonTensorData
-    from verl.utils import tensordict_utils as tu
 
+    tu = _tensordict_utils()
     counted = data["loss_mask"].unbind()
     held = Held(
         has_advantage=has_advantage(data["advantages"].unbind(), data["response_mask"].unbind()),
@@ -150,15 +152,16 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     for key, value in common.items():
         left[key] = value
     if tu.get(data, "global_token_num") is not None:
-        left["global_token_num"] = NonTensorData(agreed.run_lengths)  # for the MFU: what ran
+        left["global_token_num"] = import_module("tensordict").NonTensorData(
+            agreed.run_lengths
+        )  # for the MFU: what ran
     return left, agreed
 
 
 def _parts(data: Any) -> tuple[Any, dict[str, Any]]:
     """The batch's fields with a row for each sequence, and those that are one value for all."""
-    from tensordict import TensorDict
-
-    rows, common = {}, {}
+    rows: dict[str, Any] = {}
+    common: dict[str, Any] = {}
     for key, value in data.items():
         (rows if isinstance(value, torch.Tensor) or value.shape else common)[key] = value
-    return TensorDict(rows, batch_size=data.batch_size), common
+    return import_module("tensordict").TensorDict(rows, batch_size=data.batch_size), common

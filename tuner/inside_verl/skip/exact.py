@@ -7,9 +7,10 @@ from tuner.errors import TunerError
 from tuner.inside_verl.settings import SKIP_ZERO_ADVANTAGE
 from tuner.language import N_, _
 
-# Policy losses (verl 0.5.0 to 0.9.1, trainer/ppo/core_algos.py) in which each token's loss is its advantage times
-# something that only its own sequence decides. The others have a term of their own (dro, kl_cov), choose tokens
-# over the micro-batch (clip_cov, kl_cov), divide by its sequences (geo_mean) or weigh them (bypass_mode).
+# Policy losses (verl 0.5.0 to 0.9.1, trainer/ppo/core_algos.py) in which each token's loss is its advantage
+# times something that only its own sequence decides. The others have a term of their own (dro, kl_cov),
+# choose tokens over the micro-batch (clip_cov, kl_cov), divide by its sequences (geo_mean) or weigh them
+# (bypass_mode).
 OWN_ADVANTAGE_LOSSES = ("vanilla", "dppo_tv", "dppo_kl", "gspo", "sapo", "gpg", "cispo")
 
 _ACTS_ON_ALL = N_("it acts on sequences without an advantage too")

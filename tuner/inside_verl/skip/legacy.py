@@ -1,8 +1,8 @@
 """The skip in verl's legacy FSDP actor: ``dp_actor.py``, up to 0.7.1.
 
-Its loss is divided micro-batch by micro-batch, and each micro-batch counts by its sequences: what a token weighs
-depends on what it shares a micro-batch with. So the weight that each sequence would have had is computed from the
-micro-batches that verl would have made, and its advantages are scaled to that weight.
+Its loss is divided micro-batch by micro-batch, and each micro-batch counts by its sequences: what a token
+weighs depends on what it shares a micro-batch with. So the weight that each sequence would have had is
+computed from the micro-batches that verl would have made, and its advantages are scaled to that weight.
 """
 
 import functools
@@ -32,9 +32,11 @@ class MiniBatches:
         self.parts = parts
 
     def select(self, **keys: Any) -> "MiniBatches":
+        """The same fields of each."""
         return MiniBatches(self, [part.select(**keys) for part in self.parts])
 
     def split(self, _size: int) -> list[Any]:
+        """The mini-batches, whatever their size."""
         return self.parts
 
 
@@ -102,7 +104,7 @@ class _Rows:
         return {"tensors": {key: value.cpu() for key, value in self.tensors.items()}, "arrays": self.arrays}
 
     def proto(self, kind: Any, place: list[int], meta_info: dict[str, Any]) -> Any:
-        """verl's ``DataProto`` of the sequences at these places."""
+        """A ``DataProto`` of the sequences at these places."""
         chosen = torch.tensor(place, dtype=torch.int64)
         return kind.from_dict(
             {key: value[chosen.to(value.device)] for key, value in self.tensors.items()},
@@ -165,7 +167,7 @@ def _token_weights(mask: torch.Tensor, settings: Any) -> torch.Tensor:
         ones = torch.ones(mask.shape, dtype=torch.float64, requires_grad=True)
         total = core.agg_loss(loss_mat=ones, loss_mask=mask, loss_agg_mode=mode)
         (gradient,) = torch.autograd.grad(total, ones)
-    # Early releases divide by 0 where a sequence has no token in the loss; nothing is multiplied by that here.
+    # Early releases divide by 0 where a sequence has no token in the loss; nothing is multiplied by that.
     return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0).amax(dim=1)
 
 
