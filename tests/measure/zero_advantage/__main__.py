@@ -5,7 +5,8 @@
 
 Needs what ``measure.verl_engine`` needs. The batch, the weights and the order of the mini-batches are the
 same with and without the skip; the gradient norm of every optimizer step is recorded beside the seconds. The
-file is written again after each update. ``--dry-run`` shrinks the model and the sequences, for a machine without a GPU.
+file is written again after each update. ``--dry-run`` shrinks the model and the sequences,
+for a machine without a GPU.
 """
 
 import argparse

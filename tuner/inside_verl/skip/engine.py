@@ -123,8 +123,6 @@ def _row_multiple(worker: Any, data: Any) -> int:
 
 def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     """What this rank runs of a mini-batch, as verl's batch, and what all ranks agreed on."""
-    from tensordict import NonTensorData
-
     tu = _tensordict_utils()
     counted = data["loss_mask"].unbind()
     held = Held(
