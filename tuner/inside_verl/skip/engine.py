@@ -158,8 +158,7 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
 
 def _parts(data: Any) -> tuple[Any, dict[str, Any]]:
     """The batch's fields with a row for each sequence, and those that are one value for all."""
-    rows: dict[str, Any] = {}
-    common: dict[str, Any] = {}
-    for key, value in data.items():
-        (rows if isinstance(value, torch.Tensor) or value.shape else common)[key] = value
-    return import_module("tensordict").TensorDict(rows, batch_size=data.batch_size), common
+    tensordict = import_module("tensordict")
+    common = {key: value for key, value in data.items() if isinstance(value, tensordict.NonTensorData)}
+    rows = {key: value for key, value in data.items() if key not in common}
+    return tensordict.TensorDict(rows, batch_size=data.batch_size), common
