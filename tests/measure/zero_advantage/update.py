@@ -62,6 +62,9 @@ def build_worker(settings: EngineSettings, sizes: Sizes, *, tiny: bool) -> Any:
 
     worker = object.__new__(TrainingWorker)
     worker.engine = build_engine(settings, tiny=tiny)
+    for group in worker.engine.optimizer.param_groups:
+        group["lr"] = 0.0  # so that all updates start from the same weights
+    worker.engine.lr_scheduler_step = lambda: 0.0
     worker.engine_config = worker.engine.engine_config
     worker.engine_config.use_dynamic_bsz = True
     worker.engine_config.max_token_len_per_gpu = sizes.budget
@@ -128,7 +131,7 @@ def _batch(sizes: Sizes, share: float, vocabulary: int) -> Any:
 
 
 def timed_update(worker: Any, sizes: Sizes, *, share: float, mode: str | None) -> dict[str, Any]:
-    """Seconds of one update, from the same weights as any other but for its steps at a tiny learning rate."""
+    """Seconds of one update, from the same weights as any other."""
     from verl.utils import tensordict_utils as tu
 
     kind = sys.modules[WORKERS].TrainingWorker
