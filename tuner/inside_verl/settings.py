@@ -44,7 +44,7 @@ SKIP_ZERO_ADVANTAGE = Setting(
     name="TUNER_SKIP_ZERO_ADVANTAGE",
     values=("keep-steps", "one-step"),
     does=N_("leave sequences whose advantages are all zero out of the update of the actor"),
-    page="guide/inside-verl",
+    page="guide/zero-advantage",
 )
 RECORD = Setting(
     name="TUNER_RECORD",

@@ -17,7 +17,7 @@ Memory is decided by the largest micro-batch, which stays as well.
 When it does not apply
 ----------------------
 
-No release up to 0.9.1 can do it, so it is information and never part of what is to be pasted.
+No release up to 0.9.1 can do it by itself, so it is information and never part of what is to be pasted; ``TUNER_SKIP_ZERO_ADVANTAGE=keep-steps`` does it where the workers load ``tuner.inside_verl``.
 It leaves the training as it is only where the loss has no KL term and no entropy bonus, and where the tokens or sequences that it is divided by are still counted with those that are left out.
 Some policy losses have a term of their own that does not vanish (``kl_cov``, ``dro``), and an auxiliary loss of a mixture of experts acts on every token.
 Advantages that are whitened over the batch afterwards, those of a critic, and those against a greedy response do not vanish with the rewards' differences, so the option is refused there.
@@ -74,13 +74,13 @@ def check(case: Case) -> Finding | None:
         _(
             "{ratio:.0%} of the responses have no advantage; without them update_actor takes "
             "{without} instead of {update}, and the step is {shorter:.0%} shorter; "
-            "its peak falls by {saved}; {release} cannot skip them"
+            "its peak falls by {saved}; {release} itself cannot skip them"
         )
         if saved >= _LEAST_BYTES
         else _(
             "{ratio:.0%} of the responses have no advantage; without them update_actor takes "
             "{without} instead of {update}, and the step is {shorter:.0%} shorter; "
-            "{release} cannot skip them"
+            "{release} itself cannot skip them"
         )
     )
     return Finding(
@@ -116,7 +116,8 @@ def _effect(workload: Workload) -> str:
         )
     return _(
         "The training would stay as it is: this loss is a multiple of the advantage, and "
-        "what it is divided by has to count them still; equal rewards such as 0.9, which "
+        "what it is divided by has to count them still, as TUNER_SKIP_ZERO_ADVANTAGE=keep-steps "
+        "does where the workers load tuner; equal rewards such as 0.9, which "
         "float32 does not add up exactly, leave advantages of some hundredths, which are "
         "noise"
     )
