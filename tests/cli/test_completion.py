@@ -62,9 +62,11 @@ def _asked(command: list[str], environment: dict[str, str], folder: Path) -> str
 
 @pytest.fixture(scope="module")
 def scripts(path: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What ``--show-completion`` prints for each shell."""
+    """What ``--show-completion`` prints in each shell."""
     folder = tmp_path_factory.mktemp("scripts")
-    return {shell: _asked(["tuner", "--show-completion", shell], path, folder) for shell in SHELLS}
+    return {
+        shell: _asked(["tuner"], {**path, "_TUNER_COMPLETE": f"source_{shell}"}, folder) for shell in SHELLS
+    }
 
 
 @pytest.mark.parametrize("words", OFFERED)
