@@ -1,8 +1,11 @@
 """The last line of ``tuner check``: how much was checked, what was found, and what it was judged for."""
 
+from collections import Counter
+
 from tuner.cli.baselines import in_words
 from tuner.cli.hardware import Card
 from tuner.language import _, ngettext
+from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib
 from tuner.render.words import clauses, listed, noted
 from tuner.review.checked import JudgedFor, Review, SilencedBy
@@ -52,11 +55,14 @@ def _with_rest(findings: str, review: Review) -> str:
     silenced = [silenced for checked in review.inputs for silenced in checked.silenced]
     by_comments = sum(silent.by is SilencedBy.COMMENT for silent in silenced)
     left_out = sum(checked.left_out for checked in review.inputs)
-    fixable = sum(line.fix is not None and line.fix.safe for line in review.lines)
+    fixable = Counter(line.fix.safe for line in review.lines if line.fix is not None)
     words = [
         _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
         _("{count} not asked for").format(count=left_out) if left_out else "",
-        _("{count} that --fix mends").format(count=fixable) if fixable else "",
+        _("{mark} {count} that --fix mends").format(mark=FIX_MARK, count=fixable[True])
+        if fixable[True]
+        else "",
+        _("{count} that --unsafe-fixes mends").format(count=fixable[False]) if fixable[False] else "",
         in_words(review.baselines),
     ]
     rest = listed(filter(None, words))

@@ -50,11 +50,15 @@ def cure(line: Line) -> str:
 
 
 def told(line: Line) -> str:
-    """The message, and what to set."""
+    """The message, whether the line sets the key, and what to set."""
     message = plain(line.finding.message)
-    if not line.overrides:
-        return message
-    return message + _(" (override: {overrides})").format(overrides=cure(line))
+    if line.section and line.overrides:
+        return message + _(" (not set; override: {overrides})").format(overrides=cure(line))
+    if line.section:
+        return message + _(" (not set: {key})").format(key=plain(line.key))
+    if line.overrides:
+        return message + _(" (override: {overrides})").format(overrides=cure(line))
+    return message
 
 
 @cache
