@@ -109,12 +109,12 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
             text = str(origin) if origin.layer is Layer.OVERRIDE else ""
             return _Stands(location=origin.location, key=key, origin=text)
     default = settings.origin(first) if first else None
-    origin = "" if default is None else str(default)
+    rests_on = "" if default is None else str(default)
     section = _section(answer, first)
     if section is not None:
         path, place = section
-        return _Stands(location=place, key=first, origin=origin, section=path)
-    return _Stands(location=Location(source=answer.given.source), key=first, origin=origin)
+        return _Stands(location=place, key=first, origin=rests_on, section=path)
+    return _Stands(location=Location(source=answer.given.source), key=first, origin=rests_on)
 
 
 def _section(answer: Answer, key: str) -> tuple[str, Location] | None:
