@@ -243,7 +243,8 @@ def test_check_goes_on_after_a_file_that_cannot_be_used(
     assert "tests/cli/configs/grpo.yaml:" in result.out
     assert result.err.splitlines()[0].startswith("error: ")
     assert "broken.yaml" in result.err
-    assert "2 files checked, 1 unreadable: " in result.err
+    assert "1 file checked, 1 unreadable: " in result.err
+    assert run("check", str(broken), *GIVEN).err.splitlines()[-1] == "0 files checked, 1 unreadable"
 
 
 def test_a_job_that_does_not_fit_is_a_line_of_check() -> None:

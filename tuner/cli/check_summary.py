@@ -7,7 +7,7 @@ from tuner.cli.hardware import Card
 from tuner.language import _, ngettext
 from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib
-from tuner.render.words import clauses, listed, noted
+from tuner.render.words import clauses, counted, listed, noted
 from tuner.review.checked import JudgedFor, Review, SilencedBy
 
 _NAMED = 3  # releases, engines or cards in one line
@@ -20,10 +20,9 @@ def summary(review: Review, card: Card) -> str:
         review: what was checked.
         card: of the options, for inputs of which none could be judged.
     """
-    findings = listed(
-        _("{count} {severity}").format(count=count, severity=_(severity.value))
-        for severity, count in review.counts.items()
-    )
+    if review.inputs and len(review.problems) == len(review.inputs):
+        return _inputs(review)
+    findings = listed(counted(count, severity) for severity, count in review.counts.items())
     judged = [checked.judged_for for checked in review.inputs if checked.judged_for is not None]
     return clauses(
         [
@@ -37,12 +36,11 @@ def summary(review: Review, card: Card) -> str:
 
 
 def _inputs(review: Review) -> str:
-    files, unreadable, skipped = len(review.inputs), len(review.problems), len(review.skipped)
-    parts = [
-        _("the command is checked")
-        if review.pasted
-        else ngettext("{files} file checked", "{files} files checked", files).format(files=files)
-    ]
+    unreadable, skipped = len(review.problems), len(review.skipped)
+    if review.pasted:
+        return _("the command cannot be used") if unreadable else _("the command is checked")
+    files = len(review.inputs) - unreadable
+    parts = [ngettext("{files} file checked", "{files} files checked", files).format(files=files)]
     if unreadable:
         parts.append(_("{unreadable} unreadable").format(unreadable=unreadable))
     if skipped:
