@@ -192,6 +192,7 @@ def consult_further(
         gpu_reason=job.card.reason,
         gpu_assumed=job.card.assumed,
         gpus_reason=job.gpus_reason,
+        node_said=card.per_node is not None or premises.gpus_per_node is not None,
         settled=from_settings(premises),
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
