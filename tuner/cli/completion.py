@@ -74,16 +74,17 @@ def _words(ctx: typer.Context) -> list[str]:
 
 def _release(ctx: typer.Context, named: str) -> str | None:
     """The release that an option or the settings ask for; None where nobody does."""
-    from tuner.cli.project_settings import SettingsNamed, project_for
-    from tuner.errors import TunerError
-
     asked: str | None = ctx.params.get("verl_version")
     if asked is not None:
         return asked.partition(",")[0]
+    from tuner.errors import TunerError
+    from tuner.files import is_there
+    from tuner.review.project.project import Named, project_of
+
+    given, isolated = ctx.params.get("given"), ctx.params.get("isolated")
     try:
-        settings = SettingsNamed(given=ctx.params.get("given"), isolated=bool(ctx.params.get("isolated")))
-        project = project_for(named, settings)
-        said = None if project is None else project.said("verl_version")
+        file = Path(named) if is_there(named, Path.is_file) else None
+        said = project_of(file, Named(given=tuple(given or ()), isolated=bool(isolated))).said("verl_version")
     except TunerError:  # the command itself will say so
         return None
     return None if said is None else str(said.value)
