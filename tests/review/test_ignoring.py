@@ -159,6 +159,18 @@ def test_a_key_that_nobody_set_is_found_at_the_section_that_would_hold_it_and_ig
     assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu is not set: default of verl" in full
 
 
+def test_a_key_that_a_script_does_not_set_is_found_at_its_launch_and_ignored_above_it() -> None:
+    launch = "python3 -m verl.trainer.main_ppo \\\n    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct"
+    script = f"#!/bin/bash\n# verl.trainer.main_ppo\nset -x\n{launch}\n"
+    assert ("a.sh:4:12", "KRN006") in shown(check(script, name="a.sh"))
+    full = run("check", "a.sh", "-f", "full", "--select", "KRN006", *GIVEN).out
+    assert f"  |            {'^' * len('verl.trainer.main_ppo')}\n" in full
+    commented = script.replace("set -x\n", "set -x\n# tuner: ignore[KRN006] no Liger here\n")
+    assert "KRN006" not in check(commented, name="a.sh").out
+    twice = script + launch.replace("    ", "    data.seed=1 ") + "\n"
+    assert ("a.sh:1:1", "KRN006") in shown(check(twice, "--launch", "2", name="a.sh"))
+
+
 def test_what_is_found_in_a_value_that_only_a_repair_sets_says_so() -> None:
     found = {line.split()[2]: line for line in check(UNSET).out.splitlines()}
     assert ": once CFG104 is mended: the update takes 1 of the rank's " in found["BAT004"]

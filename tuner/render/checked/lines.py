@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tuner.advise import Advice
 from tuner.errors import Location
 from tuner.findings import Finding
+from tuner.inputs.given import Given
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.settings import Layer
 from tuner.inputs.tree import dotted, split_key
@@ -118,13 +119,30 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
 
 
 def _section(answer: Answer, key: str) -> tuple[str, Location] | None:
-    """The nearest section of the user's file that would hold a key, and where it stands."""
-    document = answer.given.document
-    if document is None or not key or answer.settings.is_set(key):
+    """What would hold a key in the user's file, and where it stands: the nearest section, or the launch."""
+    if not key or answer.settings.is_set(key):
         return None
+    document = answer.given.document
+    if document is None:
+        return _launch(answer.given)
     path = split_key(key)
     above = (path[:length] for length in range(len(path) - 1, 0, -1))
     return next(((dotted(it), document.locations[it]) for it in above if it in document.locations), None)
+
+
+def _launch(given: Given) -> tuple[str, Location] | None:
+    """The program that a script starts, where it is named in one place."""
+    if not (given.program and given.text):
+        return None
+    named = [
+        (number, text.index(given.program))
+        for number, text in enumerate(given.text.split("\n"), 1)
+        if given.program in text.partition("#")[0]
+    ]
+    if len(named) != 1:
+        return None
+    ((line, column),) = named
+    return given.program, Location(source=given.source, line=line, column=column + 1)
 
 
 def _is_added(answer: Answer, place: Location) -> bool:
