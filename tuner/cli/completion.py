@@ -49,9 +49,13 @@ def keys(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     named = ctx.params.get("config") or ctx.params.get("source") or next(iter(_words(ctx)), "")
     if not named:
         return []
+    from tuner.errors import TunerError
     from tuner.trainers.chosen import TRAINER
 
-    release = TRAINER.choose_release(_release(ctx, named)).version
+    try:
+        release = TRAINER.choose_release(_release(ctx, named)).version
+    except TunerError:  # the command itself will say so
+        return []
     offered = TRAINER.offered_keys(release, name)
     if mark == "~":
         return [(mark + one.key, one.help) for one in offered]
@@ -73,20 +77,20 @@ def _words(ctx: typer.Context) -> list[str]:
 
 
 def _release(ctx: typer.Context, named: str) -> str | None:
-    """The release that an option or the settings ask for; None where nobody does."""
+    """The release that an option or the settings ask for; None where nobody does.
+
+    Raises:
+        InputError: the settings cannot be used.
+    """
     asked: str | None = ctx.params.get("verl_version")
     if asked is not None:
         return asked.partition(",")[0]
-    from tuner.errors import TunerError
     from tuner.files import is_there
     from tuner.review.project.project import Named, project_of
 
     given, isolated = ctx.params.get("given"), ctx.params.get("isolated")
-    try:
-        file = Path(named) if is_there(named, Path.is_file) else None
-        said = project_of(file, Named(given=tuple(given or ()), isolated=bool(isolated))).said("verl_version")
-    except TunerError:  # the command itself will say so
-        return None
+    file = Path(named) if is_there(named, Path.is_file) else None
+    said = project_of(file, Named(given=tuple(given or ()), isolated=bool(isolated))).said("verl_version")
     return None if said is None else str(said.value)
 
 
