@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tuner.language import _, ngettext
 from tuner.render.checked.how import How
 from tuner.render.checked.rule_help import escaped
-from tuner.render.checked.wording import cure, page, path_of
+from tuner.render.checked.wording import cure, page, path_of, stated
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import plain
 from tuner.render.words import counted, full_stop, listed
@@ -86,7 +86,7 @@ def _row(line: Line, checked: Checked) -> tuple[str, ...]:
     return (
         f"{_(line.finding.severity.value)} {name} {rule.name}",
         position,
-        cell(line.finding.message),
+        cell(stated(line)),
         code(cure(line)) if line.overrides else "",
     )
 

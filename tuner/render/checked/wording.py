@@ -49,16 +49,19 @@ def cure(line: Line) -> str:
     return " ".join(pasteable(override) for override in line.overrides)
 
 
+def stated(line: Line) -> str:
+    """The message, and that the line does not set the key where that is so."""
+    message = plain(line.finding.message)
+    return message + _(" (not set: {key})").format(key=plain(line.key)) if line.section else message
+
+
 def told(line: Line) -> str:
     """The message, whether the line sets the key, and what to set."""
+    if not line.overrides:
+        return stated(line)
     message = plain(line.finding.message)
-    if line.section and line.overrides:
-        return message + _(" (not set; override: {overrides})").format(overrides=cure(line))
-    if line.section:
-        return message + _(" (not set: {key})").format(key=plain(line.key))
-    if line.overrides:
-        return message + _(" (override: {overrides})").format(overrides=cure(line))
-    return message
+    text = _(" (not set; override: {overrides})") if line.section else _(" (override: {overrides})")
+    return message + text.format(overrides=cure(line))
 
 
 @cache
