@@ -232,6 +232,17 @@ def test_more_gpus_than_a_node_has_are_asked_about() -> None:
     assert "node-too-large" not in run("check", CONFIG, "--gpu", "16xa100", "--verl-version", "0.9.1").out
 
 
+def test_the_verdict_says_on_which_machines_a_job_cannot_start() -> None:
+    words = ("advise", CONFIG, "--gpu", "h100-sxm", "--verl-version", "0.9.1")
+    asked = " ".join(run(*words, "trainer.n_gpus_per_node=16").out.split())
+    said = (
+        "It cannot start on nodes of 8 h100-sxm, the largest that are known, since it wants 16 GPUs on one."
+    )
+    assert said in asked
+    assert "It cannot start" not in run(*words, "trainer.n_gpus_per_node=8").out
+    assert "It cannot start" not in run(*words, "--gpus-per-node", "16").out
+
+
 def test_check_goes_on_after_a_file_that_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +254,8 @@ def test_check_goes_on_after_a_file_that_cannot_be_used(
     assert "tests/cli/configs/grpo.yaml:" in result.out
     assert result.err.splitlines()[0].startswith("error: ")
     assert "broken.yaml" in result.err
-    assert "2 files checked, 1 unreadable: " in result.err
+    assert "1 file checked, 1 unreadable: " in result.err
+    assert run("check", str(broken), *GIVEN).err.splitlines()[-1] == "0 files checked, 1 unreadable"
 
 
 def test_a_job_that_does_not_fit_is_a_line_of_check() -> None:

@@ -1,4 +1,6 @@
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import jsonschema
 import pytest
@@ -9,6 +11,7 @@ from tuner.errors import Location
 from tuner.render.checked.how import How, rendered
 from tuner.render.checked.lines import checked
 from tuner.render.json import advice_json
+from tuner.render.report import SCHEMA_VERSION
 from tuner.render.schemas import SCHEMAS, schema
 from tuner.render.terminal import Terminal
 from tuner.review.checked import Checked, Problem, Review
@@ -18,7 +21,21 @@ from tuner.review.checked import Checked, Problem, Review
 def test_schemas_are_valid_and_named(name: str) -> None:
     content = schema(name)
     jsonschema.Draft202012Validator.check_schema(content)
-    assert content["$id"] == f"urn:tuner:schema:{name}:3.1"
+    assert content["$id"] == f"urn:tuner:schema:{name}:{SCHEMA_VERSION}"
+
+
+def test_a_change_of_a_field_is_a_change_of_the_version() -> None:
+    """The golden file begins with the version that has these fields; ``report.py`` has the rule."""
+    fields = {f"{name} {field}" for name in SCHEMAS for field in _fields(schema(name))}
+    expect("schema_fields.txt", "\n".join([SCHEMA_VERSION, *sorted(fields)]))
+
+
+def _fields(content: dict[str, Any]) -> Iterator[str]:
+    """Every field of a schema, with a question mark where it may be null."""
+    for title, definition in {**content.get("$defs", {}), "": content}.items():
+        for field, shape in definition.get("properties", {}).items():
+            nullable = {"type": "null"} in shape.get("anyOf", ())
+            yield f"{title}.{field}{'?' if nullable else ''}"
 
 
 def test_the_report_validates_and_holds_raw_bytes() -> None:

@@ -1,14 +1,10 @@
-"""The page of a model, the list of all of them, and what a shell offers."""
+"""The page of a model, and the list of all of them."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
-from tests.cli.runner import ROOT, run
-from tuner.gpus import gpu_names
+from tests.cli.runner import run
 from tuner.models import find_model, model_names
 
 
@@ -49,24 +45,3 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], words: str) -> Non
     assert (result.code, result.out) == (2, "")
     assert words in result.err
     assert len(result.err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("tuner advise --model qwen3-4", {"qwen3-4B", "qwen3-4B-Base"}),
-        ("tuner model Qwen3.5-0", {"Qwen3.5-0.8B", "Qwen3.5-0.8B-Base"}),
-        ("tuner estimate-memory --model gpt2", {"gpt2"}),
-        ("tuner check --gpu 8xh100-s", {"8xh100-sxm"}),
-        ("tuner advise --gpu ", set(gpu_names())),
-    ],
-)
-def test_a_shell_offers_models_and_cards(words: str, offered: set[str]) -> None:
-    typed = words.split(" ")
-    asked = {"_TUNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1)}
-    code = "import sys; sys.argv = ['tuner']; from tuner.cli import main; main()"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **asked}
-    )
-    assert offered <= set(answer.stdout.split())
-    assert all(name.lower().startswith(typed[-1].lower()) for name in answer.stdout.split())

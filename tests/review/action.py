@@ -53,16 +53,17 @@ def git(*words: str, at: Path) -> str:
     return done.stdout.strip()
 
 
-def run_action(repository: Path, runner: Path, **inputs: str) -> Run:
+def run_action(repository: Path, runner: Path, *, system: str = "Linux", **inputs: str) -> Run:
     """All steps one after another; as at GitHub, none after one that fails.
 
     Args:
         repository: the checkout.
         runner: an empty folder, for what the runner provides.
+        system: what the runner calls its operating system.
         inputs: of the action; those left out have their defaults, which are no expressions here.
     """
     given = {name.replace("-", "_"): str(one["default"]) for name, one in ACTION["inputs"].items()} | inputs
-    env = _environment(runner)
+    env = _environment(runner) | {"RUNNER_OS": system}
     run = Run()
     known: dict[str, str] = {f"inputs.{name.replace('_', '-')}": value for name, value in given.items()}
     known["github.action_path"] = str(ROOT)

@@ -118,6 +118,13 @@ def test_a_base_that_cannot_be_read_is_said(repository: Path, act: Callable[...,
     assert "## tuner check: 2 advice" in run.summary
 
 
+def test_a_runner_with_windows_is_refused_before_anything_is_installed(act: Callable[..., Run]) -> None:
+    run = act(system="Windows", base="")
+    assert (run.code, run.installed, run.summary) == (2, "", "")
+    (message,) = run.annotations
+    assert "needs a runner with Linux or macOS" in message
+
+
 def test_installs_its_own_sources() -> None:
     (install,) = (step for step in ACTION["runs"]["steps"] if step["name"] == "Install")
     assert install["env"]["SOURCES"] == "${{ github.action_path }}"

@@ -90,3 +90,30 @@ def test_what_is_no_baseline_is_refused(text: str) -> None:
     result = check("--baseline", "known.json")
     assert result.code == 2
     assert result.err.splitlines()[-1].startswith("error: known.json: this is no baseline that tuner wrote")
+
+
+def test_what_a_baseline_knows_is_not_mended_unless_it_is_asked_for() -> None:
+    select = ("--select", "KRN,ROL")
+    known = {"a.yaml": {"KRN006": {"actor_rollout_ref.model.use_liger": 1}}}
+    Path("jobs/known.json").write_text(json.dumps({"version": 1, "findings": known}))
+    Path("jobs/tuner.toml").write_text('baseline = "known.json"\n')
+    before = Path("jobs/a.yaml").read_text()
+    assert "use_liger" not in before
+    diff = run("check", "jobs/a.yaml", *GIVEN, *select, "--diff", "--no-baseline")
+    assert "use_liger: true" in diff.out
+    mended = run("check", "jobs/a.yaml", *GIVEN, *select, "--fix")
+    after = Path("jobs/a.yaml").read_text()
+    assert "use_liger" not in after
+    assert after != before
+    assert "KRN006" not in mended.out + mended.err
+    assert "1 unchanged, 0 fixed" in last(mended)
+    again = run("check", "jobs/a.yaml", *GIVEN, *select, "--fix", "--no-baseline")
+    assert "fixed jobs/a.yaml: KRN006" in again.err
+    assert "use_liger: true" in Path("jobs/a.yaml").read_text()
+
+
+def test_a_baseline_that_is_not_there_keeps_files_from_being_mended() -> None:
+    result = run("check", "jobs/a.yaml", *GIVEN, "--fix", "--baseline", "none.json")
+    assert (result.code, result.out) == (2, "")
+    assert "none.json: there is no baseline" in result.err
+    assert Path("jobs/a.yaml").read_text() == TEXT

@@ -128,6 +128,58 @@ def test_what_a_comment_covers_is_not_reported_and_is_counted() -> None:
     assert "CFG001" not in run("check", "-", *GIVEN, stdin=above).out
 
 
+UNSET = """\
+data:
+  train_batch_size: 256
+actor_rollout_ref:
+  model: {path: Qwen/Qwen2.5-7B-Instruct}
+  actor:
+    use_dynamic_bsz: false
+critic:
+  enable: true
+  model: {path: Qwen/Qwen2.5-7B-Instruct}
+algorithm: {adv_estimator: gae}
+trainer: {n_gpus_per_node: 8}
+"""
+
+
+def test_a_key_that_nobody_set_is_found_at_the_section_that_would_hold_it_and_ignored_there() -> None:
+    plain = check(UNSET)
+    assert ("a.yaml:5:3", "BAT004") in shown(plain)
+    assert ("a.yaml:4:3", "KRN006") in shown(plain)
+    assert ("a.yaml:3:1", "ROL016") in shown(plain)  # the file has no rollout
+    line = next(line for line in plain.out.splitlines() if " BAT004 " in line)
+    assert line.endswith("(not set; override: actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=32)")
+    commented = UNSET.replace("  actor:\n", "  # tuner: ignore[BAT004] measured\n  actor:\n")
+    assert "BAT004" not in check(commented).out
+    outer = UNSET.replace("\nactor_", "\n# tuner: ignore[BAT004, ROL016] all of it\nactor_")
+    codes = [code for _, code in shown(check(outer))]
+    assert not {"BAT004", "ROL016", "CFG901"} & set(codes)
+    full = run("check", "a.yaml", "-f", "full", "--select", "BAT004", "--no-ignores", *GIVEN).out
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu is not set: default of verl" in full
+
+
+def test_a_key_that_a_script_does_not_set_is_found_at_its_launch_and_ignored_above_it() -> None:
+    launch = "python3 -m verl.trainer.main_ppo \\\n    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct"
+    script = f"#!/bin/bash\n# verl.trainer.main_ppo\nset -x\n{launch}\n"
+    assert ("a.sh:4:12", "KRN006") in shown(check(script, name="a.sh"))
+    full = run("check", "a.sh", "-f", "full", "--select", "KRN006", *GIVEN).out
+    assert f"  |            {'^' * len('verl.trainer.main_ppo')}\n" in full
+    commented = script.replace("set -x\n", "set -x\n# tuner: ignore[KRN006] no Liger here\n")
+    assert "KRN006" not in check(commented, name="a.sh").out
+    twice = script + launch.replace("    ", "    data.seed=1 ") + "\n"
+    assert ("a.sh:1:1", "KRN006") in shown(check(twice, "--launch", "2", name="a.sh"))
+
+
+def test_what_is_found_in_a_value_that_only_a_repair_sets_says_so() -> None:
+    found = {line.split()[2]: line for line in check(UNSET).out.splitlines()}
+    assert ": once CFG104 is mended: the update takes 1 of the rank's " in found["BAT004"]
+    assert ": once CFG104 is mended: critic.ppo_micro_batch_size_per_gpu=1" in found["CFG107"]
+    assert "mended" not in found["CFG104"] + found["KRN006"]
+    repaired = UNSET.replace("bsz: false", "bsz: false\n    ppo_micro_batch_size_per_gpu: 1")
+    assert "mended: the update" not in check(repaired).out
+
+
 def test_comments_of_no_use_are_findings_at_their_place() -> None:
     comments = {
         "# tuner: ignore[ROL999]": "there is no rule ROL999; did you mean ROL",

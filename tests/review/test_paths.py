@@ -92,7 +92,7 @@ def test_a_folder_is_checked_file_by_file_and_a_broken_file_in_it_is_named(folde
     assert content["unreadable"][0].startswith(os.path.join("configs", "broken.yaml:"))  # noqa: PTH118
     assert len(content["skipped"]) == len(OTHERS)
     assert result.err.splitlines()[-1].startswith(
-        "2 files checked, 1 unreadable, 6 skipped as no configuration: "
+        "1 file checked, 1 unreadable, 6 skipped as no configuration: "
     )
 
 

@@ -10,7 +10,9 @@ import pytest
 from tests.cli.runner import Result, run
 from tests.cli.test_commands import CONFIG
 from tests.review.conftest import forget
+from tuner.cli import validation
 from tuner.cli.premises import OPTIONS
+from tuner.cli.validation import Request
 from tuner.render.schemas import schema
 from tuner.review.project.discovery import VARIABLE
 from tuner.review.project.project import Named, project_of
@@ -180,6 +182,57 @@ def test_fail_on_is_that_of_the_input_unless_an_option_says_it() -> None:
     assert check().code == 1
     assert check("--fail-on", "error").code == 0
     assert check("--config", 'fail-on = "error"').code == 0
+
+
+def test_advise_fails_on_what_check_reports() -> None:
+    file = Path("jobs/small/a.yaml")
+    words = ("advise", str(file), "--gpu", "h100-sxm", "--fail-on", "warning")
+    select = ("--config", 'select = ["CFG001"]')
+    assert run(*words, *select).code == 1
+    assert run(*words, *select, "--isolated").code == 1
+    assert run(*words, *select, "--config", 'ignore = ["CFG001"]').code == 0
+    assert run(*words, "--config", 'select = ["KRN"]').code == 0
+    text = file.read_text()
+    file.write_text(text.replace("  rollot:", "  # tuner: ignore[CFG001] we like it\n  rollot:"))
+    assert run(*words, *select).code == 0
+    file.write_text(text)
+    known = {"a.yaml": {"CFG001": {"actor_rollout_ref.rollot.n": 1}}}
+    Path("jobs/small/known.json").write_text(json.dumps({"version": 1, "findings": known}))
+    Path("tuner.toml").write_text('select = ["CFG001"]\nbaseline = "jobs/small/known.json"')
+    forget()
+    assert run(*words).code == 0
+
+
+def test_other_commands_take_premises_from_the_settings_and_say_so() -> None:
+    Path("tuner.toml").write_text('verl-version = "0.8.0"\ngpu = "h200"\n')
+    shown = " ".join(run("config", "jobs/small/a.yaml").out.split())
+    assert "on verl 0.8.0, ppo_trainer (asked for 0.8.0, by tuner.toml:1:1)" in shown
+    page = json.loads(run("config", "jobs/small/a.yaml", "--isolated", "-f", "json").out)
+    assert page["release"] != "0.8.0"
+    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.54 GiB."
+    said = "settings   --verl-version 0.8.0 (tuner.toml:1:1), --gpu h200 (tuner.toml:2:1)"
+    for words in (("jobs/small/a.yaml",), ()):
+        text = run("explain-oom", *words, "--message", message).out
+        assert set(said.split()) <= set(text.split()), words
+    report = json.loads(run("explain-oom", "jobs/small/a.yaml", "--message", message, "-f", "json").out)
+    assert [one["value"] for one in report["project_settings"]] == ["0.8.0", "h200"]
+
+
+def test_validate_takes_premises_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Request] = []
+
+    def answer(request: Request, ray: str | None) -> tuple[()]:
+        asked.append(request)
+        return ()
+
+    monkeypatch.setattr(validation, "on_all_nodes", answer)
+    Path("tuner.toml").write_text('gpu = "h200"\nmean-response-length = 400\n')
+    run("validate", "jobs/small/a.yaml")
+    run("validate", "jobs/small/a.yaml", "--isolated", "--gpu", "a100-80g")
+    assert [(each.premises.gpu, each.premises.mean_response) for each in asked] == [
+        ("h200", 400),
+        ("a100-80g", None),
+    ]
 
 
 def test_every_premise_has_the_name_of_its_option() -> None:

@@ -47,7 +47,13 @@ def advise(
     ] = "text",
     fail_on: Annotated[
         Literal[options.SeverityName, "never"],
-        typer.Option("--fail-on", help=_("Least severity of a finding that makes the exit code 1.")),
+        typer.Option(
+            "--fail-on",
+            help=_(
+                "Least severity of a finding that makes the exit code 1; of those that tuner check reports "
+                "under the settings."
+            ),
+        ),
     ] = "never",
     explain: Annotated[
         bool,
@@ -128,10 +134,10 @@ def advise(
         launch = premises.launch
         write_block(Path(write_to), answer, words, launch=launch, ask=lambda data: ask(content=data))
     if fail_on != "never":
+        from tuner.cli.failing import fails
         from tuner.findings import Severity
-        from tuner.render.checked.lines import lines
 
-        if any(line.at_least(Severity(fail_on)) for line in lines(answer)):
+        if fails(answer, config, words, premises, named, Severity(fail_on)):
             raise typer.Exit(FINDINGS)
 
 

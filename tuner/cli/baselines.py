@@ -1,6 +1,7 @@
 """Reads, writes and prunes the baseline that the options or the settings name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -9,8 +10,8 @@ from tuner.cli.finding_options import FindingOptions
 from tuner.errors import InputError, Location
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain
-from tuner.review.baseline import Key, as_json, compare, entries_of, read_baseline
-from tuner.review.checked import BesideBaseline, Checked, Review
+from tuner.review.baseline import Key, as_json, compare, entries_of, known_in, read_baseline
+from tuner.review.checked import BesideBaseline, Checked, Line, Review
 
 _SHOWN = 20  # entries that are fixed, by name
 
@@ -37,7 +38,7 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
     Raises:
         InputError: a baseline is not there, cannot be read or written, or none is named that could be pruned.
     """
-    files = [options.baseline or checked.baseline for checked in review.inputs]
+    files = [_named(options, checked) for checked in review.inputs]
     if options.prune_baseline and not any(files):
         raise InputError(_("--prune-baseline: no baseline is named"), hint=_("name it with --baseline FILE"))
     inputs: dict[int, Checked] = dict(enumerate(review.inputs))
@@ -52,6 +53,27 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
             _write(file, result.kept)
         results.append(replace(result.beside, file=name, pruned=pruned))
     return replace(review, inputs=tuple(inputs.values()), baselines=tuple(results))
+
+
+def unknown_lines(options: FindingOptions) -> Callable[[Checked], tuple[Line, ...]]:
+    """A function that gives the findings of one input that no baseline has, each baseline read once.
+
+    It raises :class:`~tuner.errors.InputError` where a baseline cannot be read.
+    """
+    read = cache(known_in)
+
+    def unknown(checked: Checked) -> tuple[Line, ...]:
+        name = "" if options.write_baseline is not None else _named(options, checked)
+        return read(Path(name)).new(checked) if name else checked.lines
+
+    return unknown
+
+
+def _named(options: FindingOptions, checked: Checked) -> str:
+    """The baseline of one input; empty where it has none."""
+    if options.no_baseline:
+        return ""
+    return options.baseline or checked.baseline
 
 
 def in_words(baselines: tuple[BesideBaseline, ...]) -> str:

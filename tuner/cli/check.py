@@ -60,7 +60,7 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
-    from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
+    from tuner.cli.baselines import beside_baselines, fixed_lines, unknown_lines, write_baseline
     from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
     from tuner.cli.judging import Judging, judged
@@ -85,7 +85,12 @@ def check(
     if fixing.wanted:
         from tuner.cli.fixing import mended
 
-        mending = mended(inputs, lambda given, content: judged(given, judging, content), fixing)
+        mending = mended(
+            inputs,
+            lambda given, content: judged(given, judging, content),
+            fixing,
+            unknown=unknown_lines(findings),
+        )
         each = mending.checked
     else:
         mending, each = None, judged_inputs(inputs, judging)

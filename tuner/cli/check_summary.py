@@ -1,10 +1,13 @@
 """The last line of ``tuner check``: how much was checked, what was found, and what it was judged for."""
 
+from collections import Counter
+
 from tuner.cli.baselines import in_words
 from tuner.cli.hardware import Card
 from tuner.language import _, ngettext
+from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib
-from tuner.render.words import clauses, listed, noted
+from tuner.render.words import clauses, counted, listed, noted
 from tuner.review.checked import JudgedFor, Review, SilencedBy
 
 _NAMED = 3  # releases, engines or cards in one line
@@ -17,10 +20,9 @@ def summary(review: Review, card: Card) -> str:
         review: what was checked.
         card: of the options, for inputs of which none could be judged.
     """
-    findings = listed(
-        _("{count} {severity}").format(count=count, severity=_(severity.value))
-        for severity, count in review.counts.items()
-    )
+    if review.inputs and len(review.problems) == len(review.inputs):
+        return _inputs(review)
+    findings = listed(counted(count, severity) for severity, count in review.counts.items())
     judged = [checked.judged_for for checked in review.inputs if checked.judged_for is not None]
     return clauses(
         [
@@ -34,12 +36,11 @@ def summary(review: Review, card: Card) -> str:
 
 
 def _inputs(review: Review) -> str:
-    files, unreadable, skipped = len(review.inputs), len(review.problems), len(review.skipped)
-    parts = [
-        _("the command is checked")
-        if review.pasted
-        else ngettext("{files} file checked", "{files} files checked", files).format(files=files)
-    ]
+    unreadable, skipped = len(review.problems), len(review.skipped)
+    if review.pasted:
+        return _("the command cannot be used") if unreadable else _("the command is checked")
+    files = len(review.inputs) - unreadable
+    parts = [ngettext("{files} file checked", "{files} files checked", files).format(files=files)]
     if unreadable:
         parts.append(_("{unreadable} unreadable").format(unreadable=unreadable))
     if skipped:
@@ -52,11 +53,14 @@ def _with_rest(findings: str, review: Review) -> str:
     silenced = [silenced for checked in review.inputs for silenced in checked.silenced]
     by_comments = sum(silent.by is SilencedBy.COMMENT for silent in silenced)
     left_out = sum(checked.left_out for checked in review.inputs)
-    fixable = sum(line.fix is not None and line.fix.safe for line in review.lines)
+    fixable = Counter(line.fix.safe for line in review.lines if line.fix is not None)
     words = [
         _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
         _("{count} not asked for").format(count=left_out) if left_out else "",
-        _("{count} that --fix mends").format(count=fixable) if fixable else "",
+        _("{mark} {count} that --fix mends").format(mark=FIX_MARK, count=fixable[True])
+        if fixable[True]
+        else "",
+        _("{count} that --unsafe-fixes mends").format(count=fixable[False]) if fixable[False] else "",
         in_words(review.baselines),
     ]
     rest = listed(filter(None, words))

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from tuner.cli import options
+from tuner.cli.premises import Premises, with_premises
+from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.language import _
 
 EXAMPLES = options.examples(
@@ -22,7 +24,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="config", help=options.summary(config), epilog=EXAMPLES, context_settings=options.PASTED
-    )(config)
+    )(with_premises(config))
 
 
 def config(
@@ -40,6 +42,7 @@ def config(
     every: Annotated[
         bool, typer.Option("--all", help=_("All settings, not those alone that differ from the release's."))
     ] = False,
+    named: SettingsNamed,
     verl_version: options.VerlVersion = None,
     launch: options.WhichLaunch = None,
     color: options.Colour = "auto",
@@ -59,9 +62,12 @@ def config(
     from tuner.render.terminal import Terminal, plain, write
 
     words = overrides or ()
-    options.refuse_misspelled((source, *words), config)
+    options.refuse_misspelled((source, *words), with_premises(config))
+    premises = settled(Premises(verl_version=verl_version), project_for(source, named))
     given = read_given(source, words, launch=launch)
-    release = release_of(given, verl_version)
+    with premises.blamed("verl_version"):
+        release = release_of(given, premises.verl_version)
+    release = replace(release, reason=premises.because("verl_version", release.reason))
     configuration = configuration_of(given)
     given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
     loaded = configuration.on(release.version)

@@ -7,6 +7,7 @@ import typer
 
 from tuner.cli import options
 from tuner.cli.premises import Premises, with_premises
+from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ EXAMPLES = options.examples(
     "tuner explain-oom config.yaml actor_rollout_ref.rollout.n=8 --message - < error.txt",
     "tuner explain-oom --message error.txt --model qwen2.5-7b",
 )
+_WITHOUT_A_JOB = ("gpu", "model", "verl_version")  # premises by which an error alone is explained
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +48,7 @@ def explain_oom(
         ),
     ],
     premises: Premises,
+    named: SettingsNamed,
     output_format: options.TextOrJson = "text",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
@@ -56,6 +59,7 @@ def explain_oom(
     that must change. Without a configuration it says what follows from the error alone.
     """
     from tuner.errors import InputError
+    from tuner.files import STANDARD_INPUT
     from tuner.render.terminal import Terminal, write
 
     options.refuse_misspelled((config or "", *(overrides or ())), with_premises(explain_oom))
@@ -65,6 +69,7 @@ def explain_oom(
             hint=_("give one of them as a file"),
         )
     error = _error(message)
+    premises = settled(premises, project_for(config or STANDARD_INPUT, named))
     explained = (
         _without_a_job(error, premises) if config is None else _of_job(error, config, overrides, premises)
     )
@@ -124,13 +129,14 @@ def _of_job(
     workload = answer.advice.workload
     failure = explain_failure(answer.advice, error, TRAINER.place_of(error.calls), written)
     keys = TRAINER.deciding_keys(failure.place, workload.release.version, workload, answer.settings)
-    return Explained(failure=failure, keys=keys, answer=answer)
+    return Explained(failure=failure, keys=keys, answer=answer, settled=answer.settled)
 
 
 def _without_a_job(error: "OutOfMemory", premises: Premises) -> "Explained":
     from tuner.advise.failure import explain_failure_alone
     from tuner.cli.find_model import model_shape
     from tuner.cli.hardware import choose_card
+    from tuner.cli.pipeline import from_settings
     from tuner.render.failure import Explained
     from tuner.trainers.chosen import TRAINER
 
@@ -139,4 +145,9 @@ def _without_a_job(error: "OutOfMemory", premises: Premises) -> "Explained":
     failure = explain_failure_alone(error, TRAINER.place_of(error.calls), model=model, capacity=card)
     version = TRAINER.choose_release(premises.verl_version).version
     keys = TRAINER.deciding_keys(failure.place, version)
-    return Explained(failure=failure, keys=keys, model=None if model is None else model.name)
+    return Explained(
+        failure=failure,
+        keys=keys,
+        model=None if model is None else model.name,
+        settled=from_settings(premises, _WITHOUT_A_JOB),
+    )

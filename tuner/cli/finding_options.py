@@ -62,6 +62,9 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             show_default=False,
         ),
     ] = None
+    no_baseline: Annotated[
+        bool, typer.Option("--no-baseline", help=_("Report, and mend, what a baseline knows as well."))
+    ] = False
     write_baseline: Annotated[
         str | None,
         typer.Option(

@@ -22,6 +22,9 @@ from tuner.review.fixes.writing import write_over
 Judge = Callable[[Input, bytes | None], Checked]
 """What is found in an input, with other bytes in place of its file's where some are given."""
 
+Unknown = Callable[[Checked], Sequence[Line]]
+"""The findings that no baseline has: those that it has are accepted, and stay as they are."""
+
 
 class Outcome(Struct, frozen=True, kw_only=True):
     """One input after mending."""
@@ -78,15 +81,17 @@ class Mending(Struct, frozen=True, kw_only=True):
         write(sys.stderr, total.format(count=count))
 
 
-def mended(inputs: Sequence[Input], judge: Judge, options: FixOptions) -> Mending:
+def mended(inputs: Sequence[Input], judge: Judge, options: FixOptions, *, unknown: Unknown) -> Mending:
     """Mend each input, or find out what would be mended; what cannot be used is left as it is.
 
     Raises:
-        InputError: a file cannot be written.
+        InputError: a file cannot be written, or a baseline cannot be read.
     """
     named = Counter(map(_real, inputs))
     return Mending(
-        outcomes=tuple(_one(given, judge, options, alone=named[_real(given)] == 1) for given in inputs),
+        outcomes=tuple(
+            _one(given, judge, options, unknown, alone=named[_real(given)] == 1) for given in inputs
+        ),
         diff=options.diff,
     )
 
@@ -96,15 +101,19 @@ def _real(given: Input) -> str:
     return str(Path(given.config).resolve()) if is_file else given.config
 
 
-def _one(given: Input, judge: Judge, options: FixOptions, *, alone: bool) -> Outcome:
+def _one(given: Input, judge: Judge, options: FixOptions, unknown: Unknown, *, alone: bool) -> Outcome:
     found = judge(given, None)
     if found.problem is not None:
         return Outcome(checked=found)
-    if not alone or all(line.fix is None for line in found.lines):
-        return Outcome(checked=found, mended=_nothing(found, "" if alone else _("the file is named twice")))
+    lines = unknown(found)
+    if not alone or all(line.fix is None for line in lines):
+        reason = "" if alone else _("the file is named twice")
+        return Outcome(checked=found, mended=_nothing(found, lines, reason))
     file = Path(given.config)
     data = read_bytes(file, most=MAX_BYTES)
-    outcome = mend(data, lambda content: judge(given, content), unsafe=options.unsafe_fixes)
+    outcome = mend(
+        data, lambda content: judge(given, content), unsafe=options.unsafe_fixes, candidates=unknown
+    )
     if options.diff:
         return Outcome(checked=found, mended=outcome)
     if outcome.after != outcome.before:
@@ -112,9 +121,9 @@ def _one(given: Input, judge: Judge, options: FixOptions, *, alone: bool) -> Out
     return Outcome(checked=outcome.checked, mended=outcome)
 
 
-def _nothing(found: Checked, reason: str) -> Mended:
+def _nothing(found: Checked, lines: Sequence[Line], reason: str) -> Mended:
     """No change of a file, with the reasons."""
-    left = tuple(Left(line=line, reason=reason or line.no_fix) for line in found.lines if line.overrides)
+    left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
     return Mended(before=b"", after=b"", fixed=(), left=left, checked=found)
 
 

@@ -46,7 +46,7 @@ class Judging(Struct, frozen=True, kw_only=True):
     mends: bool = False  # fixes are applied, and not only offered
 
 
-class _Asked(Struct, frozen=True, kw_only=True):
+class Asked(Struct, frozen=True, kw_only=True):
     """What options and settings say of one input."""
 
     project: "Project | None"
@@ -61,7 +61,7 @@ def judged(given: Input, judging: Judging, content: bytes | None = None) -> Chec
     ``content`` stands in place of what the file has.
     """
     try:
-        asked = _asked(given, judging)
+        asked = asked_of(given, judging)
     except TunerError as error:  # not of the input: many have the same
         return _unusable(given, error, told(error))
     try:
@@ -78,7 +78,7 @@ def _unusable(given: Input, error: TunerError, message: str) -> Checked:
     return Checked(source=given.config, problem=Problem(message=message, location=place))
 
 
-def _asked(given: Input, judging: Judging) -> _Asked:
+def asked_of(given: Input, judging: Judging) -> Asked:
     """What is asked of one input.
 
     Raises:
@@ -88,7 +88,7 @@ def _asked(given: Input, judging: Judging) -> _Asked:
     premises = settled(judging.premises, project)
     if any(name == "gpu" for name, _place in premises.places):
         choose_card(premises)
-    return _Asked(
+    return Asked(
         project=project,
         premises=premises,
         selection=_selection(judging.findings, project),
@@ -96,14 +96,23 @@ def _asked(given: Input, judging: Judging) -> _Asked:
     )
 
 
-def _judged(given: Input, asked: _Asked, judging: Judging, content: bytes | None) -> Checked:
+def _judged(given: Input, asked: Asked, judging: Judging, content: bytes | None) -> Checked:
     """The findings of one input that are to be reported.
 
     Raises:
         TunerError: something in the input or the options cannot be used.
     """
-    project, selection = asked.project, asked.selection
     answer = pipeline.consult(given.config, given.words, asked.premises, block=False, content=content)
+    found = reported(answer, given, asked, judging)
+    launch = asked.premises.launch
+    alone = judging.mends
+    lines = with_fixes(found.lines, answer, given, launch=launch, content=content, each_alone=alone)
+    return replace(found, lines=with_excerpts(lines, answer.given))
+
+
+def reported(answer: Answer, given: Input, asked: Asked, judging: Judging) -> Checked:
+    """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
+    project, selection = asked.project, asked.selection
     found = checked(answer)
     listed = (*found.lines, *_over_budget(answer, given, asked.budgets))
     wanted = sorted((line for line in listed if selection.wants(line.finding)), key=lambda line: line.rank)
@@ -119,11 +128,9 @@ def _judged(given: Input, asked: _Asked, judging: Judging, content: bytes | None
         )
     baseline = None if project is None else project.path("baseline")
     fail_on = judging.fail_on or (None if project is None else project.value("fail_on"))
-    launch = asked.premises.launch
-    lines = with_fixes(applied.lines, answer, given, launch=launch, content=content, each_alone=judging.mends)
     return replace(
         found,
-        lines=with_excerpts(lines, answer.given),
+        lines=applied.lines,
         silenced=applied.silenced,
         left_out=len(listed) - len(wanted),
         fail_on=fail_on or found.fail_on,

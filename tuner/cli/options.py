@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tuner.cli.completion import bundled_models, cards
+from tuner.cli.completion import bundled_models, cards, keys
 from tuner.errors import InputError
 from tuner.language import ENGLISH, _, chosen, documented
 from tuner.validate.parts import Part
@@ -41,6 +41,7 @@ Overrides = Annotated[
             "Hydra overrides: key=value, +key=value, ~key. Behind a script: its own arguments, and "
             "NAME=value for variables that it takes from its environment."
         ),
+        autocompletion=keys,
     ),
 ]
 Inputs = Annotated[
@@ -52,6 +53,7 @@ Inputs = Annotated[
             "it is typed. A word with = that names no file is an override or a variable; it belongs to the "
             "files right before it, as do other words behind a script."
         ),
+        autocompletion=keys,
     ),
 ]
 WhichLaunch = Annotated[

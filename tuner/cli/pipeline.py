@@ -193,7 +193,8 @@ def consult_further(
         gpu_reason=job.card.reason,
         gpu_assumed=job.card.assumed,
         gpus_reason=job.gpus_reason,
-        settled=_from_settings(premises),
+        node_said=card.per_node is not None or premises.gpus_per_node is not None,
+        settled=from_settings(premises),
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         left_out=TRAINER.left_out(settings, workload, version=version),
@@ -205,11 +206,12 @@ def consult_further(
     return answer, job.reading.write
 
 
-def _from_settings(premises: Premises) -> tuple[Settled, ...]:
-    """What the settings of a project say in place of options."""
+def from_settings(premises: Premises, names: Collection[str] = OPTIONS) -> tuple[Settled, ...]:
+    """What the settings of a project say in place of the options of these fields."""
     return tuple(
         Settled(option=OPTIONS[name], value=getattr(premises, name), location=place)
         for name, place in premises.places
+        if name in names
     )
 
 

@@ -9,6 +9,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
 from tuner.cli.premises import Premises, with_premises
+from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.language import _
 from tuner.validate.parts import Part
 
@@ -36,6 +37,7 @@ def validate(
     overrides: options.Overrides = None,
     *,
     premises: Premises,
+    named: SettingsNamed,
     budget: options.Budget = "120s",
     parts: options.Parts = None,
     nproc: options.Processes = None,
@@ -64,6 +66,7 @@ def validate(
     from tuner.cli.validation import CannotRunError, Request, on_all_nodes
     from tuner.units import parse_bytes, parse_seconds
 
+    premises = settled(premises, project_for(config, named))
     request = Request(
         config=config,
         overrides=tuple(overrides or ()),

@@ -21,7 +21,7 @@ from tuner.accuracy import (
     summarise,
 )
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, TermReport
+from tuner.render.report import SCHEMA_VERSION, SchemaVersion, TermReport
 from tuner.render.struct_models import STRUCTS
 
 Error = Annotated[float, Field(description="predicted / measured - 1")]
@@ -101,7 +101,7 @@ class AccuracyReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner accuracy report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     cases: Annotated[tuple[CaseReport, ...], Field(description="passes whose peaks were measured")]
     summary: Annotated[Summary | None, STRUCTS, Field(description="of the peaks; null without any")]

@@ -44,6 +44,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     gpu_reason: str  # which option named the card, or how it was found
     gpu_assumed: bool  # True when nothing named the card
     gpus_reason: str  # where the number of GPUs comes from
+    node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
     settled: tuple[Settled, ...] = ()  # options that the settings of the project give
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
     fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits

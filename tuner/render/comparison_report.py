@@ -1,6 +1,6 @@
 """The machine-readable comparison: pydantic models, published as a JSON Schema."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +16,7 @@ from tuner.memory import Item, PhaseEstimate
 from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, Bytes, Interval, Place, StepTimeReport
+from tuner.render.report import SCHEMA_VERSION, Bytes, Interval, Place, SchemaVersion, StepTimeReport
 from tuner.render.struct_models import STRUCTS
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Change, KeyState, Kind
@@ -158,7 +158,7 @@ class ComparisonReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner diff report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     before: SideReport
     after: SideReport

@@ -13,10 +13,11 @@ from tuner.dtypes import DType
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import formula, named, notes
-from tuner.render.answer import Answer
+from tuner.render.answer import Answer, Settled
 from tuner.render.columns import left
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
+from tuner.render.given import settled
 from tuner.render.numbers import change, step_change
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed, noted, numerics, pasteable, sentence, titled
@@ -35,6 +36,7 @@ class Explained(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]  # of the trainer, that decide what the place takes
     answer: Answer | None = None  # on the job; None without one
     model: str | None = None  # that was named in place of a job
+    settled: tuple[Settled, ...] = ()  # options that the settings of the project give
 
 
 def failure_text(explained: Explained, terminal: Terminal) -> str:
@@ -63,6 +65,8 @@ def _rows(explained: Explained) -> Iterator[tuple[str, str]]:
         yield _("means"), meaning
     if explained.keys and failure.error.kind not in ON_HOST:
         yield _("set by"), full_stop(listed(_settings(explained)))
+    if explained.settled:
+        yield _("settings"), settled(explained.settled)
     if missing := _to_give(explained):
         yield _("to know"), missing
 

@@ -1,6 +1,6 @@
 """The JSON of an explained out-of-memory error."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,9 +15,9 @@ from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.kinds import Kind
 from tuner.out_of_memory.stack import Call
 from tuner.render.failure import Explained
-from tuner.render.json import allocation_report
+from tuner.render.json import allocation_report, project_setting
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, AllocationReport
+from tuner.render.report import SCHEMA_VERSION, AllocationReport, ProjectSetting, SchemaVersion
 from tuner.render.struct_models import STRUCTS
 from tuner.timing import Change
 from tuner.workload import Phase
@@ -88,7 +88,7 @@ class FailureReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner explain-oom report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     source: Annotated[str | None, Field(description="the configuration; null where none was given")]
     model: str | None
@@ -111,6 +111,9 @@ class FailureReport(_Model):
     deciding_keys: Annotated[dict[str, object], Field(description="what decides there, with its value")]
     need: NeedReport | None
     remedies: tuple[RemedyReport, ...]
+    project_settings: Annotated[
+        tuple[ProjectSetting, ...], Field(description="what the settings say in place of options")
+    ]
 
 
 def failure_report(explained: Explained) -> FailureReport:
@@ -154,6 +157,7 @@ def failure_report(explained: Explained) -> FailureReport:
             measure=need.measure, phase=need.phase, limit_bytes=need.limit_bytes, known=need.known
         ),
         remedies=tuple(map(_remedy, failure.remedies)),
+        project_settings=tuple(map(project_setting, explained.settled)),
     )
 
 

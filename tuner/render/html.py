@@ -56,9 +56,10 @@ def advice_html(answer: Answer) -> str:
         for name, estimate in pictures
     )
     phases, language = _("GPU memory by phase, per GPU"), chosen().replace("_", "-")
+    said = verdict(advice, terminal, answer.left_out, node_said=answer.node_said)
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<pre class="verdict">{escape(verdict(advice, terminal, answer.left_out))}</pre>',
+        f'<pre class="verdict">{escape(said)}</pre>',
         f'<h2>{phases}</h2><div class="pictures">{drawn}</div>',
         _section(_("Seconds of a step"), step_seconds(advice, terminal)),
         _section(_("What to paste"), block(advice, terminal)),

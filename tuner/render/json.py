@@ -15,7 +15,7 @@ from tuner.memory.derivations import symbols
 from tuner.memory.head.logits import published_rule_bytes
 from tuner.model_shape import ModelShape
 from tuner.render.allocation import formula
-from tuner.render.answer import Answer
+from tuner.render.answer import Answer, Settled
 from tuner.render.batches import batch_rows
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.json_text import json_text
@@ -145,10 +145,7 @@ def _premises(answer: Answer) -> Premises:
         gpus_reason=answer.gpus_reason,
         headroom=answer.advice.headroom,
         settings=_settings(answer),
-        project_settings=tuple(
-            ProjectSetting(option=one.option, value=one.value, location=_place(one.location))
-            for one in answer.settled
-        ),
+        project_settings=tuple(map(project_setting, answer.settled)),
         resting_on_defaults=dict(answer.resting),
         fitting_values=dict(answer.fitting),
         unknown_keys=tuple(
@@ -198,6 +195,11 @@ def _left_out(part: LeftOut) -> LeftOutReport:
         reason=part.reason,
         affects=part.affects,
     )
+
+
+def project_setting(said: Settled) -> ProjectSetting:
+    """What the settings of a project say in place of an option."""
+    return ProjectSetting(option=said.option, value=said.value, location=_place(said.location))
 
 
 def _place(location: Location) -> Place:

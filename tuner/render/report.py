@@ -1,7 +1,8 @@
 """The machine-readable answer: pydantic models, published as a JSON Schema.
 
 Bytes are whole numbers, times are seconds, places are 1-based. ``schema_version`` changes its first
-number when a field is removed or changes its meaning, its second when one is added.
+number when a field is removed, changes its meaning or may be null where it could not, its second when one
+is added.
 """
 
 from typing import Annotated, Any, Literal
@@ -26,7 +27,8 @@ from tuner.timing import Interval as TimeInterval
 from tuner.trainers.protocol import Affects
 from tuner.workload import Batch, Phase, Workload
 
-SCHEMA_VERSION: Literal["3.1"] = "3.1"
+SchemaVersion = Literal["4.0"]
+SCHEMA_VERSION: SchemaVersion = "4.0"
 
 Bytes = Annotated[int, Field(description="bytes")]
 Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
@@ -420,7 +422,7 @@ class Report(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     premises: Premises
     workload: Annotated[Workload, STRUCTS]
@@ -468,7 +470,7 @@ class HeadReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner estimate-memory report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     sizes: Annotated[HeadSizes, STRUCTS]
     heads: Annotated[tuple[HeadRow, ...], STRUCTS]

@@ -1,6 +1,6 @@
 """The machine-readable settings: pydantic models, published as a JSON Schema."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,7 +9,7 @@ from tuner.errors import Location
 from tuner.inputs.resolved import ABSENT, Resolved
 from tuner.inputs.settings import Layer
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, OpenValue, Place, ScriptRemark
+from tuner.render.report import SCHEMA_VERSION, OpenValue, Place, SchemaVersion, ScriptRemark
 from tuner.render.settings_view import SettingsView
 from tuner.trainers.chosen import TRAINER
 
@@ -40,7 +40,7 @@ class SettingsReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner config report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     source: str
     trainer: str

@@ -46,7 +46,7 @@ def advice_text(answer: Answer, terminal: Terminal, *, full: bool = False, expla
     advice = answer.advice
     sections = [
         _failed_allocation(answer, terminal),
-        verdict(advice, terminal, answer.left_out),
+        verdict(advice, terminal, answer.left_out, node_said=answer.node_said),
         _premises_in_short(answer, terminal),
         chart(advice.estimate, terminal),
         _observed(answer, terminal),
@@ -60,7 +60,7 @@ def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
     advice = answer.advice
     sections = [
         _failed_allocation(answer, terminal),
-        verdict(advice, terminal, answer.left_out),
+        verdict(advice, terminal, answer.left_out, node_said=answer.node_said),
         premises_text(answer, terminal),
         _title(_("GPU memory by phase, per GPU"), terminal) + "\n" + chart(advice.estimate, terminal),
         _aside(advice, terminal),

@@ -18,8 +18,17 @@ _LARGEST = 3  # parts named when the job does not fit
 _GLUE = "\u2060"  # a word joiner, which no text to be wrapped holds
 
 
-def verdict(advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = ()) -> str:
-    """What refuses the launch, else whether it fits, without what; then the reasons, with what lifts them."""
+def verdict(
+    advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = (), *, node_said: bool = True
+) -> str:
+    """What refuses the launch, else whether it fits, without what; then the reasons, with what lifts them.
+
+    Args:
+        advice: the answer.
+        terminal: where it is told.
+        left_out: parts of the job that the verdict does not count.
+        node_said: whether somebody says that such nodes are there, and not the configuration alone.
+    """
     word, colour = _word(advice)
     if advice.verdict is Verdict.WILL_NOT_START:
         codes = listed(dict.fromkeys(item.finding.rule.code for item in advice.refusals))
@@ -33,6 +42,8 @@ def verdict(advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = ()
     text = titled(f"{word.replace(' ', _GLUE)}{left}", f"{text}{seconds_without(left_out)}")
     lines = [terminal.prose(text).replace(_GLUE, " ")]
     lines[0] = lines[0].replace(word, terminal.style(word, "bold", colour), 1)
+    if not node_said and (too_large := _too_large_a_node(advice)):
+        lines.append(terminal.prose(too_large, indent="  "))
     for refusal in advice.refusals:
         lines += _refusal(refusal, terminal)
     estimate = advice.estimate
@@ -41,6 +52,18 @@ def verdict(advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = ()
     reasons = (*estimate.problems, *estimate.doubts)
     lines += [terminal.prose(plain(reason), indent="  ") for reason in reasons]
     return "\n".join(lines)
+
+
+def _too_large_a_node(advice: Advice) -> str:
+    """That the job cannot start on the machines that the card is known to come in; empty where it can."""
+    cluster = advice.workload.cluster
+    most = cluster.gpu.per_node
+    if most is None or cluster.gpus_per_node <= most:
+        return ""
+    return _(
+        "It cannot start on nodes of {most} {gpu}, the largest that are known, since it wants {gpus} GPUs on "
+        "one. Where such nodes are there, --gpus-per-node {gpus} says so."
+    ).format(most=most, gpu=cluster.gpu.name, gpus=cluster.gpus_per_node)
 
 
 def _left(advice: Advice, left_out: Sequence[LeftOut]) -> str:

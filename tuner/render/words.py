@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tuner.errors import Location
 from tuner.findings import Numerics, Severity
 from tuner.inputs.overrides import COMMAND_LINE
-from tuner.language import ENGLISH, N_, _, chosen
+from tuner.language import ENGLISH, N_, _, chosen, ngettext
 from tuner.render.terminal import plain
 
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
@@ -24,6 +24,16 @@ _VERSION = re.compile(r"\d+\.\d")
 def numerics(effect: Numerics) -> str:
     """What following advice does to the numbers of the training, in words."""
     return _(_NUMERICS[effect])
+
+
+def counted(count: int, severity: Severity) -> str:
+    """A number of findings of one severity: ``"2 errors"``."""
+    text = {
+        Severity.ERROR: ngettext("{count} error", "{count} errors", count),
+        Severity.WARNING: ngettext("{count} warning", "{count} warnings", count),
+        Severity.ADVICE: _("{count} advice"),
+    }[severity]
+    return text.format(count=count)
 
 
 def nothing_to_advise() -> str:

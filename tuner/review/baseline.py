@@ -120,6 +120,30 @@ def compare(file: Path, known: Mapping[Key, int], inputs: Sequence[Checked]) -> 
     return Compared(inputs=compared, beside=beside, kept=kept)
 
 
+class Known(Struct, frozen=True):
+    """A baseline by the inputs that it has findings of, for what asks of one input after another."""
+
+    file: Path  # an absolute path
+    by_path: Mapping[str, Mapping[Key, int]]
+
+    def new(self, checked: Checked) -> tuple[Line, ...]:
+        """The findings of one input that the baseline does not have."""
+        path = path_in(self.file, checked.source)
+        return _without(self.file, Counter(self.by_path.get(path, {})), checked).lines
+
+
+def known_in(file: Path) -> Known:
+    """What a baseline has.
+
+    Raises:
+        InputError: the file is not there, or is no baseline.
+    """
+    by_path: dict[str, dict[Key, int]] = {}
+    for key, count in read_baseline(file).items():
+        by_path.setdefault(key[0], {})[key] = count
+    return Known(file.absolute(), by_path)
+
+
 def _without(file: Path, left: Counter[Key], checked: Checked) -> Checked:
     """One input without what is left of a baseline, which is counted down."""
     new: list[Line] = []

@@ -47,6 +47,7 @@ class Line(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     key: str = ""  # the configuration key that it is about; empty where it is about the whole job
     origin: str = ""  # where the value of the key came from, where that is no line of the input
+    section: str = ""  # at which the finding stands because nobody set the key
     excerpt: Excerpt | None = None  # None where the place is no line that can be shown
     fix: Fix | None = None
     no_fix: str = ""  # why there is no fix, where one could be expected

@@ -57,6 +57,8 @@ def _with_excerpt(line: Line, typed: Mapping[int, str], read: Callable[[str], Se
     start, end = value_span(text, place.column - 1)
     if not _sets_its_key(line):  # it is about the key as much as about the value
         start = place.column - 1
+    if line.section and text.startswith(line.section, start):  # the program that a script starts
+        end = start + len(line.section)
     return replace(
         line,
         location=Location(source=place.source, line=place.line, column=start + 1),

@@ -101,6 +101,14 @@ class KeyClass(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
 
 
+class OfferedKey(Struct, frozen=True, kw_only=True):
+    """A key that a shell offers to somebody who types one."""
+
+    key: str
+    default: str  # as an override has it; empty where another key decides it, or it is no number and no word
+    help: str  # what the estimate makes of it; empty where too many keys are offered to say so of each
+
+
 class Change(Enum):
     """What became of a key between two configurations, or two releases."""
 
@@ -215,6 +223,9 @@ class Trainer(Protocol):
 
     def input_schema(self, version: str) -> dict[str, Any]:
         """The JSON Schema of the configurations that a bundled release takes."""
+
+    def offered_keys(self, version: str, begun: str) -> tuple[OfferedKey, ...]:
+        """The keys of a bundled release that begin so, for somebody who types one."""
 
     def choose_release(self, requested: str | None, own: ReleaseChoice | None = ...) -> ReleaseChoice:
         """The release to rest on: the requested one, else the installed one, else the newest bundled one.

@@ -6,6 +6,8 @@ from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS
 from tuner.review.checked import Line, Review
 
+FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` mends and beside their number in the last line
+
 
 def rendered(review: Review, how: How) -> str:
     """One line per finding; empty where there is none."""
@@ -21,5 +23,5 @@ def judged(line: Line, terminal: Terminal) -> str:
     """Severity, code and name of a finding, with a mark where ``--fix`` mends it."""
     rule, severity = line.finding.rule, line.finding.severity
     shown = terminal.style(severity.value, SEVERITY_COLOURS[severity])
-    mark = " [*]" if line.fix is not None and line.fix.safe else ""
+    mark = f" {FIX_MARK}" if line.fix is not None and line.fix.safe else ""
     return f"{shown} {rule.code}{mark} {rule.name}"

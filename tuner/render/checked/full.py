@@ -58,7 +58,7 @@ def _notes(line: Line) -> list[str]:
     """What else there is to say of a finding, each part on a line of its own."""
     finding = line.finding
     notes = [titled(_("note"), sentence(plain(note))) for note in finding.notes]
-    if line.origin and line.key and not line.location.line:
+    if line.origin and line.key and (line.section or not line.location.line):
         notes.append(
             titled(
                 _("note"),

@@ -1,13 +1,18 @@
 """What one answer says, as an input of a review: findings with their places, phases, what was assumed."""
 
+from collections.abc import Iterator, Mapping
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.advise import Advice
 from tuner.errors import Location
 from tuner.findings import Finding
+from tuner.inputs.given import Given
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.settings import Layer
+from tuner.inputs.tree import dotted, split_key
+from tuner.language import _
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.answer import Answer
 from tuner.review.checked import Checked, JudgedFor, Line, PhaseUse
@@ -20,6 +25,7 @@ class _Stands(Struct, frozen=True, kw_only=True):
     location: Location
     key: str
     origin: str = ""
+    section: str = ""
 
 
 def checked(answer: Answer) -> Checked:
@@ -47,26 +53,54 @@ def lines(answer: Answer) -> tuple[Line, ...]:
         *lost_override.check(answer.given),
     ]
     listed += [(other, ()) for other in others]
-    return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
+    repaired = _repaired(answer.advice)
+    return tuple(sorted((_line(answer, *each, repaired) for each in listed), key=lambda line: line.rank))
 
 
-def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
+def _line(
+    answer: Answer, finding: Finding, overrides: tuple[str, ...], repaired: Mapping[str, Finding]
+) -> Line:
     stands = _stands(answer, finding, overrides)
+    causes = (repaired[key] for key in _keys(finding, overrides) if key in repaired)
+    # A proposal is a whole workload: thousands of them would be kept for nothing.
+    kept = replace(finding, proposal=None)
+    first = next(causes, None)
+    if first is not None and first is not finding:
+        said = _("once {code} is mended: {message}").format(code=first.rule.code, message=finding.message)
+        kept = replace(kept, message=said)
     return Line(
         location=stands.location,
-        # A proposal is a whole workload: thousands of them would be kept for nothing.
-        finding=replace(finding, proposal=None),
+        finding=kept,
         overrides=overrides,
         key=stands.key,
         origin=stands.origin,
+        section=stands.section,
     )
 
 
+def _repaired(advice: Advice) -> dict[str, Finding]:
+    """The keys that are set otherwise for the job to start, each with the finding that asks for it."""
+    return {
+        key: refusal.finding for refusal in reversed(advice.refusals) for key in _keys_of(refusal.overrides)
+    }
+
+
+def _keys(finding: Finding, overrides: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys that a finding is about, the most telling first."""
+    return (*finding.keys, *_keys_of(overrides))
+
+
+def _keys_of(overrides: tuple[str, ...]) -> Iterator[str]:
+    return (override.lstrip("+~").partition("=")[0] for override in overrides)
+
+
 def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _Stands:
-    """The finding's own place, else where the user set a key that it names, else the top of the file."""
+    """The finding's own place, else where the user set a key that it names, else what would hold the key.
+
+    That is the nearest section of the file around the key, else the top of the file.
+    """
     settings = answer.settings
-    named = [override.lstrip("+~").partition("=")[0] for override in overrides]
-    keys = (*finding.keys, *named)
+    keys = _keys(finding, overrides)
     first = keys[0] if keys else ""
     if finding.location is not None and not _is_added(answer, finding.location):
         return _Stands(location=finding.location, key=first)
@@ -76,11 +110,39 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
             text = str(origin) if origin.layer is Layer.OVERRIDE else ""
             return _Stands(location=origin.location, key=key, origin=text)
     default = settings.origin(first) if first else None
-    return _Stands(
-        location=Location(source=answer.given.source),
-        key=first,
-        origin="" if default is None else str(default),
-    )
+    rests_on = "" if default is None else str(default)
+    section = _section(answer, first)
+    if section is not None:
+        path, place = section
+        return _Stands(location=place, key=first, origin=rests_on, section=path)
+    return _Stands(location=Location(source=answer.given.source), key=first, origin=rests_on)
+
+
+def _section(answer: Answer, key: str) -> tuple[str, Location] | None:
+    """What would hold a key in the user's file, and where it stands: the nearest section, or the launch."""
+    if not key or answer.settings.is_set(key):
+        return None
+    document = answer.given.document
+    if document is None:
+        return _launch(answer.given)
+    path = split_key(key)
+    above = (path[:length] for length in range(len(path) - 1, 0, -1))
+    return next(((dotted(it), document.locations[it]) for it in above if it in document.locations), None)
+
+
+def _launch(given: Given) -> tuple[str, Location] | None:
+    """The program that a script starts, where it is named in one place."""
+    if not (given.program and given.text):
+        return None
+    named = [
+        (number, text.index(given.program))
+        for number, text in enumerate(given.text.split("\n"), 1)
+        if given.program in text.partition("#")[0]
+    ]
+    if len(named) != 1:
+        return None
+    ((line, column),) = named
+    return given.program, Location(source=given.source, line=line, column=column + 1)
 
 
 def _is_added(answer: Answer, place: Location) -> bool:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from tuner.language import _, ngettext
 from tuner.render.checked.how import How
 from tuner.render.checked.rule_help import escaped
-from tuner.render.checked.wording import cure, page, path_of
+from tuner.render.checked.wording import cure, page, path_of, stated
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import plain
-from tuner.render.words import full_stop, listed
+from tuner.render.words import counted, full_stop, listed
 from tuner.review.checked import Checked, Line, PhaseUse, Review
 from tuner.rules.wording import duration
 from tuner.units import MIB
@@ -43,7 +43,7 @@ def rendered(review: Review, how: How) -> str:
 
 def _parts(review: Review) -> Iterator[str]:
     """The heading with the count, then one part for each input."""
-    counts = listed(f"{count} {_(severity.value)}" for severity, count in review.counts.items())
+    counts = listed(counted(count, severity) for severity, count in review.counts.items())
     head = [f"## tuner check: {counts or _('no findings')}"]
     if review.skipped:
         skipped = len(review.skipped)
@@ -86,7 +86,7 @@ def _row(line: Line, checked: Checked) -> tuple[str, ...]:
     return (
         f"{_(line.finding.severity.value)} {name} {rule.name}",
         position,
-        cell(line.finding.message),
+        cell(stated(line)),
         code(cure(line)) if line.overrides else "",
     )
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.evidence import Evidence
 from tuner.findings import Severity
-from tuner.render.report import SCHEMA_VERSION, Bytes, Place, Seconds
+from tuner.render.report import SCHEMA_VERSION, Bytes, Place, SchemaVersion, Seconds
 
 
 class _Model(BaseModel):
@@ -120,7 +120,7 @@ class CheckReport(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner check report")
 
-    schema_version: Literal["3.1"] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     gpu: Annotated[
         CheckedGpu | None, Field(description="the card, where all inputs were judged for the same one")

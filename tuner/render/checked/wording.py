@@ -53,12 +53,19 @@ def cure(line: Line) -> str:
     return " ".join(pasteable(override) for override in line.overrides)
 
 
-def told(line: Line) -> str:
-    """The message, and what to set."""
+def stated(line: Line) -> str:
+    """The message, and that the line does not set the key where that is so."""
     message = plain(line.finding.message)
+    return message + _(" (not set: {key})").format(key=plain(line.key)) if line.section else message
+
+
+def told(line: Line) -> str:
+    """The message, whether the line sets the key, and what to set."""
     if not line.overrides:
-        return message
-    return message + _(" (override: {overrides})").format(overrides=cure(line))
+        return stated(line)
+    message = plain(line.finding.message)
+    text = _(" (not set; override: {overrides})") if line.section else _(" (override: {overrides})")
+    return message + text.format(overrides=cure(line))
 
 
 @cache

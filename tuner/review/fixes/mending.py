@@ -1,6 +1,6 @@
 """Applies fixes one after another, each only if a second look at the file finds nothing at its keys."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -31,7 +31,13 @@ class Mended(Struct, frozen=True, kw_only=True):
     checked: Checked  # what is found in the file afterwards
 
 
-def mend(data: bytes, judge: Callable[[bytes], Checked], *, unsafe: bool) -> Mended:
+def mend(
+    data: bytes,
+    judge: Callable[[bytes], Checked],
+    *,
+    unsafe: bool,
+    candidates: Callable[[Checked], Sequence[Line]] = lambda checked: checked.lines,
+) -> Mended:
     """Mend what can be mended.
 
     What is mended is judged anew after each fix, so that the rest is found in the file as it is then. It ends
@@ -41,8 +47,9 @@ def mend(data: bytes, judge: Callable[[bytes], Checked], *, unsafe: bool) -> Men
         data: the file.
         judge: what is found in a file with these bytes, each finding with its fix.
         unsafe: whether fixes are applied that may change the training.
+        candidates: which of the findings are to be mended.
     """
-    judged = _Judged(judge)
+    judged = _Judged(judge, candidates)
     before, seen = data, {data}
     fixed: list[Line] = []
     left: list[Left] = []
@@ -60,8 +67,11 @@ def mend(data: bytes, judge: Callable[[bytes], Checked], *, unsafe: bool) -> Men
 class _Judged:
     """What was found in each state of a file, looked for once."""
 
-    def __init__(self, judge: Callable[[bytes], Checked]) -> None:
+    def __init__(
+        self, judge: Callable[[bytes], Checked], candidates: Callable[[Checked], Sequence[Line]]
+    ) -> None:
         self._judge = judge
+        self.candidates = candidates
         self._known: dict[bytes, Checked] = {}
 
     def of(self, data: bytes) -> Checked:
@@ -74,7 +84,7 @@ def _steps(
     data: bytes, judged: _Judged, seen: set[bytes], left: list[Left], *, unsafe: bool
 ) -> Iterator[tuple[Line, bytes]]:
     """The fixes that can be applied next, each with the file after it; the others are noted as left."""
-    for line in judged.of(data).lines:
+    for line in judged.candidates(judged.of(data)):
         if line.fix is None:
             if line.overrides:
                 left.append(Left(line=line, reason=line.no_fix))

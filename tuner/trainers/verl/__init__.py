@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.inputs.settings import Settings
-from tuner.trainers.protocol import Behaviour, KeyChange, KeyState, Loaded, Reader
+from tuner.trainers.protocol import Behaviour, KeyChange, KeyState, Loaded, OfferedKey, Reader
 from tuner.trainers.verl import checks
 from tuner.trainers.verl.checks import run as check
 from tuner.trainers.verl.coverage.left_out import key_classes, left_out
@@ -53,6 +53,7 @@ __all__ = [
     "model_path",
     "name",
     "observed",
+    "offered_keys",
     "override_writer",
     "parse",
     "place_of",
@@ -125,6 +126,13 @@ def input_schema(version: str) -> dict[str, Any]:
     from tuner.trainers.verl import editor_schema  # no answer asks for it
 
     return editor_schema.input_schema(version)
+
+
+def offered_keys(version: str, begun: str) -> tuple[OfferedKey, ...]:
+    """The keys that begin so, see :func:`tuner.trainers.verl.completing.offered_keys`."""
+    from tuner.trainers.verl import completing
+
+    return completing.offered_keys(version, begun)
 
 
 def may_configure(text: str, *, yaml: bool) -> bool:

@@ -44,6 +44,11 @@ def of_release(version: str) -> tuple[KeyClass, ...]:
     return tuple(_key_class(row, tuple(members)) for row, members in keys.items())
 
 
+def of_key(key: str, version: str) -> KeyClass:
+    """What is made of one key of a release's defaults."""
+    return _key_class(classes(key, version)[0], (key,))
+
+
 def _key_class(row: Class, keys: tuple[str, ...]) -> KeyClass:
     if isinstance(row, Read):
         return KeyClass(kind=Kind.MODELLED, keys=keys)

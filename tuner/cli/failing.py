@@ -1,0 +1,40 @@
+"""``tuner advise --fail-on``: whether ``tuner check`` would report a finding that is bad enough."""
+
+from collections.abc import Sequence
+
+from tuner.cli.baselines import unknown_lines
+from tuner.cli.judging import Judging, asked_of, reported
+from tuner.cli.premises import Premises
+from tuner.cli.project_settings import SettingsNamed
+from tuner.files import STANDARD_INPUT, is_there
+from tuner.findings import Severity
+from tuner.inputs.several import Input
+from tuner.render.answer import Answer
+
+
+def fails(
+    answer: Answer,
+    config: str,
+    words: Sequence[str],
+    premises: Premises,
+    named: SettingsNamed,
+    severity: Severity,
+) -> bool:
+    """Whether a finding is as bad, that the settings ask for and neither a comment nor a baseline accepts.
+
+    Args:
+        answer: what was found.
+        config: the input as it was named.
+        words: what followed it.
+        premises: what the options and the settings say.
+        named: what the options say of settings.
+        severity: the least that counts.
+
+    Raises:
+        InputError: something in the settings, or the baseline that they name, cannot be used.
+    """
+    pasted = config != STANDARD_INPUT and not is_there(config)
+    given = Input(config=config, words=tuple(words), pasted=pasted)
+    judging = Judging(premises=premises, named=named, fail_on=severity)
+    found = reported(answer, given, asked_of(given, judging), judging)
+    return any(line.at_least(severity) for line in unknown_lines(judging.findings)(found))
