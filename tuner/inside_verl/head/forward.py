@@ -13,6 +13,9 @@ from tuner.inside_verl.saying import say
 from tuner.kernels import log_prob_and_entropy
 from tuner.language import _
 
+# For frames of a compiled model that replace a layer's forward pass; what they call is compiled.
+only_this_frame_eager = functools.partial(torch.compiler.disable, recursive=False)
+
 LOGITS_NEEDED = "_tuner_head_needs_logits"  # on a model whose logits are more than a product
 
 
@@ -31,6 +34,7 @@ def _say_why_logits(model: Any, reason: str) -> None:
         )
 
 
+@only_this_frame_eager
 def _results(
     model: Any,
     run: Callable[[], Any],
@@ -76,7 +80,8 @@ def with_head(original: Callable[..., Any]) -> Callable[..., Any]:
             return next_tokens(input_ids, states.shape[-2], shift_labels)
 
         outputs, results = _results(model, lambda: original(model, *args, **kwargs), labels, temperature)
-        log_probs, entropy = results.unbind(-1)
+        # FSDP2 hooks onto what a module returns, and a view would lose its hook to whoever writes into it.
+        log_probs, entropy = (part.clone() for part in results.unbind(-1))
         return CausalLMOutputForPPO(
             log_probs=log_probs,
             entropy=entropy,
@@ -85,6 +90,5 @@ def with_head(original: Callable[..., Any]) -> Callable[..., Any]:
             attentions=getattr(outputs, "attentions", None),
         )
 
-    # Only this frame stays out of a compiled model: it replaces a layer's forward pass and puts it back.
-    eager: Callable[..., Any] = torch.compiler.disable(forward, recursive=False)
+    eager: Callable[..., Any] = only_this_frame_eager(forward)
     return eager

@@ -19,6 +19,7 @@ class Replaced:
     results: Tensor | None = None  # [..., 2]: log-probability and entropy of each row
     version: int = 0  # of the results, which counts what is written into them
 
+    @torch.compiler.disable
     def is_what_the_model_returns(self, logits: Tensor) -> bool:
         """Whether a model hands on what its projection gave, with nothing done to it.
 
@@ -37,8 +38,9 @@ def output_projection(model: Any) -> nn.Linear | None:
     """
     layer = model.get_output_embeddings()
     layer = getattr(layer, "_fsdp_wrapped_module", layer)
-    plain = isinstance(layer, nn.Linear) and layer.bias is None and type(layer).forward is nn.Linear.forward
-    return layer if plain else None
+    if not isinstance(layer, nn.Linear) or type(layer).forward is not nn.Linear.forward:
+        return None
+    return layer if getattr(layer, "bias", None) is None else None
 
 
 @contextmanager
@@ -56,6 +58,7 @@ def replaced_projection(
     """
     replaced = Replaced()
 
+    @torch.compiler.disable  # the host reads which rows take part
     def forward(hidden: Tensor) -> Tensor:
         both = linear_cross_entropy(hidden, layer.weight, labels(hidden), temperature, mode=kernel_mode())
         replaced.results = torch.stack(both, dim=-1)
