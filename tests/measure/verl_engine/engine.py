@@ -77,7 +77,9 @@ def _engine(settings: EngineSettings, directory: str) -> Any:
     )
 
 
-def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine: Any) -> Any:
+def random_batch(
+    settings: PassSettings, engine_settings: EngineSettings, engine: Any, *, seed: int = 0
+) -> Any:
     """Sequences of equal length, half prompt and half response, as verl's workers receive them."""
     from verl.utils import tensordict_utils as tu
 
@@ -87,7 +89,7 @@ def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine
     fine_tuned = settings.kind == FINE_TUNING
     prompt = settings.sequence_length // 2
     response = settings.sequence_length - prompt
-    generator = torch.Generator().manual_seed(engine.get_data_parallel_rank())
+    generator = torch.Generator().manual_seed(1000 * seed + engine.get_data_parallel_rank())
     hf_config = engine.model_config.hf_config
     vocabulary = hf_config.get_text_config().vocab_size
     tokens = torch.randint(vocabulary, (count, settings.sequence_length), generator=generator)
