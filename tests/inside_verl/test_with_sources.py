@@ -23,9 +23,9 @@ def sources() -> list[Path]:
 @pytest.mark.skipif(FOLDER is None, reason="VERL_SOURCES names no folder with releases of verl")
 @pytest.mark.parametrize("source", sources(), ids=lambda path: path.name)
 def test_a_release_computes_the_same_with_the_head(source: Path) -> None:
-    path = os.pathsep.join((str(source), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])))
+    path = os.pathsep.join((str(ROOT), str(source), *filter(None, [os.environ.get("PYTHONPATH")])))
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.inside_verl.with_sources"],
+        [sys.executable, str(Path(__file__).with_name("with_sources.py"))],
         env={**os.environ, "PYTHONPATH": path},
         cwd=ROOT,
         capture_output=True,

@@ -1,6 +1,6 @@
 """Log-probabilities and gradients by verl's own forward pass, then with the head; run with verl's sources.
 
-    PYTHONPATH=SOURCES:... python -m tests.inside_verl.with_sources
+    PYTHONPATH=.:SOURCES python tests/inside_verl/with_sources.py
 
 Prints both as JSON. Packages that verl imports and this does without answer anything.
 """

@@ -29,7 +29,7 @@ from measure.verl_engine.stand_ins import prepare_imports
 
 WHAT = (
     "Updates of verl {verl}'s own FSDP engine (FSDPEngineWithLMHead.train_batch with verl's ppo_loss, inside "
-    "train_mode) with its own heads and with tuner.inside_verl, the same random weights and tokens, on rank 0."
+    "train_mode) with its own heads and with tuner.inside_verl, the same weights and tokens, on rank 0."
 )
 NOTES = (
     "head: logits is use_fused_kernels=False, verl-* its fused heads by impl_backend, tuner-* those of "
