@@ -49,6 +49,7 @@ def cases() -> dict[str, Updates]:
         Updates(model=UNTIED, head="logits", tokens=16384),
         Updates(model=UNTIED, head="tuner-recompute", tokens=16384),
         Updates(model=QWEN, head="verl-torch", tokens=16384),
+        Updates(model=UNTIED, head="verl-torch", tokens=16384, count=1),
         Updates(model=QWEN, head="tuner-saved", tokens=16384),
         Updates(model=QWEN, head="tuner-recompute", tokens=16384, entropy=True, count=4),
         Updates(model=QWEN, head="logits", tokens=16384, entropy=True, count=4),
