@@ -8,6 +8,7 @@ import time
 import traceback
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -17,11 +18,20 @@ from measure.verl_engine.engine import build_engine, loss_function, random_batch
 from measure.verl_engine.passes import Meter, shrunk
 from measure.verl_engine.settings import PassSettings
 
+from tuner.versions import at_least
+
 
 def _number(value: Any) -> float:
     value = getattr(value, "values", value)
     parts = value if isinstance(value, list) else [value]
     return sum(float(part) for part in parts)
+
+
+def _pad(data: Any, settings: PassSettings) -> None:
+    """What the loss of releases up to 0.7.1 reads as whole tensors; all sequences have one length."""
+    for name in ("prompts", "responses", "response_mask", "old_log_probs", "advantages"):
+        data[name] = torch.stack(data[name].unbind())
+    data["attention_mask"] = torch.ones(len(data), settings.sequence_length, dtype=torch.long)
 
 
 def run_update(engine: Any, case: Updates, settings: PassSettings, seed: int) -> dict[str, Any]:
@@ -30,6 +40,8 @@ def run_update(engine: Any, case: Updates, settings: PassSettings, seed: int) ->
     # Near what random weights give, so that few tokens are clipped.
     vocabulary = engine.model_config.hf_config.vocab_size
     data["old_log_probs"] = 0 * data["old_log_probs"] - math.log(vocabulary)
+    if not at_least(version("verl"), "0.8.0"):
+        _pad(data, settings)
     loss, config = loss_function(settings, case.engine)
     meter = Meter()
     dist.barrier()
