@@ -29,6 +29,7 @@ extensions = [
     "formulas",
     "head_benchmark",
     "import_picture",
+    "inside_verl",
     "kernel_text",
     "kept_answers",
     "key_classes",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tuner.errors import TunerError
-from tuner.inside_verl import installing
+from tuner.inside_verl import installing, saying
 from tuner.inside_verl.patching import Patch, apply_when_imported
 
 FUNCTIONS = "class Actor:\n    def update(self):\n        return 'verl'\n"
@@ -130,5 +130,5 @@ def test_a_bad_value_names_the_variable_and_what_it_may_be(
 
 def test_the_line_is_seen_where_verl_shows_warnings_alone(caplog: pytest.LogCaptureFixture) -> None:
     assert not logging.getLogger().isEnabledFor(logging.INFO)
-    installing.say("here")
+    saying.say("here")
     assert caplog.messages == ["tuner.inside_verl: here"]

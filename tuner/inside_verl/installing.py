@@ -1,25 +1,13 @@
 """Putting in place what the settings ask for, once in a process."""
 
-import logging
-
 from tuner.inside_verl.patches import PATCHES
 from tuner.inside_verl.patching import RELEASES, Patch, State, apply_when_imported
 from tuner.inside_verl.release import running_release
+from tuner.inside_verl.saying import say
 from tuner.inside_verl.settings import SETTINGS
 from tuner.language import _
 
-LOGGER = logging.getLogger("tuner.inside_verl")
-
 _state: State | None = None
-
-
-def say(line: str) -> None:
-    """One line into the log of this process, at a level that verl's own setting would hide."""
-    LOGGER.setLevel(logging.INFO)
-    if not LOGGER.hasHandlers():
-        LOGGER.addHandler(logging.StreamHandler())
-        LOGGER.propagate = False  # to handlers that come later, which would say it again
-    LOGGER.info("tuner.inside_verl: %s", line)
 
 
 def _names(patches: list[str]) -> str:

@@ -1,5 +1,6 @@
 """verl's engine, and a batch as verl's workers receive it."""
 
+import dataclasses
 import tempfile
 import types
 from typing import Any
@@ -34,13 +35,30 @@ def build_engine(settings: EngineSettings, *, tiny: bool) -> Any:
     return engine
 
 
+def of_release(kind: Any, **values: Any) -> Any:
+    """A configuration of verl without the fields that its release does not have, where they are off.
+
+    Raises:
+        ValueError: a field that the release does not have is on.
+    """
+    known = {field.name for field in dataclasses.fields(kind)}
+    given = {name: value for name, value in values.items() if name in known}
+    asked = [
+        name for name, value in values.items() if name not in known and value not in (False, "language_model")
+    ]
+    if asked:
+        raise ValueError(f"{kind.__name__} of this release has no {', '.join(asked)}")
+    return kind(**given)
+
+
 def _engine(settings: EngineSettings, directory: str) -> Any:
     from verl.trainer.config import CheckpointConfig
     from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
     from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
     fused = settings.fused_kernels
-    model_config = HFModelConfig(
+    model_config = of_release(
+        HFModelConfig,
         path=directory,
         model_type="value_model" if settings.critic else "language_model",
         load_tokenizer=False,
@@ -51,7 +69,8 @@ def _engine(settings: EngineSettings, directory: str) -> Any:
         use_fused_kernels=fused is not None,
         fused_kernel_options={"impl_backend": fused} if fused else {},
     )
-    engine_config = FSDPEngineConfig(
+    engine_config = of_release(
+        FSDPEngineConfig,
         strategy=settings.strategy,
         fsdp_size=-1 if settings.fsdp_size is None else settings.fsdp_size,
         model_dtype=settings.model_dtype,
@@ -77,7 +96,9 @@ def _engine(settings: EngineSettings, directory: str) -> Any:
     )
 
 
-def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine: Any) -> Any:
+def random_batch(
+    settings: PassSettings, engine_settings: EngineSettings, engine: Any, *, seed: int = 0
+) -> Any:
     """Sequences of equal length, half prompt and half response, as verl's workers receive them."""
     from verl.utils import tensordict_utils as tu
 
@@ -87,7 +108,7 @@ def random_batch(settings: PassSettings, engine_settings: EngineSettings, engine
     fine_tuned = settings.kind == FINE_TUNING
     prompt = settings.sequence_length // 2
     response = settings.sequence_length - prompt
-    generator = torch.Generator().manual_seed(engine.get_data_parallel_rank())
+    generator = torch.Generator().manual_seed(1000 * seed + engine.get_data_parallel_rank())
     hf_config = engine.model_config.hf_config
     vocabulary = hf_config.get_text_config().vocab_size
     tokens = torch.randint(vocabulary, (count, settings.sequence_length), generator=generator)

@@ -115,6 +115,7 @@ def random_model(config: Any, dtype: torch.dtype, *, critic: bool = False, froze
     if frozen_tower:
         model.model.visual.requires_grad_(False)
     model.tie_weights()
+    model._no_split_modules = sorted(model._no_split_modules or ())  # verl up to 0.7.1 asks for the first
     pattern = 0.02 * torch.randn(1 << 20, generator=torch.Generator().manual_seed(0))
     filled: dict[tuple[torch.Size, torch.dtype], torch.Tensor] = {}
     with torch.no_grad():

@@ -49,16 +49,18 @@ NOTES = (
 )
 
 
-def write(path: Path, records: Sequence[dict[str, Any]]) -> None:
+def write(
+    path: Path, records: Sequence[dict[str, Any]], *, what: str = WHAT, notes: Sequence[str] = NOTES
+) -> None:
     """The file, whole."""
     versions = {
         name: importlib.metadata.version(name) for name in ("verl", "transformers", "tensordict", "peft")
     }
     document = {
-        "what": WHAT.format(verl=versions["verl"]),
+        "what": what.format(verl=versions["verl"]),
         "hardware": hardware(),
         "software": {**versions, "torch": torch.__version__},
-        "notes": NOTES,
+        "notes": notes,
         "date": date.today().isoformat(),
         "cases": list(records),
     }

@@ -37,10 +37,12 @@ def positions(settings: PassSettings, config: Any, count: int) -> torch.Tensor:
 
     Their values do not matter to the memory, so all four are those in the text.
     """
-    from verl.utils.tensordict_utils import nested_tensor_from_tensor_list
-
     own = torch.arange(settings.sequence_length)
-    rows = own.repeat(4, 1) if config.model_type.startswith("qwen") and _sees(config) else own
+    if not _sees(config):
+        return torch.nested.as_nested_tensor([own] * count, layout=torch.jagged)
+    from verl.utils.tensordict_utils import nested_tensor_from_tensor_list  # since 0.8.0
+
+    rows = own.repeat(4, 1) if config.model_type.startswith("qwen") else own
     return nested_tensor_from_tensor_list([rows] * count)
 
 

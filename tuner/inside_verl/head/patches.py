@@ -1,5 +1,66 @@
-"""Functions of verl that the head replaces."""
+"""Functions of verl that the head replaces. Torch is imported where verl has imported the module."""
+
+from typing import Any
 
 from tuner.inside_verl.patching import Patch
+from tuner.inside_verl.settings import HEAD
+from tuner.language import N_
 
-PATCHES: tuple[Patch, ...] = ()
+MONKEY_PATCH = "verl.models.transformers.monkey_patch"
+
+
+def _wanted() -> bool:
+    return HEAD.read() != "off"
+
+
+def _choose_forward(original: Any) -> Any:
+    from tuner.inside_verl.head.choosing import in_place_of_backends
+
+    return in_place_of_backends(original)
+
+
+def _patch_model(original: Any) -> Any:
+    from tuner.inside_verl.head.choosing import after_monkey_patch
+
+    return after_monkey_patch(original)
+
+
+def _cross_entropy(original: Any) -> Any:
+    from tuner.inside_verl.head.megatron import cross_entropy
+
+    return cross_entropy
+
+
+PATCHES: tuple[Patch, ...] = (
+    Patch(
+        name="head of FSDP",
+        module=MONKEY_PATCH,
+        attribute="patch_forward_with_backends",
+        make=_choose_forward,
+        does=N_("runs a model's own forward pass with the head in place of its output projection"),
+        wanted=_wanted,
+    ),
+    Patch(
+        name="head of models that verl leaves out",
+        module=MONKEY_PATCH,
+        attribute="apply_monkey_patch",
+        make=_patch_model,
+        does=N_("gives the same to models for which verl has no fused head, such as Kimi-VL"),
+        copies=(
+            "verl.models.transformers",
+            "verl.workers.fsdp_workers",
+            "verl.workers.engine.fsdp.engine_impl",
+            "verl.workers.engine.fsdp.transformer_impl",
+        ),
+        wanted=_wanted,
+    ),
+    Patch(
+        name="head of Megatron",
+        module="verl.utils.kernel.linear_cross_entropy",
+        attribute="linear_cross_entropy",
+        make=_cross_entropy,
+        does=N_("computes in place of verl's Triton kernel, over the tensor-parallel ranks"),
+        copies=("verl.models.mcore.model_forward_fused", "verl.models.mcore.model_forward_1f1b_overlap"),
+        wanted=_wanted,
+    ),
+)

@@ -1,7 +1,8 @@
 """Checks of raw verl settings: dead and renamed keys, what verl itself rejects, bugs of one release.
 
 They stand in folders by topic: every module of a folder is one check, and a new one is found without
-editing anything. The modules beside the folders are what checks share.
+editing anything. The modules beside the folders are what checks share. A check of what verl's own fused heads
+do says ``OF_VERLS_HEAD``: it is not asked where the workers replace them.
 """
 
 from functools import cache
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.keys import unknown_key
+from tuner.trainers.verl.checks.settings import replaces_heads
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
@@ -37,10 +39,11 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
     """
     generation = source_of(settings, version).version
     unchecked = () if settings.program is None else settings.program.unchecked
+    other_head = replaces_heads(settings, generation)
     findings = [
         finding
         for rule, module in _asked(program_of(settings.defaults))
-        if rule.name not in unchecked
+        if rule.name not in unchecked and not (other_head and getattr(module, "OF_VERLS_HEAD", False))
         for finding in module.check(settings, workload, generation)
     ]
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}

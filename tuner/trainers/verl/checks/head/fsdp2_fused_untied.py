@@ -14,6 +14,7 @@ When it does not apply
 ----------------------
 Models with tied embeddings, whose head belongs to the root unit, and releases up to 0.7.0.
 Qwen3.5 from 0.8.0 on and Qwen3-VL from 0.9.0 on gather the weight themselves; they can still fail in the backward pass when gradient synchronisation is deferred.
+With ``model.external_lib=tuner.inside_verl`` another head is in place.
 
 Sources
 -------
@@ -43,6 +44,7 @@ RULE = Rule(
     refuses=True,
 )
 
+OF_VERLS_HEAD = True
 _SEPARATE = Releases(since="0.7.1")
 _FUSED = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER)
 _KEY = f"{MODEL}.use_fused_kernels"

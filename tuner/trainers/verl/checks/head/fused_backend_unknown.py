@@ -14,6 +14,7 @@ The model then returns logits, and the first pass fails because it looks for the
 When it does not apply
 ----------------------
 Under Megatron, which has a hook of its own.
+With ``model.external_lib=tuner.inside_verl`` another head is in place.
 
 Sources
 -------
@@ -41,6 +42,7 @@ RULE = Rule(
     refuses=True,
 )
 
+OF_VERLS_HEAD = True
 _LIGER = Releases(since="0.9.1")
 _KEY = f"{MODEL}.fused_kernel_options.impl_backend"
 _FUSED = f"{MODEL}.use_fused_kernels"

@@ -15,6 +15,7 @@ When it does not apply
 Qwen2-VL and Qwen2.5-VL since 0.4.1, Qwen3-VL and GLM-4.1V since 0.6.0, Qwen3.5 since 0.8.0, each of which has a fused pass of its own.
 Under Megatron, whose fused pass hands on the pixels.
 A job whose prompts have no images (``--images-per-prompt 0``).
+With ``model.external_lib=tuner.inside_verl`` another head is in place.
 
 Sources
 -------
@@ -41,6 +42,7 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
 )
 
+OF_VERLS_HEAD = True
 _FUSED = f"{MODEL}.use_fused_kernels"
 
 

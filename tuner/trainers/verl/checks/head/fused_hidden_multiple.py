@@ -12,6 +12,7 @@ The kernel asserts it in its first call.
 When it does not apply
 ----------------------
 The torch and Liger backends.
+With ``model.external_lib=tuner.inside_verl`` another head is in place.
 
 Sources
 -------
@@ -37,6 +38,7 @@ RULE = Rule(
     refuses=True,
 )
 
+OF_VERLS_HEAD = True
 _MULTIPLE = 128
 _BACKEND = f"{MODEL}.fused_kernel_options.impl_backend"
 _FUSED = f"{MODEL}.use_fused_kernels"

@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 From 0.8.0 on the head returns float32, and asserts it.
 The Triton kernel returns float32 in every release, and so does Megatron's head.
+With ``model.external_lib=tuner.inside_verl`` another head is in place.
 
 Sources
 -------
@@ -41,6 +42,7 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
 )
 
+OF_VERLS_HEAD = True
 _BACKEND = f"{MODEL}.fused_kernel_options.impl_backend"
 _FUSED = f"{MODEL}.use_fused_kernels"
 

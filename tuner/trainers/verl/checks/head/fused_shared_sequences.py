@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 From 0.8.0 on, which passes labels that were shifted before they were shared out.
 One GPU a sequence.
+With ``model.external_lib=tuner.inside_verl`` another head is in place.
 
 Sources
 -------
@@ -41,6 +42,7 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
 )
 
+OF_VERLS_HEAD = True
 _SHIFTS_SHARES = Releases(until="0.8.0")
 _FUSED = f"{MODEL}.use_fused_kernels"
 _ULYSSES = f"{ACTOR}.ulysses_sequence_parallel_size"

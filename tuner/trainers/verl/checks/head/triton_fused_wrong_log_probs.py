@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 From 0.7.1 on the kernel masks those columns.
 A vocabulary that is a multiple of 1024, per tensor-parallel rank, was never affected.
+With ``model.external_lib=tuner.inside_verl`` another head is in place.
 
 Sources
 -------
@@ -42,6 +43,7 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
 )
 
+OF_VERLS_HEAD = True
 _UNMASKED = Releases(until="0.7.1")
 _BLOCK = 1024
 _BACKEND = f"{MODEL}.fused_kernel_options.impl_backend"

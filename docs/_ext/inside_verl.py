@@ -1,0 +1,104 @@
+"""``.. inside-verl-settings::``, ``-patches::`` and ``-updates:: FILE``: what a running verl gets, and measured.
+
+The first two come out of the code, the last out of a recorded file.
+"""
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+from tables import table
+from tuner.inside_verl.patches import PATCHES
+from tuner.inside_verl.patching import RELEASES
+from tuner.inside_verl.settings import SETTINGS, Setting
+from tuner.units import GIB
+
+DATA = Path(__file__).parents[1] / "validation" / "data"
+
+
+class Settings(SphinxDirective):
+    """The environment variables."""
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each."""
+        header = ["Variable", "Values", "What it decides"]
+        rows = [[f"``{setting.name}``", _values(setting), setting.does] for setting in SETTINGS]
+        return table(self, header, rows, prose=header[2:], widths=[30, 25, 45])
+
+
+def _values(setting: Setting) -> str:
+    values = " · ".join(f"``{value}``" for value in setting.values) or "``DIR``"
+    return f"{values} (``{setting.default}``)" if setting.default else values
+
+
+class Patches(SphinxDirective):
+    """The functions of verl that are replaced."""
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each, with its releases."""
+        header = ["Patch", "Function of verl", "Releases", "What the replacement does"]
+        rows = [
+            [patch.name, f"``{patch.module}.{patch.attribute}``", _span(patch.releases), patch.does]
+            for patch in PATCHES
+        ]
+        return table(self, header, rows, prose=header[3:], widths=[18, 34, 14, 34])
+
+
+def _span(releases: tuple[str, ...]) -> str:
+    first, last = RELEASES.index(releases[0]), RELEASES.index(releases[-1])
+    whole = RELEASES[first : last + 1] == releases
+    return f"{releases[0]}–{releases[-1]}" if whole and len(releases) > 1 else ", ".join(releases)
+
+
+class Updates(SphinxDirective):
+    """Measured updates of verl's engine, by head."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each head, model and number of tokens."""
+        path = DATA / self.arguments[0]
+        self.env.note_dependency(str(path))
+        header = ["Model", "Tokens", "Head", "Seconds", "Peak", "Loss", "Norm of the gradient"]
+        cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
+        return table(self, header, [_row(case) for case in cases], prose=["Seconds"])
+
+
+def _row(case: dict[str, Any]) -> list[str]:
+    model = case["model"].rpartition("/")[2]
+    entropy = ", entropy" if case["entropy"] else ""
+    named = [model, f"{case['tokens']:,}{entropy}", f"``{case['head']}``"]
+    updates = [update for update in case["updates"] if "seconds" in update]
+    if not updates:
+        return [*named, _failure(case["updates"]), "", "", ""]
+    warm = updates[1:] or updates
+    seconds = median(update["seconds"] for update in warm)
+    peak = max(update["peak_allocated_bytes"] for update in warm) / GIB
+    last = updates[-1]
+    return [
+        *named,
+        f"{seconds:.2f} s",
+        f"{peak:.1f} GiB",
+        f"{last['loss']:.4f}",
+        f"{last['grad_norm']:.4f}",
+    ]
+
+
+def _failure(updates: list[dict[str, Any]]) -> str:
+    if any("out_of_memory" in update for update in updates):
+        return "out of memory"
+    return "stops with an error"
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register the directives."""
+    app.add_directive("inside-verl-settings", Settings)
+    app.add_directive("inside-verl-patches", Patches)
+    app.add_directive("inside-verl-updates", Updates)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
