@@ -43,6 +43,22 @@ class Tile:
     programs: int  # on the whole device
 
 
+class Work(Enum):
+    """What a pass over the product writes: which tile is fastest depends on it."""
+
+    STATISTICS = "statistics"  # of logits that are not kept
+    SAVING = "statistics and logits"
+    GRADIENT = "gradient of the logits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The kernels that a pass takes, and what one program computes at a time."""
+
+    path: Path
+    tile: Tile
+
+
 @dataclass(frozen=True, kw_only=True)
 class Split:
     """How the column tiles are shared out."""
@@ -119,23 +135,37 @@ def _shared_memory_bytes(device: torch.device) -> int:
     return int(getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block))
 
 
-def choose_tile(path: Path, hidden_TH: Tensor) -> Tile:
-    """The tile for a device and a dtype.
-
-    A fixed choice: one that a timing makes would change the order of the sums, and the bits with it.
-    """
+def default_tile(path: Path, hidden_TH: Tensor) -> Tile:
+    """The tile where nothing is measured: for a device and a dtype."""
     device = hidden_TH.device
     processors = _processors(device)
     if device.type == "cpu":  # interpreted: small, so that small inputs have many tiles
         return Tile(rows=16, columns=32, depth=16, stages=1, warps=1, group=2, programs=processors)
     if path is Path.HOPPER:
-        return Tile(rows=128, columns=256, depth=32, stages=8, warps=4, group=16, programs=processors)
+        return Tile(rows=128, columns=256, depth=64, stages=4, warps=4, group=16, programs=processors)
     if hidden_TH.element_size() == 4:
         return Tile(rows=64, columns=64, depth=32, stages=2, warps=4, group=16, programs=2 * processors)
     # Of H100 and B200. Less shared memory comes with fewer registers to spare for the statistics.
     if _shared_memory_bytes(device) >= 200 * KIB:
         return Tile(rows=128, columns=256, depth=64, stages=3, warps=8, group=16, programs=processors)
     return Tile(rows=128, columns=128, depth=32, stages=3, warps=8, group=16, programs=processors)
+
+
+def choose_plan(work: Work, hidden_TH: Tensor, weight_VH: Tensor) -> Plan:
+    """Path and tile of a pass over these matrices: what was fastest where the most similar was measured.
+
+    A choice from a table: one that a timing makes while it runs would change the order of the sums, and
+    the bits with it.
+    """
+    path = choose_path(hidden_TH, weight_VH)
+    if not hidden_TH.is_cuda or path is Path.REFERENCE or hidden_TH.element_size() != 2:
+        return Plan(path=path, tile=default_tile(path, hidden_TH))
+    from tuner.kernels import measured_tiles
+
+    allowed = (Path.HOPPER, Path.PORTABLE) if path is Path.HOPPER and _forced is None else (path,)
+    sizes = (hidden_TH.shape[0], hidden_TH.shape[1], weight_VH.shape[0])
+    fastest = measured_tiles.fastest(measured_tiles.card_of(hidden_TH.device), work, sizes, allowed)
+    return fastest or Plan(path=path, tile=default_tile(path, hidden_TH))
 
 
 def choose_split(tile: Tile, rows: int, vocabulary: int) -> Split:

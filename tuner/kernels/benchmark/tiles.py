@@ -1,0 +1,289 @@
+"""Times every tile on this card and writes the table that ``tuner.kernels`` chooses from.
+
+The record of this card is put in place of an older one; those of other cards stay. A tile that gives other
+bits than the first, or statistics that differ, is left out and named.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path as FilePath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tuner.kernels import measured_tiles, tiles
+from tuner.kernels.benchmark.machine import describe_machine
+from tuner.kernels.benchmark.problem import Problem, Shape, random_problem
+from tuner.kernels.benchmark.products import warm_up
+from tuner.kernels.benchmark.timing import Call, interleaved, milliseconds
+from tuner.kernels.dlogits import recompute
+from tuner.kernels.forward import partial_statistics
+from tuner.kernels.statistics import merge_splits
+from tuner.kernels.tiles import Path, Plan, Tile, Work
+
+SHAPES = (
+    "4096x3584x152064",
+    "16384x3584x152064",
+    "16384x5120x152064",
+    "8192x4096x128256",
+    "16384x2048x128256",
+    "16384x896x151936",
+    "2048x7168x129280",
+)
+GROUPS = (4, 8, 16, 32)
+# rows, columns, depth, stages, warps
+HOPPER_TILES = ((128, 256, 64, 4, 4), (128, 256, 32, 8, 4))
+PORTABLE_TILES = ((128, 256, 64, 3, 8),)
+SLICE = 16384  # vocabulary entries of the slice whose gradient is timed
+ROUNDS = 5
+AGREEMENT = 1e-4  # of statistics, whose sums come in another order: float32 with logarithms around ten
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """The matrices of a shape, and what the passes over it read and write."""
+
+    problem: Problem
+    labels_T: Tensor
+    inverse_temperature_T: Tensor
+    coefficients_6T: Tensor
+    saved_TV: Tensor
+    d_logits_TN: Tensor
+
+    @classmethod
+    def of(cls, shape: Shape, device: str) -> "Inputs":
+        """Random inputs, and room for the results."""
+        problem = random_problem(shape, device=device).detached()
+        tokens, width = shape.tokens, min(SLICE, shape.vocabulary)
+        coefficients_6T = torch.ones((6, tokens), device=device)
+        coefficients_6T[2] = torch.tensor(shape.vocabulary).log2()  # as of logits near zero
+        return cls(
+            problem=problem,
+            labels_T=problem.labels_T.int(),
+            inverse_temperature_T=torch.ones(tokens, device=device),
+            coefficients_6T=coefficients_6T,
+            saved_TV=problem.hidden_TH.new_empty(
+                (tokens, tiles.padded(shape.vocabulary, problem.hidden_TH.dtype))
+            ),
+            d_logits_TN=problem.hidden_TH.new_empty((tokens, width)),
+        )
+
+
+def candidates(device: str) -> list[Plan]:
+    """The plans that are tried, the default of the device first."""
+    hidden = torch.empty((1, 8), device=device, dtype=torch.bfloat16)
+    first = tiles.choose_path(hidden, hidden)
+    default = tiles.default_tile(first, hidden)
+    plans = [Plan(path=first, tile=default)]
+    if not hidden.is_cuda:
+        return [*plans, Plan(path=first, tile=Tile(**{**vars(default), "group": default.group + 1}))]
+    tried = [(Path.PORTABLE, PORTABLE_TILES)]
+    if first is Path.HOPPER:
+        tried.insert(0, (Path.HOPPER, HOPPER_TILES))
+    for path, shapes in tried:
+        for rows, columns, depth, stages, warps in shapes:
+            for group in GROUPS:
+                tile = Tile(
+                    rows=rows,
+                    columns=columns,
+                    depth=depth,
+                    stages=stages,
+                    warps=warps,
+                    group=group,
+                    programs=default.programs,
+                )
+                plans.append(Plan(path=path, tile=tile))
+    return list(dict.fromkeys(plans))
+
+
+def passes(plan: Plan, inputs: Inputs) -> dict[Work, Callable[[], Tensor]]:
+    """The passes of a plan; each returns what it computed."""
+    hidden_TH, weight_VH = inputs.problem.inputs
+
+    def statistics(saved_TV: Tensor | None) -> Tensor:
+        return partial_statistics(
+            plan, hidden_TH, weight_VH, inputs.labels_T, inputs.inverse_temperature_T, saved_TV
+        )
+
+    def gradient() -> Tensor:
+        recompute(plan, hidden_TH, weight_VH, inputs.labels_T, inputs.coefficients_6T, 0, inputs.d_logits_TN)
+        return inputs.d_logits_TN
+
+    return {
+        Work.STATISTICS: lambda: statistics(None),
+        Work.SAVING: lambda: statistics(inputs.saved_TV),
+        Work.GRADIENT: gradient,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """What a plan computes, to hold another's against: the same logits give the same bits."""
+
+    statistics_4T: Tensor
+    saved_4T: Tensor
+    saved_TV: Tensor
+    d_logits_TN: Tensor
+
+    @classmethod
+    def of(cls, plan: Plan, inputs: Inputs) -> "Numbers":
+        """Run every pass once, into room that held something else."""
+        inputs.saved_TV.fill_(torch.nan)
+        inputs.d_logits_TN.fill_(torch.nan)
+        run = passes(plan, inputs)
+        merged = [
+            merge_splits(run[work](), inputs.inverse_temperature_T) for work in (Work.STATISTICS, Work.SAVING)
+        ]
+        vocabulary = inputs.problem.shape.vocabulary
+        return cls(
+            statistics_4T=merged[0],
+            saved_4T=merged[1],
+            saved_TV=inputs.saved_TV[:, :vocabulary].clone(),
+            d_logits_TN=run[Work.GRADIENT]().clone(),
+        )
+
+    def difference(self, other: "Numbers") -> str | None:
+        """What is not the same; None where all is."""
+        for name in ("saved_TV", "d_logits_TN"):
+            if not torch.equal(getattr(self, name), getattr(other, name)):
+                return f"other bits of {name}"
+        for name in ("statistics_4T", "saved_4T"):
+            own, others = (_logarithms(getattr(numbers, name)) for numbers in (self, other))
+            worst = float((own - others).abs().max())
+            if not worst <= AGREEMENT:
+                return f"{name} off by {worst:.1e}"
+        return None
+
+
+def _logarithms(merged_4T: Tensor) -> Tensor:
+    """Log-sum of the exponentials and the label's logit, two numbers that no order of sums changes much."""
+    maximum, total, _, label_logit = merged_4T
+    return torch.stack([maximum + total.log(), label_logit])
+
+
+def right_plans(plans: Sequence[Plan], inputs: Inputs) -> Iterator[Plan]:
+    """The plans that run here and agree with the first; the others are named on standard error."""
+    first: Numbers | None = None
+    for plan in plans:
+        try:
+            numbers = Numbers.of(plan, inputs)
+        except Exception as error:  # a tile may need more than the card has
+            sys.stderr.write(f"{plan}: {error!r}\n")
+            continue
+        first = first or numbers
+        if different := numbers.difference(first):
+            sys.stderr.write(f"{plan}: {different}\n")
+            continue
+        yield plan
+
+
+def measure(
+    shape: Shape, plans: Sequence[Plan], device: str, rounds: int, clock: Callable[[Call], float]
+) -> dict[str, Any]:
+    """The record of one shape."""
+    inputs = Inputs.of(shape, device)
+    runs: dict[tuple[Work, Plan], Call] = {}
+    for plan in right_plans(plans, inputs):
+        runs |= {(work, plan): run for work, run in passes(plan, inputs).items()}
+    names = {f"{number}": key for number, key in enumerate(runs)}
+    times = interleaved(
+        {name: runs[key] for name, key in names.items()}, rounds, clock=clock, before=warm_up(device)
+    )
+    taken: dict[Work, list[dict[str, Any]]] = {work: [] for work in Work}
+    for name, (work, plan) in names.items():
+        tile = plan.tile
+        taken[work].append(
+            {
+                "path": plan.path.value,
+                "tile": [tile.rows, tile.columns, tile.depth, tile.stages, tile.warps, tile.group],
+                "milliseconds": round(times[name].median_ms, 4),
+            }
+        )
+    return {
+        "sizes": [shape.tokens, shape.hidden, shape.vocabulary],
+        "passes": {work.value: sorted(rows, key=_milliseconds) for work, rows in taken.items() if rows},
+    }
+
+
+def _milliseconds(row: Mapping[str, Any]) -> float:
+    return float(row["milliseconds"])
+
+
+def with_record(file: FilePath, record: dict[str, Any]) -> dict[str, Any]:
+    """The table with this record in place of an older one of the same card."""
+    table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cards": []}
+    card = measured_tiles.card_in(record)
+    others = [other for other in table["cards"] if measured_tiles.card_in(other) != card]
+    return {**table, "cards": sorted([*others, record], key=lambda one: str(one["device"]))}
+
+
+def _on_one_line(match: re.Match[str]) -> str:
+    return re.sub(r"(?<=\[) | (?=\])", "", " ".join(match.group().split()))
+
+
+def written(table: Mapping[str, Any]) -> str:
+    """The table as text, a measured tile a line."""
+    text = json.dumps(table, indent=1)
+    for innermost in (r"\[[^][{}]*\]", r"\{[^][{}]*(?:\[[^][{}]*\][^][{}]*)*\}"):
+        text = re.sub(innermost, _on_one_line, text)
+    return text + "\n"
+
+
+def record_of(shapes: Sequence[dict[str, Any]], device: str, rounds: int) -> dict[str, Any]:
+    """The record of this card."""
+    machine = describe_machine(device)
+    card = measured_tiles.card_of(torch.device(device))
+    return {
+        "device": machine.device,
+        "driver": machine.driver,
+        "versions": {name: machine.versions[name] for name in ("torch", "triton")},
+        "measured": date.today().isoformat(),
+        "rounds": rounds,
+        "capability": list(card.capability),
+        "processors": card.processors,
+        "l2_bytes": card.l2_bytes,
+        "bytes_per_second": card.bytes_per_second,
+        "shapes": list(shapes),
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tuner.kernels.benchmark.tiles",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--shapes", nargs="+", metavar="TxHxV", default=SHAPES)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"timed calls (default: {ROUNDS})")
+    parser.add_argument(
+        "--output", type=FilePath, metavar="FILE", default=measured_tiles.FILE, help="the table"
+    )
+    arguments = parser.parse_args(argv)
+    if not torch.cuda.is_available():
+        sys.stderr.write("There is no CUDA device here, and a CPU has no speed to measure.\n")
+        return 2
+    try:
+        shapes = [Shape.parse(text) for text in arguments.shapes]
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    plans, done = candidates("cuda"), []
+    for shape in shapes:
+        done.append(measure(shape, plans, "cuda", arguments.rounds, milliseconds))
+        torch.cuda.empty_cache()
+        table = with_record(arguments.output, record_of(done, "cuda:0", arguments.rounds))
+        arguments.output.write_text(written(table), encoding="utf-8")
+        best = {work: rows[0] for work, rows in done[-1]["passes"].items()}
+        sys.stdout.write(f"{shape}: " + "; ".join(f"{work}: {row}" for work, row in best.items()) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
