@@ -22,7 +22,7 @@ from tuner.kernels.statistics import INTERPRETED, LOWEST
 from tuner.kernels.tiles import READ_BLOCK, Path, Plan
 
 
-@triton.jit(do_not_specialize=["T", "row_tiles", "start"])
+@triton.jit(do_not_specialize=["T", "row_tiles", "start", "column_tiles"])
 def _recompute(
     hidden,
     weight,

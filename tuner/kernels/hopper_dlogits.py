@@ -70,7 +70,7 @@ def _half_gradient(
     tma.store_wait(pendings=0)
 
 
-@gluon.jit(do_not_specialize=["T", "start", "row_tiles"])
+@gluon.jit(do_not_specialize=["T", "start", "row_tiles", "column_tiles"])
 def _recompute(
     hidden,
     weight,

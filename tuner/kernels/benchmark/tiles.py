@@ -21,25 +21,18 @@ from tuner.kernels import measured_tiles, tiles
 from tuner.kernels.benchmark.machine import describe_machine
 from tuner.kernels.benchmark.problem import Problem, Shape, random_problem
 from tuner.kernels.benchmark.products import warm_up
+from tuner.kernels.benchmark.shapes import DEFAULT_SHAPES
 from tuner.kernels.benchmark.timing import Call, interleaved, milliseconds
 from tuner.kernels.dlogits import recompute
 from tuner.kernels.forward import partial_statistics
 from tuner.kernels.statistics import merge_splits
 from tuner.kernels.tiles import Path, Plan, Tile, Work
 
-SHAPES = (
-    "4096x3584x152064",
-    "16384x3584x152064",
-    "16384x5120x152064",
-    "8192x4096x128256",
-    "16384x2048x128256",
-    "16384x896x151936",
-    "2048x7168x129280",
-)
-GROUPS = (4, 8, 16, 32)
-# rows, columns, depth, stages, warps
-HOPPER_TILES = ((128, 256, 64, 4, 4), (128, 256, 32, 8, 4))
-PORTABLE_TILES = ((128, 256, 64, 3, 8),)
+# rows, columns, depth, stages, warps; the row tiles that use a column tile while it is in the cache
+TILES = {
+    Path.HOPPER: {(128, 256, 64, 4, 4): (4, 8, 16, 32), (128, 256, 32, 8, 4): (4, 16)},
+    Path.PORTABLE: {(128, 256, 64, 3, 8): (16,)},
+}
 SLICE = 16384  # vocabulary entries of the slice whose gradient is timed
 ROUNDS = 5
 AGREEMENT = 1e-4  # of statistics, whose sums come in another order: float32 with logarithms around ten
@@ -83,12 +76,9 @@ def candidates(device: str) -> list[Plan]:
     plans = [Plan(path=first, tile=default)]
     if not hidden.is_cuda:
         return [*plans, Plan(path=first, tile=Tile(**{**vars(default), "group": default.group + 1}))]
-    tried = [(Path.PORTABLE, PORTABLE_TILES)]
-    if first is Path.HOPPER:
-        tried.insert(0, (Path.HOPPER, HOPPER_TILES))
-    for path, shapes in tried:
-        for rows, columns, depth, stages, warps in shapes:
-            for group in GROUPS:
+    for path in TILES if first is Path.HOPPER else (Path.PORTABLE,):
+        for (rows, columns, depth, stages, warps), groups in TILES[path].items():
+            for group in groups:
                 tile = Tile(
                     rows=rows,
                     columns=columns,
@@ -260,7 +250,7 @@ def main(argv: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--shapes", nargs="+", metavar="TxHxV", default=SHAPES)
+    parser.add_argument("--shapes", nargs="+", metavar="TxHxV", default=DEFAULT_SHAPES)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"timed calls (default: {ROUNDS})")
     parser.add_argument(
         "--output", type=FilePath, metavar="FILE", default=measured_tiles.FILE, help="the table"
