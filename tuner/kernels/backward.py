@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import reference, rows, slices, tiles, vocab_parallel
+from tuner.kernels.plans import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.slices import Slice
 from tuner.kernels.tiles import Path, Plan, Work
@@ -160,7 +161,7 @@ def head_gradients(
     hidden_RH = chosen.take(hidden_TH)
     labels_R = (chosen.take(upstream.labels_T) - upstream.first_label).int()
     coefficients_CR = chosen.take(upstream.coefficients(), dim=1)
-    plan = tiles.choose_plan(Work.GRADIENT, hidden_RH, weight_VH)
+    plan = choose_plan(Work.GRADIENT, hidden_RH, weight_VH)
     if saved_TV is None:
         write = _recomputing(plan, hidden_RH, weight_VH, labels_R, coefficients_CR)
     else:

@@ -6,7 +6,8 @@ H: hidden size. S: splits of the vocabulary, or the ranks' shards.
 
 from torch import Tensor
 
-from tuner.kernels import reference, tiles, vocab_parallel
+from tuner.kernels import reference, vocab_parallel
+from tuner.kernels.plans import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
 from tuner.kernels.tiles import Path, Work
@@ -35,7 +36,7 @@ def head_statistics(
         group: ranks that share the vocabulary.
     """
     work = Work.STATISTICS if saved_TV is None else Work.SAVING
-    plan = tiles.choose_plan(work, hidden_RH, weight_VH)
+    plan = choose_plan(work, hidden_RH, weight_VH)
     if plan.path is Path.REFERENCE:
         logits_RV = hidden_RH.float() @ weight_VH.float().T
         if saved_TV is not None:

@@ -102,23 +102,28 @@ def _has_gluon() -> bool:
     return (int(major), int(minor)) >= (3, 6)
 
 
-def choose_path(hidden_TH: Tensor, weight_VH: Tensor) -> Path:
-    """The kernels for these matrices, whose last dimension is contiguous.
+def possible_paths(hidden_TH: Tensor, weight_VH: Tensor) -> tuple[Path, ...]:
+    """The kernels that can compute with these matrices, whose last dimension is contiguous.
 
     Hopper's for bfloat16 and float16 there, with Triton 3.6 or newer. float32 has no tensor cores at
     full precision and gains nothing from them. CPU tensors take Triton's interpreter where it is on.
     """
     if _forced is not None:
-        return _forced
+        return (_forced,)
     if not has_triton(hidden_TH):
-        return Path.REFERENCE
+        return (Path.REFERENCE,)
     if hidden_TH.device.type == "cpu":
-        return Path.PORTABLE
+        return (Path.PORTABLE,)
     hopper = torch.version.hip is None and torch.cuda.get_device_capability(hidden_TH.device)[0] == 9
     half = hidden_TH.element_size() == 2
     if hopper and half and _has_gluon() and _has_descriptors(hidden_TH) and _has_descriptors(weight_VH):
-        return Path.HOPPER
-    return Path.PORTABLE
+        return (Path.HOPPER, Path.PORTABLE)
+    return (Path.PORTABLE,)
+
+
+def choose_path(hidden_TH: Tensor, weight_VH: Tensor) -> Path:
+    """The first of the kernels that can compute with these matrices."""
+    return possible_paths(hidden_TH, weight_VH)[0]
 
 
 @cache
@@ -149,23 +154,6 @@ def default_tile(path: Path, hidden_TH: Tensor) -> Tile:
     if _shared_memory_bytes(device) >= 200 * KIB:
         return Tile(rows=128, columns=256, depth=64, stages=3, warps=8, group=16, programs=processors)
     return Tile(rows=128, columns=128, depth=32, stages=3, warps=8, group=16, programs=processors)
-
-
-def choose_plan(work: Work, hidden_TH: Tensor, weight_VH: Tensor) -> Plan:
-    """Path and tile of a pass over these matrices: what was fastest where the most similar was measured.
-
-    A choice from a table: one that a timing makes while it runs would change the order of the sums, and
-    the bits with it.
-    """
-    path = choose_path(hidden_TH, weight_VH)
-    if not hidden_TH.is_cuda or path is Path.REFERENCE or hidden_TH.element_size() != 2:
-        return Plan(path=path, tile=default_tile(path, hidden_TH))
-    from tuner.kernels import measured_tiles
-
-    allowed = (Path.HOPPER, Path.PORTABLE) if path is Path.HOPPER and _forced is None else (path,)
-    sizes = (hidden_TH.shape[0], hidden_TH.shape[1], weight_VH.shape[0])
-    fastest = measured_tiles.fastest(measured_tiles.card_of(hidden_TH.device), work, sizes, allowed)
-    return fastest or Plan(path=path, tile=default_tile(path, hidden_TH))
 
 
 def choose_split(tile: Tile, rows: int, vocabulary: int) -> Split:

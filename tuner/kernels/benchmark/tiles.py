@@ -29,7 +29,7 @@ from tuner.kernels.statistics import merge_splits
 from tuner.kernels.tiles import Path, Plan, Tile, Work
 
 # rows, columns, depth, stages, warps; the row tiles that use a column tile while it is in the cache
-TILES = {
+TILES: dict[Path, dict[tuple[int, ...], tuple[int, ...]]] = {
     Path.HOPPER: {(128, 256, 64, 4, 4): (4, 8, 16, 32), (128, 256, 32, 8, 4): (4, 16)},
     Path.PORTABLE: {(128, 256, 64, 3, 8): (16,)},
 }
