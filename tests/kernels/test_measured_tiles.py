@@ -2,17 +2,21 @@
 
 import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 
 import pytest
 
 from tuner.kernels import measured_tiles
-from tuner.kernels.benchmark import tiles as command
+from tuner.kernels.measured_tiles import Card
+from tuner.kernels.tiles import Path, Plan, Work
+from tuner.units import MIB
+
+pytest.importorskip("triton")
+
+from tuner.kernels.benchmark import tile_passes, tiles
 from tuner.kernels.benchmark.problem import Shape
 from tuner.kernels.benchmark.timing import Call
-from tuner.kernels.measured_tiles import Card
-from tuner.kernels.tiles import Path, Work
-from tuner.units import MIB
 
 CARDS = {
     "H100": Card(capability=(9, 0), processors=132, l2_bytes=50 * MIB, bytes_per_second=3352 * 10**9),
@@ -35,7 +39,7 @@ def record(card: Card, *shapes: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.fixture
-def _table(monkeypatch: pytest.MonkeyPatch) -> None:
+def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     wide = shape(5120, row(Path.HOPPER, 8, 40.0), row(Path.PORTABLE, 4, 39.0))
     table = [
         record(CARDS["H100"], shape(896, row(Path.HOPPER, 16, 7.0), row(Path.HOPPER, 4, 8.0)), wide),
@@ -75,17 +79,17 @@ def test_what_was_never_measured_has_no_fastest() -> None:
 
 @pytest.mark.triton
 def test_tiles_that_are_timed_are_those_that_are_right(tmp_path: FilePath) -> None:
-    plans, ticks = command.candidates("cpu"), itertools.count(1)
+    plans, ticks = tiles.candidates("cpu"), itertools.count(1)
 
     def clock(run: Call) -> float:
         run()
         return float(next(ticks))
 
-    made = command.measure(Shape(tokens=17, hidden=16, vocabulary=70), plans, "cpu", 1, clock)
+    made = tiles.measure(Shape(tokens=17, hidden=16, vocabulary=70), plans, "cpu", 1, clock)
     assert {work: len(rows) for work, rows in made["passes"].items()} == {work.value: 2 for work in Work}
     file = tmp_path / "table.json"
     for card in (CARDS["H100"], CARDS["H200"], CARDS["H100"]):
-        file.write_text(command.written(command.with_record(file, record(card, made))), encoding="utf-8")
+        file.write_text(tiles.written(tiles.with_record(file, record(card, made))), encoding="utf-8")
     cards = json.loads(file.read_text(encoding="utf-8"))["cards"]
     assert [measured_tiles.card_in(one) for one in cards] == [CARDS["H200"], CARDS["H100"]]
     assert cards[0]["shapes"] == [made]
@@ -94,18 +98,17 @@ def test_tiles_that_are_timed_are_those_that_are_right(tmp_path: FilePath) -> No
 def test_a_tile_that_computes_something_else_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("triton")
-    plans = command.candidates("cpu")
-    inputs = command.Inputs.of(Shape(tokens=17, hidden=16, vocabulary=70), "cpu")
-    computed = command.passes
+    plans = tiles.candidates("cpu")
+    inputs = tile_passes.Inputs.of(Shape(tokens=17, hidden=16, vocabulary=70), "cpu")
+    computed = tile_passes.passes
 
-    def wrong(plan: command.Plan, inputs: command.Inputs) -> dict[Work, Call]:
+    def wrong(plan: Plan, inputs: tile_passes.Inputs) -> dict[Work, Call]:
         run = dict(computed(plan, inputs))
         if plan == plans[1]:
             gradient = run[Work.GRADIENT]
             run[Work.GRADIENT] = lambda: gradient().mul_(2)
         return run
 
-    monkeypatch.setattr(command, "passes", wrong)
-    assert list(command.right_plans(plans, inputs)) == plans[:1]
+    monkeypatch.setattr(tile_passes, "passes", wrong)
+    assert list(tile_passes.right_plans(plans, inputs)) == plans[:1]
     assert "other bits of d_logits_TN" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The kernels and the tile of a pass: measured where the card is like one that was, else the device's default."""
+"""The kernels and the tile of a pass: measured on a card like this one, else the default of the device."""
 
 from torch import Tensor
 
