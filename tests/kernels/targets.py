@@ -16,10 +16,12 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from tuner.kernels import dlogits, forward, hopper, hopper_dlogits, hopper_forward
+from tuner.kernels.tiles import Tile
 
 Block = tuple[int, int]
 TARGETS = {
-    "hopper": (GPUTarget("cuda", 90, 32), (128, 256, 32, 8)),
+    "hopper": (GPUTarget("cuda", 90, 32), (128, 256, 64, 4)),
+    "hopper, half lines": (GPUTarget("cuda", 90, 32), (128, 256, 32, 8)),
     "ampere": (GPUTarget("cuda", 80, 32), (128, 128, 32, 3)),
     "blackwell": (GPUTarget("cuda", 100, 32), (128, 256, 64, 3)),
     "mi300": (GPUTarget("hip", "gfx942", 64), (128, 128, 32, 3)),
@@ -53,10 +55,14 @@ def portable(kernel: Any, target: str, constants: dict[str, Any], matrices: list
     return triton.compile(compiled, target=gpu, options={"num_warps": 8, "num_stages": stages})
 
 
-def on_hopper(kernel: Any, stages: int, constants: dict[str, Any], blocks: dict[str, Block]) -> Any:
+def on_hopper(
+    kernel: Any, target: str, constants: dict[str, Any], blocks: dict[str, Block], *, storing: bool
+) -> Any:
     """A kernel in Gluon with bfloat16 matrices."""
-    gpu, (rows, columns, depth, _) = TARGETS["hopper"]
-    sizes = {"ROWS": rows, "COLUMNS": columns, "DEPTH": depth, "STAGES": stages, "GROUP": 16}
+    gpu, (rows, columns, depth, stages) = TARGETS[target]
+    tile = Tile(rows=rows, columns=columns, depth=depth, stages=stages, warps=4, group=16, programs=132)
+    slots = hopper.slots(tile, storing=storing)
+    sizes = {"ROWS": rows, "COLUMNS": columns, "DEPTH": depth, "STAGES": slots, "GROUP": 16}
     registers = {
         "GROUP_REGISTERS": hopper.GROUP_REGISTERS,
         "LOADING_REGISTERS": hopper.LOADING_REGISTERS,
@@ -72,20 +78,19 @@ def on_hopper(kernel: Any, stages: int, constants: dict[str, Any], blocks: dict[
 
 
 def kernels_for(target: str) -> list[Any]:
-    if target != "hopper":
+    if not target.startswith("hopper"):
         inputs = ["hidden", "weight"]
         return [
             portable(forward._statistics, target, {"SAVE": True}, [*inputs, "saved"]),
             portable(dlogits._recompute, target, {}, [*inputs, "d_logits"]),
         ]
-    _, (rows, columns, depth, stages) = TARGETS[target]
-    stored = (rows // 2, columns)
+    _, (rows, columns, depth, _) = TARGETS[target]
+    unused, stored = (rows // 2, depth), (rows // 2, columns)
+    statistics, gradient = hopper_forward._statistics, hopper_dlogits._recompute
     return [
-        on_hopper(hopper_forward._statistics, stages, {"SAVE": False}, {"saved": (rows // 2, depth)}),
-        on_hopper(
-            hopper_forward._statistics, stages - hopper.STORED_STAGES, {"SAVE": True}, {"saved": stored}
-        ),
-        on_hopper(hopper_dlogits._recompute, stages - hopper.STORED_STAGES, {}, {"d_logits": stored}),
+        on_hopper(statistics, target, {"SAVE": False}, {"saved": unused}, storing=False),
+        on_hopper(statistics, target, {"SAVE": True}, {"saved": stored}, storing=True),
+        on_hopper(gradient, target, {}, {"d_logits": stored}, storing=True),
     ]
 
 

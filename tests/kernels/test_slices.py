@@ -7,19 +7,14 @@ from hypothesis import strategies as st
 
 from tuner.kernels import slices, tiles
 from tuner.kernels.slices import Slice
-from tuner.kernels.tiles import Path, Tile
+from tuner.kernels.tiles import Tile
 
 TILE = Tile(rows=128, columns=256, depth=32, stages=8, warps=4, group=16, programs=132)
 
 
-@pytest.fixture(autouse=True)
-def _on_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "choose_tile", lambda path, hidden: TILE)
-
-
 def cut(rows: int, hidden: int, vocabulary: int, *, weight_wanted: bool = True) -> list[Slice]:
     hidden_states = torch.empty(rows, hidden, dtype=torch.bfloat16, device="meta")
-    return list(slices.cut(Path.HOPPER, hidden_states, vocabulary, weight_wanted=weight_wanted))
+    return list(slices.cut(TILE, hidden_states, vocabulary, weight_wanted=weight_wanted))
 
 
 @given(

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import reference, rows, slices, tiles, vocab_parallel
+from tuner.kernels.plans import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.slices import Slice
-from tuner.kernels.tiles import Path
+from tuner.kernels.tiles import Path, Plan, Work
 
 Writer = Callable[[int, Tensor], None]  # first entry of the slice, where its gradient goes
 
@@ -63,16 +64,16 @@ def accumulate(total: Tensor, left: Tensor, right: Tensor, *, first: bool) -> No
         total.addmm_(left, right)
 
 
-def _recomputing(hidden_RH: Tensor, weight_VH: Tensor, labels_R: Tensor, coefficients_CR: Tensor) -> Writer:
+def _recomputing(
+    plan: Plan, hidden_RH: Tensor, weight_VH: Tensor, labels_R: Tensor, coefficients_CR: Tensor
+) -> Writer:
     """A writer of slices of the logits' gradient that computes the logits anew."""
-    path = tiles.choose_path(hidden_RH, weight_VH)
 
     def write(start: int, d_logits_RN: Tensor) -> None:
-        if path is not Path.REFERENCE:
+        if plan.path is not Path.REFERENCE:
             from tuner.kernels.dlogits import recompute
 
-            tile = tiles.choose_tile(path, hidden_RH)
-            recompute(path, tile, hidden_RH, weight_VH, labels_R, coefficients_CR, start, d_logits_RN)
+            recompute(plan, hidden_RH, weight_VH, labels_R, coefficients_CR, start, d_logits_RN)
             return
         part_NH = weight_VH[start : start + d_logits_RN.shape[1]]
         logits_RN = hidden_RH.float() @ part_NH.float().T
@@ -160,17 +161,17 @@ def head_gradients(
     hidden_RH = chosen.take(hidden_TH)
     labels_R = (chosen.take(upstream.labels_T) - upstream.first_label).int()
     coefficients_CR = chosen.take(upstream.coefficients(), dim=1)
-    path = tiles.choose_path(hidden_RH, weight_VH)
+    plan = choose_plan(Work.GRADIENT, hidden_RH, weight_VH)
     if saved_TV is None:
-        write = _recomputing(hidden_RH, weight_VH, labels_R, coefficients_CR)
+        write = _recomputing(plan, hidden_RH, weight_VH, labels_R, coefficients_CR)
     else:
         sources_R = None if chosen.index_R is None else chosen.take(rows.positions(active_T))
-        write = converting(path, saved_TV, sources_R, labels_R, coefficients_CR)
+        write = converting(plan.path, saved_TV, sources_R, labels_R, coefficients_CR)
     vocabulary = weight_VH.shape[0]
     if slice_width:
         parts = slices.uniform(vocabulary, slice_width)
     else:
-        parts = slices.cut(path, hidden_RH, vocabulary, weight_wanted=wanted.weight)
+        parts = slices.cut(plan.tile, hidden_RH, vocabulary, weight_wanted=wanted.weight)
     d_hidden_RH, d_weight_VH = _sum_slices(write, hidden_RH, weight_VH, tuple(parts), wanted, group)
     total = hidden_TH.shape[0]
     return None if d_hidden_RH is None else chosen.put(d_hidden_RH, total), d_weight_VH

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from tuner.kernels.product import TRITON_DTYPES, logits_tile, tile_position
 from tuner.kernels.statistics import INTERPRETED, LOWEST
-from tuner.kernels.tiles import READ_BLOCK, Path, Tile
+from tuner.kernels.tiles import READ_BLOCK, Path, Plan
 
 
-@triton.jit(do_not_specialize=["T", "row_tiles", "start"])
+@triton.jit(do_not_specialize=["T", "row_tiles", "start", "column_tiles"])
 def _recompute(
     hidden,
     weight,
@@ -115,8 +115,7 @@ def _convert(
 
 
 def recompute(
-    path: Path,
-    tile: Tile,
+    plan: Plan,
     hidden_TH: Tensor,
     weight_VH: Tensor,
     labels_T: Tensor,
@@ -127,8 +126,8 @@ def recompute(
     """Write the gradient of the logits of entries ``[start, start + N)``.
 
     Args:
-        path: which kernel.
-        tile: the forward pass's: the same logits, bit for bit.
+        plan: which kernel, and what one program computes at a time; every plan makes the same logits, bit for
+            bit.
         hidden_TH: at least one row; the last dimension contiguous, as in ``weight_VH``.
         weight_VH: the whole vocabulary, same dtype.
         labels_T: int32.
@@ -136,11 +135,11 @@ def recompute(
         start: first entry of the slice.
         d_logits_TN: in the gradient's dtype; rows may be further apart than N.
     """
-    tokens, hidden = hidden_TH.shape
+    tile, (tokens, hidden) = plan.tile, hidden_TH.shape
     width = d_logits_TN.shape[1]
     row_tiles, column_tiles = triton.cdiv(tokens, tile.rows), triton.cdiv(width, tile.columns)
     with torch.cuda.device_of(hidden_TH):
-        if path is Path.HOPPER:
+        if plan.path is Path.HOPPER:
             from tuner.kernels.hopper_dlogits import write_gradient
 
             write_gradient(tile, hidden_TH, weight_VH, labels_T, coefficients_CT, start, d_logits_TN)

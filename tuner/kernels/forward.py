@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tuner.kernels.product import TRITON_DTYPES, logits_tile, tile_position
 from tuner.kernels.statistics import INTERPRETED, LOG2E, LOWEST, add_tile
-from tuner.kernels.tiles import READ_BLOCK, Path, Tile, choose_reading_split, choose_split
+from tuner.kernels.tiles import READ_BLOCK, Path, Plan, choose_reading_split, choose_split
 
 
 @triton.jit(do_not_specialize=["T", "row_tiles", "S", "split_tiles"])
@@ -126,8 +126,7 @@ def _read_statistics(
 
 
 def partial_statistics(
-    path: Path,
-    tile: Tile,
+    plan: Plan,
     hidden_TH: Tensor,
     weight_VH: Tensor,
     labels_T: Tensor,
@@ -137,8 +136,7 @@ def partial_statistics(
     """Statistics of each split of the vocabulary, ``[4, S, T]`` in float32.
 
     Args:
-        path: which kernel.
-        tile: what one program computes at a time.
+        plan: which kernel, and what one program computes at a time.
         hidden_TH: at least one row; the last dimension contiguous, as in ``weight_VH``.
         weight_VH: same dtype.
         labels_T: int32; a negative label is found nowhere, its logit is zero.
@@ -146,13 +144,13 @@ def partial_statistics(
         saved_TV: takes the logits in its dtype; contiguous, its rows at least V and shorter than the
             last tile; None keeps none.
     """
-    tokens, hidden = hidden_TH.shape
+    tile, (tokens, hidden) = plan.tile, hidden_TH.shape
     vocabulary = weight_VH.shape[0]
     split = choose_split(tile, tokens, vocabulary)
     partials_4ST = torch.empty((4, split.count, tokens), device=hidden_TH.device, dtype=torch.float32)
     vectors = (labels_T, inverse_temperature_T)
     with torch.cuda.device_of(hidden_TH):
-        if path is Path.HOPPER:
+        if plan.path is Path.HOPPER:
             from tuner.kernels.hopper_forward import write_statistics
 
             write_statistics(tile, split, hidden_TH, weight_VH, *vectors, saved_TV, partials_4ST)

@@ -6,10 +6,11 @@ H: hidden size. S: splits of the vocabulary, or the ranks' shards.
 
 from torch import Tensor
 
-from tuner.kernels import reference, tiles, vocab_parallel
+from tuner.kernels import reference, vocab_parallel
+from tuner.kernels.plans import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
-from tuner.kernels.tiles import Path
+from tuner.kernels.tiles import Path, Work
 
 
 def head_statistics(
@@ -34,8 +35,9 @@ def head_statistics(
         outputs: of all rows.
         group: ranks that share the vocabulary.
     """
-    path = tiles.choose_path(hidden_RH, weight_VH)
-    if path is Path.REFERENCE:
+    work = Work.STATISTICS if saved_TV is None else Work.SAVING
+    plan = choose_plan(work, hidden_RH, weight_VH)
+    if plan.path is Path.REFERENCE:
         logits_RV = hidden_RH.float() @ weight_VH.float().T
         if saved_TV is not None:
             saved_TV[:, weight_VH.shape[0] :] = 0
@@ -49,10 +51,7 @@ def head_statistics(
     from tuner.kernels.forward import partial_statistics
     from tuner.kernels.statistics import merge, merge_splits
 
-    tile = tiles.choose_tile(path, hidden_RH)
-    partials_4SR = partial_statistics(
-        path, tile, hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV
-    )
+    partials_4SR = partial_statistics(plan, hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV)
     if group:
         of_shard_4R = merge_splits(partials_4SR, inverse_temperature_R)
         partials_4SR = vocab_parallel.gather_statistics(of_shard_4R, group)

@@ -25,12 +25,14 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from tuner.kernels.tiles import Tile
+from tuner.units import KIB
 
 # Registers of a thread: what the compiler may plan with, of the groups, and of the warp that only loads.
 PLANNED_REGISTERS = 168
 GROUP_REGISTERS = 240
 LOADING_REGISTERS = 24
-STORED_STAGES = 2  # slots whose room the blocks take that are on their way out
+BLOCK_BYTES = 227 * KIB  # of shared memory that one block may have
+BARRIER_BYTES = KIB  # more than the barriers and the alignment of the slots take
 GLUON_DTYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 
 
@@ -44,6 +46,12 @@ def operands(hidden_TH: Tensor, weight_VH: Tensor, tile: Tile) -> tuple[Any, Any
     """Both, in the blocks that :func:`load_tiles` copies."""
     half = (tile.rows // 2, tile.depth)
     return descriptor(hidden_TH, half), descriptor(weight_VH, (tile.columns, tile.depth))
+
+
+def slots(tile: Tile, *, storing: bool) -> int:
+    """Slots of the ring: those of the tile, or fewer where blocks on their way out take their room."""
+    room = BLOCK_BYTES - BARRIER_BYTES - (2 * tile.rows * tile.columns if storing else 0)
+    return min(tile.stages, room // (2 * (tile.rows + tile.columns) * tile.depth))
 
 
 @gluon.constexpr_function

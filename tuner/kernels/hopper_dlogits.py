@@ -70,7 +70,7 @@ def _half_gradient(
     tma.store_wait(pendings=0)
 
 
-@gluon.jit(do_not_specialize=["T", "start", "row_tiles"])
+@gluon.jit(do_not_specialize=["T", "start", "row_tiles", "column_tiles"])
 def _recompute(
     hidden,
     weight,
@@ -142,7 +142,7 @@ def write_gradient(
         ROWS=tile.rows,
         COLUMNS=tile.columns,
         DEPTH=tile.depth,
-        STAGES=tile.stages - hopper.STORED_STAGES,
+        STAGES=hopper.slots(tile, storing=True),
         GROUP=tile.group,
         GROUP_REGISTERS=hopper.GROUP_REGISTERS,
         LOADING_REGISTERS=hopper.LOADING_REGISTERS,

@@ -188,7 +188,7 @@ def write_statistics(
         ROWS=tile.rows,
         COLUMNS=tile.columns,
         DEPTH=tile.depth,
-        STAGES=tile.stages if saved_TV is None else tile.stages - hopper.STORED_STAGES,
+        STAGES=hopper.slots(tile, storing=saved_TV is not None),
         GROUP=tile.group,
         GROUP_REGISTERS=hopper.GROUP_REGISTERS,
         LOADING_REGISTERS=hopper.LOADING_REGISTERS,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import tiles
-from tuner.kernels.tiles import Path, Tile
+from tuner.kernels.tiles import Tile
 from tuner.units import MIB
 
 SLICE_BYTES = 304 * MIB  # of a slice in a buffer of its own
@@ -26,14 +26,14 @@ class Slice:
     in_weight: bool  # it lies in that part of the weight's gradient which later slices write
 
 
-def cut(path: Path, hidden_RH: Tensor, vocabulary: int, *, weight_wanted: bool) -> Iterator[Slice]:
+def cut(tile: Tile, hidden_RH: Tensor, vocabulary: int, *, weight_wanted: bool) -> Iterator[Slice]:
     """Slices as wide as their room: each costs a pass over the sum of the hidden states' gradient.
 
     The gradient of the weight is written slice by slice, so what is left of it is free until then: ``N``
     entries need ``N H`` elements to write and ``N R`` for the gradient of their logits. Once that is
     less than ``SLICE_BYTES``, a buffer of these is used instead.
     """
-    tile, (rows, hidden) = tiles.choose_tile(path, hidden_RH), hidden_RH.shape
+    rows, hidden = hidden_RH.shape
     own = max(1, SLICE_BYTES // (hidden_RH.element_size() * rows * tile.columns)) * tile.columns
     start = 0
     while start < vocabulary:

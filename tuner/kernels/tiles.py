@@ -43,6 +43,22 @@ class Tile:
     programs: int  # on the whole device
 
 
+class Work(Enum):
+    """What a pass over the product writes: which tile is fastest depends on it."""
+
+    STATISTICS = "statistics"  # of logits that are not kept
+    SAVING = "statistics and logits"
+    GRADIENT = "gradient of the logits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The kernels that a pass takes, and what one program computes at a time."""
+
+    path: Path
+    tile: Tile
+
+
 @dataclass(frozen=True, kw_only=True)
 class Split:
     """How the column tiles are shared out."""
@@ -86,23 +102,28 @@ def _has_gluon() -> bool:
     return (int(major), int(minor)) >= (3, 6)
 
 
-def choose_path(hidden_TH: Tensor, weight_VH: Tensor) -> Path:
-    """The kernels for these matrices, whose last dimension is contiguous.
+def possible_paths(hidden_TH: Tensor, weight_VH: Tensor) -> tuple[Path, ...]:
+    """The kernels that can compute with these matrices, whose last dimension is contiguous.
 
     Hopper's for bfloat16 and float16 there, with Triton 3.6 or newer. float32 has no tensor cores at
     full precision and gains nothing from them. CPU tensors take Triton's interpreter where it is on.
     """
     if _forced is not None:
-        return _forced
+        return (_forced,)
     if not has_triton(hidden_TH):
-        return Path.REFERENCE
+        return (Path.REFERENCE,)
     if hidden_TH.device.type == "cpu":
-        return Path.PORTABLE
+        return (Path.PORTABLE,)
     hopper = torch.version.hip is None and torch.cuda.get_device_capability(hidden_TH.device)[0] == 9
     half = hidden_TH.element_size() == 2
     if hopper and half and _has_gluon() and _has_descriptors(hidden_TH) and _has_descriptors(weight_VH):
-        return Path.HOPPER
-    return Path.PORTABLE
+        return (Path.HOPPER, Path.PORTABLE)
+    return (Path.PORTABLE,)
+
+
+def choose_path(hidden_TH: Tensor, weight_VH: Tensor) -> Path:
+    """The first of the kernels that can compute with these matrices."""
+    return possible_paths(hidden_TH, weight_VH)[0]
 
 
 @cache
@@ -119,17 +140,14 @@ def _shared_memory_bytes(device: torch.device) -> int:
     return int(getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block))
 
 
-def choose_tile(path: Path, hidden_TH: Tensor) -> Tile:
-    """The tile for a device and a dtype.
-
-    A fixed choice: one that a timing makes would change the order of the sums, and the bits with it.
-    """
+def default_tile(path: Path, hidden_TH: Tensor) -> Tile:
+    """The tile where nothing is measured: for a device and a dtype."""
     device = hidden_TH.device
     processors = _processors(device)
     if device.type == "cpu":  # interpreted: small, so that small inputs have many tiles
         return Tile(rows=16, columns=32, depth=16, stages=1, warps=1, group=2, programs=processors)
     if path is Path.HOPPER:
-        return Tile(rows=128, columns=256, depth=32, stages=8, warps=4, group=16, programs=processors)
+        return Tile(rows=128, columns=256, depth=64, stages=4, warps=4, group=16, programs=processors)
     if hidden_TH.element_size() == 4:
         return Tile(rows=64, columns=64, depth=32, stages=2, warps=4, group=16, programs=2 * processors)
     # Of H100 and B200. Less shared memory comes with fewer registers to spare for the statistics.

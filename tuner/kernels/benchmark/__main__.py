@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tuner.extras import install
+from tuner.kernels.benchmark.shapes import DEFAULT_SHAPES
 
-DEFAULT_SHAPES = ("4096x3584x152064", "16384x3584x152064", "16384x2048x128256", "16384x896x151936")
 CPU_SHAPES = ("37x16x203",)
 
 
@@ -22,7 +22,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         "--shapes",
         nargs="+",
         metavar="TxHxV",
-        help="tokens x hidden size x vocabulary; four models' by default",
+        help="tokens x hidden size x vocabulary; seven by default",
     )
     parser.add_argument(
         "--heads",

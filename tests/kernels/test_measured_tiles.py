@@ -1,0 +1,114 @@
+"""Which tile a card takes: from what was measured on the most similar card and shape, never from its name."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+
+import pytest
+
+from tuner.kernels import measured_tiles
+from tuner.kernels.measured_tiles import Card
+from tuner.kernels.tiles import Path, Plan, Work
+from tuner.units import MIB
+
+pytest.importorskip("triton")
+
+from tuner.kernels.benchmark import tile_passes, tiles
+from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.timing import Call
+
+CARDS = {
+    "H100": Card(capability=(9, 0), processors=132, l2_bytes=50 * MIB, bytes_per_second=3352 * 10**9),
+    "H200": Card(capability=(9, 0), processors=132, l2_bytes=60 * MIB, bytes_per_second=4917 * 10**9),
+}
+BOTH = (Path.HOPPER, Path.PORTABLE)
+
+
+def row(path: Path, group: int, milliseconds: float) -> dict[str, object]:
+    return {"path": path.value, "tile": [128, 256, 64, 4, 4, group], "milliseconds": milliseconds}
+
+
+def shape(hidden: int, *rows: dict[str, object]) -> dict[str, object]:
+    return {"sizes": [16384, hidden, 152064], "passes": {Work.STATISTICS.value: list(rows)}}
+
+
+def record(card: Card, *shapes: dict[str, object]) -> dict[str, object]:
+    values = {**vars(card), "capability": list(card.capability)}
+    return {"device": "any name", **values, "shapes": list(shapes)}
+
+
+@pytest.fixture
+def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    wide = shape(5120, row(Path.HOPPER, 8, 40.0), row(Path.PORTABLE, 4, 39.0))
+    table = [
+        record(CARDS["H100"], shape(896, row(Path.HOPPER, 16, 7.0), row(Path.HOPPER, 4, 8.0)), wide),
+        record(CARDS["H200"], shape(896, row(Path.HOPPER, 32, 7.0))),
+    ]
+    monkeypatch.setattr(measured_tiles, "records", lambda: table)
+    measured_tiles.fastest.cache_clear()
+    yield
+    measured_tiles.fastest.cache_clear()
+
+
+@pytest.mark.usefixtures("_table")
+@pytest.mark.parametrize(
+    ("card", "hidden", "allowed", "expected"),
+    [
+        ("H100", 896, BOTH, (Path.HOPPER, 16)),
+        ("H100", 1024, BOTH, (Path.HOPPER, 16)),
+        ("H100", 4096, BOTH, (Path.PORTABLE, 4)),
+        ("H100", 4096, (Path.HOPPER,), (Path.HOPPER, 8)),
+        ("H200", 5120, BOTH, (Path.HOPPER, 32)),
+        ("H200", 5120, (Path.PORTABLE,), None),
+    ],
+)
+def test_the_fastest_of_the_nearest_shape_of_the_nearest_card(
+    card: str, hidden: int, allowed: tuple[Path, ...], expected: tuple[Path, int] | None
+) -> None:
+    plan = measured_tiles.fastest(CARDS[card], Work.STATISTICS, (12_000, hidden, 152_064), allowed)
+    assert (None if plan is None else (plan.path, plan.tile.group)) == expected
+
+
+@pytest.mark.usefixtures("_table")
+def test_what_was_never_measured_has_no_fastest() -> None:
+    ampere = Card(capability=(8, 0), processors=108, l2_bytes=40 * MIB, bytes_per_second=2039 * 10**9)
+    assert measured_tiles.fastest(ampere, Work.STATISTICS, (1, 1, 1), BOTH) is None
+    assert measured_tiles.fastest(CARDS["H100"], Work.GRADIENT, (1, 1, 1), BOTH) is None
+
+
+@pytest.mark.triton
+def test_tiles_that_are_timed_are_those_that_are_right(tmp_path: FilePath) -> None:
+    plans, ticks = tiles.candidates("cpu"), itertools.count(1)
+
+    def clock(run: Call) -> float:
+        run()
+        return float(next(ticks))
+
+    made = tiles.measure(Shape(tokens=17, hidden=16, vocabulary=70), plans, "cpu", 1, clock)
+    assert {work: len(rows) for work, rows in made["passes"].items()} == {work.value: 2 for work in Work}
+    file = tmp_path / "table.json"
+    for card in (CARDS["H100"], CARDS["H200"], CARDS["H100"]):
+        file.write_text(tiles.written(tiles.with_record(file, record(card, made))), encoding="utf-8")
+    cards = json.loads(file.read_text(encoding="utf-8"))["cards"]
+    assert [measured_tiles.card_in(one) for one in cards] == [CARDS["H200"], CARDS["H100"]]
+    assert cards[0]["shapes"] == [made]
+
+
+def test_a_tile_that_computes_something_else_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans = tiles.candidates("cpu")
+    inputs = tile_passes.Inputs.of(Shape(tokens=17, hidden=16, vocabulary=70), "cpu")
+    computed = tile_passes.passes
+
+    def wrong(plan: Plan, inputs: tile_passes.Inputs) -> dict[Work, Call]:
+        run = dict(computed(plan, inputs))
+        if plan == plans[1]:
+            gradient = run[Work.GRADIENT]
+            run[Work.GRADIENT] = lambda: gradient().mul_(2)
+        return run
+
+    monkeypatch.setattr(tile_passes, "passes", wrong)
+    assert list(tile_passes.right_plans(plans, inputs)) == plans[:1]
+    assert "other bits of d_logits_TN" in capsys.readouterr().err
