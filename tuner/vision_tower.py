@@ -21,6 +21,7 @@ class VisionTower(Struct, frozen=True, kw_only=True):
     mergers: int = 1  # the one behind the last block, and further ones whose tokens go to decoder layers
     image_tokens: int | None = None  # of every image, where the processor makes all of one size
     pools: bool = False  # the merger projects the mean of a square
+    embeds_patches: bool = False  # by a layer that transformers finds as it finds the embedding of tokens
     rotates: bool = True  # queries and keys, by tables for every patch
     rms_norms: bool = False  # RMSNorm instead of LayerNorm
     gated: bool = False  # the MLP

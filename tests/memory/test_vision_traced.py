@@ -49,18 +49,19 @@ def shape(model: str) -> VisionTower:
 
 
 @cache
-def counted(model: str, part: str) -> tuple[int, int, int]:
+def counted(model: str, part: str, *, frozen: bool = False) -> tuple[int, int, int]:
     """Bytes per patch of a block or the merger: saved, in flight backward, at once forward with the input."""
-    few, many = (_count(model, part, patches) for patches in PATCHES)
+    few, many = (_count(model, part, patches, frozen=frozen) for patches in PATCHES)
     slopes = [divmod(more - less, PATCHES[1] - PATCHES[0]) for less, more in zip(few, many, strict=True)]
     assert not any(rest for _, rest in slopes)
     saved, backward, forward = (slope for slope, _ in slopes)
     return saved, backward, forward
 
 
-def _count(model: str, part: str, patches: int) -> tuple[int, int, int]:
+def _count(model: str, part: str, patches: int, *, frozen: bool = False) -> tuple[int, int, int]:
     with FakeTensorMode(), torch.device("cpu"):
         module, size, named = (_siglip if model == GEMMA else _qwen)(model, part, patches)
+        module.requires_grad_(not frozen)
         hidden = torch.empty(*size, dtype=COMPUTE)
         forward = Storages(list(module.parameters()), named)
         with torch.no_grad(), forward, autocast():
@@ -73,7 +74,7 @@ def _count(model: str, part: str, patches: int) -> tuple[int, int, int]:
             saved, start = storages.live(without=own), len(storages.events)
             storages.backward = True
             torch.autograd.backward([output], [torch.empty_like(output)])
-            weights = storages.numbers([weight.grad for weight in module.parameters()])
+            weights = set() if frozen else storages.numbers([each.grad for each in module.parameters()])
             backward = storages.peak(start, without=weights | own)
     return saved, backward, forward.peak()
 
@@ -151,6 +152,16 @@ def test_a_block_keeps_and_needs_what_is_counted(model: str) -> None:
         activations.block_backward_bytes(tower, ENGINE),
         activations.block_forward_bytes(tower, ENGINE),
     )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_frozen_block_and_merger_keep_what_is_counted(model: str) -> None:
+    tower = shape(model)
+    assert counted(model, "block", frozen=True)[0] == activations.block_saved_bytes(
+        tower, ENGINE, frozen=True
+    )
+    merger = activations.merger_saved_bytes(tower, ENGINE, frozen=True)
+    assert counted(model, "merger", frozen=True)[0] == merger
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -90,15 +90,17 @@ def _cut(name: str, layers: int) -> ModelShape:
 
 def _batch(case: MeasuredCase, model: ModelShape) -> Batch:
     mini_batch = case.sequences * case.micro_batches * (case.world_size // case.ulysses)
+    images, half = _images(case, model), case.sequence_length // 2
+    prompt = half if images is None else max(half, min(images.tokens, case.sequence_length - 1))
     return Batch(
         prompts=mini_batch,
         responses_per_prompt=1,
         mini_batch_prompts=mini_batch,
         epochs=1,
-        max_prompt_tokens=case.sequence_length // 2,
-        max_response_tokens=case.sequence_length - case.sequence_length // 2,
+        max_prompt_tokens=prompt,
+        max_response_tokens=case.sequence_length - prompt,
         travel=Travel.STORED,  # no driver sends it
-        images=_images(case, model),
+        images=images,
     )
 
 

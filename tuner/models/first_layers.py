@@ -8,7 +8,12 @@ _INDICES = ("mlp_only_layers",)  # keys that list layers by their index
 
 
 def cut_config(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
-    """A ``config.json`` with its first layers alone; what it lists for every layer is cut as well."""
+    """A ``config.json`` with its first layers alone; what it lists for every layer is cut as well.
+
+    Of a model with a decoder among its parts it is the decoder that is cut.
+    """
+    if not any(config.get(key) is not None for key in _COUNTS) and "text_config" in config:
+        return {**config, "text_config": cut_config(config["text_config"], layers)}
     count = next(config[key] for key in _COUNTS if config.get(key) is not None)
     cut = {key: _cut(key, value, count, layers) for key, value in config.items()}
     return cut | {key: layers for key in _COUNTS if config.get(key) is not None}

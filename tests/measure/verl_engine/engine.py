@@ -17,7 +17,7 @@ FINE_TUNING = "fine_tuning"  # the kind of pass that verl.trainer.sft_trainer ma
 def build_engine(settings: EngineSettings, *, tiny: bool) -> Any:
     """verl's engine with these settings and random weights."""
     with tempfile.TemporaryDirectory() as directory:
-        write_config(settings.model, directory, tiny=tiny)
+        write_config(settings.model, directory, shrink=tiny)
         engine = _engine(settings, directory)
         auto_class = types.SimpleNamespace(
             from_pretrained=lambda config, torch_dtype, **_: random_model(

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from tuner.validate.training.worker.images import with_rotary_sections
+
 # Folders with a config.json, named relative to the recorded files, which lie there too.
 DATA = Path(__file__).parents[3] / "docs" / "validation" / "data"
 
@@ -40,17 +42,11 @@ _TINY_TOWER = {
     "deepstack_visual_indexes": [0],
     "num_position_embeddings": 64,
 }
-#: The parts of a rotated head for time, height and width, which no size depends on.
-_SECTIONS = {
-    "qwen2_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
-    "qwen2_5_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
-    "qwen3_vl": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"},
-}
 #: Of the image's tokens, below the tiny vocabulary.
 _TINY_IMAGE_TOKEN = 500
 
 
-def write_config(model: str, directory: str, *, tiny: bool) -> None:
+def write_config(model: str, directory: str, *, shrink: bool) -> None:
     """Writes the ``config.json`` of a profile or a folder of this repository."""
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import (
@@ -61,14 +57,9 @@ def write_config(model: str, directory: str, *, tiny: bool) -> None:
     from tuner.models import find_config
 
     values = dict(find_config(model, base=DATA).values)
-    if values["model_type"] in _SECTIONS:
-        text = values.get("text_config")
-        sections = dict(_SECTIONS[values["model_type"]])
-        values |= (
-            {"rope_scaling": sections} if text is None else {"text_config": text | {"rope_scaling": sections}}
-        )
-    if tiny:
-        values = _tiny(values)
+    if shrink:
+        values = tiny(values)
+    values = with_rotary_sections(values)
     model_type = values.pop("model_type")
     sees = "vision_config" in values
     classes = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES if sees else MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -77,7 +68,7 @@ def write_config(model: str, directory: str, *, tiny: bool) -> None:
     AutoConfig.for_model(model_type, **values).save_pretrained(directory)
 
 
-def _tiny(values: dict[str, Any]) -> dict[str, Any]:
+def tiny(values: dict[str, Any]) -> dict[str, Any]:
     """The configuration of a model of the same type that a processor runs in seconds."""
     values = values | {key: size for key, size in _TINY.items() if values.get(key) is not None}
     if "kv_lora_rank" in values:
@@ -88,7 +79,8 @@ def _tiny(values: dict[str, Any]) -> dict[str, Any]:
     text = values.get("text_config")
     if text is not None:
         values["text_config"] = text = text | _TINY
-    rope = (text or values).get("rope_scaling")
+    values = with_rotary_sections(values)
+    rope = values.get("text_config", values).get("rope_scaling")
     if rope is not None and "mrope_section" in rope:
         rope["mrope_section"] = [2, 3, 3]  # together half a head
     return values

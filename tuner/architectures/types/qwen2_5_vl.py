@@ -44,6 +44,7 @@ def dimensions(vision: Config) -> VisionTower:
         width=vision.size("hidden_size"),
         inner=vision.size("intermediate_size"),
         block_unit=block(vision),
+        embeds_patches=True,
         rms_norms=True,
         gated=True,
         windowed_blocks=depth - len(full),

@@ -35,7 +35,13 @@ def dimensions(vision: Config) -> VisionTower:
     width = vision.size("embed_dim")
     inner = width * vision.size("mlp_ratio")
     return qwen_tower(
-        vision, width=width, inner=inner, block_unit=block(vision), kept_inner=3, gradients_inner=2
+        vision,
+        width=width,
+        inner=inner,
+        block_unit=block(vision),
+        embeds_patches=True,
+        kept_inner=3,
+        gradients_inner=2,
     )
 
 

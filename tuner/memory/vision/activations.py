@@ -15,22 +15,22 @@ from tuner.workload import Engine
 _FLOAT32 = DType.FLOAT32.bytes
 
 
-def norm_saved_bytes(tower: VisionTower, engine: Engine) -> int:
+def norm_saved_bytes(tower: VisionTower, engine: Engine, *, frozen: bool = False) -> int:
     r"""One norm and its output, saved for the backward pass: :math:`(4 + b) \, w + 8`.
 
     A float32 copy of the input, two scales, and the output in the compute dtype, which the next projection
     reads. RMSNorm has one scale and keeps the normalised values for its weight as well,
-    :math:`(4 + 2 b) \, w + 4`.
+    :math:`(4 + 2 b) \, w + 4`. Frozen weights need neither output: :math:`4 w` and the scales.
 
     Source: transformers ``Qwen2_5_VLRMSNorm``; torch ``autocast_mode.h`` (LayerNorm runs in float32).
     """
-    compute = engine.compute_dtype.bytes
+    compute = 0 if frozen else engine.compute_dtype.bytes
     if tower.rms_norms:
         return (_FLOAT32 + 2 * compute) * tower.width + _FLOAT32
     return (_FLOAT32 + compute) * tower.width + 2 * _FLOAT32
 
 
-def block_saved_bytes(tower: VisionTower, engine: Engine) -> int:
+def block_saved_bytes(tower: VisionTower, engine: Engine, *, frozen: bool = False) -> int:
     r"""One block of the tower, saved for its backward pass.
 
     .. math:: 2 \, \text{norm} + 6 \, b w + 4 \, h + n_i \, b I
@@ -39,14 +39,15 @@ def block_saved_bytes(tower: VisionTower, engine: Engine) -> int:
     nothing of that; the values, which are part of what the one projection of all three returned and keep
     it, :math:`3 b w`; the attention's output and its log-sum-exp per head; and the MLP. The block's input is
     not counted. SigLIP, which rotates nothing, projects queries, keys and values one by one and casts the
-    norm's output for each: as many tensors.
+    norm's output for each: as many tensors. Frozen weights do not need what they are multiplied with: the
+    outputs of the norms, and of the MLP's tensors the last, :math:`(n_i - 1) \, b I`.
 
     Source: transformers ``Qwen2VLVisionBlock``, ``Qwen2_5_VLVisionBlock``, ``Qwen3VLVisionBlock``.
     """
     compute = engine.compute_dtype.bytes
     attention = 6 * compute * tower.width + _FLOAT32 * tower.heads
-    mlp = tower.kept_inner * compute * tower.inner
-    return 2 * norm_saved_bytes(tower, engine) + attention + mlp
+    mlp = (tower.kept_inner - frozen) * compute * tower.inner
+    return 2 * norm_saved_bytes(tower, engine, frozen=frozen) + attention + mlp
 
 
 def block_backward_bytes(tower: VisionTower, engine: Engine) -> int:
@@ -87,14 +88,14 @@ def merger_saved_bytes(tower: VisionTower, engine: Engine, *, frozen: bool = Fal
 
     Its norm, and input and output of the activation between its two projections, which are as wide as the
     patches of a token together. Frozen weights need no inputs of theirs: of what they read and multiply only
-    the norm's float32 copy, its scales and the activation's input are kept, :math:`(4 + b) \, w + 8`.
+    what their norm keeps and the activation's input stay, :math:`4 w + b w` and the scales.
 
     Source: transformers ``Qwen2_5_VLPatchMerger``, ``Qwen3VLVisionPatchMerger``,
     ``Gemma3MultiModalProjector``; torch ``AvgPool2d``.
     """
     compute = engine.compute_dtype.bytes
     if frozen and not tower.pools:
-        return (_FLOAT32 + compute) * tower.width + 2 * _FLOAT32
+        return norm_saved_bytes(tower, engine, frozen=True) + compute * tower.width
     if tower.pools:
         means = ceil(((2 * _FLOAT32 + compute) * tower.width + _FLOAT32) / tower.patches_per_token)
         return 2 * _FLOAT32 * (tower.width + 1) + means

@@ -29,7 +29,7 @@ def with_tower(moments: Sequence[Moment], micro_batch: PassInput, *, training: b
     if micro_batch.patches is None or tower is None:
         return tuple(moments)
     own = TowerTerms(micro_batch, tower)
-    if training and keeps_tower(micro_batch.engine):
+    if training and keeps_tower(micro_batch.engine, tower):
         return _kept(moments, own)
     return (_forward(moments, own), *(_held(at, own) for at in moments))
 

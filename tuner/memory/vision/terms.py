@@ -148,7 +148,8 @@ class TowerTerms:
 
     @property
     def _saved(self) -> int:
-        return activations.block_saved_bytes(self._tower, self._engine)
+        frozen = not self._engine.trains_tower
+        return activations.block_saved_bytes(self._tower, self._engine, frozen=frozen)
 
     def _term(self, name: str, size: Size, **numbers: int) -> Term:
         return heuristic(
@@ -161,15 +162,18 @@ class TowerTerms:
         )
 
 
-def keeps_tower(engine: Engine) -> bool:
+def keeps_tower(engine: Engine, tower: VisionTower) -> bool:
     """Whether the tower's activations are kept: not where it is frozen and nothing is computed again.
 
     Adapters are taken to reach it, as they do unless its modules are excluded. Switching checkpointing on,
-    transformers 5 makes the output of every embedding require a gradient, that of the patches as well: the
-    blocks of a frozen tower are then differentiated, and their inputs kept. Earlier releases did that to the
-    tokens' embedding alone, so that a frozen tower keeps nothing, which is the low end.
+    transformers 5 makes the output of every embedding that it finds require a gradient. It finds that of the
+    patches in Qwen2-VL and Qwen2.5-VL, and not in Qwen3-VL: the blocks of a frozen tower are then
+    differentiated, and their inputs kept. Earlier releases did that to the tokens' embedding alone, so that a
+    frozen tower keeps nothing, which is the low end.
 
     Source: transformers 5.10 ``modeling_utils.py`` (``gradient_checkpointing_enable``,
-    ``enable_input_require_grads``).
+    ``enable_input_require_grads``), ``modeling_qwen2_5_vl.py`` (``_input_embed_layer``), which
+    ``modeling_qwen3_vl.py`` does not have.
     """
-    return engine.trains_tower or (engine.frozen_tower and engine.checkpointing is Checkpointing.FULL)
+    differentiated = engine.frozen_tower and tower.embeds_patches
+    return engine.trains_tower or (differentiated and engine.checkpointing is Checkpointing.FULL)

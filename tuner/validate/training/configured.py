@@ -2,10 +2,12 @@
 
 from importlib.util import find_spec
 
+from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.language import _
 from tuner.memory.fsdp.units import wraps_head
 from tuner.model_shape import ModelShape
+from tuner.validate.training.settings import SEEING
 from tuner.workload import (
     Backend,
     Checkpointing,
@@ -68,9 +70,34 @@ def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
             ),
         ),
         (engine.parallel.ulysses > 1 and model.linear is not None, _("linear attention is not shared here")),
-        (bool(model.extra_parameters), _("models with more than a decoder are not run here")),
+        *_reasons_of_tower(engine, head, model),
     )  # fmt: skip
     return next((reason for holds, reason in reasons if holds), None)
+
+
+def _reasons_of_tower(
+    engine: Engine, head: OutputHead, model: ModelShape
+) -> tuple[tuple[bool, str], ...]:
+    """What keeps a model with parts beside its decoder from being run here, each with whether it holds."""
+    seeing = model.tower is not None
+    architecture = find_architecture(model.architecture)
+    return (
+        (
+            bool(model.extra_parameters) and model.architecture not in SEEING,
+            _("models with more than a decoder are not run here"),
+        ),
+        (seeing and model.value_head, _("a critic that sees is not run here")),
+        (seeing and engine.parallel.ulysses > 1, _("images are not shared among GPUs here")),
+        (seeing and engine.fused_layers, _("Liger's layers of a model that sees are not run here")),
+        (
+            seeing and engine.frozen_tower and engine.backend is Backend.FSDP,
+            _("a frozen tower under FSDP1 is not run here"),
+        ),
+        (
+            seeing and head.kind is HeadKind.FUSED_TORCH and architecture.verl_fused_images_since is None,
+            _("verl's fused head leaves the images of this model out"),
+        ),
+    )
 
 
 def heads_can_be_shared(model: ModelShape, ranks: int) -> bool:

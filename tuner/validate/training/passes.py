@@ -19,6 +19,7 @@ from tuner.model_shape import ModelShape
 from tuner.timing import Interval, PhaseTime
 from tuner.validate.training.configured import by_value, reason_not_here
 from tuner.validate.training.fitted import engine_here, equal_sequences, fsdp_size
+from tuner.validate.training.images import prompt_images, sequences_with_images
 from tuner.validate.training.settings import PassFigures, PassSettings
 from tuner.workload import (
     Actor,
@@ -34,6 +35,7 @@ from tuner.workload import (
 _FUSED = {HeadKind.FUSED_TORCH: "torch", HeadKind.FUSED_TRITON: "triton"}
 _MOST_MICRO_BATCHES = 2  # the second adds to gradients that exist, and so do all after it
 _FIRST_TOKENS = 512
+_SMALL_IMAGE = 4  # tokens
 _TEMPERATURE = 0.8  # where logits are divided by one that is not 1
 
 
@@ -66,12 +68,15 @@ class PlannedPass:
             micro_batches=case.micro_batches,
             first_tokens=self._first_tokens,
             temperature=case.temperature,
+            images=prompt_images(case, self.model.tower),
         )
 
     @property
     def _first_tokens(self) -> int | None:
         """Tokens of the micro-batches that only make gradients for the last to add to; None: no fewer."""
         deferred = self.workload.actor.engine.deferred_gradient_sync  # its time differs between the two
+        if self.case.images_per_prompt:  # every sequence has to have room for them
+            return None
         return None if deferred or self.case.micro_batches == 1 else min(_FIRST_TOKENS, self.case.tokens)
 
     @property
@@ -110,6 +115,12 @@ class PlannedPass:
             update={"tokens": count * length, "sequence_length": length * self.case.ulysses}
         )
         return replace(self, case=case, workload=_workload(case, self.workload.actor, self.workload))
+
+    @property
+    def image_tokens(self) -> int:
+        """Tokens of a sequence's images."""
+        images = self.settings.images
+        return 0 if images is None else images.per_prompt * images.tokens
 
     def shared_by(self, ranks: int) -> "PlannedPass":
         """The same pass with every sequence on so many GPUs, and as many tokens on each.
@@ -181,13 +192,27 @@ def planned_passes(workload: Workload, *, processes: int) -> tuple[PlannedPass, 
     )
 
 
+def with_one_small_image(planned: PlannedPass) -> PlannedPass:
+    """The pass with an image of a few tokens in every sequence, or of as many as all have; or without any."""
+    tower = planned.model.tower
+    if tower is None or not planned.case.images_per_prompt:
+        return planned
+    pixels = tower.pixels_of(tower.image_tokens or _SMALL_IMAGE)
+    case = planned.case.model_copy(update={"images_per_prompt": 1, "image_pixels": pixels})
+    return replace(planned, case=case, workload=_workload(case, planned.workload.actor, planned.workload))
+
+
 def _planned(step_pass: StepPass, workload: Workload, processes: int) -> PlannedPass:
     engine, head, training = step_pass.engine, step_pass.head, step_pass.training
     tokens = batching.micro_batch_tokens(workload.batch, step_pass)
     count = batching.micro_batches(workload.batch, step_pass)
     here = engine_here(engine, processes)
     ulysses = here.parallel.ulysses
-    sequences, share = equal_sequences(tokens, ceil(workload.batch.sequence_tokens / ulysses))
+    images = workload.batch.images if step_pass.model.tower is not None else None
+    if images is None:
+        sequences, share = equal_sequences(tokens, ceil(workload.batch.sequence_tokens / ulysses))
+    else:
+        sequences, share = sequences_with_images(tokens, workload.batch, step_pass)
     case = MeasuredCase.model_validate(
         {
             "model": step_pass.model.name,
@@ -215,6 +240,9 @@ def _planned(step_pass: StepPass, workload: Workload, processes: int) -> Planned
             "forward_only_engine": engine.streamed_offload,
             "forward_prefetch": engine.forward_prefetch and engine.prefetch_effective,
             "deferred_gradient_sync": engine.deferred_gradient_sync,
+            "frozen_tower": engine.frozen_tower,
+            "images_per_prompt": 0 if images is None else images.per_prompt,
+            "image_pixels": 0 if images is None else images.pixels,
             "allocated_before_bytes": 0,
             "peak_allocated_bytes": 1,
         }

@@ -16,7 +16,7 @@ from tuner.validate.training import depths as cutting
 from tuner.validate.training.configured import by_value, reason_not_here
 from tuner.validate.training.fitted import ranks_here
 from tuner.validate.training.groups import Group, Key, Proposed, TrainingPlan, Try
-from tuner.validate.training.passes import PlannedPass, planned_passes
+from tuner.validate.training.passes import PlannedPass, planned_passes, with_one_small_image
 from tuner.validate.training.seconds import pass_seconds, start_seconds
 from tuner.workload import Engine, HeadKind, Phase, StepPass, Workload
 
@@ -208,7 +208,9 @@ class _Planner:
 
 def small(planned: PlannedPass) -> PlannedPass:
     """What a CPU computes in seconds; nothing is compiled."""
-    length = min(planned.case.sequence_length // planned.case.ulysses, _CPU_TOKENS // 2)
+    planned = with_one_small_image(planned)
+    room = 1 + planned.image_tokens
+    length = max(room, min(planned.case.sequence_length // planned.case.ulysses, _CPU_TOKENS // 2))
     count = max(1, min(planned.case.tokens, _CPU_TOKENS) // length)
     head = structs.replace(planned.workload.actor.head, compiled=False)
     return replace(planned, workload=planned.workload.with_actor(head=head)).with_sequences(count, length)

@@ -9,6 +9,9 @@ from msgspec import structs
 
 from tuner.workload import Checkpointing, Engine, OutputHead
 
+#: Types of models with a vision tower that our engine runs.
+SEEING = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3"})
+
 
 class Stage(str, Enum):
     """What a pass does one after the other."""
@@ -24,6 +27,16 @@ class ModelSettings:
 
     config: dict[str, Any]  # the model's config.json, cut to the layers that are run
     critic: bool = False  # one value per token in the place of the output head
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptImages:
+    """The images at the beginning of every sequence, all of one size."""
+
+    per_prompt: int
+    rows: int  # patches of one
+    columns: int
+    tokens: int  # that the vision tower makes of one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +56,7 @@ class PassSettings:
     micro_batches: int
     first_tokens: int | None = None  # of all micro-batches but the last; None: as many as the last
     temperature: float = 1.0
+    images: PromptImages | None = None
 
     @property
     def sequences(self) -> int:

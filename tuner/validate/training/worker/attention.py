@@ -15,6 +15,7 @@ from torch.nn import functional
 from tuner.validate.training.worker.ulysses import Sharing
 
 NAME = "tuner_packed"  # what models ask transformers for
+TOWER = "tuner_flash_within_images"  # vision towers; to what has flash in its name images go all together
 _ALONE = Sharing()
 
 
@@ -25,6 +26,7 @@ class _Packed:
     starts: Tensor  # int32, one more than sequences
     lengths: tuple[int, ...]
     sharing: Sharing
+    repeats_keys: bool  # to as many heads as queries have, as verl's own attention of Qwen2-VL does
 
 
 # Not a context variable: layers are recomputed in autograd's own thread.
@@ -32,13 +34,21 @@ _current: _Packed | None = None
 
 
 @contextmanager
-def packed(lengths: Sequence[int], device: torch.device, sharing: Sharing = _ALONE) -> Iterator[None]:
+def packed(
+    lengths: Sequence[int],
+    device: torch.device,
+    sharing: Sharing = _ALONE,
+    *,
+    repeats_keys: bool = False,
+) -> Iterator[None]:
     """Attention within sequences of these lengths, forward and backward; ranks may share their tokens."""
     global _current
     padding = sharing.padding(sum(lengths))
     lengths = [*lengths, padding] if padding else lengths  # a sequence of its own
     ends = torch.tensor([0, *lengths], dtype=torch.int32).cumsum(0, dtype=torch.int32)
-    _current = _Packed(starts=ends.to(device), lengths=tuple(lengths), sharing=sharing)
+    _current = _Packed(
+        starts=ends.to(device), lengths=tuple(lengths), sharing=sharing, repeats_keys=repeats_keys
+    )
     try:
         yield
     finally:
@@ -46,10 +56,66 @@ def packed(lengths: Sequence[int], device: torch.device, sharing: Sharing = _ALO
 
 
 def register() -> None:
-    """Make :data:`NAME` an attention of transformers, one without masks."""
+    """Make :data:`NAME` and :data:`TOWER` attentions of transformers, without masks."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, _attend)
+    AttentionInterface.register(TOWER, _attend_within_images)
+
+
+def attend_within_images(model: Any) -> None:
+    """Let the vision tower of a built model attend by :data:`TOWER`; building one looks for a kernel so named."""
+    vision = getattr(model.config, "vision_config", None)
+    if vision is not None:
+        vision._attn_implementation = TOWER
+
+
+def _attend_within_images(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    max_length_q: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Three of ``[1, A, N, D]``, packed images or windows of them, or ``[images, A, N, D]``.
+
+    The result is ``[1, N, A, D]`` or ``[images, N, A, D]``.
+    """
+    states = tuple(each.transpose(1, 2) for each in (query, key, value))
+    if cu_seq_lens_q is None:
+        return _batch_of_images(states, scaling), None
+    packed_NAD = tuple(each.squeeze(0) for each in states)
+    assert max_length_q is not None
+    if not query.is_cuda:
+        lengths = cu_seq_lens_q.diff().tolist()
+        return _one_by_one(*packed_NAD, lengths, scaling, causal=False).unsqueeze(0), None
+    longest = int(max_length_q)
+    attended: Tensor = torch.ops.aten._flash_attention_forward(
+        *packed_NAD, cu_seq_lens_q, cu_seq_lens_q, longest, longest, 0.0, False, False, scale=scaling
+    )[0]
+    return attended.unsqueeze(0), None
+
+
+def _batch_of_images(states: tuple[Tensor, ...], scaling: float | None) -> Tensor:
+    length = states[0].shape[1]
+    if not states[0].is_cuda:
+        heads_first = (each.transpose(1, 2) for each in states)
+        return functional.scaled_dot_product_attention(*heads_first, scale=scaling).transpose(1, 2)
+    attended: Tensor = torch.ops.aten._flash_attention_forward(
+        *states, None, None, length, length, 0.0, False, False, scale=scaling
+    )[0]
+    return attended
+
+
+def _repeated(states_1KND: Tensor, times: int) -> Tensor:
+    """``[1, A, N, D]``: every head of keys or values as often as queries share it."""
+    batch, heads, tokens, width = states_1KND.shape
+    repeated = states_1KND[:, :, None].expand(batch, heads, times, tokens, width)
+    return repeated.reshape(batch, heads * times, tokens, width)
 
 
 def _attend(
@@ -70,6 +136,10 @@ def _attend(
     """
     if _current is None:
         raise RuntimeError("attention outside of a packed micro-batch")
+    if _current.repeats_keys and key.shape[1] != query.shape[1]:
+        key, value = (_repeated(states, query.shape[1] // key.shape[1]) for states in (key, value))
+        if len(_current.lengths) > 1:
+            key, value = (states.transpose(1, 2).contiguous().transpose(1, 2) for states in (key, value))
     query_NAD, key_NKD, value_NKD = (states.transpose(1, 2).squeeze(0) for states in (query, key, value))
     width = value_NKD.shape[-1]
     if width != query_NAD.shape[-1]:  # latent attention: the kernel wants one head size
@@ -127,7 +197,13 @@ def _varlen(
 
 
 def _one_by_one(
-    query_NAD: Tensor, key_NKD: Tensor, value_NKD: Tensor, lengths: Sequence[int], scaling: float | None
+    query_NAD: Tensor,
+    key_NKD: Tensor,
+    value_NKD: Tensor,
+    lengths: Sequence[int],
+    scaling: float | None,
+    *,
+    causal: bool = True,
 ) -> Tensor:
     """What a CPU computes it with; windows are left out."""
     queries, keys, values = (
@@ -136,7 +212,7 @@ def _one_by_one(
     )
     attended = [
         functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=scaling, enable_gqa=True
+            query, key, value, is_causal=causal, scale=scaling, enable_gqa=True
         )
         for query, key, value in zip(queries, keys, values, strict=True)
     ]

@@ -4,12 +4,14 @@ B: sequences. L: tokens of a sequence. R: tokens of a response. T: tokens of the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tuner.validate.training.settings import PassSettings
+from tuner.validate.training.settings import PassSettings, PromptImages
+from tuner.validate.training.worker import images as seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,13 +19,14 @@ class MicroBatch:
     """The fields that verl sends to the device with a micro-batch."""
 
     input_ids: Tensor  # [1, T], int64
-    position_ids: Tensor  # [1, T], int64
+    position_ids: Tensor  # [1, T], of Qwen-VL [4, 1, T], int64
     prompts: Tensor  # [B, L - R], int64
     responses: Tensor  # [B, R], int64
     response_mask: Tensor  # [B, R]
     loss_mask: Tensor  # [B, R]
     old_log_probs: Tensor  # [B, R]; of a critic: the values before the update
     advantages: Tensor  # [B, R]; of a critic: the returns
+    images: dict[str, Tensor] = field(default_factory=dict)  # by the names of the model's inputs
 
     @property
     def lengths(self) -> list[int]:
@@ -32,34 +35,45 @@ class MicroBatch:
         return [self.input_ids.shape[1] // count] * count
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """On the device."""
-        return MicroBatch(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+        """On the device; images stay where they are, FSDP moves them."""
+        tensors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "images"}
+        return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
 
 
-def random_micro_batches(settings: PassSettings, vocabulary: int) -> list[MicroBatch]:
-    """Those of a pass, on the host, whole; all ranks have the same."""
+def random_micro_batches(settings: PassSettings, config: Any) -> list[MicroBatch]:
+    """Those of a pass, on the host, whole; all ranks have the same.
+
+    Args:
+        settings: of the pass.
+        config: the model's, of transformers.
+    """
     length, ranks = settings.sequence_length, settings.engine.parallel.ulysses
     sizes = [(settings.sequences, length)] * settings.micro_batches
     if settings.first_tokens is not None:
         first = settings.first_tokens * ranks
         shorter = min(length, first)
         sizes[:-1] = [(first // shorter, shorter)] * (len(sizes) - 1)
-    return [_random(count, length, vocabulary, seed) for seed, (count, length) in enumerate(sizes)]
+    return [
+        _random(count, length, config, settings.images, seed) for seed, (count, length) in enumerate(sizes)
+    ]
 
 
-def _random(count: int, length: int, vocabulary: int, seed: int) -> MicroBatch:
+def _random(count: int, length: int, config: Any, images: PromptImages | None, seed: int) -> MicroBatch:
     response = length - length // 2
     generator = torch.Generator().manual_seed(seed)
+    vocabulary = config.get_text_config().vocab_size
     tokens_BL = torch.randint(vocabulary, (count, length), generator=generator)
+    seen.place_tokens(tokens_BL, images, config)
     return MicroBatch(
         input_ids=tokens_BL.reshape(1, -1),
-        position_ids=torch.arange(length).repeat(count)[None],
+        position_ids=seen.positions(length, count, config),
         prompts=tokens_BL[:, : length - response].contiguous(),
         responses=tokens_BL[:, length - response :].contiguous(),
         response_mask=torch.ones(count, response),
         loss_mask=torch.ones(count, response),
         old_log_probs=torch.full((count, response), -12.0),
         advantages=torch.randn(count, response, generator=generator),
+        images=seen.inputs(images, config, count, length, generator),
     )
 
 

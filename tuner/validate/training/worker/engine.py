@@ -8,7 +8,7 @@ T: tokens of a micro-batch. P: those of one of the ranks that share it, T where 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
 from tuner.validate.head.worker import heads
 from tuner.validate.training.settings import ModelSettings, PassSettings, Stage
-from tuner.validate.training.worker import attention, losses, sharding, ulysses
+from tuner.validate.training.worker import attention, images, losses, sharding, ulysses
 from tuner.validate.training.worker.batches import MicroBatch, random_micro_batches
 from tuner.validate.training.worker.meter import Meter
 from tuner.validate.training.worker.model import empty_model
@@ -37,7 +37,8 @@ class TrainingEngine:
         dtype = sharding.torch_dtype(engine.stored_dtype)
         built = empty_model(model, dtype, fused_layers=engine.fused_layers)
         self._critic = model.critic
-        self._vocabulary: int = built.config.get_text_config().vocab_size
+        if engine.frozen_tower:
+            images.freeze_tower(built)
         self._inner = built
         self.device = device
         self.meter = Meter(device)  # told of the end of every stage
@@ -59,7 +60,7 @@ class TrainingEngine:
 
     def batch(self, settings: PassSettings) -> list[MicroBatch]:
         """The micro-batches of a pass, on the host."""
-        return random_micro_batches(settings, self._vocabulary)
+        return random_micro_batches(settings, self._inner.config)
 
     def run(self, settings: PassSettings, batch: Sequence[MicroBatch]) -> float:
         """One pass; seconds of what it does once: offloading, clipping and the optimizer's step.
@@ -139,7 +140,7 @@ class TrainingEngine:
         self._sharing.count(sum(part.input_ids.numel() for part in batch), self.device)
 
     def _forward_backward(self, settings: PassSettings, micro_batch: MicroBatch) -> None:
-        with attention.packed(micro_batch.lengths, self.device, self._sharing):
+        with self._packed(settings, micro_batch):
             loss, output = self._loss(settings, micro_batch.to(self.device))
             self.meter.end_of(Stage.FORWARD)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -171,8 +172,12 @@ class TrainingEngine:
             return loss, tuple(tensor.detach() for tensor in (first, entropy) if tensor is not None)
 
     def _forward(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, ...]:
-        with attention.packed(batch.lengths, self.device, self._sharing), self._autocast():
+        with self._packed(settings, batch), self._autocast():
             return tuple(tensor for tensor in self._results(settings, batch) if tensor is not None)
+
+    def _packed(self, settings: PassSettings, batch: MicroBatch) -> AbstractContextManager[None]:
+        repeats = settings.engine.repeats_keys
+        return attention.packed(batch.lengths, self.device, self._sharing, repeats_keys=repeats)
 
     def _autocast(self) -> Any:
         if self._compute_dtype is torch.float32:
@@ -195,6 +200,7 @@ class TrainingEngine:
         padding = torch.arange(self._sharing.padding(ids.shape[1]), device=ids.device)
         labels_P = own(ids.roll(-1, dims=1)).squeeze(0)
         inputs = {"input_ids": own(ids), "position_ids": own(positions, padding), "use_cache": False}
+        inputs |= batch.images
         if settings.head.kind is HeadKind.FUSED_TORCH:
             with heads.fused(self._module, settings.head):
                 log_probs, entropy = self._module(

@@ -116,14 +116,21 @@ def _small(passes: Sequence[PassSettings]) -> list[PassSettings]:
     kinds = {
         (item.training, item.entropy, item.head): replace(
             item,
-            tokens=2 * min(item.sequence_length, _SMALL),
-            sequence_length=min(item.sequence_length, _SMALL),
+            tokens=2 * _small_length(item),
+            sequence_length=_small_length(item),
+            images=None if item.images is None else replace(item.images, per_prompt=1),
             micro_batches=1,
             engine=structs.replace(item.engine, param_offload=False, optimizer_offload=False),
         )
         for item in passes
     }
     return list(kinds.values())
+
+
+def _small_length(settings: PassSettings) -> int:
+    """Tokens of a short sequence; it has room for an image."""
+    image = 0 if settings.images is None else settings.images.tokens + 1
+    return max(image, min(settings.sequence_length, _SMALL))
 
 
 def _work(settings: PassSettings) -> float:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tuner.validate.training.settings import ModelSettings
-from tuner.validate.training.worker import attention, liger
+from tuner.validate.training.worker import attention, images, liger
 
 _STANDARD_DEVIATION = 0.02
 _PATTERN = 1 << 20
@@ -28,14 +28,19 @@ def empty_model(settings: ModelSettings, dtype: torch.dtype, *, fused_layers: bo
         ValueError: transformers does not know the type, or has no value model of it.
         ImportError: Liger's layers are wanted, and it is not installed.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+        AutoModelForTokenClassification,
+    )
     from transformers.initialization import no_init_weights
 
     attention.register()
     liger.restore_modules()
-    values = {**settings.config, **dict.fromkeys(WITHOUT_TOKENS)}
+    values = images.with_rotary_sections({**settings.config, **dict.fromkeys(WITHOUT_TOKENS)})
     config = AutoConfig.for_model(values.pop("model_type"), **values)
-    kind: Any = AutoModelForCausalLM
+    kind: Any = AutoModelForImageTextToText if images.sees(config) else AutoModelForCausalLM
     if settings.critic:
         kind, config.num_labels = AutoModelForTokenClassification, 1
         config.classifier_dropout, config.hidden_dropout = 0.0, "0"
@@ -45,6 +50,8 @@ def empty_model(settings: ModelSettings, dtype: torch.dtype, *, fused_layers: bo
         liger.fuse_layers(model)
     model.to(dtype)
     model.tie_weights()
+    attention.attend_within_images(model)
+    images.see_as_verl(model)
     return model
 
 

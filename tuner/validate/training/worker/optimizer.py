@@ -17,9 +17,9 @@ def clip(parameters: list[nn.Parameter]) -> Tensor:
 
 
 def make_states(optimizer: torch.optim.Optimizer) -> None:
-    """AdamW's states as after its first step, without the memory that a step takes."""
+    """AdamW's states as after its first step, without the memory that a step takes; none of what is frozen."""
     for group in optimizer.param_groups:
-        for parameter in group["params"]:
+        for parameter in filter(lambda parameter: parameter.requires_grad, group["params"]):
             optimizer.state[parameter] = {
                 "step": torch.zeros((), dtype=torch.float32),
                 "exp_avg": torch.zeros_like(parameter, memory_format=torch.preserve_format),

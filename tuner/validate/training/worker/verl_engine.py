@@ -30,7 +30,10 @@ def is_here(passes: Sequence[PassSettings]) -> bool:
     """Whether verl's engine can be imported, and can run these passes one after the other.
 
     The head is part of what its engine is built with, and a fused one replaces a class's method for good.
+    Images are not handed to it.
     """
+    if any(settings.images is not None for settings in passes):
+        return False
     heads = {settings.head for settings in passes}
     if len(heads) > 1 or heads.pop().kind not in (HeadKind.LOGITS, HeadKind.VALUE):
         return False
@@ -59,11 +62,10 @@ class VerlEngine:
         self._critic = model.critic
         self._training, self._begun, self._step_s = False, False, 0.0
         with tempfile.TemporaryDirectory() as directory:
-            vocabulary = _write_config(model, directory)
+            self._config = _write_config(model, directory)
             self._engine = _engine(directory, settings, critic=model.critic)
             with random_weights(_verl("utils.model"), critic=model.critic):
                 self._engine.initialize()
-        self._vocabulary = vocabulary
         if self._engine.optimizer is not None:
             make_states(self._engine.optimizer)
         self._watch()
@@ -102,7 +104,7 @@ class VerlEngine:
         micro_batches = [
             micro_batch
             for some in (first, last)
-            for micro_batch in random_micro_batches(some, self._vocabulary)
+            for micro_batch in random_micro_batches(some, self._config)
         ]
         global_batch = per_micro_batch * len(micro_batches) * self._engine.get_data_parallel_size()
         return _verl("utils.tensordict_utils").get_tensordict(
@@ -157,8 +159,8 @@ class VerlEngine:
         engine.to("cpu" if wanted.optimizer_offload else device, model=False, optimizer=True, grad=False)
 
 
-def _write_config(model: ModelSettings, directory: str) -> int:
-    """The configuration as a folder that verl reads; the size of its vocabulary."""
+def _write_config(model: ModelSettings, directory: str) -> Any:
+    """The configuration, written as a folder that verl reads."""
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -167,8 +169,7 @@ def _write_config(model: ModelSettings, directory: str) -> int:
     values["architectures"] = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[model_type]]
     config = AutoConfig.for_model(model_type, **values)
     config.save_pretrained(directory)
-    size: int = config.get_text_config().vocab_size
-    return size
+    return config
 
 
 def _engine(directory: str, settings: PassSettings, *, critic: bool) -> Any:
