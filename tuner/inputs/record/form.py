@@ -1,7 +1,7 @@
 """The lines of a record, as they are written and read: one JSON object a line, its kind under ``line``.
 
-Every process of a job writes a file of its own. What it holds is told by its first line; a job that is started
-again goes on in the same files, with a first line of its own.
+Every process of a job writes a file of its own, whose first line tells what it holds. A job that is started again
+goes on in the same files, with a first line of its own.
 """
 
 from typing import Annotated
@@ -69,7 +69,7 @@ class Ended(Struct, frozen=True, kw_only=True, tag_field="line", tag="phase"):
     ] = None
     process_bytes: Annotated[
         Bytes | None,
-        Meta(description="of the card held by this process at the end, as NVML tells; null where it does not"),
+        Meta(description="of the card held by this process at its end, as NVML tells; else null"),
     ] = None
     card_bytes: Annotated[
         Bytes | None,

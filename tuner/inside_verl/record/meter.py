@@ -110,7 +110,7 @@ def meter() -> Meter | None:
 
 
 def _process_bytes(card: str | None) -> int | None:
-    """What NVML says this process holds of a card; None in a container that has process numbers of its own."""
+    """What NVML says this process holds of a card; None where a container numbers processes itself."""
     if card is None:
         return None
     with started() as nvml:

@@ -51,9 +51,7 @@ def _legacy(module: str) -> tuple[Patch, ...]:
         _phase(module, f"{actor}.compute_ref_log_prob", Phase.REF_LOG_PROB, _WITH_LEGACY),
         _phase(module, f"{actor}.update_actor", Phase.UPDATE_ACTOR, _WITH_LEGACY),
         _phase(module, f"{actor}.save_checkpoint", Phase.SAVE_CHECKPOINT, _WITH_LEGACY),
-        _phase(
-            module, f"Async{actor}.wake_up", Phase.UPDATE_WEIGHTS, _BEFORE_SERVERS, then=Phase.ROLLOUT
-        ),
+        _phase(module, f"Async{actor}.wake_up", Phase.UPDATE_WEIGHTS, _BEFORE_SERVERS, then=Phase.ROLLOUT),
         _sleep(module),
         _phase(module, f"Async{actor}.update_weights", Phase.UPDATE_WEIGHTS, _WITH_UPDATE_WEIGHTS),
         _phase(module, f"{critic}.compute_values", Phase.VALUES, _WITH_LEGACY),

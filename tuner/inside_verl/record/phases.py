@@ -21,7 +21,9 @@ Which = Callable[[Any], Phase | None]
 """From the worker to the phase that its method is; None where it is none."""
 
 
-def recorded(phase: Phase | Which, *, then: Phase | None = None, ends: Phase | None = None) -> Callable[[Any], Any]:
+def recorded(
+    phase: Phase | Which, *, then: Phase | None = None, ends: Phase | None = None
+) -> Callable[[Any], Any]:
     """What makes the replacement of a method that is a phase.
 
     Args:

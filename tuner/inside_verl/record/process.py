@@ -17,7 +17,9 @@ LOGGER = logging.getLogger("tuner.inside_verl.record")
 def recorder() -> Recorder:
     """The recorder of the folder that the setting names."""
     folder = Path(RECORD.read() or ".").absolute()
-    return Recorder(folder, meter=meter, say=_stopped, opened=lambda worker, step: print_table(folder, worker, step))
+    return Recorder(
+        folder, meter=meter, say=_stopped, opened=lambda worker, step: print_table(folder, worker, step)
+    )
 
 
 def wanted() -> bool:
@@ -26,4 +28,7 @@ def wanted() -> bool:
 
 
 def _stopped(reason: str) -> None:
-    LOGGER.warning("tuner.inside_verl: %s", _("the record ends here, and the run goes on: {reason}").format(reason=reason))
+    LOGGER.warning(
+        "tuner.inside_verl: %s",
+        _("the record ends here, and the run goes on: {reason}").format(reason=reason),
+    )

@@ -61,7 +61,9 @@ class Recorder:
         self._last_step: int | None = None
         self._lock = threading.RLock()
 
-    def begin(self, phase: Phase, worker: Worker, data: Any, *, told: int | None, spans: bool = False) -> bool:
+    def begin(
+        self, phase: Phase, worker: Worker, data: Any, *, told: int | None, spans: bool = False
+    ) -> bool:
         """Begin a phase; False where it is a part of one that runs, which then takes its batch's size.
 
         Args:
@@ -100,7 +102,7 @@ class Recorder:
             return True
 
     def measure(self, data: Any) -> None:
-        """Take the size of a batch that is handed on within the phase that runs, where its own said nothing."""
+        """Take the size of a batch that the running phase hands on, where its own said nothing."""
         if self._now is not None and self._now.size.tokens is None:
             self._now.size = size_of(data)
 

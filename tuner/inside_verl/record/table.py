@@ -1,7 +1,7 @@
 """The table of the first two steps in the log: what was predicted, what was observed, what to do.
 
-It is what ``tuner watch DIR --once`` prints, made by a process of its own, so that nothing of the model's code
-runs in the worker, and the training does not wait for it.
+It is what ``tuner watch DIR --once`` prints, made by a process of its own, so that nothing of the model runs in
+the worker, and the training does not wait for it.
 """
 
 import os
@@ -50,7 +50,8 @@ def _print(folder: Path) -> None:
         return  # the record goes on without its table
     text = (done.stdout or done.stderr).decode("utf-8", "replace").rstrip()
     if text:
-        print(text, flush=True)
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
 
 
 def _environment() -> dict[str, str]:
@@ -59,4 +60,9 @@ def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     own = str(Path(tuner.__file__).parent.parent)
     path = os.pathsep.join(part for part in (own, kept.get("PYTHONPATH")) if part)
-    return kept | {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": _WIDTH, "PYTHONIOENCODING": "utf-8"}
+    return kept | {
+        "PYTHONPATH": path,
+        "CUDA_VISIBLE_DEVICES": "",
+        "COLUMNS": _WIDTH,
+        "PYTHONIOENCODING": "utf-8",
+    }

@@ -1,4 +1,4 @@
-"""A file of a record: lines are appended and flushed one by one, and what fails ends the record, not the run."""
+"""A file of a record: lines are appended one by one, and what fails ends the record, not the run."""
 
 import os
 import socket
