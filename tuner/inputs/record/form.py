@@ -1,7 +1,7 @@
 """The lines of a record, as they are written and read: one JSON object a line, its kind under ``line``.
 
-Every process of a job writes a file of its own, whose first line tells what it holds. A job that is started again
-goes on in the same files, with a first line of its own.
+Every process of a job writes a file of its own, whose first line tells what it holds. A job that is started
+again goes on in the same files, with a first line of its own.
 """
 
 from typing import Annotated
