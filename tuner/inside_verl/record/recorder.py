@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.inputs.record.form import Begin, Ended, Step
+from tuner.inputs.record.form import Begin, Ended
 from tuner.inside_verl.record.batch import Size, size_of
 from tuner.inside_verl.record.meter import Meter, Reading
 from tuner.inside_verl.record.steps import Steps
@@ -127,30 +127,9 @@ class Recorder:
             if failed is None:
                 self.steps.ended(now.phase)
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether this process has a file."""
-        return self._writer is not None
-
     def running(self, phase: Phase) -> bool:
         """Whether this phase runs."""
         return self._now is not None and self._now.phase is phase
-
-    def write_step(self, step: int, metrics: dict[str, float]) -> None:
-        """Record the metrics of a step, in the trainer's process."""
-        with self._lock:
-            self._write(Step(step=step, metrics=metrics))
-
-    def start_trainer(self, role: str, world: int, gpus_per_node: int | None) -> None:
-        """Begin the file of the process that starts the steps.
-
-        Args:
-            role: of the process.
-            world: how many GPUs the job has.
-            gpus_per_node: of them.
-        """
-        self._writer = Writer(self.folder, role, 0)
-        self._write(this_process(role, 0, world, gpus_per_node=gpus_per_node, card=None))
 
     def _start(self, worker: Worker) -> None:
         self._meter = self._make_meter()

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tuner.inputs.log.metrics import LARGEST, LONGEST_NAME
-from tuner.inputs.record.form import CONFIG, TRAINER
+from tuner.inputs.record.form import CONFIG, TRAINER, Step
 from tuner.inside_verl.record.configuration import write_configuration
 from tuner.inside_verl.record.process import recorder
+from tuner.inside_verl.record.writer import Writer, this_process
+
+_writers: dict[Path, Writer] = {}  # of this process, by the folder: one trainer logs to one
 
 
 def starting(original: Any) -> Any:
@@ -43,13 +46,16 @@ def logging_steps(original: Any) -> Any:
 
 
 def _start(config: Any) -> None:
-    record = recorder()
+    folder = recorder().folder
     tree = config if isinstance(config, dict) else {}
     trainer = tree.get("trainer") if isinstance(tree.get("trainer"), dict) else {}
     per_node, nodes = (_count(trainer.get(name)) for name in ("n_gpus_per_node", "nnodes"))
-    record.start_trainer(TRAINER, per_node * nodes, per_node or None)
+    _writers[folder] = Writer(folder, TRAINER, 0)
+    _writers[folder].write(
+        this_process(TRAINER, 0, per_node * nodes, gpus_per_node=per_node or None, card=None)
+    )
     if tree:
-        write_configuration(Path(record.folder) / CONFIG, tree)
+        write_configuration(folder / CONFIG, tree)
 
 
 def _count(value: Any) -> int:
@@ -57,13 +63,16 @@ def _count(value: Any) -> int:
 
 
 def _log(data: Any, step: Any) -> None:
+    writer = _writers.get(recorder().folder)
+    if writer is None or not isinstance(step, int) or step < 0:
+        return
     metrics = {}
     for name, value in dict(data).items():
         number = _number(value)
         if number is not None and isinstance(name, str) and len(name) <= LONGEST_NAME:
             metrics[name] = number
-    if metrics and isinstance(step, int) and step >= 0 and recorder().has_begun:
-        recorder().write_step(step, metrics)
+    if metrics:
+        writer.write(Step(step=step, metrics=metrics))
 
 
 def _number(value: Any) -> float | None:
