@@ -66,7 +66,7 @@ class MemoryBeside(Struct, frozen=True, kw_only=True):
 
 
 class PeakBeside(Struct, frozen=True, kw_only=True):
-    """Bytes of one phase on the rank that took most; the modelled are None where the model has no such phase."""
+    """Bytes of one phase on the rank that took most; modelled ones are None of a phase without a model."""
 
     peak: PhasePeak
     modelled_bytes: int | None  # handed out by the allocator

@@ -66,7 +66,9 @@ def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile], l
     from tuner.accuracy import MeasuredFile, read_records, timed_passes
     from tuner.files import is_there
 
-    compared, timed, peaks = [], [], []
+    compared: list[ComparedFile] = []
+    timed: list[TimedFile] = []
+    peaks: list[RecordedPeak] = []
     for file in files:
         if is_there(file, Path.is_dir):
             from tuner.cli.timed_record import timed_record

@@ -145,8 +145,16 @@ def _record_in(folder: Path) -> "RunRecord | None":
 def _recorded(given: Given, record: "RunRecord") -> Given:
     """A configuration with the record that lies beside it, and the steps in it as a log would tell them."""
     from tuner.inputs.log.run_log import RunLog
+    from tuner.inputs.record.form import WORKER_CONFIG
 
-    return replace(given, record=record, log=RunLog(configuration=None, steps=record.steps))
+    remarks = given.remarks
+    if Path(given.source).name == WORKER_CONFIG:
+        text = _(
+            "the trainer's process recorded nothing: a worker wrote these settings, and assumed the rest"
+        )
+        remarks = (*remarks, Remark(text=text, location=Location(source=given.source)))
+    log = RunLog(configuration=None, steps=record.steps)
+    return replace(given, record=record, log=log, remarks=remarks)
 
 
 def _taken(file: Path, given: Path) -> Remark:

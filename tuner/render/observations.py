@@ -24,7 +24,7 @@ _INTERVAL_WIDTH = 16
 _GIB_WIDTH = 9
 
 _PHASE_TOOK_MORE = N_(
-    "{phase} took {factor:.2f} times the modelled memory, more than its upper end: compare the settings above "
+    "{phase} took {factor:.2f} times the modelled memory, more than its upper end: compare the settings "
     "with the job, and please report it."
 )
 _SIGNS = {

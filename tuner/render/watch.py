@@ -143,7 +143,7 @@ def _beside(answer: Answer, terminal: Terminal) -> Iterator[str]:
     """The tables of what was observed and predicted, and what follows."""
     assert answer.run is not None  # else there is nothing beside the model
     beside = answer.run.observations
-    lines = []
+    lines: list[str] = []
     if beside.run.seconds:
         lines += seconds_table(beside, terminal)
     if beside.peaks:

@@ -2,10 +2,10 @@
 
     PYTHONPATH=.:tests torchrun --nproc-per-node 2 -m measure.recorded_run --output DIR [--dry-run]
 
-Needs what ``measure.verl_engine`` needs. verl 0.9.1's ``ActorRolloutRefWorker`` and ``TrainingWorker`` run on
-its FSDP engine with random weights, and its ``Tracking`` logs; what Ray and the trainer do around them, calling
-the workers in the order of ``RayPPOTrainer.fit``, is done here, and a stand-in generates. The record is written
-to ``DIR`` through ``VERL_USE_EXTERNAL_MODULES=tuner.inside_verl``, as in a real job.
+Needs what ``measure.verl_engine`` needs. verl 0.9.1's ``ActorRolloutRefWorker`` and ``TrainingWorker`` run
+on its FSDP engine with random weights, and its ``Tracking`` logs. What Ray and the trainer do around them,
+calling the workers in the order of ``RayPPOTrainer.fit``, is done here, and a stand-in generates. The record
+is written to ``DIR`` through ``VERL_USE_EXTERNAL_MODULES=tuner.inside_verl``, as in a real job.
 """
 
 import argparse
@@ -108,7 +108,7 @@ def _worker(config: Any, plan: Job) -> Any:
     role = "actor_rollout_ref" if plan.reference else "actor_rollout"
     with (
         mock.patch("verl.utils.model.get_hf_auto_model_class", return_value=auto_class),
-        mock.patch.object(engine_workers, "get_rollout_class", lambda *_: rollout),
+        mock.patch.object(engine_workers, "get_rollout_class", return_value=rollout),
     ):
         worker = engine_workers.ActorRolloutRefWorker(config.actor_rollout_ref, role=role)
         worker.init_model()

@@ -43,7 +43,7 @@ def seconds_by_step(record: RunRecord) -> dict[int, dict[Phase, float]]:
 
 
 def lengths_by_step(record: RunRecord) -> dict[int, tuple[float, float]]:
-    """Mean tokens of a sequence and of a response of each step, where the batches of the workers tell both."""
+    """Mean tokens of a sequence and of a response of each step, where the batches of workers tell both."""
     batches: dict[int, list[Ended]] = defaultdict(list)
     for worker in record.workers:
         for line in worker.phases:

@@ -12,7 +12,8 @@ from typing import Any
 
 from tuner.inside_verl.record.batch import told_step, validates
 from tuner.inside_verl.record.process import recorder
-from tuner.inside_verl.record.worker import is_critic, worker_of
+from tuner.inside_verl.record.worker import gpus_of_node, is_critic, worker_of
+from tuner.inside_verl.record.worker_configuration import write_worker_configuration
 from tuner.workload.step import Phase
 
 _STEP_ARGUMENTS = ("global_steps", "global_step")  # of update_weights, of save_checkpoint
@@ -93,7 +94,10 @@ def _around(instance: Any, call: _Call, then: Phase | None, ends: Phase | None) 
         if phase is None:
             record.measure(call.data)
         else:
-            begun.append(record.begin(phase, worker_of(instance), call.data, told=call.step))
+            worker = worker_of(instance)
+            begun.append(record.begin(phase, worker, call.data, told=call.step))
+            if phase is Phase.UPDATE_ACTOR and begun[0] and worker.rank == 0:
+                write_worker_configuration(record.folder, instance, worker, call.data, gpus_of_node())
 
     record.guard.run(begin)
     try:

@@ -1,6 +1,5 @@
 """What this process records: one phase after another, each with its time, its batch and its memory."""
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from tuner.inputs.record.form import Begin, Ended
 from tuner.inside_verl.record.batch import Size, size_of
 from tuner.inside_verl.record.meter import Meter, Reading
 from tuner.inside_verl.record.steps import Steps
-from tuner.inside_verl.record.worker import Worker
+from tuner.inside_verl.record.worker import Worker, gpus_of_node
 from tuner.inside_verl.record.writer import Guard, Writer, this_process
 from tuner.workload.step import Phase
 
@@ -134,13 +133,12 @@ class Recorder:
     def _start(self, worker: Worker) -> None:
         self._meter = self._make_meter()
         self._writer = Writer(self.folder, worker.role, worker.rank)
-        local = os.environ.get("RAY_LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_WORLD_SIZE") or ""
         self._write(
             this_process(
                 worker.role,
                 worker.rank,
                 worker.world,
-                gpus_per_node=int(local) if local.isdigit() else None,
+                gpus_per_node=gpus_of_node(),
                 card=None if self._meter is None else self._meter.name_and_size(),
             )
         )

@@ -1,7 +1,7 @@
 """The table of the first two steps in the log: what was predicted, what was observed, what to do.
 
-It is what ``tuner watch DIR --once`` prints, made by a process of its own, so that nothing of the model runs in
-the worker, and the training does not wait for it.
+It is what ``tuner watch DIR --once`` prints, made by a process of its own, so that nothing of the model runs
+in the worker, and the training does not wait for it.
 """
 
 import os

@@ -47,8 +47,9 @@ def logging_steps(original: Any) -> Any:
 
 def _start(config: Any) -> None:
     folder = recorder().folder
-    tree = config if isinstance(config, dict) else {}
-    trainer = tree.get("trainer") if isinstance(tree.get("trainer"), dict) else {}
+    tree: dict[str, Any] = config if isinstance(config, dict) else {}
+    section = tree.get("trainer")
+    trainer: dict[str, Any] = section if isinstance(section, dict) else {}
     per_node, nodes = (_count(trainer.get(name)) for name in ("n_gpus_per_node", "nnodes"))
     _writers[folder] = Writer(folder, TRAINER, 0)
     _writers[folder].write(

@@ -25,6 +25,12 @@ def worker_of(instance: Any) -> Worker:
     )
 
 
+def gpus_of_node() -> int | None:
+    """How many workers share this node, as Ray's or torchrun's environment says; None where neither does."""
+    local = os.environ.get("RAY_LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_WORLD_SIZE") or ""
+    return int(local) if local.isdigit() else None
+
+
 def is_critic(instance: Any) -> bool:
     """Whether a worker trains a value model.
 
