@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -22,7 +21,7 @@ class Writer:
     def __init__(self, folder: Path, role: str, rank: int) -> None:
         safe = "".join(char if char.isalnum() or char in "_-" else "_" for char in role) or "worker"
         self.path = folder / f"{safe}-{rank:05d}{SUFFIX}"
-        self._stream: BinaryIO | None = None
+        self._begun = False
         self._lock = threading.Lock()
 
     def write(self, line: Line) -> None:
@@ -33,12 +32,14 @@ class Writer:
         """
         data = msgspec.json.encode(line) + b"\n"
         with self._lock:
-            if self._stream is None:
+            if not self._begun:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                whole = _ends_a_line(self.path)
-                self._stream = self.path.open("ab", buffering=0)
-                data = data if whole else b"\n" + data
-            self._stream.write(data)  # one call: a reader sees a part of the last line at most
+                data = data if _ends_a_line(self.path) else b"\n" + data
+                self._begun = True
+            # Opened for each of the few lines, so that none is lost with the process; written in one call, so
+            # that a reader sees a part of the last line at most.
+            with self.path.open("ab", buffering=0) as stream:
+                stream.write(data)
 
 
 def _ends_a_line(path: Path) -> bool:
