@@ -1,9 +1,10 @@
-"""The record of a job with verl's shape: what is written, what verl sees meanwhile, and what breaks nothing."""
+"""The record of a job with verl's shape: what is written, what verl sees meanwhile, what breaks nothing."""
 
 import asyncio
 import importlib
 import json
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from tests.cli.runner import run
 from tests.inside_verl.recorded_job import STEPS, Job, batch, configuration
 from tuner.cli import watching
 from tuner.inputs.record.read import read_record
-from tuner.inside_verl.record import process
+from tuner.inside_verl.record import process, table
+from tuner.inside_verl.record.worker import Worker
 from tuner.units import GIB
 from tuner.workload import Phase
 
@@ -112,8 +114,25 @@ def test_the_configuration_beside_it_holds_no_secret(recorded: Job) -> None:
     assert yaml.safe_load(text)["actor_rollout_ref"]["rollout"]["n"] == 4
 
 
-def test_a_table_is_due_when_the_second_and_third_step_begin(recorded: Job) -> None:
-    assert recorded.tables == [0, 1, 2, 3, 4, 5] * 2  # of each rank; the first rank's print at 2 and 3
+def test_the_first_rank_prints_a_table_when_the_second_and_the_third_step_begin(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[int] = []
+    monkeypatch.setattr(table, "_printed", set())
+    monkeypatch.setattr(table, "_print", lambda folder: printed.append(len(table._printed)))
+    for rank in (1, 0):
+        for step in range(STEPS + 1):
+            table.print_table(job.folder, Worker(role="actor_rollout_ref", rank=rank, world=2), step)
+    for thread in [one for one in threading.enumerate() if one is not threading.current_thread()]:
+        thread.join(timeout=10)
+    assert printed == [2, 3]
+
+
+def test_the_table_is_what_watch_prints(recorded: Job, capfd: pytest.CaptureFixture[str]) -> None:
+    table._print(recorded.folder)
+    out = capfd.readouterr().out
+    assert "Observed beside modelled, medians of steps 2 to 5" in out
+    assert "predicted peak" in out
 
 
 def test_what_fails_in_a_phase_is_verls_own_error_and_the_last_line(job: Job) -> None:

@@ -12,8 +12,8 @@ _ENGINE = "verl.workers.engine_workers"
 _TRACKING = "verl.utils.tracking"
 _WITH_LEGACY = tuple(release for release in RELEASES if release < "0.8")
 _WITH_ENGINE = tuple(release for release in RELEASES if release >= "0.7")
-_BEFORE_SERVERS = ("0.5.0", "0.6.0", "0.6.1")  # the trainer's workers wake the rollout engine themselves
-_WITH_UPDATE_WEIGHTS = ("0.7.1",)  # of legacy workers
+_WAKING = ("0.5.0", "0.6.0", "0.6.1", "0.7.0")  # a worker wakes the engine, generates, puts it to sleep
+_UPDATING_WEIGHTS = tuple(release for release in RELEASES if release >= "0.7.1")
 _PHASE = N_("records a phase: its seconds, tokens and peaks of memory")
 
 
@@ -31,14 +31,14 @@ def _phase(
     )
 
 
-def _sleep(module: str) -> Patch:
+def _sleep(module: str, worker: str, releases: tuple[str, ...]) -> Patch:
     return Patch(
-        name=f"record {module.rpartition('.')[2]} AsyncActorRolloutRefWorker.sleep",
+        name=f"record {module.rpartition('.')[2]} {worker}.sleep",
         module=module,
-        attribute="AsyncActorRolloutRefWorker.sleep",
+        attribute=f"{worker}.sleep",
         make=recorded(Phase.ROLLOUT, ends=Phase.ROLLOUT),
         does=N_("records where the rollout ends"),
-        releases=_BEFORE_SERVERS,
+        releases=releases,
         wanted=wanted,
     )
 
@@ -51,9 +51,9 @@ def _legacy(module: str) -> tuple[Patch, ...]:
         _phase(module, f"{actor}.compute_ref_log_prob", Phase.REF_LOG_PROB, _WITH_LEGACY),
         _phase(module, f"{actor}.update_actor", Phase.UPDATE_ACTOR, _WITH_LEGACY),
         _phase(module, f"{actor}.save_checkpoint", Phase.SAVE_CHECKPOINT, _WITH_LEGACY),
-        _phase(module, f"Async{actor}.wake_up", Phase.UPDATE_WEIGHTS, _BEFORE_SERVERS, then=Phase.ROLLOUT),
-        _sleep(module),
-        _phase(module, f"Async{actor}.update_weights", Phase.UPDATE_WEIGHTS, _WITH_UPDATE_WEIGHTS),
+        _phase(module, f"Async{actor}.wake_up", Phase.UPDATE_WEIGHTS, _WAKING, then=Phase.ROLLOUT),
+        _sleep(module, f"Async{actor}", _WAKING),
+        _phase(module, f"Async{actor}.update_weights", Phase.UPDATE_WEIGHTS, ("0.7.1",)),
         _phase(module, f"{critic}.compute_values", Phase.VALUES, _WITH_LEGACY),
         _phase(module, f"{critic}.update_critic", Phase.UPDATE_CRITIC, _WITH_LEGACY),
     )
@@ -63,7 +63,9 @@ _OF_ENGINE = (
     _phase(_ENGINE, "ActorRolloutRefWorker.compute_log_prob", Phase.OLD_LOG_PROB, _WITH_ENGINE),
     _phase(_ENGINE, "ActorRolloutRefWorker.compute_ref_log_prob", Phase.REF_LOG_PROB, _WITH_ENGINE),
     _phase(_ENGINE, "ActorRolloutRefWorker.update_actor", Phase.UPDATE_ACTOR, _WITH_ENGINE),
-    _phase(_ENGINE, "ActorRolloutRefWorker.update_weights", Phase.UPDATE_WEIGHTS, _WITH_ENGINE),
+    _phase(_ENGINE, "ActorRolloutRefWorker.wake_up", Phase.UPDATE_WEIGHTS, ("0.7.0",), then=Phase.ROLLOUT),
+    _sleep(_ENGINE, "ActorRolloutRefWorker", ("0.7.0",)),
+    _phase(_ENGINE, "ActorRolloutRefWorker.update_weights", Phase.UPDATE_WEIGHTS, _UPDATING_WEIGHTS),
     _phase(_ENGINE, "TrainingWorker.train_mini_batch", train_mini_batch, _WITH_ENGINE),
     _phase(_ENGINE, "TrainingWorker.train_batch", Phase.TRAIN, _WITH_ENGINE),
     _phase(_ENGINE, "TrainingWorker.infer_batch", infer_batch, _WITH_ENGINE),

@@ -2,8 +2,7 @@
 
 from tuner.workload.step import Phase
 
-_BEHIND = (Phase.UPDATE_WEIGHTS, Phase.SAVE_CHECKPOINT)  # come behind the update, in its step
-_REPEATED = (Phase.ROLLOUT,)  # several in one step, where a recipe generates until it has enough
+_REPEATED = (Phase.ROLLOUT, Phase.UPDATE_WEIGHTS)  # in one step, where a recipe generates until it has enough
 _ENDING = (Phase.UPDATE_ACTOR, Phase.TRAIN)
 
 
@@ -26,10 +25,10 @@ class Steps:
             phase: which.
             told: the step that the call itself names; None where it names none.
         """
+        # Where new weights are handed over without a word of the step, that is how the next one begins.
+        behind = phase is Phase.SAVE_CHECKPOINT or (phase is Phase.UPDATE_WEIGHTS and told is not None)
         again = phase in self._done and phase not in _REPEATED
-        if phase in _BEHIND:
-            again = False
-        if (self._updated and phase not in _BEHIND) or again:
+        if not behind and (self._updated or again):
             self._next(self.step + 1)
         if told is not None and told != self.step:
             self._next(told)
