@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from tuner.units import LARGEST
 from tuner.workload.step import Phase
 
 VERSION = 1  # of the format; a reader refuses a later one
@@ -19,7 +20,7 @@ FIRST_LINE = b'{"line":"process"'  # begins every file of a record
 
 Bytes = Annotated[int, Meta(ge=0, le=1 << 60)]
 Count = Annotated[int, Meta(ge=0, le=1 << 60)]
-Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Seconds = Annotated[float, Meta(ge=0, le=LARGEST)]
 Name = Annotated[str, Meta(max_length=200)]
 
 
