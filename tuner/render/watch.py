@@ -1,5 +1,6 @@
 """One look at a running job: its phases against the card and the prediction."""
 
+import time
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -73,7 +74,8 @@ def _running(frame: Frame) -> str:
         return _("no phase has begun yet")
     since = max(0.0, frame.now - max(ends))
     if since >= _STALE_S:
-        return _("no phase runs, and none has for {minutes:.0f} minutes").format(minutes=since / 60)
+        when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(max(ends)))
+        return _("no phase has run since {when} UTC").format(when=when)
     return _("no phase runs in the workers, for {seconds:.0f} s").format(seconds=since)
 
 
