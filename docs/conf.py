@@ -42,6 +42,7 @@ extensions = [
     "spread_table",
     "profile_tables",
     "project_table",
+    "record_lines",
     "report_reference",
     "rollout_prices",
     "rule_examples",

@@ -8,13 +8,14 @@ from tuner.advise.answer import Advice
 from tuner.enumeration import Enum
 from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
-from tuner.workload.observed import Observed
+from tuner.workload.observed import Observed, PhasePeak
 
 _SLOWER = 1.5  # times the modelled seconds, and more than the high end of their interval
 _TELLING_SHARE = 0.1  # of a step, below which seconds are not worth a word
 _IDLE_SHARE = 0.5  # of the KV cache
 _CUT_SHARE = 0.05  # of responses
 _MORE = 1.05  # times the upper end of the modelled memory
+_LESS = 0.8  # of the modelled memory
 _PREEMPTED = 0.01  # times, of a sequence
 
 
@@ -27,7 +28,8 @@ class Sign(Enum):
     PREEMPTING = "preempting"  # the rollout engine has too little cache for the sequences that it runs
     CACHE_IDLE = "cache_idle"  # it has far more than they fill
     CUT_RESPONSES = "cut_responses"  # many responses end at their maximum length
-    MORE_MEMORY = "more_memory"  # the run took more than the model's high end
+    MORE_MEMORY = "more_memory"  # the run, or a phase of it, took more than the model's high end
+    LESS_MEMORY = "less_memory"  # the phase with the highest peak took far less than the model says
 
 
 class Observation(Struct, frozen=True, kw_only=True):
@@ -63,6 +65,16 @@ class MemoryBeside(Struct, frozen=True, kw_only=True):
     modelled_reserved_bytes: tuple[int, int]
 
 
+class PeakBeside(Struct, frozen=True, kw_only=True):
+    """Bytes of one phase on the rank that took most; modelled ones are None of a phase without a model."""
+
+    peak: PhasePeak
+    modelled_bytes: int | None  # handed out by the allocator
+    modelled_high_bytes: int | None  # with the upper end of every term
+    modelled_reserved_bytes: tuple[int, int] | None  # the least and the most that the allocator may hold
+    modelled_card_bytes: int | None  # everything on the card
+
+
 class Observations(Struct, frozen=True, kw_only=True):
     """A run beside the model of its job."""
 
@@ -70,6 +82,7 @@ class Observations(Struct, frozen=True, kw_only=True):
     phases: tuple[PhaseBeside, ...]
     modelled_step: Interval
     memory: MemoryBeside | None
+    peaks: tuple[PeakBeside, ...]
     signs: tuple[Observation, ...]
 
 
@@ -89,21 +102,25 @@ def observations(advice: Advice, run: Observed) -> Observations:
         if phase in reported or phase in modelled
     )
     memory = _memory(advice, run)
+    peaks = tuple(_peak(advice, run, peak) for peak in run.peaks)
     return Observations(
         run=run,
         phases=phases,
         modelled_step=advice.step,
         memory=memory,
-        signs=(*_of_time(run, phases), *_of_cache(advice, run), *_of_memory(memory)),
+        peaks=peaks,
+        signs=(
+            *_of_time(run, phases),
+            *_of_cache(advice, run),
+            *(_of_peaks(peaks) if peaks else _of_memory(memory)),
+        ),
     )
 
 
 def _memory(advice: Advice, run: Observed) -> MemoryBeside | None:
     if run.memory is None:
         return None
-    phases, rollout = advice.estimate.phases, advice.rollout
-    held = rollout is not None and run.memory.holds_engine
-    engine = rollout.weight_bytes + max(0, rollout.kv_bytes) if rollout is not None and held else 0
+    phases, engine = advice.estimate.phases, _engine_bytes(advice, run)
     reserved = [phase.reserved_interval for phase in phases]
     return MemoryBeside(
         observed_bytes=run.memory.allocated_bytes,
@@ -114,6 +131,33 @@ def _memory(advice: Advice, run: Observed) -> MemoryBeside | None:
             engine + max(low for low, _ in reserved),
             engine + max(high for _, high in reserved),
         ),
+    )
+
+
+def _engine_bytes(advice: Advice, run: Observed) -> int:
+    """What the counters of the trainer's process have of a rollout engine, whether on the card or not."""
+    rollout = advice.rollout
+    held = rollout is not None and run.memory is not None and run.memory.holds_engine
+    return rollout.weight_bytes + max(0, rollout.kv_bytes) if rollout is not None and held else 0
+
+
+def _peak(advice: Advice, run: Observed, peak: PhasePeak) -> PeakBeside:
+    phase, engine = advice.estimate.phase(peak.phase), _engine_bytes(advice, run)
+    if phase is None:
+        return PeakBeside(
+            peak=peak,
+            modelled_bytes=None,
+            modelled_high_bytes=None,
+            modelled_reserved_bytes=None,
+            modelled_card_bytes=None,
+        )
+    low, high = phase.reserved_interval
+    return PeakBeside(
+        peak=peak,
+        modelled_bytes=engine + phase.allocated_bytes,
+        modelled_high_bytes=engine + phase.allocated_high_bytes,
+        modelled_reserved_bytes=(engine + low, engine + high),
+        modelled_card_bytes=phase.peak_bytes,
     )
 
 
@@ -157,6 +201,18 @@ def _of_cache(advice: Advice, run: Observed) -> Iterator[Observation]:
         yield Observation(
             sign=Sign.CUT_RESPONSES, value=run.clip_ratio, fields=(("batch", "max_response_tokens"),)
         )
+
+
+def _of_peaks(peaks: tuple[PeakBeside, ...]) -> Iterator[Observation]:
+    """The phases beyond their upper end, and the one that decides what fits where it stays far below."""
+    for one in peaks:
+        if one.modelled_bytes and one.peak.allocated_bytes > _MORE * (one.modelled_high_bytes or 0):
+            factor = one.peak.allocated_bytes / one.modelled_bytes
+            yield Observation(sign=Sign.MORE_MEMORY, value=factor, phase=one.peak.phase)
+    highest = max(peaks, key=lambda one: one.modelled_bytes or 0)
+    if highest.modelled_bytes and highest.peak.allocated_bytes < _LESS * highest.modelled_bytes:
+        share = highest.peak.allocated_bytes / highest.modelled_bytes
+        yield Observation(sign=Sign.LESS_MEMORY, value=share, phase=highest.peak.phase)
 
 
 def _of_memory(memory: MemoryBeside | None) -> Iterator[Observation]:

@@ -11,11 +11,13 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.accuracy import ComparedFile, Comparison, MeasuredCase, MeasuredFile, TimedFile
+    from tuner.accuracy.recorded import RecordedPeak
 
 EXAMPLES = options.examples(
     "tuner accuracy measured.json",
     "tuner accuracy measured.json --output-format json",
     "tuner accuracy runs.jsonl",
+    "tuner accuracy runs/record",
     "tuner schema measured > measured.schema.json",
 )
 
@@ -31,8 +33,8 @@ def accuracy(
         typer.Argument(
             metavar="FILE...",
             help=_(
-                "Measured passes in JSON, as tuner schema measured says, reports of tuner validate, or "
-                "measured steps of runs, as tuner schema runs says."
+                "Measured passes in JSON, as tuner schema measured says, reports of tuner validate, "
+                "measured steps of runs, as tuner schema runs says, or the folder of a record."
             ),
         ),
     ],
@@ -46,25 +48,35 @@ def accuracy(
     """
     from tuner.render.terminal import Terminal, write
 
-    compared, timed = _read(files)
+    compared, timed, peaks = _read(files)
     if output_format == "json":
         from tuner.render.accuracy_report import accuracy_json
 
-        write(sys.stdout, accuracy_json(compared, timed))
+        write(sys.stdout, accuracy_json(compared, timed, peaks))
     else:
         from tuner.render.accuracy import accuracy_text
 
-        write(sys.stdout, accuracy_text(compared, timed, Terminal.of(sys.stdout, color)))
+        write(sys.stdout, accuracy_text(compared, timed, peaks, Terminal.of(sys.stdout, color)))
 
 
-def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile]]":
-    """What the files have of peaks, and of seconds."""
+def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile], list[RecordedPeak]]":
+    """What the files have of peaks of passes, of seconds, and of peaks of recorded runs."""
     from pathlib import Path
 
     from tuner.accuracy import MeasuredFile, read_records, timed_passes
+    from tuner.files import is_there
 
-    compared, timed = [], []
+    compared: list[ComparedFile] = []
+    timed: list[TimedFile] = []
+    peaks: list[RecordedPeak] = []
     for file in files:
+        if is_there(file, Path.is_dir):
+            from tuner.cli.timed_record import timed_record
+
+            seconds, recorded = timed_record(file)
+            timed.append(seconds)
+            peaks += recorded
+            continue
         records = read_records(Path(file))
         if isinstance(records, MeasuredFile):
             compared.append(_compared(file, records))
@@ -73,7 +85,7 @@ def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile]]":
             from tuner.cli.timed_runs import timed_runs
 
             timed.append(timed_runs(file, records))
-    return compared, timed
+    return compared, timed, peaks
 
 
 def _compared(file: str, measured: "MeasuredFile") -> "ComparedFile":

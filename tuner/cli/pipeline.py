@@ -64,7 +64,8 @@ def configuration_of(given: Given) -> Configuration:
 def release_of(given: Given, requested: str | None) -> ReleaseChoice:
     """The release to lay on: the requested one, or what the configuration and the machine tell."""
     own = None if requested is not None else configuration_of(given).release
-    return TRAINER.choose_release(requested, own)
+    ran = None if given.record is None else given.record.process.verl
+    return TRAINER.choose_release(requested, own, ran=ran)
 
 
 def read_job(
@@ -170,6 +171,10 @@ def consult_further(
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch, content=content)
+    if given.record is not None:
+        from tuner.cli.recorded_run import card_of
+
+        card = card_of(given.record, premises) or card
     with premises.blamed("verl_version"):
         release = release_of(given, premises.verl_version)
     release = replace(release, reason=premises.because("verl_version", release.reason))
@@ -221,6 +226,8 @@ def _with_run(
     """The job with the lengths of its run where a log tells them, the run, and the names of these."""
     job = read(premises)
     run = None if given.log is None else TRAINER.observed(given.log.steps, job.reading.workload)
+    if given.record is not None:
+        run = TRAINER.recorded(given.record, run, job.reading.workload)
     if run is None:
         return job, None, ()
     from tuner.cli.observed_run import with_lengths

@@ -33,7 +33,7 @@ def timed_runs(source: str, runs: Sequence[MeasuredRun]) -> TimedFile:
             left_out.append(LeftOut(case=run.id, reason=error.message))
             continue
         observed = TRAINER.observed([StepMetrics(step=1, values=run.measured)], workload)
-        timed = [] if observed is None else list(_phases(run, workload, time, observed))
+        timed = [] if observed is None else list(timed_phases(run.id, workload, time, observed))
         if not timed:
             left_out.append(LeftOut(case=run.id, reason=_("it tells no seconds of a phase that is modelled")))
             continue
@@ -68,7 +68,7 @@ def _workload(run: MeasuredRun) -> Workload:
     return read_job(given, premises, card=choose_card(premises), release=release).reading.workload
 
 
-def _phases(run: MeasuredRun, workload: Workload, time: StepTime, observed: Observed) -> Iterator[TimedPhase]:
+def timed_phases(case: str, workload: Workload, time: StepTime, observed: Observed) -> Iterator[TimedPhase]:
     """Each phase that has both, and the whole step.
 
     Where the trainer's timer of the rollout holds the handing over of new weights, so does the prediction.
@@ -84,7 +84,7 @@ def _phases(run: MeasuredRun, workload: Workload, time: StepTime, observed: Obse
         modelled = interval(phases, workload.cluster)
         if modelled.seconds and measured is not None and measured >= LEAST_S:
             yield TimedPhase(
-                case=run.id,
+                case=case,
                 phase=name,
                 origin=Origin.RUN,
                 model=workload.model.name,

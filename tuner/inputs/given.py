@@ -21,6 +21,7 @@ from tuner.language import _
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.processes import Processes
+    from tuner.inputs.record.read import RunRecord
     from tuner.inputs.script import Script
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
@@ -71,6 +72,7 @@ class Given(Struct, frozen=True, kw_only=True):
     remarks: tuple[Remark, ...] = ()
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
+    record: "RunRecord | None" = None  # of the run whose configuration it is, where its workers left one
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
@@ -96,7 +98,9 @@ def read_given(
     if config != STANDARD_INPUT and not is_there(file) and is_command(config):
         return _pasted([config, *words])
     remarks: tuple[Remark, ...] = ()
+    record = None
     if config != STANDARD_INPUT and is_there(file, Path.is_dir):
+        record = _record_in(file)
         file, remarks = _in_folder(file)
         config = str(file)
     log = None
@@ -110,7 +114,8 @@ def read_given(
         return _logged(read_log(config, log), file, words)
     text = text_of(start if content is None else content, file)
     if not is_shell(config, text):
-        return replace(_of_yaml(config, text, words, remarks, launch), text=text)
+        given = replace(_of_yaml(config, text, words, remarks, launch), text=text)
+        return given if record is None else _recorded(given, record)
     from tuner.inputs.script import read_script
 
     inner = None
@@ -128,6 +133,28 @@ def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
 
     file = configuration_in(folder)
     return file, (_taken(file, folder),)
+
+
+def _record_in(folder: Path) -> "RunRecord | None":
+    """The record of a run that a folder holds; None where it holds none."""
+    from tuner.inputs.record.read import is_record, read_record
+
+    return read_record(folder) if is_record(folder) else None
+
+
+def _recorded(given: Given, record: "RunRecord") -> Given:
+    """A configuration with the record that lies beside it, and the steps in it as a log would tell them."""
+    from tuner.inputs.log.run_log import RunLog
+    from tuner.inputs.record.form import WORKER_CONFIG
+
+    remarks = given.remarks
+    if Path(given.source).name == WORKER_CONFIG:
+        text = _(
+            "the trainer's process recorded nothing: a worker wrote these settings, and assumed the rest"
+        )
+        remarks = (*remarks, Remark(text=text, location=Location(source=given.source)))
+    log = RunLog(configuration=None, steps=record.steps)
+    return replace(given, record=record, log=log, remarks=remarks)
 
 
 def _taken(file: Path, given: Path) -> Remark:

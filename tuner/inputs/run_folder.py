@@ -38,6 +38,10 @@ def configuration_in(folder: Path) -> Path:
     Raises:
         InputError: the folder holds no run, or several, or cannot be read.
     """
+    from tuner.inputs.record.read import configuration_of_record, is_record  # few folders are one
+
+    if is_record(folder):
+        return configuration_of_record(folder)
     place = Location(source=str(folder))
     runs = list(dict.fromkeys(_runs(folder)))
     if len(runs) == 1:
@@ -59,7 +63,9 @@ def configuration_in(folder: Path) -> Path:
 
 def is_run(folder: Path) -> bool:
     """Whether a folder is that of one run, and not one of folders and files."""
-    return _run_of(folder) is not None
+    from tuner.inputs.record.read import is_record
+
+    return is_record(folder) or _run_of(folder) is not None
 
 
 def beside(document: Document) -> Path | None:

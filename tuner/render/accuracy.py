@@ -13,7 +13,9 @@ from tuner.accuracy import (
     special_settings,
     summarise,
 )
+from tuner.accuracy.recorded import RecordedPeak
 from tuner.language import _, ngettext, pgettext
+from tuner.render.accuracy_recorded import recorded_text
 from tuner.render.accuracy_seconds import seconds_text
 from tuner.render.columns import left, right
 from tuner.render.numbers import gib, share
@@ -35,12 +37,19 @@ def _head() -> tuple[str, str]:
     return " " * _NAME + groups, first + figures * 2
 
 
-def accuracy_text(files: Sequence[ComparedFile], timed: Sequence[TimedFile], terminal: Terminal) -> str:
-    """Every file's passes by model and settings, the errors of all of them, then what was timed."""
+def accuracy_text(
+    files: Sequence[ComparedFile],
+    timed: Sequence[TimedFile],
+    peaks: Sequence[RecordedPeak],
+    terminal: Terminal,
+) -> str:
+    """Every file's passes by model and settings, the errors of all of them, recorded runs, what was timed."""
     parts = [part for file in files for part in _file(file, terminal)]
     rows = [row for file in files for row in file.comparisons]
     if rows:
         parts += [_summary(rows, terminal), _notes(rows, terminal)]
+    if peaks:
+        parts.append(recorded_text(peaks, terminal))
     seconds = seconds_text(timed, terminal)
     return "\n\n".join([*parts, seconds] if seconds else parts) + "\n"
 

@@ -20,6 +20,7 @@ from tuner.accuracy import (
     series,
     summarise,
 )
+from tuner.accuracy.recorded import RecordedPeak
 from tuner.render.json_text import json_text
 from tuner.render.report import SCHEMA_VERSION, SchemaVersion, TermReport
 from tuner.render.struct_models import STRUCTS
@@ -79,6 +80,21 @@ class SecondsReport(_Model):
     measured_s: float
 
 
+class RecordedReport(_Model):
+    """The peak of one phase of a recorded run, over all ranks and steps."""
+
+    case: Annotated[str, Field(description="the run")]
+    phase: str
+    predicted_bytes: Annotated[int, Field(description="bytes that PyTorch's allocator hands out at most")]
+    predicted_high_bytes: Annotated[int, Field(description="bytes, with the upper end of every term")]
+    measured_bytes: int
+    error: Error
+    predicted_reserved_bytes: Annotated[
+        tuple[int, int], Field(description="the least and the most bytes that the allocator holds")
+    ]
+    measured_reserved_bytes: int
+
+
 class UtilisationReport(_Model):
     """Model FLOP utilisation of the actor's update, by the trainer's own formula."""
 
@@ -114,10 +130,15 @@ class AccuracyReport(_Model):
     ]
     utilisation: tuple[UtilisationReport, ...]
     left_out: tuple[LeftOutReport, ...]
+    recorded: Annotated[
+        tuple[RecordedReport, ...], Field(description="peaks of the phases of recorded runs")
+    ] = ()
 
 
-def accuracy_json(files: Sequence[ComparedFile], timed: Sequence[TimedFile]) -> str:
-    """All passes and steps and their summaries as JSON."""
+def accuracy_json(
+    files: Sequence[ComparedFile], timed: Sequence[TimedFile], peaks: Sequence[RecordedPeak] = ()
+) -> str:
+    """All passes, steps and recorded peaks, and their summaries, as JSON."""
     comparisons = [row for file in files for row in file.comparisons]
     phases = [phase for file in timed for phase in file.phases]
     written = AccuracyReport(
@@ -137,6 +158,7 @@ def accuracy_json(files: Sequence[ComparedFile], timed: Sequence[TimedFile]) -> 
         left_out=tuple(
             LeftOutReport(source=file.source, **asdict(one)) for file in timed for one in file.left_out
         ),
+        recorded=tuple(RecordedReport(**asdict(peak), error=peak.error) for peak in peaks),
     )
     return json_text(written, by_alias=True)
 

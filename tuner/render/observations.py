@@ -1,9 +1,9 @@
 """A run beside the model, as text: seconds by phase, memory, and what follows from both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tuner.advise.engine_start import EngineBeside
-from tuner.advise.observations import MemoryBeside, Observation, Observations, Sign
+from tuner.advise.observations import MemoryBeside, Observation, Observations, PeakBeside, Sign
 from tuner.inputs.given import Given
 from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import Kind
@@ -14,14 +14,19 @@ from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed
 from tuner.rules.wording import seconds_interval
 from tuner.timing import Interval
-from tuner.units import MIB
+from tuner.units import GIB, MIB
 from tuner.workload import Phase
 from tuner.workload.observed import Observed
 
 _NAME_WIDTH = len("save_checkpoint")
 _SECONDS_WIDTH = 12
 _INTERVAL_WIDTH = 16
+_GIB_WIDTH = 9
 
+_PHASE_TOOK_MORE = N_(
+    "{phase} took {factor:.2f} times the modelled memory, more than its upper end: compare the settings "
+    "with the job, and please report it."
+)
 _SIGNS = {
     Sign.LONGEST: N_("{phase} takes most of the step, {share}."),
     Sign.SLOWER: N_(
@@ -44,6 +49,11 @@ _SIGNS = {
         "The run took {factor:.2f} times the modelled memory, more than its upper end: compare the settings "
         "above with the job, and please report it."
     ),
+    Sign.LESS_MEMORY: N_(
+        "{phase} took {share} of the modelled memory: the model counts full micro-batches of the longest "
+        "sequences, which this run has not had so far. If they never come, there is room for a larger token "
+        "budget or a larger KV cache."
+    ),
 }
 
 
@@ -55,8 +65,10 @@ def observed_text(answer: Answer, terminal: Terminal) -> str:
     lines = [terminal.style(_title(answer), "bold")]
     if answer.run is not None:
         if answer.run.observations.run.seconds:
-            lines += _table(answer.run.observations, terminal)
-        lines += (_prose(text, terminal) for text in _sentences(answer.run))
+            lines += seconds_table(answer.run.observations, terminal)
+        if answer.run.observations.peaks:
+            lines += memory_table(answer.run.observations.peaks, terminal)
+        lines += (_prose(text, terminal) for text in sentences(answer.run))
     if answer.engine is not None:
         lines += (_prose(text, terminal) for text in _engine(answer.engine))
     lines += (_prose(text, terminal) for text in _of_log(answer.given))
@@ -74,13 +86,46 @@ def _title(answer: Answer) -> str:
     ).format(first=run.first_step, last=run.last_step)
 
 
-def _table(beside: Observations, terminal: Terminal) -> Iterator[str]:
+def seconds_table(beside: Observations, terminal: Terminal) -> Iterator[str]:
+    """The lines of a table: the seconds of every phase and of the step, observed and modelled."""
     head = right(_("observed"), _SECONDS_WIDTH) + right(_("modelled"), _SECONDS_WIDTH)
     head += right(_("interval"), _INTERVAL_WIDTH)
     yield terminal.style(_row(_("phase"), head), "dim")
     for phase in beside.phases:
         yield _row(phase.phase.value, _cells(phase.observed_seconds, phase.modelled))
     yield _row(_("step"), _cells(beside.run.step_seconds, beside.modelled_step))
+
+
+def memory_table(peaks: Sequence[PeakBeside], terminal: Terminal) -> Iterator[str]:
+    """The lines of a table: the highest memory of every phase, observed and modelled, in GiB."""
+    yield terminal.style(_row("", "".join(right(name, width) for name, width in _memory_groups())), "dim")
+    yield terminal.style(_row(_("GiB"), "".join(right(name, width) for name, width in _memory_head())), "dim")
+    for one in peaks:
+        reserved = one.modelled_reserved_bytes
+        cells = (
+            _gib(one.peak.allocated_bytes),
+            _gib(one.modelled_bytes),
+            _gib(one.peak.reserved_bytes),
+            "-" if reserved is None else interval(reserved),
+            _gib(one.peak.card_bytes),
+            _gib(one.modelled_card_bytes),
+        )
+        widths = (width for _name, width in _memory_head())
+        yield _row(one.peak.phase.value, "".join(map(right, cells, widths)))
+
+
+def _memory_groups() -> tuple[tuple[str, int], ...]:
+    first = 2 * _GIB_WIDTH
+    return (_("allocated"), first), (_("reserved"), _GIB_WIDTH + _INTERVAL_WIDTH), (_("on the card"), first)
+
+
+def _memory_head() -> tuple[tuple[str, int], ...]:
+    beside = (_("observed"), _GIB_WIDTH), (_("modelled"), _GIB_WIDTH)
+    return *beside, (_("observed"), _GIB_WIDTH), (_("modelled"), _INTERVAL_WIDTH), *beside
+
+
+def _gib(size: int | None) -> str:
+    return "-" if size is None else f"{size / GIB:.1f}"
 
 
 def _row(name: str, cells: str) -> str:
@@ -97,7 +142,8 @@ def _prose(text: str, terminal: Terminal) -> str:
     return terminal.prose(plain(text), indent="    ", first="  ")
 
 
-def _sentences(run: RunBeside) -> Iterator[str]:
+def sentences(run: RunBeside) -> Iterator[str]:
+    """What the figures of a run say, and what to do about it."""
     beside = run.observations
     if beside.run.seconds_from is not None:
         yield _("The run has no timer: its seconds are worked out from {metric}.").format(
@@ -174,7 +220,8 @@ def _modelled(memory: MemoryBeside) -> str:
 def _sign(sign: Observation, run: RunBeside) -> str:
     keys = (key for field in sign.fields for key in run.keys.get(field, ()))
     names = _(" ({names})").format(names=listed(sign.names)) if sign.names else ""
-    return _(_SIGNS[sign.sign]).format(
+    of_phase = sign.sign is Sign.MORE_MEMORY and sign.phase is not None
+    return _(_PHASE_TOOK_MORE if of_phase else _SIGNS[sign.sign]).format(
         phase="" if sign.phase is None else sign.phase.value,
         share=percent(sign.value),
         factor=sign.value,

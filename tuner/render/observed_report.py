@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.advise.engine_start import Beside, EngineBeside
-from tuner.advise.observations import MemoryBeside, Observation, Sign
+from tuner.advise.observations import MemoryBeside, Observation, PeakBeside, Sign
 from tuner.inputs.log.run_log import RunLog
 from tuner.out_of_memory.kinds import Kind
 from tuner.render.answer import Answer, RunBeside
@@ -48,6 +48,26 @@ class ObservedMemory(_Model):
     taken: Annotated[str, Field(description="when, and of which processes")]
 
 
+class ObservedPeak(_Model):
+    """The highest memory of one phase over all ranks and steps of a recorded run, and the modelled."""
+
+    phase: Phase
+    allocated_bytes: Annotated[int, Field(description="bytes that PyTorch's allocator handed out")]
+    modelled_bytes: Annotated[int | None, Field(description="bytes; null where the model has no such phase")]
+    modelled_high_bytes: Annotated[int | None, Field(description="bytes, with the upper end of every term")]
+    reserved_bytes: Annotated[int, Field(description="bytes of the card that the allocator took")]
+    modelled_reserved_bytes: Annotated[
+        tuple[int, int] | None, Field(description="the least and the most bytes that it may hold")
+    ]
+    process_bytes: Annotated[
+        int | None, Field(description="bytes that the process held; null where nobody says")
+    ]
+    card_bytes: Annotated[
+        int | None, Field(description="bytes that all processes of the card held; null where nobody says")
+    ]
+    modelled_card_bytes: Annotated[int | None, Field(description="bytes of everything on the card")]
+
+
 class ObservedSign(_Model):
     """What the run shows that a model alone cannot know."""
 
@@ -82,6 +102,9 @@ class ObservedSteps(_Model):
     clip_ratio: Annotated[float | None, Field(description="share of responses of the maximum length")]
     preemptions: Annotated[float | None, Field(description="of a sequence, in the rollout engine")]
     memory: ObservedMemory | None
+    peaks: Annotated[
+        tuple[ObservedPeak, ...], Field(description="of phases that a record has; empty without")
+    ] = ()
     host_bytes: Annotated[int | None, Field(description="bytes used on a node, by whomever")]
     signs: tuple[ObservedSign, ...]
 
@@ -175,6 +198,7 @@ def _steps(beside: RunBeside) -> ObservedSteps:
         clip_ratio=run.clip_ratio,
         preemptions=run.preemptions,
         memory=None if both.memory is None else _memory(run, both.memory),
+        peaks=tuple(_peak(one) for one in both.peaks),
         host_bytes=run.host_bytes,
         signs=tuple(_sign(sign, beside) for sign in both.signs),
     )
@@ -190,6 +214,20 @@ def _memory(run: Observed, memory: MemoryBeside) -> ObservedMemory:
         modelled_reserved_bytes=memory.modelled_reserved_bytes,
         holds_engine=run.memory.holds_engine,
         taken=run.memory.taken,
+    )
+
+
+def _peak(one: PeakBeside) -> ObservedPeak:
+    return ObservedPeak(
+        phase=one.peak.phase,
+        allocated_bytes=one.peak.allocated_bytes,
+        modelled_bytes=one.modelled_bytes,
+        modelled_high_bytes=one.modelled_high_bytes,
+        reserved_bytes=one.peak.reserved_bytes,
+        modelled_reserved_bytes=one.modelled_reserved_bytes,
+        process_bytes=one.peak.process_bytes,
+        card_bytes=one.peak.card_bytes,
+        modelled_card_bytes=one.modelled_card_bytes,
     )
 
 

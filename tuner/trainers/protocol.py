@@ -25,6 +25,7 @@ from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.processes import Processes
+    from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
     from tuner.workload.observed import Observed
     from tuner.workload.place import Place
@@ -227,7 +228,9 @@ class Trainer(Protocol):
     def offered_keys(self, version: str, begun: str) -> tuple[OfferedKey, ...]:
         """The keys of a bundled release that begin so, for somebody who types one."""
 
-    def choose_release(self, requested: str | None, own: ReleaseChoice | None = ...) -> ReleaseChoice:
+    def choose_release(
+        self, requested: str | None, own: ReleaseChoice | None = ..., *, ran: str | None = ...
+    ) -> ReleaseChoice:
         """The release to rest on: the requested one, else the installed one, else the newest bundled one.
 
         What the configuration tells by its ``own`` stands before the last, and before the installed one
@@ -351,6 +354,11 @@ class Trainer(Protocol):
 
     def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
+
+    def recorded(
+        self, record: "RunRecord", observed: "Observed | None", workload: Workload
+    ) -> "Observed | None":
+        """The same with what the workers of the run recorded; None where neither says anything."""
 
     def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
         """The model FLOP utilisation of the actor's update among a step's metrics; None without."""

@@ -16,6 +16,16 @@ class PeakMemory(Struct, frozen=True, kw_only=True):
     taken: str  # when, and of which processes
 
 
+class PhasePeak(Struct, frozen=True, kw_only=True):
+    """The highest memory of one phase over all ranks and steps of a run, in bytes."""
+
+    phase: Phase
+    allocated_bytes: int  # handed out by PyTorch's allocator in the trainer's process
+    reserved_bytes: int  # taken of the card by it
+    process_bytes: int | None = None  # held by the process, CUDA's context included; None: nobody says
+    card_bytes: int | None = None  # held by all processes of the card; None: nobody says
+
+
 class EngineStart(Struct, frozen=True, kw_only=True):
     """What a rollout engine had when it was started, on one GPU; None where it does not say."""
 
@@ -43,6 +53,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     tool_seconds: float | None = None  # that the response which ends last waits for tools
     preemptions: float | None = None  # of a sequence, in the rollout engine
     memory: PeakMemory | None = None
+    peaks: tuple[PhasePeak, ...] = ()  # of phases that were recorded one by one
     host_bytes: int | None = None  # used on a node, by whomever; the highest
 
     def phase_seconds(self, phase: Phase) -> float | None:

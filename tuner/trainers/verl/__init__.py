@@ -27,6 +27,7 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
+    from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
     from tuner.workload.observed import Observed
     from tuner.workload.place import Place
@@ -60,6 +61,7 @@ __all__ = [
     "printed_utilisation",
     "quantities",
     "read",
+    "recorded",
     "resting_on_defaults",
     "rules",
     "service_paths",
@@ -110,6 +112,13 @@ def observed(steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | 
     from tuner.trainers.verl import observing
 
     return observing.observed(steps, workload)
+
+
+def recorded(record: "RunRecord", observed: "Observed | None", workload: Workload) -> "Observed | None":
+    """What the workers recorded, see :func:`tuner.trainers.verl.observed_record.recorded`."""
+    from tuner.trainers.verl import observed_record
+
+    return observed_record.recorded(record, observed, workload)
 
 
 def deciding_keys(

@@ -1,14 +1,16 @@
 """Figures over the metrics of several steps."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from tuner.inputs.log.metrics import StepMetrics
 
+_Step = TypeVar("_Step")
 _WARM_UP_STEPS = 1  # the first step compiles, and fills caches
 _ENOUGH_STEPS = 3  # without these
 
 
-def warm_steps(steps: Sequence[StepMetrics]) -> Sequence[StepMetrics]:
+def warm_steps(steps: Sequence[_Step]) -> Sequence[_Step]:
     """The steps behind the one that warms up, where enough are left; else all."""
     return steps[_WARM_UP_STEPS:] if len(steps) >= _WARM_UP_STEPS + _ENOUGH_STEPS else steps
 

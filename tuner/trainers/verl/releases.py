@@ -37,7 +37,9 @@ def reaches(version: str, bound: str) -> bool:
     return at_least(version, bound)
 
 
-def choose_release(requested: str | None, own: ReleaseChoice | None = None) -> ReleaseChoice:
+def choose_release(
+    requested: str | None, own: ReleaseChoice | None = None, *, ran: str | None = None
+) -> ReleaseChoice:
     """The release to rest on: the requested one, else the installed one, else the newest bundled one.
 
     A release that is not bundled is served by the nearest older one that is.
@@ -45,12 +47,15 @@ def choose_release(requested: str | None, own: ReleaseChoice | None = None) -> R
     Args:
         requested: what the user asks for.
         own: what the configuration itself tells: before what is installed where that is certain, else behind.
+        ran: what the record of a run says that it ran with; before all but what is requested.
 
     Raises:
         InputError: ``requested`` is not a version number.
     """
     if requested is not None:
         return _nearest(requested, _("asked for {requested}").format(requested=requested))
+    if ran is not None and is_version(ran):
+        return _nearest(ran, _("the run was recorded with verl {ran}").format(ran=ran))
     installed = installed_version("verl")
     if own is not None and (own.certain or installed is None):
         return own

@@ -1,0 +1,50 @@
+"""``.. record-lines::``: the lines of a record with their fields, from the types that write and read them."""
+
+from typing import Any, get_args
+
+import msgspec
+from docutils import nodes
+from msgspec import Struct
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+from tables import table
+from tuner.inputs.record.form import Line
+
+_NAMES = {"string": "text", "object": "numbers by name"}  # of JSON's types, as the table has them
+
+
+class RecordLines(SphinxDirective):
+    """A table for each kind of line."""
+
+    def run(self) -> list[nodes.Node]:
+        """The kind, what it is, and its fields."""
+        header = ["Field", "Type", "What it is"]
+        parts: list[nodes.Node] = []
+        for kind in get_args(Line):
+            title = nodes.paragraph()
+            title += nodes.literal(text=f'"line": "{kind.__struct_config__.tag}"')
+            title += nodes.Text(": " + (kind.__doc__ or "").strip().splitlines()[0])
+            parts += [title, *table(self, header, _rows(kind), prose=header[2:], widths=[25, 20, 55])]
+        return parts
+
+
+def _rows(kind: type[Struct]) -> list[list[str]]:
+    fields = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
+    return [
+        [f"``{name}``", _type(field), field["description"]] for name, field in fields.items() if name != "line"
+    ]
+
+
+def _type(field: dict[str, Any]) -> str:
+    """The JSON type of a field, and whether it may be null."""
+    either = field.get("anyOf") or field.get("allOf") or [field]
+    kinds = [kind.get("type", "string") for kind in either]  # a phase refers to the list of all
+    return " or ".join(_NAMES.get(kind, kind) for kind in kinds)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register the directive."""
+    app.add_directive("record-lines", RecordLines)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

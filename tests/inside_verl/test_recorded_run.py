@@ -1,0 +1,38 @@
+"""Five steps of verl's own workers that were recorded on two H100: what the memory model says of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import run
+from tuner.inputs.record.read import read_record
+
+RECORD = Path(__file__).parents[2] / "docs" / "validation" / "data" / "record-two-h100"
+
+
+@pytest.fixture(scope="module")
+def peaks() -> dict[str, dict[str, float]]:
+    result = run("accuracy", str(RECORD), "-f", "json")
+    assert (result.code, result.err) == (0, "")
+    return {row["phase"]: row for row in json.loads(result.out)["recorded"]}
+
+
+@pytest.mark.parametrize(
+    ("phase", "error"), [("old_log_prob", 0.05), ("ref_log_prob", 0.05), ("update_actor", 0.02)]
+)
+def test_the_peak_of_a_pass_is_as_predicted(
+    peaks: dict[str, dict[str, float]], phase: str, error: float
+) -> None:
+    assert abs(peaks[phase]["error"]) < error
+
+
+def test_the_metric_of_verl_is_the_highest_of_all_phases_before_it() -> None:
+    record = read_record(RECORD)
+    logged = record.steps[-1].values["perf/max_memory_allocated_gb"] * 2**30
+    first = record.workers[0].phases
+    assert logged == max(line.allocated_bytes or 0 for line in first)
+    assert len({line.allocated_bytes for line in first}) > 3  # while every phase has a peak of its own
+    assert {(line.step, line.phase) for line in first} == {
+        (line.step, line.phase) for line in record.workers[1].phases
+    }

@@ -1,0 +1,1 @@
+"""Steps of verl's own workers with the record on."""

@@ -1,0 +1,158 @@
+"""What this process records: one phase after another, each with its time, its batch and its memory."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.inputs.record.form import Begin, Ended
+from tuner.inside_verl.record.batch import Size, size_of
+from tuner.inside_verl.record.meter import Meter, Reading
+from tuner.inside_verl.record.steps import Steps
+from tuner.inside_verl.record.worker import Worker, gpus_of_node
+from tuner.inside_verl.record.writer import Guard, Writer, this_process
+from tuner.workload.step import Phase
+
+
+class _Open(Struct, kw_only=True):
+    """A phase that runs."""
+
+    step: int
+    phase: Phase
+    begun: float  # seconds since 1970
+    counter: float  # seconds of a clock that never goes back
+    card: int | None
+    size: Size
+    spans: bool = False  # between two calls; the next phase ends it
+
+
+class Recorder:
+    """Records the phases of one process.
+
+    A phase within another is a part of it, and has no line of its own.
+
+    Args:
+        folder: of the record.
+        meter: makes the memory counters of the card, when the first phase begins.
+        say: one line into the log.
+        opened: told of the worker and of every step that its first phase opens.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        meter: Callable[[], Meter | None],
+        say: Callable[[str], None],
+        opened: Callable[[Worker, int], None],
+    ) -> None:
+        self.folder = folder
+        self.guard = Guard(say)
+        self.steps = Steps()
+        self._make_meter, self._opened = meter, opened
+        self._meter: Meter | None = None
+        self._writer: Writer | None = None
+        self._now: _Open | None = None
+        self._last_step: int | None = None
+        self._lock = threading.RLock()
+
+    def begin(
+        self, phase: Phase, worker: Worker, data: Any, *, told: int | None, spans: bool = False
+    ) -> bool:
+        """Begin a phase; False where it is a part of one that runs, which then takes its batch's size.
+
+        Args:
+            phase: which.
+            worker: that runs it.
+            data: its batch, None without one.
+            told: the step that the call names.
+            spans: it has no call of its own: it ends where another begins.
+        """
+        with self._lock:
+            if self._now is not None and self._now.spans:
+                self.end(None)
+            if self._now is not None:
+                self.measure(data)
+                return False
+            if self._writer is None:
+                self._start(worker)
+            step = self.steps.of(phase, told)
+            if self._meter is not None:
+                self._meter.begin()
+            card = None if self._meter is None else self._meter.card()
+            clock = time.time()
+            self._write(Begin(step=step, phase=phase, begun=clock))
+            self._now = _Open(
+                step=step,
+                phase=phase,
+                begun=clock,
+                counter=time.perf_counter(),
+                card=card,
+                size=size_of(data),
+                spans=spans,
+            )
+            if step != self._last_step:
+                self._last_step = step
+                self._opened(worker, step)
+            return True
+
+    def measure(self, data: Any) -> None:
+        """Take the size of a batch that the running phase hands on, where its own said nothing."""
+        if self._now is not None and self._now.size.tokens is None:
+            self._now.size = size_of(data)
+
+    def end(self, failed: BaseException | None) -> None:
+        """End the phase that runs; nothing where none does."""
+        with self._lock:
+            now, self._now = self._now, None
+            if now is None:
+                return
+            reading = None if self._meter is None or failed is not None else self._meter.read()
+            line = Ended(
+                step=now.step,
+                phase=now.phase,
+                begun=now.begun,
+                seconds=time.perf_counter() - now.counter,
+                sequences=now.size.sequences,
+                tokens=now.size.tokens,
+                response_tokens=now.size.response_tokens,
+                failed=None if failed is None else type(failed).__name__[:200],
+            )
+            self._write(line if reading is None else _with_memory(line, reading, now.card))
+            if failed is None:
+                self.steps.ended(now.phase)
+
+    def running(self, phase: Phase) -> bool:
+        """Whether this phase runs."""
+        return self._now is not None and self._now.phase is phase
+
+    def _start(self, worker: Worker) -> None:
+        self._meter = self._make_meter()
+        self._writer = Writer(self.folder, worker.role, worker.rank)
+        self._write(
+            this_process(
+                worker.role,
+                worker.rank,
+                worker.world,
+                gpus_per_node=gpus_of_node(),
+                card=None if self._meter is None else self._meter.name_and_size(),
+            )
+        )
+
+    def _write(self, line: Any) -> None:
+        assert self._writer is not None  # a file begins before its lines
+        self._writer.write(line)
+
+
+def _with_memory(line: Ended, reading: Reading, card: int | None) -> Ended:
+    return replace(
+        line,
+        allocated_bytes=reading.allocated,
+        reserved_bytes=reading.reserved,
+        process_bytes=reading.process,
+        card_bytes=max(reading.card, card or 0),
+    )
