@@ -80,7 +80,7 @@ def ends(prices: StepPrices) -> tuple[StepPrices, StepPrices]:
 def seconds(batch: dict[str, Any], prices: StepPrices) -> float:
     """All steps of a batch."""
     stretches = map(astuple, simulate(load_of(batch)).stretches)
-    return sum(steps * sum(prices.parts(*rest)) for steps, *rest in stretches)
+    return float(sum(steps * sum(prices.parts(*rest)) for steps, *rest in stretches))
 
 
 def sequences_a_step(batch: dict[str, Any]) -> float:

@@ -33,7 +33,9 @@ class RecordLines(SphinxDirective):
 def _rows(kind: type[Struct]) -> list[list[str]]:
     fields = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
     return [
-        [f"``{name}``", _type(field), field["description"]] for name, field in fields.items() if name != "line"
+        [f"``{name}``", _type(field), field["description"]]
+        for name, field in fields.items()
+        if name != "line"
     ]
 
 

@@ -155,9 +155,7 @@ def test_an_image_is_a_rectangle_of_as_many_patches_as_it_has(pixels: int, image
 
 
 @given(sequences=st.integers(1, 8), spare=st.integers(1, 3000), images=st.integers(1, 3))
-def test_a_micro_batch_has_as_many_images_here_as_in_the_job(
-    sequences: int, spare: int, images: int
-) -> None:
+def test_a_micro_batch_has_as_many_images_here_as_in_the_job(sequences: int, spare: int, images: int) -> None:
     length = images * 64 + spare
     shape = find_model(QWEN3)
     pixels = images * 64 * 32**2 // images

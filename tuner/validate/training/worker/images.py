@@ -114,7 +114,9 @@ def _forward(self: Any, input_ids: Tensor, **others: Any) -> Any:
     seen = {name: others.pop(name, None) for name in ("pixel_values", "image_grid_thw")}
     given = {name: value for name, value in others.items() if value is not None}
     output = self.language_model(input_ids=None, **_embedded(self, input_ids, **seen), **given)
-    output.rope_deltas = None  # the model around this one hands them on in releases of transformers up to 5.17
+    output.rope_deltas = (
+        None  # the model around this one hands them on in releases of transformers up to 5.17
+    )
     return output
 
 
