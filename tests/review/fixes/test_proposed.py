@@ -8,9 +8,11 @@ from tests.review.fixes.test_splices import CONFIG, SCRIPT
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.script import Script
 from tuner.review.checked import Line
 from tuner.review.fixes import script_edits
 from tuner.review.fixes.editable import ScriptFile, YamlFile
+from tuner.review.fixes.edits import CannotEditError
 from tuner.review.fixes.proposed import with_fixes
 from tuner.review.fixes.script_edits import LaunchScript
 
@@ -79,7 +81,7 @@ def test_a_script_is_read_once_for_all_fixes_that_touch_different_places(
     read: list[bytes] = []
     kept = script_edits.read_script
 
-    def counted(path: Path, content: bytes, arguments: tuple[str, ...]) -> script_edits.Script:
+    def counted(path: Path, content: bytes, arguments: tuple[str, ...]) -> Script:
         read.append(content)
         return kept(path, content, arguments)
 
@@ -93,7 +95,7 @@ def test_a_fix_that_is_read_otherwise_spoils_no_other(monkeypatch: pytest.Monkey
 
     def refusing(self: ScriptFile, edits: object, changes: object) -> None:
         if "9" in str(edits):
-            raise script_edits.CannotEditError("not so")
+            raise CannotEditError("not so")
         prove(self, edits, changes)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ScriptFile, "prove", refusing)
