@@ -52,6 +52,7 @@ extensions = [
     "search_languages",
     "seconds_accuracy",
     "site_requirements",
+    "skipped_updates",
     "skipping",
     "sphinx.ext.extlinks",
     "sphinx_copybutton",

@@ -40,7 +40,7 @@ def places(files: list[Path], offends: Callable[[ast.AST], bool]) -> list[str]:
 
 
 def test_trainer_keys_are_spelled_with_the_trainer_only() -> None:
-    files = below("trainers/verl/", "cli/", "inside_verl/", "kernels/", "validate/")
+    files = below("trainers/verl/", "cli/", "kernels/", "validate/", "inside_verl/")
     docstrings = {
         id(node.value) for path in files for node in ast.walk(tree(path)) if isinstance(node, ast.Expr)
     }

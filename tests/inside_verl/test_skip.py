@@ -1,4 +1,8 @@
-"""The skip in verl's own workers: gradients and weights as without it, by the release that is here."""
+"""The skip in verl's own workers: gradients and weights as without it, by the release that is here.
+
+Needs verl's sources and tensordict on the search path. With RANK, WORLD_SIZE and MASTER_PORT in the
+environment, as many processes are the ranks, and each of them runs pytest.
+"""
 
 import os
 from collections.abc import Callable, Iterator

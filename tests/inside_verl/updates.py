@@ -315,7 +315,7 @@ def legacy_actor(config: Any, **settings: Any) -> Any:
             tokens = micro_batch["input_ids"]
             log_probs = module(tokens, micro_batch["position_ids"], tokens.roll(-1, dims=1))
             log_probs = log_probs[:, PROMPT - 1 : -1]
-            return {"log_probs": log_probs} if release >= "0.7" else (None, log_probs)
+            return {"log_probs": log_probs} if release >= "0.7.1" else (None, log_probs)
 
         def _optimizer_step(self) -> torch.Tensor:
             return optimizer.step()

@@ -28,7 +28,7 @@ def _made_by(module: str, name: str) -> Callable[[Any], Any]:
 
 PATCHES = (
     Patch(
-        name="skip, loss",
+        name="check of the loss for the skip",
         module=_ENGINE,
         attribute="TrainingWorker.set_loss_fn",
         make=_made_by("engine", "set_loss_fn"),
@@ -37,7 +37,7 @@ PATCHES = (
         wanted=_asked,
     ),
     Patch(
-        name="skip, mini-batches",
+        name="mini-batches of the skip",
         module=_ENGINE,
         attribute="TrainingWorker.train_mini_batch",
         make=_made_by("engine", "train_mini_batch"),
@@ -46,7 +46,7 @@ PATCHES = (
         wanted=_asked,
     ),
     Patch(
-        name="skip",
+        name="skip in the engine",
         module=_ENGINE,
         attribute="TrainingWorker.train_batch",
         make=_made_by("engine", "train_batch"),
@@ -55,7 +55,7 @@ PATCHES = (
         wanted=_asked,
     ),
     Patch(
-        name="skip, legacy",
+        name="skip in the legacy actor",
         module="verl.workers.actor.dp_actor",
         attribute="DataParallelPPOActor.update_policy",
         make=_made_by("legacy", "update_policy"),
@@ -64,7 +64,7 @@ PATCHES = (
         wanted=_asked,
     ),
     Patch(
-        name="skip, legacy Megatron",
+        name="no skip in the legacy Megatron actor",
         module="verl.workers.actor.megatron_actor",
         attribute="MegatronPPOActor.update_policy",
         make=_made_by("exact", "refuse_legacy_megatron"),
