@@ -1,4 +1,4 @@
-"""The head in unpacked releases of verl, where there are any: ``VERL_RELEASES=FOLDER``, FOLDER/*/verl each."""
+"""The head in unpacked releases of verl, where there are any: ``VERL_RELEASES=FOLDER``, FOLDER/*/verl."""
 
 import json
 import os
