@@ -1,4 +1,4 @@
-"""``.. inside-verl-settings::``, ``-patches::`` and ``-updates:: FILE``: what a running verl gets, and measured.
+"""``.. inside-verl-settings::``, ``-patches::`` and ``-updates:: FILE``: what a running verl gets.
 
 The first two come out of the code, the last out of a recorded file.
 """
@@ -62,25 +62,22 @@ class Updates(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """One row for each head, model and number of tokens."""
+        """One row for each head, model and number of tokens; loss and gradient of the last update."""
         path = DATA / self.arguments[0]
         self.env.note_dependency(str(path))
         header = ["Model", "Tokens", "Head", "Seconds", "Peak", "Loss", "Norm of the gradient"]
         cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
-        return table(self, header, [_row(case) for case in cases], prose=["Seconds"])
+        return table(self, header, [_row(case) for case in cases])
 
 
 def _row(case: dict[str, Any]) -> list[str]:
     model = case["model"].rpartition("/")[2]
     entropy = ", entropy" if case["entropy"] else ""
     named = [model, f"{case['tokens']:,}{entropy}", f"``{case['head']}``"]
-    updates = [update for update in case["updates"] if "seconds" in update]
-    if not updates:
-        return [*named, _failure(case["updates"]), "", "", ""]
-    warm = updates[1:] or updates
+    warm = case["updates"][1:]  # the first includes what is compiled
     seconds = median(update["seconds"] for update in warm)
     peak = max(update["peak_allocated_bytes"] for update in warm) / GIB
-    last = updates[-1]
+    last = warm[-1]
     return [
         *named,
         f"{seconds:.2f} s",
@@ -88,12 +85,6 @@ def _row(case: dict[str, Any]) -> list[str]:
         f"{last['loss']:.4f}",
         f"{last['grad_norm']:.4f}",
     ]
-
-
-def _failure(updates: list[dict[str, Any]]) -> str:
-    if any("out_of_memory" in update for update in updates):
-        return "out of memory"
-    return "stops with an error"
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

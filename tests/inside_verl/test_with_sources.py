@@ -1,4 +1,4 @@
-"""The head in unpacked releases of verl, where there are any: ``VERL_SOURCES=FOLDER``, FOLDER/*/verl each."""
+"""The head in unpacked releases of verl, where there are any: ``VERL_RELEASES=FOLDER``, FOLDER/*/verl."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = os.environ.get("VERL_SOURCES")
+FOLDER = os.environ.get("VERL_RELEASES")
 ROOT = Path(__file__).parents[2]
 
 
@@ -20,7 +20,7 @@ def sources() -> list[Path]:
     return sorted(path.parents[2] for path in versions if path.read_text().strip() in RELEASES)
 
 
-@pytest.mark.skipif(FOLDER is None, reason="VERL_SOURCES names no folder with releases of verl")
+@pytest.mark.skipif(FOLDER is None, reason="VERL_RELEASES names no folder with releases of verl")
 @pytest.mark.parametrize("source", sources(), ids=lambda path: path.name)
 def test_a_release_computes_the_same_with_the_head(source: Path) -> None:
     path = os.pathsep.join((str(ROOT), str(source), *filter(None, [os.environ.get("PYTHONPATH")])))

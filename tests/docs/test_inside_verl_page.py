@@ -1,0 +1,28 @@
+"""The tables of the chapter on a running verl, out of the code and out of a record."""
+
+from pathlib import Path
+
+from tests.docs.small_site import build
+from tuner.inside_verl.patches import PATCHES
+from tuner.inside_verl.settings import SETTINGS
+
+RECORD = "verl-0.9.1-heads-2xh100.json"
+
+
+def test_the_tables_hold_what_the_code_and_the_record_hold(tmp_path: Path) -> None:
+    directives = (
+        ".. inside-verl-settings::",
+        ".. inside-verl-patches::",
+        f".. inside-verl-updates:: {RECORD}",
+    )
+    text = "\n\n".join(("Page\n====", *directives)) + "\n"
+    site = build(tmp_path, {"index.rst": text}, extensions=["inside_verl"])
+    assert site.warnings == ""
+    page = site.page("index")
+    named = [setting.name for setting in SETTINGS] + [patch.name for patch in PATCHES]
+    named += [value for setting in SETTINGS for value in setting.values]
+    assert [name for name in named if name not in page] == []
+    assert "tuner-recompute" in page and "0.64 s" in page and "0.71 s" in page
+    translated = {patch.does for patch in PATCHES} | {setting.does for setting in SETTINGS}
+    assert translated <= site.messages("index")
+    assert not any("GiB" in message for message in site.messages("index"))
