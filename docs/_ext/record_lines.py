@@ -32,11 +32,8 @@ class RecordLines(SphinxDirective):
 
 def _rows(kind: type[Struct]) -> list[list[str]]:
     fields = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
-    return [
-        [f"``{name}``", _type(field), field["description"]]
-        for name, field in fields.items()
-        if name != "line"
-    ]
+    own = (pair for pair in fields.items() if pair[0] != "line")
+    return [[f"``{name}``", _type(field), field["description"]] for name, field in own]
 
 
 def _type(field: dict[str, Any]) -> str:

@@ -4,9 +4,13 @@ import asyncio
 import importlib
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +18,10 @@ import yaml
 
 from tests.cli.golden import expect
 from tests.cli.runner import run
-from tests.inside_verl.recorded_job import STEPS, Job, batch, configuration
+from tests.inside_verl.recorded_job import STEPS, FakeCuda, Job, batch, configuration
 from tuner.cli import watching
 from tuner.inputs.record.read import read_record
-from tuner.inside_verl.record import process, table
+from tuner.inside_verl.record import meter, process, table
 from tuner.inside_verl.record.worker import Worker
 from tuner.units import GIB
 from tuner.workload import Phase
@@ -106,6 +110,23 @@ def test_a_reset_of_verls_within_a_phase_takes_nothing_from_its_peak(job: Job) -
     job.run(0, steps=1)
     peaks = [line for line in read_record(job.folder).workers[0].phases if line.phase is Phase.UPDATE_ACTOR]
     assert peaks[0].allocated_bytes == 12 * GIB
+
+
+@pytest.mark.parametrize(("pid", "held"), [(os.getpid(), 15 * GIB), (os.getpid() + 1, None)])
+def test_the_driver_says_what_the_process_holds(
+    job: Job, monkeypatch: pytest.MonkeyPatch, pid: int, held: int | None
+) -> None:
+    running = [SimpleNamespace(pid=pid, usedGpuMemory=15 * GIB)]
+    nvml = SimpleNamespace(
+        NVMLError=RuntimeError,
+        nvmlDeviceGetHandleByUUID={"GPU-of-the-test": "handle"}.__getitem__,
+        nvmlDeviceGetComputeRunningProcesses={"handle": running}.__getitem__,
+    )
+    monkeypatch.setattr(meter, "started", lambda: nullcontext(nvml))
+    properties = SimpleNamespace(name="card", total_memory=80 * GIB, uuid="of-the-test")
+    monkeypatch.setattr(FakeCuda, "get_device_properties", lambda *_: properties)
+    job.run(0, steps=1)
+    assert {line.process_bytes for line in read_record(job.folder).workers[0].phases} == {held}
 
 
 def test_the_configuration_beside_it_holds_no_secret(recorded: Job) -> None:
@@ -225,6 +246,25 @@ def test_a_half_written_line_is_left_out_and_a_bad_one_named(recorded: Job) -> N
             assert f"actor_rollout_ref-00001.jsonl:{number}: " in result.err or b"version" in bad
             assert reason in result.err
             assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_record_is_read_or_refused_in_one_message(recorded: Job, seed: int) -> None:
+    random = Random(seed)
+    file = random.choice(sorted(recorded.folder.iterdir()))
+    data = bytearray(file.read_bytes())
+    for _cut in range(3):
+        place = random.randrange(len(data))
+        damage = random.choice([b"", b"\n", b"\x00", b"\x1b[31m", b"9" * 40, b"}", b"null", data[:60]])
+        data[place : place + random.randrange(40)] = damage
+    file.write_bytes(data)
+    for command in (("watch", "record", "--once"), ("accuracy", "record")):
+        result = run(*command)
+        assert result.code in (0, 2)
+        assert bool(result.out) is (result.code == 0)
+        assert "\x1b" not in result.out + result.err
+        assert len(result.err.splitlines()) == (result.code == 2)
+        assert "internal error" not in result.err
 
 
 def test_a_phase_that_runs_is_shown(recorded: Job) -> None:

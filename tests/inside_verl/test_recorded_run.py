@@ -27,6 +27,19 @@ def test_the_peak_of_a_pass_is_as_predicted(
     assert abs(peaks[phase]["error"]) < error
 
 
+def test_recording_takes_milliseconds_of_a_phase() -> None:
+    record = read_record(RECORD)
+    timers = {"ref_log_prob": "ref"}
+    metrics = {step.step: step.values for step in record.steps}
+    beyond = [
+        metrics[line.step][f"timing_s/{timers.get(line.phase.value, line.phase.value)}"] - line.seconds
+        for line in record.workers[0].phases
+        if line.step > 0
+    ]
+    assert len(beyond) == 20
+    assert 0 < max(beyond) < 0.008  # what verl does around a call is in it
+
+
 def test_the_metric_of_verl_is_the_highest_of_all_phases_before_it() -> None:
     record = read_record(RECORD)
     logged = record.steps[-1].values["perf/max_memory_allocated_gb"] * 2**30

@@ -1,6 +1,7 @@
 """Runs steps of verl's own workers with the record on; run it by hand, from the repository.
 
-    PYTHONPATH=.:tests torchrun --nproc-per-node 2 -m measure.recorded_run --output DIR [--dry-run]
+    PYTHONPATH=.:tests torchrun --nproc-per-node 2 -m measure.recorded_run --output DIR
+        [--workers-alone] [--dry-run]
 
 Needs what ``measure.verl_engine`` needs. verl 0.9.1's ``ActorRolloutRefWorker`` and ``TrainingWorker`` run
 on its FSDP engine with random weights, and its ``Tracking`` logs. What Ray and the trainer do around them,
@@ -44,7 +45,8 @@ def main() -> None:
     """Records the steps of the job."""
     arguments = _arguments()
     os.environ["TUNER_RECORD"] = str(arguments.output.absolute())
-    os.environ["VERL_USE_EXTERNAL_MODULES"] = "tuner.inside_verl"
+    if not arguments.workers_alone:
+        os.environ["VERL_USE_EXTERNAL_MODULES"] = "tuner.inside_verl"
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     gpu = torch.cuda.is_available()
     os.environ["VERL_ENGINE_DEVICE"] = "cuda"  # a dry run on the CPU takes the same engine
@@ -61,9 +63,12 @@ def main() -> None:
     if rank == 0:
         write_config(plan.model, str(path), tiny=small)
     dist.barrier()
-    config = _config(plan.overrides(str(path)))
+    overrides = plan.overrides(str(path))
+    if arguments.workers_alone:
+        overrides.append("actor_rollout_ref.model.external_lib=tuner.inside_verl")
+    config = _config(overrides)
     worker = _worker(config, plan)
-    tracking = _tracking(config) if rank == 0 else None
+    tracking = _tracking(config) if rank == 0 and not arguments.workers_alone else None
     asyncio.run(worker.update_weights(global_steps=0))
     for step in range(1, STEPS + 1):
         metrics = _step(worker, config, plan, step, rank)
@@ -79,6 +84,9 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--output", type=Path, required=True, help="folder of the record")
+    parser.add_argument(
+        "--workers-alone", action="store_true", help="as with external_lib, without the trainer"
+    )
     parser.add_argument("--dry-run", action="store_true", help="a tiny model, without a GPU if there is none")
     return parser.parse_args()
 

@@ -6,6 +6,7 @@ verl reads is the highest of what was there before our resets and since.
 """
 
 import os
+from contextlib import ExitStack
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +37,7 @@ class Meter:
         self._cuda = cuda
         self._read = {name: getattr(cuda, name) for name in _READERS}
         self._reset = cuda.reset_peak_memory_stats
+        self._driver = _Driver()
         self._before = dict.fromkeys(_READERS, 0)  # peaks before our last reset, since verl's last one
         self._phase = dict.fromkeys(_READERS, 0)  # peaks of the phase before a reset of verl's within it
         for name in _READERS:
@@ -55,9 +57,8 @@ class Meter:
         """The peaks of the phase, and what is held now; waits for the kernels that were started."""
         self._cuda.synchronize()
         allocated, reserved = (max(self._phase[name], self._read[name]()) for name in _READERS)
-        return Reading(
-            allocated=allocated, reserved=reserved, card=self.card(), process=_process_bytes(self._card_id())
-        )
+        held = self._driver.held_bytes(self._card_id())
+        return Reading(allocated=allocated, reserved=reserved, card=self.card(), process=held)
 
     def card(self) -> int:
         """What all processes hold of the card now, in bytes."""
@@ -109,18 +110,27 @@ def meter() -> Meter | None:
     return Meter(torch.cuda) if torch.cuda.is_available() else None
 
 
-def _process_bytes(card: str | None) -> int | None:
-    """What NVML says this process holds of a card; None where a container numbers processes itself."""
-    if card is None:
-        return None
-    with started() as nvml:
-        if nvml is None:
+class _Driver:
+    """What the driver's library says of this process; it is asked at every phase, and started once."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._nvml: Any = None
+        self._begun = False
+
+    def held_bytes(self, card: str | None) -> int | None:
+        """Bytes of a card that this process holds; None where a container numbers processes itself."""
+        if card is None:
+            return None
+        if not self._begun:
+            self._begun = True
+            self._nvml = self._open.enter_context(started())
+        if self._nvml is None:
             return None
         try:
-            handle = nvml.nvmlDeviceGetHandleByUUID(card)
-            for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
-                if process.pid == os.getpid() and process.usedGpuMemory is not None:
-                    return int(process.usedGpuMemory)
-        except nvml.NVMLError:
+            handle = self._nvml.nvmlDeviceGetHandleByUUID(card)
+            running = self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        except self._nvml.NVMLError:
             return None
-    return None
+        own = (process.usedGpuMemory for process in running if process.pid == os.getpid())
+        return next((int(held) for held in own if held is not None), None)
