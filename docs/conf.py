@@ -36,6 +36,7 @@ extensions = [
     "languages",
     "mathml",
     "measured_changes",
+    "measured_tiles_table",
     "navigation",
     "older_guides",
     "operator_tables",
