@@ -207,7 +207,7 @@ def _one_by_one(
 ) -> Tensor:
     """What a CPU computes it with; windows are left out."""
     queries, keys, values = (
-        torch.split(states.transpose(0, 1), list(lengths), dim=1)
+        torch.split(states.transpose(0, 1)[None], list(lengths), dim=2)  # batched, it is no product of all
         for states in (query_NAD, key_NKD, value_NKD)
     )
     attended = [
@@ -216,4 +216,4 @@ def _one_by_one(
         )
         for query, key, value in zip(queries, keys, values, strict=True)
     ]
-    return torch.cat(attended, dim=1).transpose(0, 1)
+    return torch.cat(attended, dim=2).squeeze(0).transpose(0, 1)
