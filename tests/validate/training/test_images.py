@@ -53,7 +53,7 @@ TOWER = {
 }
 SECTIONS = {"rope_scaling": {"rope_type": "default", "mrope_section": [2, 3, 3]}}
 IMAGE_TOKEN = 500
-#: Bytes per patch that are no activations: indices of windows, and of the positions that a patch lies between.
+#: Bytes per patch that are no activations: indices of windows, and of positions that a patch lies between.
 INDICES = {QWEN25: 12, QWEN3: 48}
 
 
@@ -156,9 +156,7 @@ def test_an_image_is_a_rectangle_of_as_many_patches_as_it_has(pixels: int, image
 
 
 @given(sequences=st.integers(1, 8), spare=st.integers(1, 3000), images=st.integers(1, 3))
-def test_a_micro_batch_has_as_many_images_here_as_in_the_job(
-    sequences: int, spare: int, images: int
-) -> None:
+def test_a_micro_batch_has_as_many_images_here_as_in_the_job(sequences: int, spare: int, images: int) -> None:
     length = images * 64 + spare
     shape = find_model(QWEN3)
     pixels = images * 64 * 32**2 // images

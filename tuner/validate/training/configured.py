@@ -75,9 +75,7 @@ def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
     return next((reason for holds, reason in reasons if holds), None)
 
 
-def _reasons_of_tower(
-    engine: Engine, head: OutputHead, model: ModelShape
-) -> tuple[tuple[bool, str], ...]:
+def _reasons_of_tower(engine: Engine, head: OutputHead, model: ModelShape) -> tuple[tuple[bool, str], ...]:
     """What keeps a model with parts beside its decoder from being run here, each with whether it holds."""
     seeing = model.tower is not None
     architecture = find_architecture(model.architecture)

@@ -102,9 +102,7 @@ class VerlEngine:
             share = max(2, settings.first_tokens // per_micro_batch)
             first = replace(first, tokens=share * per_micro_batch, sequence_length=share * ranks)
         micro_batches = [
-            micro_batch
-            for some in (first, last)
-            for micro_batch in random_micro_batches(some, self._config)
+            micro_batch for some in (first, last) for micro_batch in random_micro_batches(some, self._config)
         ]
         global_batch = per_micro_batch * len(micro_batches) * self._engine.get_data_parallel_size()
         return _verl("utils.tensordict_utils").get_tensordict(
