@@ -1,4 +1,4 @@
-"""The engines and passes of ``docs/validation/data/passes-with-images-1xh100.json``."""
+"""The engines and passes over images to record: predicted once, before anybody has seen what they come to."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -119,7 +119,7 @@ def _ulysses(update: PlannedPass) -> Switch | None:
         if parallel.gpus % ranks == 0 and heads_can_be_shared(update.model, ranks)
     )
     ranks = parallel.ulysses if parallel.ulysses > 1 else next(possible, 1)
-    if ranks == 1:
+    if ranks == 1 or update.model.tower is not None:  # images are not shared here
         return None
     off, on = update.shared_by(1), update.shared_by(ranks)
     return Switch(name="ulysses", what=_("Ulysses over {ranks} GPUs").format(ranks=ranks), off=off, on=on)

@@ -71,6 +71,8 @@ def _searched(subject: Subject, options: Options, capacity: int) -> list[tuple[P
     if options.device == "cpu":
         raise NotHereError(_("memory of a CPU has no end that a process could run into safely"))
     passes = planned_passes(subject.workload, processes=options.processes)
+    if any(one.case.images_per_prompt for one in passes):
+        raise NotHereError(_("sizes of micro-batches with images are not searched"))
     limits = [
         (one, limit)
         for one in sorted(passes, key=lambda one: one.phase is not Phase.UPDATE_ACTOR)

@@ -64,7 +64,10 @@ def register() -> None:
 
 
 def attend_within_images(model: Any) -> None:
-    """Let the vision tower of a built model attend by :data:`TOWER`; building one looks for a kernel so named."""
+    """Let the vision tower of a built model attend by :data:`TOWER`.
+
+    While a model is built, transformers looks for a kernel of such a name.
+    """
     vision = getattr(model.config, "vision_config", None)
     if vision is not None:
         vision._attn_implementation = TOWER
@@ -85,26 +88,27 @@ def _attend_within_images(
 
     The result is ``[1, N, A, D]`` or ``[images, N, A, D]``.
     """
-    states = tuple(each.transpose(1, 2) for each in (query, key, value))
     if cu_seq_lens_q is None:
-        return _batch_of_images(states, scaling), None
-    packed_NAD = tuple(each.squeeze(0) for each in states)
+        return _batch_of_images(query, key, value, scaling), None
     assert max_length_q is not None
+    query_NAD, key_NAD, value_NAD = (states.transpose(1, 2).squeeze(0) for states in (query, key, value))
     if not query.is_cuda:
         lengths = cu_seq_lens_q.diff().tolist()
-        return _one_by_one(*packed_NAD, lengths, scaling, causal=False).unsqueeze(0), None
-    longest = int(max_length_q)
-    attended: Tensor = torch.ops.aten._flash_attention_forward(
-        *packed_NAD, cu_seq_lens_q, cu_seq_lens_q, longest, longest, 0.0, False, False, scale=scaling
-    )[0]
+        attended = _one_by_one(query_NAD, key_NAD, value_NAD, lengths, scaling, causal=False)
+    else:
+        longest, starts = int(max_length_q), cu_seq_lens_q
+        attended = torch.ops.aten._flash_attention_forward(
+            query_NAD, key_NAD, value_NAD, starts, starts, longest, longest, 0.0, False, False, scale=scaling
+        )[0]
     return attended.unsqueeze(0), None
 
 
-def _batch_of_images(states: tuple[Tensor, ...], scaling: float | None) -> Tensor:
-    length = states[0].shape[1]
-    if not states[0].is_cuda:
-        heads_first = (each.transpose(1, 2) for each in states)
-        return functional.scaled_dot_product_attention(*heads_first, scale=scaling).transpose(1, 2)
+def _batch_of_images(query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+    """``[images, N, A, D]``, of three of ``[images, A, N, D]``."""
+    if not query.is_cuda:
+        return functional.scaled_dot_product_attention(query, key, value, scale=scaling).transpose(1, 2)
+    states = (each.transpose(1, 2) for each in (query, key, value))
+    length = query.shape[2]
     attended: Tensor = torch.ops.aten._flash_attention_forward(
         *states, None, None, length, length, 0.0, False, False, scale=scaling
     )[0]
@@ -207,7 +211,7 @@ def _one_by_one(
 ) -> Tensor:
     """What a CPU computes it with; windows are left out."""
     queries, keys, values = (
-        torch.split(states.transpose(0, 1), list(lengths), dim=1)
+        torch.split(states.transpose(0, 1)[None], list(lengths), dim=2)  # batched, it is no product of all
         for states in (query_NAD, key_NKD, value_NKD)
     )
     attended = [
@@ -216,4 +220,4 @@ def _one_by_one(
         )
         for query, key, value in zip(queries, keys, values, strict=True)
     ]
-    return torch.cat(attended, dim=1).transpose(0, 1)
+    return torch.cat(attended, dim=2).squeeze(0).transpose(0, 1)

@@ -16,7 +16,7 @@ _EMPTY = 4  # patches along either side of the image that verl makes up where th
 _AXES = 4  # positions of a token in Qwen-VL: in the text, and in time, height and width
 #: The parts of a rotated head for time, height and width, where a configuration leaves them out.
 #: Source: the configurations that Qwen publishes; no size depends on them.
-ROTARY_SECTIONS = {
+ROTARY_SECTIONS: dict[str, dict[str, Any]] = {
     "qwen2_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
     "qwen2_5_vl": {"type": "mrope", "mrope_section": [16, 24, 24]},
     "qwen3_vl": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"},
@@ -114,9 +114,7 @@ def _forward(self: Any, input_ids: Tensor, **others: Any) -> Any:
     seen = {name: others.pop(name, None) for name in ("pixel_values", "image_grid_thw")}
     given = {name: value for name, value in others.items() if value is not None}
     output = self.language_model(input_ids=None, **_embedded(self, input_ids, **seen), **given)
-    output.rope_deltas = (
-        None  # the model around this one hands them on in releases of transformers up to 5.17
-    )
+    output.rope_deltas = None  # transformers 5.17 hands them on
     return output
 
 

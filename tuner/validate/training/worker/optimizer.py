@@ -17,7 +17,7 @@ def clip(parameters: list[nn.Parameter]) -> Tensor:
 
 
 def make_states(optimizer: torch.optim.Optimizer) -> None:
-    """AdamW's states as after its first step, without the memory that a step takes; none of what is frozen."""
+    """AdamW's states as after its first step, without the memory that this takes; frozen weights get none."""
     for group in optimizer.param_groups:
         for parameter in filter(lambda parameter: parameter.requires_grad, group["params"]):
             optimizer.state[parameter] = {
