@@ -67,7 +67,7 @@ class HostTable(SphinxDirective):
                 str(layer["ranks"]),
                 layer["engine"],
                 f"{layer['hidden']:,}",
-                *(f"{1e3 * layer[key]:.2f}" for key in ("forward_s", "kept_s", "forward_backward_s")),
+                *(_milliseconds(layer[key]) for key in ("forward_s", "kept_s", "forward_backward_s")),
             ]
             for card in _cards(self)
             for layer in card.get("host", ())
@@ -123,6 +123,10 @@ def _cards(directive: SphinxDirective) -> list[dict[str, Any]]:
     for file in files:
         directive.env.note_dependency(str(file))
     return [_content(file) for file in files]
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{1e3 * seconds:.2f}"
 
 
 def _traffic(operation: dict[str, list[float]]) -> list[str]:

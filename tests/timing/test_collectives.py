@@ -13,7 +13,7 @@ from tuner import shipped
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import assumptions as assume
 from tuner.timing import communication
-from tuner.timing.fsdp import side_by_side_seconds
+from tuner.timing.fsdp import Span, side_by_side_seconds
 from tuner.timing.measured_collectives import Collective, Collectives
 from tuner.timing.operators import collectives_of
 
@@ -93,3 +93,23 @@ def test_both_slow_each_other_down_until_one_of_them_has_ended(computing: float,
         gathering - together / assume.COLLECTIVE_BESIDE,
     )
     assert side_by_side_seconds(computing, gathering) == pytest.approx(together + max(left))
+
+
+@given(computing=st.floats(0.001, 10), gathering=st.floats(0, 10), launching=st.floats(0, 10))
+def test_what_they_lose_to_each_other_is_a_cause_of_its_own(
+    computing: float, gathering: float, launching: float
+) -> None:
+    span = Span(
+        compute=computing,
+        exchange=0.0,
+        copies=0.0,
+        launch=launching,
+        gather=gathering,
+        offload=0.0,
+        launch_delays_gather=False,
+    )
+    parts = span.parts()
+    alone = max(computing, gathering, launching)
+    assert sum(parts.values()) == pytest.approx(max(alone, side_by_side_seconds(computing, gathering)))
+    assert sum(parts.values()) - parts["contention"] == pytest.approx(alone)
+    assert min(parts.values()) >= 0

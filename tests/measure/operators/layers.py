@@ -4,7 +4,7 @@ Where several ranks share the layers they wait for each other, and the seconds a
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -65,29 +65,34 @@ def seconds_per_layer(
         engine: that wraps it.
         shapes: on which device, and for how long.
     """
-    few, many = (
-        _pass_seconds(_model(config(layers), engine, shapes.device), engine, shapes)
-        for layers in (_FEW, _MANY)
-    )
+    models = [_model(config(layers), engine, shapes.device) for layers in (_FEW, _MANY)]
+    with nullcontext() if engine == "plain" else torch.autocast(shapes.device, torch.bfloat16):
+        few, many = _pass_seconds(models, shapes)
     layer = {name: (many[name] - few[name]) / (_MANY - _FEW) for name in few}
     return {f"{name}_s": round(seconds, 6) for name, seconds in layer.items()} | {
         f"rest_{name}_s": round(few[name] - _FEW * seconds, 6) for name, seconds in layer.items()
     }
 
 
-def _pass_seconds(model: torch.nn.Module, engine: str, shapes: Shapes) -> dict[str, float]:
-    """Of whole passes, and of the forward half of those that train."""
+def _pass_seconds(models: Sequence[torch.nn.Module], shapes: Shapes) -> list[dict[str, float]]:
+    """Of whole passes of each model, and of the forward half of those that train.
+
+    One figure of all models after the other, since a host is not equally fast for long.
+    """
     device, least = shapes.device, shapes.host_seconds
-    with nullcontext() if engine == "plain" else torch.autocast(device, torch.bfloat16):
+    figures: list[dict[str, float]] = [{} for _ in models]
+    for model, seconds in zip(models, figures, strict=True):
         model.eval()  # in training layers would be prepared for recomputation, without gradients too
-        seconds = {"forward": host_seconds_of(partial(_forward, model, device), least=least)}
-        model.train()
-        for name in ("forward_backward", "kept"):
+        seconds["forward"] = host_seconds_of(partial(_forward, model, device), least=least)
+    for name in ("forward_backward", "kept"):
+        for model, seconds in zip(models, figures, strict=True):
+            model.train()
+            if name == "kept":
+                _switch_off_recomputation(model)
             halves: list[float] = []
             seconds[name] = host_seconds_of(partial(_step, model, device, halves), least=least)
             seconds[f"first_half_of_{name}"] = slowest(sum(halves[_UNSEEN:]) / len(halves[_UNSEEN:]))
-            _switch_off_recomputation(model)
-    return seconds
+    return figures
 
 
 def host_seconds_of_an_optimizer(shapes: Shapes) -> Iterator[dict[str, object]]:
