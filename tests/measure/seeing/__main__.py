@@ -40,8 +40,8 @@ _REPETITIONS = 2
 _REPEAT_S = 1.0
 WHAT = (
     "Peak GPU memory and seconds of the FSDP engine that tuner validate runs (what verl 0.9.1's allocates, "
-    "in its order), random weights and images, packed sequences, the images' tokens at the beginning of each; "
-    "measured with torch.cuda.max_memory_allocated after reset."
+    "in its order), random weights and images, packed sequences, the images' tokens at the beginning of "
+    "each; measured with torch.cuda.max_memory_allocated after reset."
 )
 NOTES = (
     "layers: the decoder's first layers; the vision tower is whole.",

@@ -347,6 +347,9 @@ def test_not_here() -> None:
     small.options = replace(small.options, memory_limit_bytes=2 * GIB)
     with pytest.raises(NotHereError, match=r"of a GPU with 128 tokens"):
         part.run(small)
+    seeing = subject("actor_rollout_ref.model.path=Qwen/Qwen2.5-VL-3B-Instruct")
+    with pytest.raises(NotHereError, match="images"):
+        part.plan(seeing, OPTIONS)
 
 
 def test_the_plan_names_both_passes() -> None:

@@ -108,7 +108,7 @@ def kept(engine: TrainingEngine, planned: PlannedPass) -> int:
     return live
 
 
-def predicted(planned: PlannedPass, *, frozen: bool) -> float:
+def predicted(planned: PlannedPass) -> float:
     """What the term says of a patch; recomputed blocks keep tables of their own where hooks stay outside."""
     tower, engine = planned.model.tower, planned.settings.engine
     assert tower is not None
@@ -116,7 +116,7 @@ def predicted(planned: PlannedPass, *, frozen: bool) -> float:
     terms = {term.name: term.bytes for term in moment.terms}
     images = planned.settings.images
     assert images is not None
-    if frozen and not tower.embeds_patches:
+    if "tower_kept" not in terms:
         return 0.0
     cast = "__init_subclass__" in vars(layers.GradientCheckpointingLayer)  # since transformers 5.23
     of_blocks = tower.blocks * 2 * engine.compute_dtype.bytes * tower.head_dim
@@ -135,7 +135,7 @@ def test_the_tower_keeps_what_is_predicted(name: str, frozen: bool) -> None:
     engine = TrainingEngine(ModelSettings(config=config), few.settings.built, CPU)
     switch_checkpointing(engine._inner, few.settings.engine.checkpointing)
     added = (kept(engine, many) - kept(engine, few)) / (4 * (64 - 16))
-    expected = predicted(many, frozen=frozen)
+    expected = predicted(many)
     assert 0 <= added - expected <= (INDICES[name] if expected else 0)
     tower = list(engine._inner.model.visual.parameters())
     assert all((weight.grad is None) == frozen for weight in tower)
@@ -206,3 +206,17 @@ def test_what_is_not_run_of_models_that_see_is_said(
 def test_parts_beside_the_decoder_that_are_no_known_tower_are_not_run() -> None:
     actor = workloads.grpo_7b().actor
     assert "more than a decoder" in (not_here(actor.engine, actor.head, find_model("GLM-4.1V-9B-Base")) or "")
+
+
+def test_a_tower_is_trained_where_a_micro_batch_has_no_image() -> None:
+    config = small(QWEN3)
+    unseen = update(config, 16, images_per_prompt=0, image_pixels=0)
+    assert unseen.settings.images is None
+    measure._join_alone(CPU)
+    engine = TrainingEngine(ModelSettings(config=config), unseen.settings.built, CPU)
+    (batch, *_) = engine.batch(unseen.settings)
+    assert not batch.images
+    assert not (batch.input_ids == IMAGE_TOKEN).any()
+    engine._forward_backward(unseen.settings, batch)
+    gradients = [weight.grad for weight in engine._inner.model.visual.parameters()]
+    assert all(gradient is not None and not gradient.to_local().any() for gradient in gradients)
