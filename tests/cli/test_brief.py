@@ -37,7 +37,7 @@ def test_beside_a_block_that_fits_less_memory_at_the_price_of_the_training_is_on
 
 def test_a_reason_and_its_price_are_of_the_same_job() -> None:
     entries, _ = told("examples/grpo_trainer/run_qwen3_vl-30b-megatron.sh", "v0.7.1")
-    assert "2.7 times its share of the longest sequence; 6 times fit. Alone:" in entries
+    assert "2.7 longest sequences at a time; 6 fit. Alone: old_log_prob 24.4 → 29.0 GiB" in entries
 
 
 def test_of_several_findings_of_one_check_the_first_is_told() -> None:

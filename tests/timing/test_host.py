@@ -4,9 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tuner.timing.assumptions import LAYER_KERNELS, NORM_KERNELS
 from tuner.timing.host import host_of_experts, host_of_optimizer, host_seconds
 from tuner.timing.job import Job, kernels_seconds
 from tuner.timing.layer import layer_kernels
+from tuner.timing.operators import operators_of
 from tuner.workload import Checkpointing, Workload
 
 ENGINES = ("plain", "fsdp", "fsdp2")
@@ -39,6 +41,25 @@ def test_the_host_needs_more_for_a_layer_that_several_ranks_share(gpu: str, engi
     assert shared.recomputed_s > alone.recomputed_s
     assert shared.kept_s > alone.kept_s
     assert of_a_node == shared
+
+
+def test_what_was_disturbed_grows_as_what_was_not() -> None:
+    rows = {(row.engine, row.ranks): row for row in operators_of("h100-sxm").host}
+    assert rows["fsdp", 2].forward_backward_s is None
+    alone, shared = rows["fsdp", 1], host_seconds("h100-sxm", "fsdp", query_key_norms=False, ranks=2)
+    assert alone.forward_backward_s is not None
+    assert shared.kept_s == rows["fsdp", 2].kept_s
+    assert shared.recomputed_s == pytest.approx(
+        alone.forward_backward_s * rows["fsdp", 2].kept_s / alone.kept_s
+    )
+
+
+def test_norms_that_were_not_measured_are_more_kernels_of_a_plain_layer() -> None:
+    kinds = [("fsdp2", True), ("fsdp2", False), ("plain", False)]
+    normed, bare, plain = (
+        host_seconds("h100-sxm", engine, query_key_norms=norms, ranks=2).kept_s for engine, norms in kinds
+    )
+    assert normed == pytest.approx(bare + 2 * NORM_KERNELS / LAYER_KERNELS * plain)
 
 
 def test_a_card_without_a_table_of_its_own_takes_one_host() -> None:

@@ -1,9 +1,9 @@
 """Seconds that the host needs for a layer and for an optimizer's step, by the ranks of a machine.
 
 They were measured beside some cards (``profiles/operators/<card>.json``). A host is no part of a card: those
-of other cards take :data:`HOST`'s. With several ranks of a machine the host does more for each layer under
-FSDP: collectives, copies in and out of their buffers, streams and events that wait for each other. And all
-ranks wait for the slowest one. That is measured with two of them.
+of other cards take the one beside the H200. With several ranks of a machine the host does more for each layer
+under FSDP: collectives, copies in and out of their buffers, streams and events that wait for each other. And
+all ranks wait for the slowest one. That is measured with two of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ def _each(operation: Callable[..., float], *operands: LayerSeconds) -> LayerSeco
 
 
 def host_card(gpu: str) -> str:
-    """The card beside which the host of a card's machine was measured: itself, or :data:`HOST`.
+    """The card beside which the host of a card's machine was measured: itself, or the H200.
 
     Args:
         gpu: name of the card's profile.
@@ -73,7 +73,7 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
     """What the host needs for a layer: the mean over widths, which it does not depend on.
 
     Where several ranks were not measured beside a card, they take as much longer than one as beside
-    :data:`SHARED`. Where layers with norms of queries and keys were not, they take as much longer than others
+    the H100. Where layers with norms of queries and keys were not, they take as much longer than others
     as they have more kernels, and hooks take what they take.
 
     Args:
@@ -99,7 +99,7 @@ def _measured(card: str, engine: str, *, query_key_norms: bool, several: bool) -
     """The mean of what was measured beside a card; None where nothing was.
 
     What recomputation takes where it was disturbed, and the halves of passes where they were not told apart,
-    follow from those of one rank, beside the card or :data:`SHARED`.
+    follow from those of one rank, beside the card or the H100.
     """
     kind = (engine, query_key_norms, several)
     alike = [
@@ -142,7 +142,7 @@ def _mean(seconds: Sequence[float | None]) -> float | None:
 def host_of_experts(gpu: str, *, grouped: bool, ranks: int) -> LayerSeconds:
     """What routed experts add to that, all of them together where grouped, else each of them.
 
-    By what they added to a plain layer of one rank beside :data:`EXPERTS`, over what that layer took there.
+    By what they added to a plain layer of one rank beside the H200, over what that layer took there.
 
     Args:
         gpu: name of the card's profile.
