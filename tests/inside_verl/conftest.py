@@ -1,0 +1,37 @@
+"""A stand-in for verl, whose modules are imported as verl's are."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Makes a package ``verl`` of a release, with modules of the given sources, that can be imported."""
+    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "verl"}
+    for name in kept:
+        del sys.modules[name]
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def make(release: str, sources: dict[str, str]) -> None:
+        root = tmp_path / "verl"
+        (root / "version").mkdir(parents=True)
+        (root / "version" / "version").write_text(f"{release}\n")
+        (root / "__init__.py").write_text(f"__version__ = {release!r}\n")
+        for name, source in sources.items():
+            path = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for parent in path.parents:
+                if parent == root:
+                    break
+                (parent / "__init__.py").touch()
+            path.write_text(source)
+        importlib.invalidate_caches()
+
+    yield make
+    for name in [name for name in sys.modules if name.partition(".")[0] == "verl"]:
+        del sys.modules[name]
+    sys.modules.update(kept)

@@ -1,0 +1,5 @@
+"""Functions of verl that the head replaces."""
+
+from tuner.inside_verl.patching import Patch
+
+PATCHES: tuple[Patch, ...] = ()

@@ -1,0 +1,76 @@
+"""Putting in place what the settings ask for, once in a process."""
+
+import logging
+
+from tuner.inside_verl.patches import PATCHES
+from tuner.inside_verl.patching import RELEASES, Patch, State, apply_when_imported
+from tuner.inside_verl.release import running_release
+from tuner.inside_verl.settings import SETTINGS
+from tuner.language import _
+
+LOGGER = logging.getLogger("tuner.inside_verl")
+
+_state: State | None = None
+
+
+def say(line: str) -> None:
+    """One line into the log of this process, at a level that verl's own setting would hide."""
+    LOGGER.setLevel(logging.INFO)
+    if not LOGGER.hasHandlers():
+        LOGGER.addHandler(logging.StreamHandler())
+        LOGGER.propagate = False  # to handlers that come later, which would say it again
+    LOGGER.info("tuner.inside_verl: %s", line)
+
+
+def _names(patches: list[str]) -> str:
+    return ", ".join(patches) or _("nothing")
+
+
+def _late(patch: Patch, there: bool) -> None:
+    if not there:
+        say(
+            _("{name} is not in place: {module} has no {attribute}").format(
+                name=patch.name, module=patch.module, attribute=patch.attribute
+            )
+        )
+
+
+def _summary(release: str, state: State) -> str:
+    parts = [_("verl {release}").format(release=release)]
+    parts += [f"{setting.name}={value}" for setting in SETTINGS if (value := setting.read()) is not None]
+    parts.append(_("in place: {names}").format(names=_names(state.in_place)))
+    if state.waiting:
+        parts.append(_("as soon as verl imports them: {names}").format(names=_names(state.waiting)))
+    if state.missing:
+        parts.append(_("not in this verl: {names}").format(names=_names(state.missing)))
+    return "; ".join(parts)
+
+
+def install() -> State | None:
+    """Replaces what the settings ask for and says so in one line; None where nothing could be.
+
+    A second call changes nothing and says nothing.
+
+    Raises:
+        TunerError: an environment variable has a value that is not allowed.
+    """
+    global _state
+    if _state is not None:
+        return _state
+    for setting in SETTINGS:
+        setting.read()
+    release = running_release()
+    if release is None:
+        say(_("there is no verl in this environment, so nothing is changed"))
+        return None
+    if release not in RELEASES:
+        say(
+            _("verl {release} is not known, so nothing is changed; known are {known}").format(
+                release=release, known=", ".join(RELEASES)
+            )
+        )
+        return None
+    wanted = tuple(patch for patch in PATCHES if release in patch.releases and patch.wanted())
+    _state = apply_when_imported(wanted, _late)
+    say(_summary(release, _state))
+    return _state
