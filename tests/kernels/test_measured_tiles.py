@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path as FilePath
 
 import pytest
@@ -16,6 +17,7 @@ pytest.importorskip("triton")
 
 from tuner.kernels.benchmark import tile_passes, tiles
 from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.shapes import DEFAULT_SHAPES
 from tuner.kernels.benchmark.timing import Call
 
 CARDS = {
@@ -112,3 +114,27 @@ def test_a_tile_that_computes_something_else_is_left_out(
     monkeypatch.setattr(tile_passes, "passes", wrong)
     assert list(tile_passes.right_plans(plans, inputs)) == plans[:1]
     assert "other bits of d_logits_TN" in capsys.readouterr().err
+
+
+def test_the_table_has_the_shapes_of_the_benchmark_and_the_fastest_first() -> None:
+    for card in measured_tiles.records():
+        assert {"x".join(map(str, shape["sizes"])) for shape in card["shapes"]} == set(DEFAULT_SHAPES)
+        for made in card["shapes"]:
+            for work, rows in made["passes"].items():
+                best = min(rows, key=lambda row: float(row["milliseconds"]))
+                plan = measured_tiles.fastest(
+                    measured_tiles.card_in(card), Work(work), tuple(made["sizes"]), BOTH
+                )
+                assert plan is not None and plan.path.value == best["path"] == rows[0]["path"]
+                assert plan.tile.group == best["tile"][-1] == rows[0]["tile"][-1]
+
+
+def test_the_page_shows_every_shape_and_pass_of_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FilePath(__file__).resolve().parents[2] / "docs" / "_ext")
+    pytest.importorskip("docutils")  # of the documentation
+    page = import_module("measured_tiles_table")
+    for card in json.loads(page.FILE.read_text(encoding="utf-8"))["cards"]:
+        rows = page.rows_of(card)
+        assert len(rows) == sum(len(made["passes"]) for made in card["shapes"])
+        assert {len(row) for row in rows} == {len(page.HEADER)}
+        assert all(float(row[3]) <= float(row[5]) for row in rows)
