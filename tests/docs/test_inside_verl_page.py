@@ -6,7 +6,7 @@ from tests.docs.small_site import build
 from tuner.inside_verl.patches import PATCHES
 from tuner.inside_verl.settings import SETTINGS
 
-RECORD = "inside-verl-0.9.1-heads-2xh100.json"
+RECORD = "heads-in-verl-2xh100.json"
 
 
 def test_the_tables_hold_what_the_code_and_the_record_hold(tmp_path: Path) -> None:
