@@ -14,6 +14,7 @@ from torch.distributed.fsdp import fully_shard
 
 from tests.inside_verl.stand_in import SOURCES
 from tuner.inside_verl import saying
+from tuner.inside_verl.head import patches
 from tuner.inside_verl.head.labels import next_tokens
 from tuner.inside_verl.head.megatron import cross_entropy
 from tuner.inside_verl.head.patches import PATCHES
@@ -132,6 +133,17 @@ def test_a_model_gives_what_verl_computes_from_its_logits(
     check(model, model, {**tokens(), "use_cache": torch.tensor(False)})
     leanly = kind in ("untied", "tied")
     assert logits[1:] == [(1, 12, 2)] if leanly else logits[-1] == (1, 12, 61)
+
+
+def test_an_old_torch_keeps_verls_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(patches, "say", said.append)
+    for release, there in (("2.7.1+cu126", False), ("2.8.0", True), (None, True)):
+        patches._runs_here.cache_clear()
+        monkeypatch.setattr(patches, "installed_version", lambda package, release=release: release)
+        assert [patch.wanted() for patch in PATCHES] == [there] * len(PATCHES)
+    patches._runs_here.cache_clear()
+    assert said == ["the head needs torch 2.8 or newer, and this is 2.7.1+cu126: verl's own heads stay"]
 
 
 def test_a_model_without_fused_kernels_stays_as_it_is(worker: Any) -> None:

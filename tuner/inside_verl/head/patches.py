@@ -1,16 +1,34 @@
 """Functions of verl that the head replaces. Torch is imported where verl has imported the module."""
 
+from functools import cache
 from typing import Any
 
 from tuner.inside_verl.patching import Patch
+from tuner.inside_verl.saying import say
 from tuner.inside_verl.settings import HEAD
-from tuner.language import N_
+from tuner.language import N_, _
+from tuner.versions import at_least, installed_version
 
+OLDEST_TORCH = "2.8"  # as the extra ``gpu`` asks for: products of 16-bit matrices in float32
 MONKEY_PATCH = "verl.models.transformers.monkey_patch"
 
 
 def _wanted() -> bool:
-    return HEAD.read() != "off"
+    return HEAD.read() != "off" and _runs_here()
+
+
+@cache
+def _runs_here() -> bool:
+    """Whether PyTorch is new enough for the kernels; where it is not, one line says so."""
+    torch = installed_version("torch")
+    if torch is None or at_least(torch, OLDEST_TORCH):
+        return True
+    say(
+        _("the head needs torch {oldest} or newer, and this is {torch}: verl's own heads stay").format(
+            oldest=OLDEST_TORCH, torch=torch
+        )
+    )
+    return False
 
 
 def _choose_forward(original: Any) -> Any:
