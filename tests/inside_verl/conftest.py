@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import tests.interpreted  # noqa: F401  # the head's kernels, before anything imports them
+
 
 @pytest.fixture
 def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:

@@ -1,52 +1,15 @@
-"""The kernels are imported here, before any test runs: whether Triton interprets them is chosen by then.
+"""The kernels on the GPU where there is one, else in Triton's interpreter; how is in ``tests.interpreted``."""
 
-Where there is a GPU they are compiled for it. Where there is none they run in Triton's interpreter, for which
-the variable is set while they are imported, and gone again before any test runs: other tests, and the
-processes that tests start, see nothing of it. A test that sets it does not change them either.
-"""
-
-import os
 from collections.abc import Generator, Iterator
-from importlib import import_module
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests import card
+from tests.interpreted import CUDA, TRITON
 
 FOLDER = Path(__file__).parent
-TRITON = find_spec("triton") is not None
-CUDA = torch.cuda.is_available()
-
-
-def _release(package: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version(package).split(".")[:2])
-
-
-#: Whether Triton's interpreter works with this numpy, see the versions in pyproject.toml.
-INTERPRETS = TRITON and (_release("triton") >= (3, 7) or _release("numpy") < (2, 4))
-
-
-if CUDA:
-    # What torch asks for before it fills new tensors, see ``poisoned``.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-if TRITON:
-    with pytest.MonkeyPatch.context() as patch:
-        if CUDA:
-            patch.delenv("TRITON_INTERPRET", raising=False)
-        else:
-            patch.setenv("TRITON_INTERPRET", "1")
-        import_module("tuner.kernels.dlogits")
-        import_module("tuner.kernels.scale")
-        if not CUDA:
-            from tuner.kernels import linear_cross_entropy
-
-            # The first launch has Triton import more of itself.
-            row = torch.ones(1, 1)
-            linear_cross_entropy(row, row, torch.zeros(1, dtype=torch.int64))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,8 +12,8 @@ import torch.multiprocessing
 from filelock import FileLock
 from torch import Tensor
 
+from tests.interpreted import INTERPRETS, TRITON
 from tests.kernels import ranks
-from tests.kernels.conftest import INTERPRETS, TRITON
 from tests.kernels.exact import IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
 from tests.kernels.ranks import Run
 from tests.kernels.test_head import GRADIENT_LIMITS, OUTPUT_LIMIT
