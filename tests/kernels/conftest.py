@@ -1,4 +1,4 @@
-"""The kernels on the GPU where there is one, else in Triton's interpreter; how is in ``tests.interpreted``."""
+"""The kernels on the GPU where there is one, else in Triton's interpreter; see ``tests.interpreted``."""
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
