@@ -112,11 +112,11 @@ def test_a_reset_of_verls_within_a_phase_takes_nothing_from_its_peak(job: Job) -
     assert peaks[0].allocated_bytes == 12 * GIB
 
 
-@pytest.mark.parametrize(("pid", "held"), [(os.getpid(), 15 * GIB), (os.getpid() + 1, None)])
+@pytest.mark.parametrize(("other", "held"), [(0, 15 * GIB), (1, None)], ids=["its own", "another's"])
 def test_the_driver_says_what_the_process_holds(
-    job: Job, monkeypatch: pytest.MonkeyPatch, pid: int, held: int | None
+    job: Job, monkeypatch: pytest.MonkeyPatch, other: int, held: int | None
 ) -> None:
-    running = [SimpleNamespace(pid=pid, usedGpuMemory=15 * GIB)]
+    running = [SimpleNamespace(pid=os.getpid() + other, usedGpuMemory=15 * GIB)]
     nvml = SimpleNamespace(
         NVMLError=RuntimeError,
         nvmlDeviceGetHandleByUUID={"GPU-of-the-test": "handle"}.__getitem__,
