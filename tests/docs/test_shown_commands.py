@@ -30,6 +30,7 @@ def shown() -> Iterator[str]:
                 yield from (command.strip() for command in line.split("&&"))
 
 
+VERLS_PROGRAM = "verl.trainer.main_ppo"  # it is not installed with ours
 COMMANDS = sorted(set(shown()))
 
 
@@ -62,6 +63,8 @@ def test_what_a_command_names_exists(command: str) -> None:
         program, *arguments = arguments[arguments.index("tuner") :]
     if program == "tuner":
         parse(arguments)
+    elif program in ("python", "python3") and arguments[:2] == ["-m", VERLS_PROGRAM]:
+        assert "..." in arguments  # what a user has already, before what is added
     elif program in ("python", "python3") and arguments[0] == "-m":
         assert importlib.util.find_spec(arguments[1]) is not None
     elif program == "python":

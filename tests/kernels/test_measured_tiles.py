@@ -79,6 +79,13 @@ def test_what_was_never_measured_has_no_fastest() -> None:
     assert measured_tiles.fastest(CARDS["H100"], Work.GRADIENT, (1, 1, 1), BOTH) is None
 
 
+def test_a_card_unlike_every_record_keeps_the_default_of_its_device() -> None:
+    """The records are of an H100; an H200, with memory 1.4 times as fast, was measured with it."""
+    sizes = (16_384, 3_584, 152_064)
+    assert measured_tiles.fastest(CARDS["H100"], Work.STATISTICS, sizes, BOTH) is not None
+    assert measured_tiles.fastest(CARDS["H200"], Work.STATISTICS, sizes, BOTH) is None
+
+
 @pytest.mark.triton
 def test_tiles_that_are_timed_are_those_that_are_right(tmp_path: FilePath) -> None:
     plans, ticks = tiles.candidates("cpu"), itertools.count(1)

@@ -4,7 +4,8 @@ T: rows (tokens). H: hidden size. V: vocabulary entries.
 
 Cards are told apart by what they are, not by their names: the compute capability must be the same; the most
 similar number of processors, cache and memory bandwidth decides. So do T, H and V for the shape. The file is
-written by ``python -m tuner.kernels.benchmark.tiles``.
+written by ``python -m tuner.kernels.benchmark.tiles``. A card that is unlike every record takes the default
+of its device: which tile is fastest turns on how its memory compares with its arithmetic.
 """
 
 import json
@@ -22,6 +23,7 @@ from tuner.kernels.tiles import Path, Plan, Tile, Work
 FILE = FilePath(__file__).with_name("measured_tiles.json")
 Sizes = tuple[int, int, int]  # T, H, V
 _CACHED_CHOICES = 4096  # micro-batches come in many sizes, and each asks for three passes
+_ALIKE = log(1.25)  # what a card may differ by from a record of it: an H200 is no H100
 _BITS_PER_BYTE = 8
 _EDGES = 2  # of the memory's clock on which data are sent
 
@@ -84,7 +86,11 @@ def fastest(card: Card, work: Work, sizes: Sizes, allowed: Collection[Path]) -> 
         sizes: rows, hidden size and vocabulary.
         allowed: paths that can be taken; a tuple, so that it can be a key.
     """
-    similar = [record for record in records() if card_in(record).capability == card.capability]
+    similar = [
+        record
+        for record in records()
+        if card_in(record).capability == card.capability and card_in(record).away_from(card) <= _ALIKE
+    ]
     if not similar:
         return None
     record = min(similar, key=lambda record: card_in(record).away_from(card))
