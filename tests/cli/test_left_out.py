@@ -53,6 +53,13 @@ def test_a_verdict_without_anything_left_out_is_as_it_was(config: Path) -> None:
     assert "left out" not in said
 
 
+def test_a_library_that_is_ours_leaves_nothing_out(config: Path) -> None:
+    key = "actor_rollout_ref.model.external_lib"
+    assert "external library" not in unwrapped(advise(config, f"{key}=tuner.inside_verl"))
+    for others in ("their.own", "[tuner.inside_verl,their.own]"):
+        assert "an external library changes" in unwrapped(advise(config, f"{key}={others}"))
+
+
 def test_json_lists_what_is_left_out(config: Path) -> None:
     report = json.loads(advise(config, REWARD_MODEL, output_format="json").out)
     (part,) = report["left_out"]

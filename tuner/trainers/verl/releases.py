@@ -19,6 +19,9 @@ BUNDLED: tuple[str, ...] = (
     "0.9.1",
 )
 
+#: Our module that workers can import as an external library; what it replaces is listed by release.
+OUR_LIBRARY = "tuner.inside_verl"
+
 # 0.7 carries both generations of workers; trainer.use_legacy_worker_impl=disable picks the new one,
 # which reads the keys of the releases after it. It counts as a release of its own.
 ENGINE_PREVIEW = "0.7.1.1"

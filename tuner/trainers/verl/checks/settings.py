@@ -3,7 +3,7 @@
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.keys import key
 from tuner.trainers.verl.programs import program_of
-from tuner.trainers.verl.releases import reaches
+from tuner.trainers.verl.releases import OUR_LIBRARY, reaches
 from tuner.workload import Backend, Workload
 
 ACTOR = "actor_rollout_ref.actor"
@@ -40,7 +40,7 @@ def replaces_heads(settings: Settings, version: str) -> bool:
     """Whether the workers import what replaces verl's fused heads, see :mod:`tuner.inside_verl`."""
     library = settings.get(f"{MODEL}.external_lib")
     named = library if isinstance(library, (list, tuple)) else (library,)
-    return "tuner.inside_verl" in named and reaches(version, "0.5.0")
+    return OUR_LIBRARY in named and reaches(version, "0.5.0")
 
 
 def static_batches(settings: Settings) -> bool:

@@ -5,7 +5,7 @@ from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.omission import Job, Omission, switched
-from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
+from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, reaches
 from tuner.workload import Backend, RolloutEngine
 
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -15,6 +15,7 @@ _SERVER = (  # of an inference engine beside the rollout: what is not read of it
     "{load_format,engine_kwargs,limit_images,n,mtp,quantization_config_file,layered_summon,"
     "multi_stage_wake_up,prompt_length,response_length,disaggregation}.**"
 )
+_EXTERNAL_LIBRARY = "{actor_rollout_ref,critic,reward_model}.model.external_lib"
 _SERVER_DECIDES = "{engine_kwargs,limit_images,mtp,quantization_config_file}.**"
 
 
@@ -44,6 +45,16 @@ def _loss_over_top_tokens(job: Job) -> str | None:
         return None
     mode = "distillation.distillation_loss.loss_mode"
     return mode if "topk" in str(job.settings.get(mode)) else None
+
+
+def _other_library(job: Job) -> str | None:
+    """The key of a library that is not ours, whose head takes no more than the fused one that is counted."""
+    for key in job.all_named(_EXTERNAL_LIBRARY):
+        library = job.settings.get(key)
+        named = library if isinstance(library, (list, tuple)) else (library,)
+        if any(name != OUR_LIBRARY for name in named):
+            return key
+    return None
 
 
 def _sees(job: Job) -> bool:
@@ -202,7 +213,8 @@ MODELS: tuple[Omission, ...] = (
     Omission(
         name=N_("what an external library changes"),
         reason=N_("its code is imported into the workers and may replace models and kernels"),
-        patterns=("{actor_rollout_ref,critic,reward_model}.model.external_lib",),
+        patterns=(_EXTERNAL_LIBRARY,),
+        trigger=_other_library,
     ),
     Omission(
         name=N_("the adapters' own options"),
