@@ -1,7 +1,9 @@
 """Many inputs are judged in several processes, as they would be one after another."""
 
 import io
+import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,19 @@ def test_one_core_and_few_inputs_stay_in_this_process(monkeypatch: pytest.Monkey
     judged = many.judged_in_turn
     assert list(judged(range(many.FEW - 1), lambda given: -given, print, processes=8))[:2] == [0, -1]  # type: ignore[arg-type, return-value, operator, list-item]
     assert len(list(judged(range(200), lambda given: -given, print, processes=1))) == 200  # type: ignore[arg-type, return-value, operator]
+
+
+def killed_elsewhere(number: int, *, parent: int) -> int:
+    """Negates a number; a process that is not the parent dies of the thirteenth, as if out of memory."""
+    if number == 13 and os.getpid() != parent:
+        os._exit(9)
+    return -number
+
+
+def test_what_a_killed_process_leaves_is_judged_by_this_one() -> None:
+    judge = partial(killed_elsewhere, parent=os.getpid())
+    judged = many.judged_in_turn(range(many.FEW), judge, os.getpid, processes=2)  # type: ignore[arg-type]
+    assert list(judged) == [-number for number in range(many.FEW)]
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
 from tuner.inputs.several import Input
@@ -19,6 +20,8 @@ def judged_in_turn(
 ) -> Iterator[Checked]:
     """What is found in each input, in the order of the inputs.
 
+    Where a process is killed, for its memory say, this one judges what is left.
+
     Args:
         inputs: what is to be judged; few of them are judged in this process.
         judge: judges one input. It goes to other processes, so it is a function of a module or a part of one.
@@ -32,8 +35,13 @@ def judged_in_turn(
     # Forked processes would share what other threads hold at that moment; started ones do so everywhere.
     context = get_context("spawn")
     with ProcessPoolExecutor(count, mp_context=context, initializer=prepare) as pool:
+        done = 0
         try:
-            yield from pool.map(judge, inputs, chunksize=_AT_A_TIME)
+            for checked in pool.map(judge, inputs, chunksize=_AT_A_TIME):
+                yield checked
+                done += 1
+        except BrokenProcessPool:
+            yield from map(judge, inputs[done:])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # such as Ctrl-C: what was begun is left alone
             raise
