@@ -44,7 +44,7 @@ class Patches(SphinxDirective):
         """One row for each, with its releases."""
         header = ["Patch", "Function of verl", "Releases", "What the replacement does"]
         rows = [
-            [patch.name, f"``{patch.module}.{patch.attribute}``", _span(patch.releases), patch.does]
+            [f"``{patch.name}``", f"``{patch.module}.{patch.attribute}``", _span(patch.releases), patch.does]
             for patch in PATCHES
         ]
         return table(self, header, rows, prose=header[3:], widths=[18, 34, 14, 34])

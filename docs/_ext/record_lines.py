@@ -4,9 +4,11 @@ from typing import Any, get_args
 
 import msgspec
 from docutils import nodes
+from docutils.statemachine import StringList
 from msgspec import Struct
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata
 
 from tables import table
@@ -23,10 +25,10 @@ class RecordLines(SphinxDirective):
         header = ["Field", "Type", "What it is"]
         parts: list[nodes.Node] = []
         for kind in get_args(Line):
-            title = nodes.paragraph()
-            title += nodes.literal(text=f'"line": "{kind.__struct_config__.tag}"')
-            title += nodes.Text(": " + (kind.__doc__ or "").strip().splitlines()[0])
-            parts += [title, *table(self, header, _rows(kind), prose=header[2:], widths=[25, 20, 55])]
+            says = (kind.__doc__ or "").strip().splitlines()[0]
+            lines = [f'``"line": "{kind.__struct_config__.tag}"``', "", says]
+            parts += nested_parse_to_nodes(self.state, StringList(lines, source="<record lines>"))
+            parts += table(self, header, _rows(kind), prose=header[2:], widths=[25, 20, 55])
         return parts
 
 
