@@ -38,7 +38,7 @@ def worker(fake_verl: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     fake_verl("0.9.1", SOURCES)
     module = importlib.import_module("verl.workers.engine.fsdp.transformer_impl")
     monkeypatch.setattr(saying, "say", lambda line: None)
-    kept = {kind: kind.forward for kind in (*KINDS.values(), Seeing)}
+    kept = {kind: kind.forward for kind in (*KINDS.values(), Seeing, ScalingInPlace)}
     apply_when_imported(PATCHES, lambda *_: None)
     yield module
     for kind, forward in kept.items():
@@ -60,6 +60,13 @@ class Seeing(nn.Module):
 
     def forward(self, input_ids: Tensor, pixel_values: Tensor, return_dict: bool = True, **_: Any) -> Any:
         return SimpleNamespace(logits=self.head(self.embedding(input_ids) + pixel_values))
+
+
+class ScalingInPlace(Seeing):
+    """The same, whose logits are scaled where they lie."""
+
+    def forward(self, input_ids: Tensor, pixel_values: Tensor, return_dict: bool = True, **_: Any) -> Any:
+        return SimpleNamespace(logits=self.head(self.embedding(input_ids) + pixel_values).mul_(0.25))
 
 
 KINDS = {
@@ -152,9 +159,10 @@ def test_a_model_without_fused_kernels_stays_as_it_is(worker: Any) -> None:
     assert KINDS["untied"].forward is before
 
 
-def test_images_reach_a_model_that_verl_has_no_fused_head_for(worker: Any) -> None:
+@pytest.mark.parametrize("kind", [Seeing, ScalingInPlace])
+def test_images_reach_a_model_that_verl_has_no_fused_head_for(kind: type[Seeing], worker: Any) -> None:
     torch.manual_seed(3)
-    model = Seeing()
+    model = kind()
     worker.apply_monkey_patch(model=model, use_fused_kernels=True)
     check(model, model, {"input_ids": tokens()["input_ids"], "pixel_values": torch.randn(1, 12, 32)})
 

@@ -99,6 +99,16 @@ def test_the_peak_that_verl_logs_is_still_the_highest_since_the_process_began(jo
     assert cuda.max_memory_allocated() == cuda.held
 
 
+def test_the_highest_peak_is_not_forgotten_over_lower_ones() -> None:
+    cuda = FakeCuda()
+    counters = meter.Meter(cuda)
+    for peak in (12, 6, 5):
+        counters.begin()
+        cuda.peak = peak * GIB
+    counters.begin()
+    assert cuda.max_memory_allocated() == 12 * GIB and cuda.max_memory_reserved() == 13 * GIB
+
+
 def test_a_reset_of_verls_within_a_phase_takes_nothing_from_its_peak(job: Job) -> None:
     module = importlib.import_module("verl.workers.engine_workers")
 

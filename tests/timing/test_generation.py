@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests import workloads
+from tuner.timing import assumptions, step_time
 from tuner.timing.decode import RolloutInput
-from tuner.timing.generation.rollout import generation, rollout_seconds
+from tuner.timing.generation.rollout import EngineHost, generation, rollout_seconds, waiting_for
 from tuner.timing.generation.simulation import Load, simulate
 from tuner.timing.generation.step import decode_step_parts, step_prices
-from tuner.workload import Lengths, RolloutEngine, Workload
+from tuner.timing.spreads import ENDS
+from tuner.timing.uncertainty import interval
+from tuner.workload import Lengths, Phase, RolloutEngine, Workload
 
 GROUPS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 300)), min_size=1, max_size=12)
 
@@ -74,6 +77,22 @@ def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
     first = step_prices(inputs).parts(decoding=0, context=0, sampled=128, prompt_tokens=128 * 16)
     expected = (longest - 1) * sum(step.values()) + sum(first)
     assert sum(parts.values()) == pytest.approx(expected, rel=0.01)
+
+
+def test_a_host_that_the_gpu_hides_is_waited_for_once_it_is_slower() -> None:
+    engine = EngineHost(stretches=((10, 1e-3, 2e-3), (5, 3e-3, 2e-3)))
+    waited = [waiting_for(engine, times) for times in (0.5, 1.0, 2.0, 3.0)]
+    assert waited == pytest.approx([0.0, 5e-3, 20e-3, 10e-3 + 35e-3])
+
+
+def test_the_interval_of_a_rollout_has_what_a_slow_host_adds_behind_the_gpu() -> None:
+    job = knowing(response=1400).with_rollout(max_sequences=64)
+    rollout = step_time(job, concurrent_sequences=64).phases[0]
+    assert rollout.phase is Phase.ROLLOUT and dict(rollout.parts)["engine"] == 0.0
+    slowest = ENDS["ENGINE_SEQUENCE_S"][1] / assumptions.ENGINE_SEQUENCE_S
+    assert rollout.beside_host(slowest) > 1.05 * rollout.seconds
+    unaware = structs.replace(rollout, engine=None)
+    assert interval([rollout], job.cluster).high_s > interval([unaware], job.cluster).high_s
 
 
 def knowing(prompt: int = 64, response: int = 400, p95: int | None = None) -> Workload:
