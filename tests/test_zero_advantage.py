@@ -153,3 +153,12 @@ def test_what_would_be_another_training_is_refused(changed: dict[str, Any], says
     given = {"advantages": torch.zeros(8, 2), "response_mask": torch.ones(8, 2), **changed}
     with pytest.raises(TunerError, match=says):
         skip_zero_advantage(**given)
+
+
+def test_a_multiple_beyond_what_a_rank_has_leaves_all_rows() -> None:
+    """As when a fixed micro-batch size does not divide a rank's sequences, which the trainer refuses."""
+    data = batch(1, 12, 0.0)
+    skip = skip_zero_advantage(data["advantages"], data["response_mask"], ranks=2, row_multiple=5)
+    (held,) = skip.rows
+    assert sorted(torch.cat(held).tolist()) == list(range(12))
+    assert [len(part) for part in held] == [6, 6]
