@@ -56,10 +56,10 @@ def test_the_step_of_each_phase(order: str) -> None:
     assert told == expected
 
 
-FOLDER = os.environ.get("VERL_SOURCES")
+FOLDER = os.environ.get("VERL_RELEASES")
 
 
-@pytest.mark.skipif(FOLDER is None, reason="VERL_SOURCES names no folder with releases of verl")
+@pytest.mark.skipif(FOLDER is None, reason="VERL_RELEASES names no folder with releases of verl")
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_release_has_what_is_replaced_in_it(release: str) -> None:
     versions = Path(FOLDER or "").glob("*/verl/version/version")
