@@ -15,11 +15,10 @@ from tables import table
 from tuner.gpus import find_gpu
 from tuner.models import find_model
 from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.rollout import load_of as rollout_load
 from tuner.timing.generation.simulation import Load, simulate
 from tuner.timing.generation.step import StepPrices, step_prices
 from tuner.timing.spreads import ENDS
-
-STEP_ENDS = (0.0, 3e-3)  # seconds, as ENGINE_STEP_S states them
 
 
 class Batches(SphinxDirective):
@@ -45,34 +44,45 @@ class Batches(SphinxDirective):
         return table(self, header, [_row(batch) for batch in recorded])
 
 
-def load_of(batch: dict[str, Any]) -> Load:
-    """The batch as the simulation takes it: responses to one prompt share its blocks."""
-    share, last = batch["prompt_tokens"] / batch["responses_per_prompt"], batch["block_tokens"] / 2
-    return Load(
-        responses=tuple((1, tokens) for tokens in batch["responses"]),
-        held_prompt=share + last,
-        new_prompt=share + last * (1 - 1 / batch["responses_per_prompt"]),
-        cache_tokens=batch["cache_blocks"] * batch["block_tokens"],
+def job_of(batch: dict[str, Any]) -> RolloutInput:
+    """The rollout that generated it, on one H100."""
+    job = running_job.workload()
+    cluster = replace(job.cluster, gpu=find_gpu("h100"), gpus_per_node=1, nodes=1)
+    alone = replace(job, model=find_model(batch["model"]), cluster=cluster).with_rollout(
+        tensor_parallel=1,
         max_sequences=batch["limit"],
-        step_tokens=batch["step_tokens"],
+        max_batched_tokens=batch["step_tokens"],
+        chunked_prefill=True,
+        prefix_caching=True,
+        capture_sizes=None,
+        cuda_graphs=True,
+        gpus=1,
+    )
+    lengths = replace(job.batch.lengths, mean_prompt=batch["prompt_tokens"])
+    return RolloutInput.of(
+        alone.with_batch(lengths=lengths, responses_per_prompt=batch["responses_per_prompt"])
+    )
+
+
+def load_of(batch: dict[str, Any]) -> Load:
+    """The batch as the simulation takes it, with its own responses in the cache that the engine had."""
+    return replace(
+        rollout_load(job_of(batch), 1),
+        responses=tuple((1, tokens) for tokens in batch["responses"]),
+        cache_tokens=batch["cache_blocks"] * batch["block_tokens"],
     )
 
 
 def prices_of(batch: dict[str, Any]) -> StepPrices:
-    """The prices of its steps on one H100, which generated it."""
-    job = running_job.workload()
-    cluster = replace(job.cluster, gpu=find_gpu("h100"), gpus_per_node=1, nodes=1)
-    alone = replace(job, model=find_model(batch["model"]), cluster=cluster).with_rollout(
-        tensor_parallel=1, max_sequences=batch["limit"], capture_sizes=None, cuda_graphs=True, gpus=1
-    )
-    return step_prices(RolloutInput.of(alone))
+    """The prices of its steps."""
+    return step_prices(job_of(batch))
 
 
 def ends(prices: StepPrices) -> tuple[StepPrices, StepPrices]:
     """The same steps beside the fastest host and beside the slowest that the constants know."""
     fast, slow = (
         replace(prices, step=step, sequence=sequence)
-        for step, sequence in zip(STEP_ENDS, ENDS["ENGINE_SEQUENCE_S"], strict=True)
+        for step, sequence in zip(ENDS["ENGINE_STEP_S"], ENDS["ENGINE_SEQUENCE_S"], strict=True)
     )
     return fast, slow
 

@@ -145,3 +145,26 @@ def test_the_page_shows_every_shape_and_pass_of_a_card(monkeypatch: pytest.Monke
         assert len(rows) == sum(len(made["passes"]) for made in card["shapes"])
         assert {len(row) for row in rows} == {len(page.HEADER)}
         assert all(float(row[3]) <= float(row[5]) for row in rows)
+
+
+def test_the_figures_of_the_page_are_those_that_were_recorded() -> None:
+    docs = FilePath(__file__).resolve().parents[2] / "docs"
+    page = (docs / "kernels.rst").read_text(encoding="utf-8")
+    record = json.loads((docs / "validation" / "data" / "tiles-h100.json").read_text(encoding="utf-8"))
+    cells = [
+        [
+            f"{counted['read_bytes'] / 1e9:.1f}",
+            f"{counted['nanoseconds'] / 1e6:.1f}",
+            f"{counted['cycles'] / 1e6:.1f}",
+        ]
+        for counted in record["counted"].values()
+    ]
+    for shape in record["milliseconds"]:
+        forward = [value for name, value in shape.items() if name.endswith(" forward")]
+        old, portable = shape["h128x256x32s8g16 forward"], shape["t128x256x64s3g16 forward"]
+        cells.append([f"{value:.2f}" for value in (shape["bare"], old, portable, min(forward))])
+    assert len(cells) == 4 + len(DEFAULT_SHAPES)
+    for row in cells:
+        assert "\n".join(f"     - {cell}" for cell in row) in page, row
+    others = " and ".join(f"{value:.1f}" for value in sorted(record["bare_in_other_runs"]["milliseconds"]))
+    assert f"took {others} ms in two other runs" in page

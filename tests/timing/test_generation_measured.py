@@ -40,8 +40,11 @@ def test_each_more_sequence_of_a_step_took_what_the_host_is_said_to_take(page: M
         for batch in BATCHES
     )
     low, high = ENDS["ENGINE_SEQUENCE_S"]
+    more_each = []
     for (fewer, first), (more, second) in pairwise(points):
-        assert low < (second - first) / (more - fewer) <= high
+        more_each.append((second - first) / (more - fewer))
+        assert low < more_each[-1] <= high
+    assert [round(1e6 * seconds) for seconds in sorted(more_each)] == [37, 45]  # as the page says
 
 
 def test_every_token_of_a_batch_is_simulated(page: ModuleType) -> None:

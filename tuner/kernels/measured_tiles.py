@@ -110,14 +110,4 @@ def fastest(card: Card, work: Work, sizes: Sizes, allowed: Collection[Path]) -> 
     if not candidates:
         return None
     best = min(candidates, key=lambda candidate: float(candidate["milliseconds"]))
-    rows, columns, depth, stages, warps, group = best["tile"]
-    tile = Tile(
-        rows=rows,
-        columns=columns,
-        depth=depth,
-        stages=stages,
-        warps=warps,
-        group=group,
-        programs=card.processors,
-    )
-    return Plan(path=Path(best["path"]), tile=tile)
+    return Plan(path=Path(best["path"]), tile=Tile.of(best["tile"], card.processors))

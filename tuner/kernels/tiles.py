@@ -3,7 +3,7 @@
 T: rows (tokens). V: vocabulary entries. H: hidden size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -41,6 +41,20 @@ class Tile:
     warps: int  # on Hopper, of each group
     group: int  # row tiles that use a column tile while it is in the cache
     programs: int  # on the whole device
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], programs: int) -> "Tile":
+        """From its numbers in the order of the fields, as the table of measurements has them."""
+        rows, columns, depth, stages, warps, group = sizes
+        return cls(
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            stages=stages,
+            warps=warps,
+            group=group,
+            programs=programs,
+        )
 
 
 class Work(Enum):

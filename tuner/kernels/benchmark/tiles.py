@@ -41,18 +41,8 @@ def candidates(device: str) -> list[Plan]:
     if not hidden.is_cuda:
         return [*plans, Plan(path=first, tile=Tile(**{**vars(default), "group": default.group + 1}))]
     for path in TILES if first is Path.HOPPER else (Path.PORTABLE,):
-        for (rows, columns, depth, stages, warps), groups in TILES[path].items():
-            for group in groups:
-                tile = Tile(
-                    rows=rows,
-                    columns=columns,
-                    depth=depth,
-                    stages=stages,
-                    warps=warps,
-                    group=group,
-                    programs=default.programs,
-                )
-                plans.append(Plan(path=path, tile=tile))
+        for sizes, groups in TILES[path].items():
+            plans += [Plan(path=path, tile=Tile.of((*sizes, group), default.programs)) for group in groups]
     return list(dict.fromkeys(plans))
 
 
