@@ -105,6 +105,7 @@ class Head:
         skips_rows: whether rows without upstream gradient cost less.
         version: of the package that brings it.
         within: holds while it runs.
+        held_bytes: what both passes hold on the device that torch's allocator does not count.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Head:
     skips_rows: bool = False
     version: str | None = None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
+    held_bytes: Callable[[Shape], int] = lambda shape: 0
 
     @property
     def slack(self) -> float:

@@ -12,6 +12,7 @@ _PACKAGES = (
     "triton",
     "verl",
     "liger-kernel",
+    "liger-cute-kernels",
     "nvidia-cutlass-dsl",
     "cut-cross-entropy",
 )

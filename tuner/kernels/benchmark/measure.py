@@ -105,9 +105,10 @@ class _Measurement:
             attempt(partial(self._peak, head), self.outcomes[head.name])
 
     def _peak(self, head: Head) -> None:
+        held = head.held_bytes(self.shape)
         self.outcomes[head.name].peak = Passes(
-            forward=peak_bytes(partial(head.forward, self.problem)),
-            both=peak_bytes(partial(head.both, self.problem)),
+            forward=held + peak_bytes(partial(head.forward, self.problem)),
+            both=held + peak_bytes(partial(head.both, self.problem)),
         )
 
     def times(self) -> dict[str, Timed]:

@@ -15,14 +15,18 @@ import torch
 from torch import Tensor
 
 from tuner.kernels.benchmark.heads import Head, Rounding
+from tuner.kernels.benchmark.liger_native import TILES_PER_REDUCE, NativeRuntime
 from tuner.kernels.benchmark.machine import package_version
 from tuner.kernels.benchmark.problem import Problem, Shape
 from tuner.kernels.benchmark.report import Family, Task
 
 VERL_TRITON = "verl Triton"
+LIGER_NATIVE = "Liger native"
 IGNORED = -100
 _VERL_SLICE = 9504  # vocabulary entries, verl/utils/kernel/kernels.py
 _LIGER_WAVE = 1024  # rows, liger_kernel/ops/cutedsl/ops/fused_scaled_cross_entropy_sm90.py
+# Rows whose logits' gradients its workspace holds: what one more vocabulary entry adds to it, in 16 bits.
+_LIGER_NATIVE_WAVE = 1024
 _CCE_TILE = 128  # rows and vocabulary entries, cut_cross_entropy/tl_autotune.py
 
 
@@ -76,6 +80,12 @@ def _stand_in(package: str) -> ModuleType:
     return module
 
 
+def _on_hopper(device: str) -> None:
+    _on_cuda(device)
+    if torch.cuda.get_device_capability(device) != (9, 0):
+        raise CannotRunError("needs compute capability 9.0")
+
+
 def _ceil_div(value: int, by: int) -> int:
     return -(-value // by)
 
@@ -104,9 +114,7 @@ def _liger_sm90(device: str) -> Head:
     """Liger's kernel for Hopper as verl calls it with ``impl_backend: liger``."""
     _installed("liger_kernel", "liger-kernel")
     _installed("cutlass", "nvidia-cutlass-dsl")
-    _on_cuda(device)
-    if torch.cuda.get_device_capability(device) != (9, 0):
-        raise CannotRunError("needs compute capability 9.0")
+    _on_hopper(device)
     function: Any = import_module("liger_kernel.ops").LigerFusedLinearScaledCrossEntropyFunction
 
     def run(problem: Problem) -> tuple[Tensor, ...]:
@@ -126,6 +134,34 @@ def _liger_sm90(device: str) -> Head:
             sums={"d_weight": lambda shape: _ceil_div(shape.tokens, _LIGER_WAVE)},
         ),
         version=f"{package_version('liger-kernel')} with CuTe DSL {package_version('nvidia-cutlass-dsl')}",
+    )
+
+
+def _liger_native(device: str) -> Head:
+    """Liger's compiled kernels for a vocabulary that GPUs share out, with all of it on this one."""
+    _installed("liger_kernel", "liger-kernel")
+    _installed("liger_cute_kernels", "liger-cute-kernels")
+    _on_hopper(device)
+    module = import_module("liger_kernel.ops.cute.fused_linear_scaled_cross_entropy_tp")
+    function: Any = module.LigerFusedLinearScaledCrossEntropyNativeTPFunction
+    runtime = NativeRuntime(device)
+
+    def run(problem: Problem) -> tuple[Tensor, ...]:
+        group = runtime.group(problem.shape)
+        nll_T, entropy_T = function.apply(
+            *problem.inputs, problem.labels_T, 0, 1.0, IGNORED, TILES_PER_REDUCE, True, group
+        )
+        return -nll_T, entropy_T
+
+    return Head(
+        name=LIGER_NATIVE,
+        family=Family.RIVAL,
+        task=Task.EACH,
+        run=run,
+        products=4,
+        rounding=Rounding(sums={"d_weight": lambda shape: _ceil_div(shape.tokens, _LIGER_NATIVE_WAVE)}),
+        version=package_version("liger-cute-kernels"),
+        held_bytes=runtime.held_bytes,
     )
 
 
@@ -187,6 +223,7 @@ def _cut_cross_entropy(device: str) -> Head:
 _RIVALS: dict[str, tuple[Task, Callable[[str], Head]]] = {
     VERL_TRITON: (Task.EACH, _verl_triton),
     "Liger SM90": (Task.EACH, _liger_sm90),
+    LIGER_NATIVE: (Task.EACH, _liger_native),
     "Liger Triton": (Task.MEAN, _liger_triton),
     "Cut Cross Entropy": (Task.LOG_PROBS, _cut_cross_entropy),
 }

@@ -18,7 +18,7 @@ from tuner.kernels.benchmark.comparison_heads import COMPARISON, DEFAULT_COMPARI
 from tuner.kernels.benchmark.heads import Head, Rounding
 from tuner.kernels.benchmark.problem import Problem
 from tuner.kernels.benchmark.report import Task
-from tuner.kernels.benchmark.rivals import RIVAL_NAMES, VERL_TRITON, find_rivals
+from tuner.kernels.benchmark.rivals import LIGER_NATIVE, RIVAL_NAMES, VERL_TRITON, find_rivals
 from tuner.kernels.comparison import HEADS
 from tuner.validate.head.settings import HeadWork, Way
 from tuner.validate.head.worker.heads import from_logits
@@ -63,7 +63,8 @@ def choices(work: HeadWork, device: str) -> Iterator[Choice]:
 
 
 def _rivals(work: HeadWork, device: str) -> Iterator[Choice]:
-    for name in RIVAL_NAMES:
+    # Liger's native kernels start NVSHMEM and a process group, which later work of this process would meet.
+    for name in (name for name in RIVAL_NAMES if name != LIGER_NATIVE):
         (rival,) = find_rivals(device, (name,))
         if isinstance(rival, Head):
             foreign = Choice(name=name, way=None, head=rival, foreign=True)
