@@ -42,7 +42,7 @@ class NativeRuntime:
         return group
 
     def held_bytes(self, shape: Shape) -> int:
-        """Bytes of the workspace, which torch's allocator does not count: of both passes, reserved together."""
+        """Bytes of the workspace of both passes, which torch's allocator does not count."""
         self.group(shape)
         native: Any = import_module("liger_cute_kernels.tvm_ffi")
         forward = native.fused_linear_scaled_cross_entropy_forward_workspace_bytes(
