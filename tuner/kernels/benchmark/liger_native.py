@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
 
 from tuner.kernels.benchmark.problem import Shape
 
@@ -63,7 +64,7 @@ class NativeRuntime:
             torch.cuda.synchronize(self._device)
             import_module("liger_cute_kernels.nvshmem").pool_clear_all()
         elif not dist.is_initialized():
-            dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+            dist.init_process_group("nccl", store=HashStore(), rank=0, world_size=1)
             atexit.register(self._close)
         workspace = runtime.FusedLinearCrossEntropyConfig(
             max_tokens=shape.tokens,
