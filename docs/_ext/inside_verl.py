@@ -72,9 +72,12 @@ class Updates(SphinxDirective):
 
 def _row(case: dict[str, Any]) -> list[str]:
     model = case["model"].rpartition("/")[2]
+    several = f"{case['micro_batches']} × " if case.get("micro_batches", 1) > 1 else ""
     entropy = ", entropy" if case["entropy"] else ""
-    named = [model, f"{case['tokens']:,}{entropy}", f"``{case['head']}``"]
+    named = [model, f"{several}{case['tokens']:,}{entropy}", f"``{case['head']}``"]
     warm = case["updates"][1:]  # the first includes what is compiled
+    if not warm:
+        return [*named, _stopped(case["updates"][0]), "–", "–", "–"]
     seconds = median(update["seconds"] for update in warm)
     peak = max(update["peak_allocated_bytes"] for update in warm) / GIB
     last = warm[-1]
@@ -85,6 +88,11 @@ def _row(case: dict[str, Any]) -> list[str]:
         f"{last['loss']:.4f}",
         f"{last['grad_norm']:.4f}",
     ]
+
+
+def _stopped(update: dict[str, Any]) -> str:
+    """The error with which an engine ended, by its name."""
+    return "OutOfMemoryError" if "out_of_memory" in update else str(update["error"]).partition(":")[0]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

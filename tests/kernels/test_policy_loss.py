@@ -1,6 +1,7 @@
 """The head with the policy loss in it, against float64: every path at sizes that reach every branch."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tuner.kernels import (
     policy_chunks,
     tiles,
 )
+from tuner.kernels.head_statistics import Ready
 from tuner.kernels.tiles import Path
 
 # Rows, hidden size, vocabulary, rows of a chunk. Of odd hidden sizes the copy engine takes none.
@@ -33,13 +35,19 @@ Kept = Callable[[PolicyCase], Tensor]
 def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     """The logits of all rows as they were kept, zero for ignored ones."""
     chunks: list[Tensor] = []
-    statistics = policy_chunks.head_statistics
+    ready_statistics = policy_chunks.ready_statistics
 
-    def spy(*arguments: Any) -> None:
-        statistics(*arguments)
-        chunks.append(arguments[4].clone())
+    def spy(*arguments: Any) -> Ready:
+        ready = ready_statistics(*arguments)
 
-    monkeypatch.setattr(policy_chunks, "head_statistics", spy)
+        def launch() -> Tensor:
+            partials = ready.launch()
+            chunks.append(arguments[4].clone())
+            return partials
+
+        return replace(ready, launch=launch)
+
+    monkeypatch.setattr(policy_chunks, "ready_statistics", spy)
 
     def logits_of(case: PolicyCase) -> Tensor:
         active = case.head.labels != IGNORED

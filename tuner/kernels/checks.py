@@ -3,6 +3,7 @@
 T: rows (tokens). V: vocabulary entries. H: hidden size.
 """
 
+from dataclasses import dataclass
 from math import isfinite
 
 import torch
@@ -101,19 +102,46 @@ def check_extremes(seen: list[float], *, ignore_index: int, vocabulary: int) -> 
         raise ValueError(f"temperature must be finite and at least {LOWEST_TEMPERATURE:g} for every row")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """The one look at values that a pass allows itself: asked for, and on its way to the host."""
+
+    active_T: Tensor
+    seen: Tensor  # of :func:`extremes`, on the host once the device is there
+    asked: torch.cuda.Event | None  # None: it is there
+    ignore_index: int
+    vocabulary: int
+
+    def rows(self) -> Rows:
+        """The rows whose label is not ignored; waits, and reads once more where rows are ignored.
+
+        Raises:
+            ValueError: a label outside the vocabulary; a temperature below 1e-6, infinite or NaN.
+        """
+        if self.asked is not None:
+            self.asked.synchronize()
+        seen = self.seen.tolist()
+        check_extremes(seen, ignore_index=self.ignore_index, vocabulary=self.vocabulary)
+        return select(self.active_T, count=int(seen[0]))
+
+
+def look_at_rows(
+    labels_T: Tensor, inverse_temperature_T: Tensor, *, ignore_index: int, vocabulary: int
+) -> Look:
+    """Ask the device which rows there are and whether their values are in range, without waiting."""
+    active_T = labels_T != ignore_index
+    seen = extremes(active_T, labels_T, inverse_temperature_T)
+    asked = None
+    if seen.is_cuda:
+        seen = torch.empty_like(seen, device="cpu", pin_memory=True).copy_(seen, non_blocking=True)
+        asked = torch.cuda.Event()
+        asked.record(torch.cuda.current_stream(labels_T.device))
+    return Look(active_T=active_T, seen=seen, asked=asked, ignore_index=ignore_index, vocabulary=vocabulary)
+
+
 def checked_rows(
     labels_T: Tensor, inverse_temperature_T: Tensor, *, ignore_index: int, vocabulary: int
 ) -> Rows:
-    """The rows whose label is not ignored, after the one look at values that a pass allows itself.
-
-    Reads from the device once, and once more where rows are ignored.
-
-    Raises:
-        ValueError: a label outside the vocabulary; a temperature below 1e-6, infinite or NaN.
-    """
-    if labels_T.numel() == 0:
-        return Rows(index_R=None, count=0)
-    active_T = labels_T != ignore_index
-    seen = extremes(active_T, labels_T, inverse_temperature_T).tolist()
-    check_extremes(seen, ignore_index=ignore_index, vocabulary=vocabulary)
-    return select(active_T, count=int(seen[0]))
+    """The rows of a look, waited for at once; errors as :meth:`Look.rows`."""
+    look = look_at_rows(labels_T, inverse_temperature_T, ignore_index=ignore_index, vocabulary=vocabulary)
+    return look.rows()

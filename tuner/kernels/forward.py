@@ -7,6 +7,9 @@ running statistics of its rows across that split. No atomics, so the same bits t
 reference is :func:`tuner.kernels.reference.statistics`.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
@@ -125,15 +128,15 @@ def _read_statistics(
     tl.store(target + 3 * S * T, label_logit.to(tl.float32))
 
 
-def partial_statistics(
+def ready_statistics(
     plan: Plan,
     hidden_TH: Tensor,
     weight_VH: Tensor,
     labels_T: Tensor,
     inverse_temperature_T: Tensor,
     saved_TV: Tensor | None,
-) -> Tensor:
-    """Statistics of each split of the vocabulary, ``[4, S, T]`` in float32.
+) -> Callable[[], Tensor]:
+    """The launch of a kernel for which all else is done: statistics of each split, ``[4, S, T]``, float32.
 
     Args:
         plan: which kernel, and what one program computes at a time.
@@ -149,15 +152,17 @@ def partial_statistics(
     split = choose_split(tile, tokens, vocabulary)
     partials_4ST = torch.empty((4, split.count, tokens), device=hidden_TH.device, dtype=torch.float32)
     vectors = (labels_T, inverse_temperature_T)
-    with torch.cuda.device_of(hidden_TH):
-        if plan.path is Path.HOPPER:
-            from tuner.kernels.hopper_forward import write_statistics
+    if plan.path is Path.HOPPER:
+        from tuner.kernels import hopper_forward
 
-            write_statistics(tile, split, hidden_TH, weight_VH, *vectors, saved_TV, partials_4ST)
-            return partials_4ST
+        write = hopper_forward.ready_statistics(
+            tile, split, hidden_TH, weight_VH, *vectors, saved_TV, partials_4ST
+        )
+    else:
         saved = hidden_TH if saved_TV is None else saved_TV
         row_tiles = triton.cdiv(tokens, tile.rows)
-        _statistics[(min(tile.programs, row_tiles * split.count),)](
+        write = partial(
+            _statistics[(min(tile.programs, row_tiles * split.count),)],
             hidden_TH,
             weight_VH,
             saved,
@@ -183,7 +188,13 @@ def partial_statistics(
             num_warps=tile.warps,
             num_stages=tile.stages,
         )
-    return partials_4ST
+
+    def launch() -> Tensor:
+        with torch.cuda.device_of(partials_4ST):
+            write()
+        return partials_4ST
+
+    return launch
 
 
 def partial_statistics_of(

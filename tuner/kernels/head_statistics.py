@@ -4,6 +4,9 @@ R: rows worked on. T: rows given. V: vocabulary entries, of this rank's shard wh
 H: hidden size. S: splits of the vocabulary, or the ranks' shards.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from tuner.kernels import reference, vocab_parallel
@@ -13,17 +16,47 @@ from tuner.kernels.rows import Rows
 from tuner.kernels.tiles import Path, Work
 
 
-def head_statistics(
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """Statistics of the logits of rows, all but computed: the host has nothing left to do but launch."""
+
+    launch: Callable[[], Tensor]  # ``[4, S, R]``
+    in_triton: bool
+    inverse_temperature_R: Tensor
+    group: str
+
+    def write(self, partials_4SR: Tensor, rows: Rows, outputs: Statistics) -> None:
+        """Merge what the launch gave into the vectors of all rows.
+
+        Args:
+            partials_4SR: of the launch.
+            rows: which of all rows these are.
+            outputs: of all rows.
+        """
+        if not self.in_triton:
+            if self.group:
+                partials_4SR = vocab_parallel.gather_statistics(partials_4SR[:, 0], self.group)
+            merged = reference.merge(partials_4SR, self.inverse_temperature_R)
+            for output, values in zip(outputs.vectors(), merged.vectors(), strict=True):
+                output.copy_(rows.put(values, output.numel()))
+            return
+        from tuner.kernels.statistics import merge, merge_splits
+
+        if self.group:
+            of_shard_4R = merge_splits(partials_4SR, self.inverse_temperature_R)
+            partials_4SR = vocab_parallel.gather_statistics(of_shard_4R, self.group)
+        merge(partials_4SR, self.inverse_temperature_R, rows.index_R, outputs.vectors())
+
+
+def ready_statistics(
     hidden_RH: Tensor,
     weight_VH: Tensor,
     labels_R: Tensor,
     inverse_temperature_R: Tensor,
     saved_TV: Tensor | None,
-    rows: Rows,
-    outputs: Statistics,
     group: str = "",
-) -> None:
-    """Write the statistics of the rows worked on into the vectors of all rows.
+) -> Ready:
+    """Do all that comes before the launch: choose the kernel, make room, describe the matrices.
 
     Args:
         hidden_RH: elements of a row side by side, as in ``weight_VH``.
@@ -31,28 +64,32 @@ def head_statistics(
         labels_R: int32; -1 where it is another shard's.
         inverse_temperature_R: float32.
         saved_TV: takes the logits; None keeps none.
-        rows: which of all rows these are.
-        outputs: of all rows.
         group: ranks that share the vocabulary.
     """
-    work = Work.STATISTICS if saved_TV is None else Work.SAVING
-    plan = choose_plan(work, hidden_RH, weight_VH)
-    if plan.path is Path.REFERENCE:
-        logits_RV = hidden_RH.float() @ weight_VH.float().T
-        if saved_TV is not None:
-            saved_TV[:, weight_VH.shape[0] :] = 0
-            logits_RV = saved_TV[:, : weight_VH.shape[0]].copy_(logits_RV).float()
-        partials_4R = reference.partial_statistics(logits_RV, labels_R, inverse_temperature_R)
-        partials_4SR = vocab_parallel.gather_statistics(partials_4R, group) if group else partials_4R[:, None]
-        merged = reference.merge(partials_4SR, inverse_temperature_R)
-        for output, values in zip(outputs.vectors(), merged.vectors(), strict=True):
-            output.copy_(rows.put(values, output.numel()))
-        return
-    from tuner.kernels.forward import partial_statistics
-    from tuner.kernels.statistics import merge, merge_splits
+    plan = choose_plan(Work.STATISTICS if saved_TV is None else Work.SAVING, hidden_RH, weight_VH)
+    matrices_and_rows = (hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV)
+    in_triton = plan.path is not Path.REFERENCE
+    if in_triton:
+        from tuner.kernels import forward
 
-    partials_4SR = partial_statistics(plan, hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV)
-    if group:
-        of_shard_4R = merge_splits(partials_4SR, inverse_temperature_R)
-        partials_4SR = vocab_parallel.gather_statistics(of_shard_4R, group)
-    merge(partials_4SR, inverse_temperature_R, rows.index_R, outputs.vectors())
+        launch = forward.ready_statistics(plan, *matrices_and_rows)
+    else:
+
+        def launch() -> Tensor:
+            return _reference_statistics(*matrices_and_rows)
+
+    return Ready(launch=launch, in_triton=in_triton, inverse_temperature_R=inverse_temperature_R, group=group)
+
+
+def _reference_statistics(
+    hidden_RH: Tensor,
+    weight_VH: Tensor,
+    labels_R: Tensor,
+    inverse_temperature_R: Tensor,
+    saved_TV: Tensor | None,
+) -> Tensor:
+    logits_RV = hidden_RH.float() @ weight_VH.float().T
+    if saved_TV is not None:
+        saved_TV[:, weight_VH.shape[0] :] = 0
+        logits_RV = saved_TV[:, : weight_VH.shape[0]].copy_(logits_RV).float()
+    return reference.partial_statistics(logits_RV, labels_R, inverse_temperature_R)[:, None]

@@ -6,6 +6,9 @@ The sums and their order of work are those of :mod:`tuner.kernels.forward`; the 
 :mod:`tuner.kernels.hopper`'s. The float32 reference is :func:`tuner.kernels.reference.statistics`.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -154,7 +157,7 @@ def _statistics(
     )  # fmt: skip
 
 
-def write_statistics(
+def ready_statistics(
     tile: Tile,
     split: Split,
     hidden_TH: Tensor,
@@ -163,15 +166,19 @@ def write_statistics(
     inverse_temperature_T: Tensor,
     saved_TV: Tensor | None,
     partials_4ST: Tensor,
-) -> None:
-    """Write the statistics of each split; arguments as :func:`tuner.kernels.forward.partial_statistics`."""
+) -> Callable[[], object]:
+    """The launch that writes the statistics of each split.
+
+    Args as of :func:`tuner.kernels.forward.ready_statistics`, which makes room for them.
+    """
     tokens, hidden = hidden_TH.shape
     row_tiles = -(-tokens // tile.rows)
     hidden_blocks, weight_blocks = hopper.operands(hidden_TH, weight_VH, tile)
     saved_blocks = hidden_blocks
     if saved_TV is not None:
         saved_blocks = hopper.descriptor(saved_TV, (tile.rows // 2, tile.columns))
-    _statistics[(min(tile.programs, row_tiles * split.count),)](
+    return partial(
+        _statistics[(min(tile.programs, row_tiles * split.count),)],
         hidden_blocks,
         weight_blocks,
         saved_blocks,

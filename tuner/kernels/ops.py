@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tuner.kernels import backward, tiles, vocab_parallel
-from tuner.kernels.checks import checked_rows
-from tuner.kernels.head_statistics import head_statistics
+from tuner.kernels import backward, checks, tiles, vocab_parallel
+from tuner.kernels.head_statistics import Ready, ready_statistics
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
 
@@ -29,20 +28,23 @@ def _room_for_logits(hidden_TH: Tensor, weight_VH: Tensor, keep: bool) -> Tensor
     return hidden_TH.new_empty(shape)
 
 
-def _checked_rows(
-    hidden_TH: Tensor,
-    weight_VH: Tensor,
-    labels_T: Tensor,
-    inverse_temperature_T: Tensor,
-    ignored: int,
-    group: str,
-) -> tuple[Rows, int]:
-    """The rows worked on, and the label of the weight's first row."""
-    if not group:
-        vocabulary = weight_VH.shape[0]
-        return checked_rows(labels_T, inverse_temperature_T, ignore_index=ignored, vocabulary=vocabulary), 0
-    return vocab_parallel.checked_rows(
-        hidden_TH, labels_T, inverse_temperature_T, shard=weight_VH.shape[0], ignore_index=ignored, name=group
+def _ready(
+    rows: Rows,
+    matrices: tuple[Tensor, Tensor],
+    vectors: tuple[Tensor, Tensor],
+    logits: Tensor | None,
+    shard: tuple[str, int],
+) -> Ready:
+    """All but the launch, for these rows of the arguments; ``shard``: the group and its first label."""
+    (hidden_TH, weight_VH), (labels_T, inverse_temperature_T), (group, first_label) = matrices, vectors, shard
+    labels_R = rows.take(labels_T)
+    return ready_statistics(
+        rows_contiguous(rows.take(hidden_TH)),
+        rows_contiguous(weight_VH),
+        vocab_parallel.labels_within(labels_R, first_label, weight_VH.shape[0]) if group else labels_R.int(),
+        rows.take(inverse_temperature_T),
+        None if logits is None else logits[: rows.count],
+        group,
     )
 
 
@@ -74,26 +76,31 @@ def forward(
         group: ranks that share the vocabulary.
         sum_hidden: sum the gradient of the hidden states over them, in the backward pass.
     """
-    rows, first_label = _checked_rows(
-        hidden_TH, weight_VH, labels_T, inverse_temperature_T, ignore_index, group
-    )
+    matrices, vectors = (hidden_TH, weight_VH), (labels_T, inverse_temperature_T)
+    vocabulary = weight_VH.shape[0]
     logits = _room_for_logits(hidden_TH, weight_VH, keep_logits)
-    outputs = Statistics.like(labels_T, zero=rows.index_R is not None)
-    if rows.count:
-        labels_R = rows.take(labels_T)
-        with torch.autocast(hidden_TH.device.type, enabled=False):
-            head_statistics(
-                rows_contiguous(rows.take(hidden_TH)),
-                rows_contiguous(weight_VH),
-                vocab_parallel.labels_within(labels_R, first_label, weight_VH.shape[0])
-                if group
-                else labels_R.int(),
-                rows.take(inverse_temperature_T),
-                logits[: rows.count] if keep_logits else None,
-                rows,
-                outputs,
-                group,
+    kept, first_label = logits if keep_logits else None, 0
+    ready: Ready | None = None
+    with torch.autocast(hidden_TH.device.type, enabled=False):
+        if group:
+            rows, first_label = vocab_parallel.checked_rows(
+                hidden_TH, *vectors, shard=vocabulary, ignore_index=ignore_index, name=group
             )
+        else:
+            look = checks.look_at_rows(*vectors, ignore_index=ignore_index, vocabulary=vocabulary)
+            # While the device looks: what is left after the wait is what the GPU would stand idle for.
+            if labels_T.numel():
+                rows = Rows(index_R=None, count=labels_T.numel())
+                ready = _ready(rows, matrices, vectors, kept, ("", 0))
+            rows = look.rows()
+        if rows.index_R is not None or group:
+            ready = None  # its memory goes before more is taken
+            if rows.count:
+                ready = _ready(rows, matrices, vectors, kept, (group, first_label))
+        partials = None if ready is None else ready.launch()
+        outputs = Statistics.like(labels_T, zero=rows.index_R is not None)
+        if ready is not None and partials is not None:
+            ready.write(partials, rows, outputs)
     return (
         outputs.log_probs,
         outputs.entropy,

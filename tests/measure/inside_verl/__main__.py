@@ -34,7 +34,7 @@ WHAT = (
 NOTES = (
     "head: logits is use_fused_kernels=False, verl-* its fused heads by impl_backend, tuner-* those of "
     "tuner.inside_verl by TUNER_HEAD with impl_backend=torch left in place.",
-    "one micro-batch of `tokens` tokens on each rank per update, packed sequences of 1024, half prompt; "
+    "`micro_batches` of `tokens` tokens on each rank per update, packed sequences of 1024, half prompt; "
     "FSDP2, fp32 master parameters, bf16 mixed precision, gradient checkpointing, AdamW, lr 1e-6.",
     "seconds: wall clock with the batch on the host, of rank 0; the first update includes what is compiled, "
     "and AdamW has no states before it.",

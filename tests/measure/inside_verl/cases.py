@@ -23,6 +23,7 @@ class Updates:
     model: str
     head: str
     tokens: int  # of one micro-batch on one GPU
+    micro_batches: int = 1
     count: int = 10
     entropy: bool = False
 
@@ -48,14 +49,20 @@ def cases() -> dict[str, Updates]:
         Updates(model=UNTIED, head="logits", tokens=163840, count=2),
         Updates(model=UNTIED, head="logits", tokens=16384),
         Updates(model=UNTIED, head="tuner-recompute", tokens=16384),
+        Updates(model=UNTIED, head="tuner-recompute", tokens=196608, count=3),
+        Updates(model=UNTIED, head="logits", tokens=196608, count=1),
+        Updates(model=UNTIED, head="logits", tokens=16384, micro_batches=12, count=3),
         Updates(model=QWEN, head="verl-torch", tokens=16384),
         Updates(model=UNTIED, head="verl-torch", tokens=16384, count=1),
         Updates(model=QWEN, head="tuner-saved", tokens=16384),
         Updates(model=QWEN, head="tuner-recompute", tokens=16384, entropy=True, count=4),
         Updates(model=QWEN, head="logits", tokens=16384, entropy=True, count=4),
     ]
-    return {
-        f"{'untied' if plan.model == UNTIED else 'tied'}-{plan.head}-{plan.tokens}"
-        f"{'-entropy' if plan.entropy else ''}": plan
-        for plan in planned
-    }
+    return {_name(plan): plan for plan in planned}
+
+
+def _name(plan: Updates) -> str:
+    parts = ["untied" if plan.model == UNTIED else "tied", plan.head, str(plan.tokens)]
+    parts += [f"x{plan.micro_batches}"] if plan.micro_batches > 1 else []
+    parts += ["entropy"] if plan.entropy else []
+    return "-".join(parts)

@@ -68,7 +68,9 @@ def _run(case: Updates, port: int, timeout: timedelta, dry_run: bool, results: A
     if case.tuner_head is not None:
         os.environ["TUNER_HEAD"] = case.tuner_head
         importlib.import_module("tuner.inside_verl")
-    settings = PassSettings(tokens=case.tokens, calculate_entropy=case.entropy)
+    settings = PassSettings(
+        tokens=case.tokens, micro_batches=case.micro_batches, calculate_entropy=case.entropy
+    )
     if dry_run:
         settings = shrunk(settings)
     dist.init_process_group(backend="cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=timeout)
