@@ -68,6 +68,21 @@ def test_sums_in_16_bits_are_as_far_off_as_the_limit_says(count: int) -> None:
     assert 0.8 < error / (factor * once) < 1.1
 
 
+def test_logits_in_a_finer_dtype_are_as_far_off_as_the_limit_says() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2000, 500, generator=generator, dtype=torch.float64)
+
+    def error(dtype: torch.dtype) -> float:
+        exact, rounded = (values.log_softmax(1) for values in (logits, logits.to(dtype).double()))
+        return float((rounded - exact).norm() / exact.norm())
+
+    unit = torch.finfo(torch.bfloat16).eps / 2
+    rounding = Rounding(logits=True, logits_dtype=torch.float16)
+    limit = rounding.limits(SHAPE, {"log_probs": error(torch.bfloat16)}, unit=unit, slack=1.0)["log_probs"]
+    assert limit == pytest.approx(1.01 * error(torch.bfloat16) / 8)
+    assert 0.98 < error(torch.float16) / limit < 1.0
+
+
 @pytest.mark.parametrize("name", ["log_probs", "entropy"])
 def test_a_loss_moves_by_its_slope_where_the_error_is_along_it(name: str) -> None:
     problem = with_policy(random_problem(SHAPE, device="cpu", dtype=torch.float64))

@@ -144,7 +144,7 @@ def reported(head: Head) -> HeadReport:
 
 
 @pytest.mark.parametrize(("off", "status"), [(0.0, Status.RIGHT), (1e-4, Status.WRONG)])
-def test_it_is_held_to_float32_statistics(
+def test_it_is_held_to_what_logits_in_float16_bring(
     native: Native, off: float, status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "burst", lambda device: lambda: None)

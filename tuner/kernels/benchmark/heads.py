@@ -37,11 +37,13 @@ class Rounding:
 
     Attributes:
         logits: the logits.
+        logits_dtype: to which it rounds them, if not to that of its inputs.
         outputs: the results that are not in float32.
         sums: of a gradient, how many partial sums are added up in 16 bits.
     """
 
     logits: bool = False
+    logits_dtype: torch.dtype | None = None
     outputs: tuple[str, ...] = ()
     sums: Mapping[str, Callable[[Shape], int]] = field(default_factory=dict)
 
@@ -65,10 +67,12 @@ class Rounding:
                 nothing by itself, how far off its addends may be does.
         """
         limits: dict[str, float] = {}
+        # An error of rounded logits is in proportion to the unit of their dtype.
+        finer = torch.finfo(self.logits_dtype).eps / 2 / unit if self.logits_dtype else 1.0
         for name, least in EXACT_LIMITS.items():
             if name not in rounded:
                 continue
-            limit = max(least, EQUAL_ROUNDINGS * rounded[name]) if self.logits else least
+            limit = max(least, EQUAL_ROUNDINGS * finer * rounded[name]) if self.logits else least
             if name in self.outputs:
                 limit += unit
             elif self.outputs and name not in ("log_probs", "entropy"):

@@ -130,6 +130,7 @@ def _liger_sm90(device: str) -> Head:
         # The logits are kept in float16 between two steps of its epilogue.
         rounding=Rounding(
             logits=True,
+            logits_dtype=torch.float16,
             outputs=("entropy",),
             sums={"d_weight": lambda shape: _ceil_div(shape.tokens, _LIGER_WAVE)},
         ),
@@ -159,7 +160,12 @@ def _liger_native(device: str) -> Head:
         task=Task.EACH,
         run=run,
         products=4,
-        rounding=Rounding(sums={"d_weight": lambda shape: _ceil_div(shape.tokens, _LIGER_NATIVE_WAVE)}),
+        # Its epilogue packs the sums into float16 (F2FP.F16.F32.PACK_AB) before it takes them up again.
+        rounding=Rounding(
+            logits=True,
+            logits_dtype=torch.float16,
+            sums={"d_weight": lambda shape: _ceil_div(shape.tokens, _LIGER_NATIVE_WAVE)},
+        ),
         version=package_version("liger-cute-kernels"),
         held_bytes=runtime.held_bytes,
     )
