@@ -7,6 +7,9 @@ import yaml
 from tuner.language import _
 
 MAX_DEPTH = 64
+#: How libyaml from 0.2.6 on says that its own limit of 1,000 levels was reached, which its look-ahead can
+#: reach before it has told of the first level.
+_TOO_DEEP = "exceeded maximum nesting depth"
 
 
 def expect_shallow(text: str, loader: Any) -> None:
@@ -19,15 +22,25 @@ def expect_shallow(text: str, loader: Any) -> None:
     Raises:
         yaml.MarkedYAMLError: it is too deep, or no YAML.
     """
+    try:
+        _expect_shallow(text, loader)
+    except yaml.MarkedYAMLError as error:
+        if _TOO_DEEP in f"{error.problem}":
+            raise _nested_deeper(error.problem_mark) from None
+        raise
+
+
+def _expect_shallow(text: str, loader: Any) -> None:
     depth = 0
     for event in yaml.parse(text, loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                mark: Any = event.start_mark
-                raise yaml.MarkedYAMLError(
-                    problem=_("nested deeper than {max_depth} levels").format(max_depth=MAX_DEPTH),
-                    problem_mark=mark,
-                )
+                raise _nested_deeper(event.start_mark)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+
+
+def _nested_deeper(mark: Any) -> yaml.MarkedYAMLError:
+    problem = _("nested deeper than {max_depth} levels").format(max_depth=MAX_DEPTH)
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)

@@ -14,6 +14,8 @@ from tuner.validate.training.settings import PromptImages
 _FIXED_SIZE = "gemma3"  # whose images all have one size and go through the tower as a batch
 _EMPTY = 4  # patches along either side of the image that verl makes up where there is none
 _AXES = 4  # positions of a token in Qwen-VL: in the text, and in time, height and width
+#: What transformers' output heads hand on of the model below them: since 5.17, and since 5.24.
+_HANDED_ON = ("rope_deltas", "image_outputs", "video_outputs")
 #: The parts of a rotated head for time, height and width, where a configuration leaves them out.
 #: Source: the configurations that Qwen publishes; no size depends on them.
 ROTARY_SECTIONS: dict[str, dict[str, Any]] = {
@@ -114,7 +116,8 @@ def _forward(self: Any, input_ids: Tensor, **others: Any) -> Any:
     seen = {name: others.pop(name, None) for name in ("pixel_values", "image_grid_thw")}
     given = {name: value for name, value in others.items() if value is not None}
     output = self.language_model(input_ids=None, **_embedded(self, input_ids, **seen), **given)
-    output.rope_deltas = None  # transformers 5.17 hands them on
+    for name in _HANDED_ON:
+        setattr(output, name, None)
     return output
 
 
