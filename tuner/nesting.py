@@ -25,9 +25,11 @@ def expect_shallow(text: str, loader: Any) -> None:
     try:
         _expect_shallow(text, loader)
     except yaml.MarkedYAMLError as error:
-        if _TOO_DEEP in f"{error.problem}":
-            raise _nested_deeper(error.problem_mark) from None
-        raise
+        mark: Any = error.problem_mark
+        if mark is None or _TOO_DEEP not in f"{error.problem}":
+            raise
+        _expect_shallow(text[: mark.index], loader)  # up to there all is told, and ends at the first too deep
+        raise _nested_deeper(mark) from None
 
 
 def _expect_shallow(text: str, loader: Any) -> None:
