@@ -1,7 +1,7 @@
 """``--output-format FORMAT[:FILE]`` of ``tuner check``: one review in several formats, each to its place."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,22 +99,21 @@ def write_formats(
     Raises:
         InputError: a file cannot be written.
     """
-    from tuner.render.checked.how import How, rendered
+    from tuner.render.checked.how import How, pieces
     from tuner.render.terminal import Terminal, write
 
     for name, file in asked:
         if file is not None:
-            _write(file, rendered(name, review, How(terminal=Terminal())))
+            _write(file, pieces(name, review, How(terminal=Terminal())))
             continue
-        text = rendered(name, review, How(terminal=Terminal.of(sys.stdout, color)))
-        if text:
+        for text in pieces(name, review, How(terminal=Terminal.of(sys.stdout, color))):
             write(sys.stdout, text)
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, texts: Iterable[str]) -> None:
     try:
         with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            stream.write(text + "\n" if text and not text.endswith("\n") else text)
+            stream.writelines(texts)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(

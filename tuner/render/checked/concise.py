@@ -1,5 +1,7 @@
 """One line per finding, for editors and for what reads lines. Lines are never wrapped."""
 
+from collections.abc import Iterator
+
 from tuner.render.checked.how import How
 from tuner.render.checked.wording import told, where
 from tuner.render.terminal import Terminal
@@ -9,9 +11,11 @@ from tuner.review.checked import Line, Review
 FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` mends and beside their number in the last line
 
 
-def rendered(review: Review, how: How) -> str:
-    """One line per finding; empty where there is none."""
-    return "\n".join(concise(line, how.terminal) for line in review.lines)
+def lines(review: Review, how: How) -> Iterator[str]:
+    """One line per finding."""
+    for checked in review.inputs:
+        for line in checked.lines:
+            yield concise(line, how.terminal)
 
 
 def concise(line: Line, terminal: Terminal) -> str:

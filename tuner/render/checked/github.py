@@ -15,12 +15,8 @@ from tuner.review.checked import Line, Problem, Review
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
 
 
-def rendered(review: Review, how: How) -> str:
-    """One command per finding and per input that cannot be used; empty where there is none."""
-    return "\n".join(_commands(review))
-
-
-def _commands(review: Review) -> Iterator[str]:
+def lines(review: Review, how: How) -> Iterator[str]:
+    """One command per finding and per input that cannot be used."""
     for checked in review.inputs:
         if checked.problem is not None:
             yield _problem(checked.problem)
