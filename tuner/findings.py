@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from tuner.enumeration import Enum
 from tuner.errors import Location
@@ -51,6 +54,15 @@ class Rule(Struct, frozen=True, kw_only=True):
     since: str = "0.1.0"
     refuses: bool = False  # an error of this rule ends the launch before its first step is through
     yours: bool = False  # following it changes the training: listed apart, never part of what is to be pasted
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """From another process comes the same rule, of which one is kept, however many findings name it."""
+        return _rule, astuple(self)
+
+
+@cache
+def _rule(*values: Any) -> Rule:
+    return Rule(**dict(zip(Rule.__struct_fields__, values, strict=True)))
 
 
 class Finding(Struct, frozen=True, kw_only=True):

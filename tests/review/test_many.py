@@ -1,7 +1,9 @@
 """Many inputs are judged in several processes, as they would be one after another."""
 
 import io
+import json
 import os
+import pickle
 import sys
 from functools import partial
 from pathlib import Path
@@ -9,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import run
+from tuner import rules
+from tuner.cli import judging_many
 from tuner.cli.judging_many import with_bar
+from tuner.inputs.several import Input
+from tuner.render.checked import how
 from tuner.review import many
 from tuner.review.checked import Checked
+from tuner.review.likeness import by_likeness
 
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
 
@@ -83,3 +90,52 @@ def test_a_bar_counts_on_a_terminal_and_leaves_standard_output_alone(
     assert list(with_bar(iter(each), 3)) == each
     assert ("3/3" in written.getvalue()) is terminal
     assert not capsys.readouterr().out
+
+
+def test_variants_of_one_job_are_judged_one_after_the_other(tmp_path: Path) -> None:
+    texts = ["a: 1", "b: 10", "a: 22", "b: 3", "a: 5\nc: 1"]
+    files = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text, encoding="utf-8")
+    missing = Input(config=str(tmp_path / "missing.yaml"))
+    pasted = Input(config="python3", words=("-m", "verl.trainer.main_ppo"), pasted=True)
+    places = by_likeness([*(Input(config=str(file)) for file in files), missing, pasted])
+    assert sorted(places) == list(range(7))
+    assert [place for place in places if place < 5] == [0, 2, 4, 1, 3]
+
+
+def test_inputs_that_are_judged_in_another_order_are_told_in_their_own(
+    inputs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs by turns, so that alike ones are apart on the command line."""
+    monkeypatch.setattr(many, "_cores", lambda: 1)
+    monkeypatch.setattr(judging_many, "FEW", 2)
+    for number in (0, 2, 4):
+        Path(inputs[number]).write_text("trainer:\n  nnodes: 0\n", encoding="utf-8")
+    command = ("check", *inputs, "--gpu", "h100-sxm", "--verl-version", "0.9.1", "-f", "json")
+    report = json.loads(run(*command).out)
+    assert [Path(given["source"]).name for given in report["inputs"]] == [Path(file).name for file in inputs]
+    by_hand = [json.loads(run("check", file, *command[7:]).out)["inputs"][0] for file in inputs]
+    assert report["inputs"] == by_hand
+
+
+def test_a_rule_that_comes_from_another_process_is_kept_once() -> None:
+    rule = rules.modules()[0].RULE
+    copies = {id(pickle.loads(pickle.dumps(rule))) for _ in range(3)}
+    assert len(copies) == 1
+    assert pickle.loads(pickle.dumps(rule)) == rule
+
+
+def test_lines_are_written_piece_by_piece(
+    inputs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("check", inputs[0], "--gpu", "h100-sxm", "--verl-version", "0.9.1", "-f")
+    for name in ("concise", "json-lines", "github"):
+        whole = run(*command, f"{name}:{tmp_path / 'whole'}")
+        monkeypatch.setattr(how, "_PIECE", 1)
+        pieces = run(*command, f"{name}:{tmp_path / 'pieces'}")
+        monkeypatch.undo()
+        assert whole == pieces
+        text = (tmp_path / "whole").read_text(encoding="utf-8")
+        assert text == (tmp_path / "pieces").read_text(encoding="utf-8")
+        assert text.count("\n") > 1 and text.endswith("\n") and not text.endswith("\n\n")

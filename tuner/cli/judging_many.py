@@ -9,14 +9,20 @@ from tuner.cli.judging import Judging, judged
 from tuner.inputs.several import Input
 from tuner.language import ENGLISH, chosen
 from tuner.review.checked import Checked
+from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
 
 
 def judged_inputs(inputs: Sequence[Input], judging: Judging) -> tuple[Checked, ...]:
     """What is found in each input, in their order."""
     prepare = partial(_speak, chosen(), gc.get_threshold()[0])
-    each = judged_in_turn(inputs, partial(judged, judging=judging), prepare)
-    return tuple(each if len(inputs) < FEW else with_bar(each, len(inputs)))
+    judge = partial(judged, judging=judging)
+    if len(inputs) < FEW:
+        return tuple(judged_in_turn(inputs, judge, prepare))
+    places = by_likeness(inputs)
+    each = judged_in_turn([inputs[place] for place in places], judge, prepare)
+    by_place = dict(zip(places, with_bar(each, len(inputs)), strict=True))
+    return tuple(by_place[place] for place in range(len(inputs)))
 
 
 def with_bar(each: Iterable[Checked], total: int) -> Iterator[Checked]:

@@ -10,7 +10,9 @@ from tuner.inputs.several import Input
 from tuner.review.checked import Checked
 
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
-_AT_A_TIME = 8  # inputs handed to a process: what it has to wait for is a small part of what it does
+_AT_A_TIME = 8  # inputs handed to a process at least: what it has to wait for is a small part of what it does
+_MOST_AT_A_TIME = 64  # so that inputs that are alike go to one process, and none is idle for long at the end
+_TURNS = 8  # of a process at least, where there are inputs for so many
 
 Judge = Callable[[Input], Checked]
 
@@ -37,7 +39,8 @@ def judged_in_turn(
     with ProcessPoolExecutor(count, mp_context=context, initializer=prepare) as pool:
         done = 0
         try:
-            for checked in pool.map(judge, inputs, chunksize=_AT_A_TIME):
+            at_a_time = max(_AT_A_TIME, min(_MOST_AT_A_TIME, len(inputs) // (count * _TURNS)))
+            for checked in pool.map(judge, inputs, chunksize=at_a_time):
                 yield checked
                 done += 1
         except BrokenProcessPool:
