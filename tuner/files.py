@@ -19,13 +19,22 @@ _PIECE_BYTES = 64 * KIB
 _PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
 
 
+#: The same questions as functions of texts, which make no path of each place that is looked at.
+_OF_TEXT: dict[Callable[[Path], bool], Callable[[str | Path], bool]] = {
+    Path.exists: os.path.exists,
+    Path.is_file: os.path.isfile,
+    Path.is_dir: os.path.isdir,
+}
+
+
 def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bool:
     """Whether a path leads to something, be it of a kind such as ``Path.is_file``.
 
     What the file system cannot have (too long a name, no permission to look) is not there.
     """
+    of_text = _OF_TEXT.get(kind)
     try:
-        return kind(Path(path))
+        return kind(Path(path)) if of_text is None else of_text(path)
     except (OSError, ValueError):
         return False
 

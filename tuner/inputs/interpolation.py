@@ -172,7 +172,8 @@ class Resolver:
         home: Path = ()
         node: Any = self._tree
         for key in path:
-            home, node = self._section(home, node)
+            if isinstance(node, str):
+                home, node = self._section(home, node)
             if isinstance(node, dict) and key in node:
                 node = node[key]
             elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):

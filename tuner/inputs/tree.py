@@ -82,7 +82,7 @@ def lookup(tree: Mapping[str, Any], path: Path) -> Any:
     """
     node: Any = tree
     for key in path:
-        if not isinstance(node, Mapping):
+        if not isinstance(node, (dict, Mapping)):
             raise KeyError(key)
         node = node[key]
     return node

@@ -161,10 +161,7 @@ def _bundled(path: str) -> FoundConfig:
     config = _find_in_profiles(name) or _contained(path)
     if config is not None:
         return config
-    from difflib import get_close_matches
-
-    listed = {known.lower(): known for known in model_names()}
-    near = [listed[match] for match in get_close_matches(name.lower(), listed, n=3)]
+    near = _near(name)
     suggestion = _("; near it: {near}").format(near=", ".join(near)) if near else ""
     raise InputError(
         _("no model {path!r}: there is no such folder here, and no bundled profile is named {name!r}").format(
@@ -176,6 +173,15 @@ def _bundled(path: str) -> FoundConfig:
 
 
 @lru_cache(maxsize=256)  # many configurations are for the same few models
+@lru_cache(maxsize=256)  # many configurations name the same few models
+def _near(name: str) -> tuple[str, ...]:
+    from difflib import get_close_matches
+
+    listed = {known.lower(): known for known in model_names()}
+    return tuple(listed[match] for match in get_close_matches(name.lower(), listed, n=3))
+
+
+@lru_cache(maxsize=256)
 def _find_in_profiles(name: str) -> FoundConfig | None:
     # Looking through the texts first leaves one file to parse instead of all.
     from tuner.models.profile import read_profile
@@ -195,6 +201,7 @@ def named_within(text: str) -> str | None:
     return None if config is None else config.name
 
 
+@lru_cache(maxsize=256)
 def _contained(path: str) -> FoundConfig | None:
     """The bundled model whose name a part of the path contains, where one alone fits."""
     from tuner.models.contained import find_contained

@@ -1,7 +1,7 @@
 """Seconds per phase of one step."""
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Phase, Workload
 
 
-class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
+class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """One phase and what its seconds are spent on (compute, communication, ...).
 
     Equal are those that take the same seconds for the same causes, whichever pass is behind them.
@@ -45,6 +45,13 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False):
 
         It may wait for the GPU, or the GPU for it: what hides one second of the host does not hide two.
         """
+        known: dict[float, float] = vars(self).setdefault("by_host", {})  # a phase is part of many steps
+        seconds = known.get(times)
+        if seconds is None:
+            seconds = known[times] = self._beside_host(times)
+        return seconds
+
+    def _beside_host(self, times: float) -> float:
         if self.job is not None:
             job = self.job
             slow = _beside_host(job.cluster, times)
@@ -61,15 +68,15 @@ def _beside_host(cluster: Cluster, times: float) -> Cluster:
     return replace(cluster, gpu=replace(gpu, measured=other))
 
 
-class StepTime(Struct, frozen=True, kw_only=True):
+class StepTime(Struct, frozen=True, kw_only=True, dict=True):
     """Modelled seconds of one step; good for comparing two workloads, not for a clock."""
 
     phases: tuple[PhaseTime, ...]
 
-    @property
+    @cached_property
     def seconds(self) -> float:
         """The whole step: phases run one after the other."""
-        return sum(phase.seconds for phase in self.phases)
+        return sum([phase.seconds for phase in self.phases])
 
     def phase(self, phase: Phase) -> PhaseTime | None:
         """The time of one phase, None when the step does not have it."""

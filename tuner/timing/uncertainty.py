@@ -80,7 +80,7 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
         cluster: the GPUs of both, or of the first.
         then: those of the second, where they are others.
     """
-    first, second = _priced_ends(before.phases, cluster), _priced_ends(after.phases, then or cluster)
+    first, second = _step_ends(before, cluster), _step_ends(after, then or cluster)
     sources = list(zip(first, second, strict=True))
     if then is not None and then.gpu != cluster.gpu:
         sources = [pair for less, more in sources for pair in ((less, _NOTHING), (_NOTHING, more))]
@@ -195,6 +195,14 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
         evidence=evidence,
         rates_of=card,
     )
+
+
+def _step_ends(step: StepTime, cluster: Cluster) -> list[Ends]:
+    """The ends of every family in a step, remembered with it: one job is compared with many proposals."""
+    known: tuple[Cluster, list[Ends]] | None = vars(step).get("ends")
+    if known is None or known[0] != cluster:
+        known = vars(step)["ends"] = cluster, _priced_ends(step.phases, cluster)
+    return known[1]
 
 
 def _priced_ends(phases: Sequence[PhaseTime], cluster: Cluster) -> list[Ends]:

@@ -41,7 +41,7 @@ def stated(
         source: the function whose docstring explains the term, if that is another one.
         interval: the least and the most bytes, where the size is not derived.
     """
-    parameters, formula, used, path = _statement(*_key(size))
+    parameters, formula, used, path = _statement_of(size)
     low, high = interval or (None, None)
     return Term(
         item=item,
@@ -49,7 +49,7 @@ def stated(
         bytes=_value(size, parameters, numbers),
         evidence=evidence,
         formula=formula,
-        symbols=tuple([(symbol, numbers[symbol]) for symbol in used]),
+        symbols=tuple(zip(used, map(numbers.__getitem__, used), strict=True)),
         source=path if source is None else path_of(source),
         low_bytes=low,
         high_bytes=high,
@@ -62,13 +62,13 @@ def bytes_of(size: Size, numbers: Mapping[str, float]) -> int:
 
 
 def _value(size: Size, parameters: Sequence[str], numbers: Mapping[str, float]) -> int:
-    value: float = size(**{parameter: numbers[parameter] for parameter in parameters})
+    value: float = size(**dict(zip(parameters, map(numbers.__getitem__, parameters), strict=True)))
     return value if isinstance(value, int) else ceil(value)  # a recorded number stays one
 
 
 def formula_of(size: Size) -> str:
     """The formula that a function over symbols computes."""
-    return _statement(*_key(size))[1]
+    return _statement_of(size)[1]
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +88,7 @@ def rooms_of(path: str) -> Iterator[str]:
 
 def symbols_of(size: Size) -> tuple[str, ...]:
     """The symbols that a function takes; conditions that are bound beforehand are none."""
-    return _statement(*_key(size))[0]
+    return _statement_of(size)[0]
 
 
 def is_stated(function: Callable[..., Any]) -> bool:
@@ -100,18 +100,19 @@ def is_stated(function: Callable[..., Any]) -> bool:
     )
 
 
-def _key(size: Size) -> tuple[Size, tuple[tuple[str, Any], ...]]:
-    """What decides the text of a function's formula: the function, and the conditions that are bound."""
-    if isinstance(size, partial):
-        return size.func, tuple(size.keywords.items())
-    return size, ()
+_Statement = tuple[tuple[str, ...], str, tuple[str, ...], str]
+"""The parameters of a function, its formula, the symbols that are left in it, and where it stands."""
+
+
+def _statement_of(size: Size) -> _Statement:
+    """What decides the text of a formula is the function, and the conditions that are bound beforehand."""
+    if type(size) is partial:
+        return _statement(size.func, tuple(size.keywords.items()))
+    return _statement(size)
 
 
 @lru_cache(maxsize=1024)  # a formula is written once, however many jobs are priced
-def _statement(
-    size: Size, bound: Sequence[tuple[str, Any]]
-) -> tuple[tuple[str, ...], str, tuple[str, ...], str]:
-    """The parameters of a function, its formula, the symbols that are left in it, and where it stands."""
+def _statement(size: Size, bound: Sequence[tuple[str, Any]] = ()) -> _Statement:
     conditions = dict(bound)
     parameters = tuple(name for name in _keywords(size) if name not in conditions)
     written = size(**{name: Expression.symbol(name) for name in parameters}, **conditions)

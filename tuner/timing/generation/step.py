@@ -74,18 +74,21 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         cached = decoding * cached_keys(self.layer, context) * self.key
         drawn = sampled * self.sampled
         read = self._read(tokens)
-        decode = max(read, decoding * self.token) + cached
+        token, prompt = decoding * self.token, tokens * self.token
+        # Comparisons in place of calls: some hundred steps of a rollout are priced one after the other.
+        decode = (token if token > read else read) + cached
         decode += drawn
-        both = max(read, tokens * self.token) + cached
+        both = (prompt if prompt > read else read) + cached
         prefill = both + drawn + prompt_tokens * self.prompt_key - decode
         reductions = self.reduction + tokens * self.reduced
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
         launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
-        waiting = max(0.0, launch - gpu)
+        waiting = launch - gpu if launch > gpu else 0.0
         host = self.step + sampled * self.sequence
         hidden = gpu + waiting - launch if self.overlaps else 0.0
-        return decode, prefill, reductions, gaps + waiting, max(0.0, host - hidden), host, hidden
+        exposed = host - hidden if host > hidden else 0.0
+        return decode, prefill, reductions, gaps + waiting, exposed, host, hidden
 
     def _read(self, tokens: float) -> float:
         if self.experts is None:

@@ -32,7 +32,9 @@ class Layers:
     """The tree as it grows, and who set what."""
 
     def __init__(self, tree: Tree, schema: Schema) -> None:
-        self.tree = _copied(tree)
+        self.tree = dict(tree)
+        # Copied sections by their identity, held so that no other object comes to have it.
+        self._own: dict[int, Tree] = {id(self.tree): self.tree}
         self.origins: dict[Path, Origin] = {}
         self._schema = schema
         self._suspects: dict[Path, tuple[Kind | None, Location]] = {}  # the kind is None for a file's key
@@ -113,12 +115,17 @@ class Layers:
         self.origins[path] = origin
 
     def _put(self, path: Path, value: Any) -> None:
-        """Lay a leaf on the tree, in place: a copy of the section for each of its keys would be quadratic."""
-        node = self.tree
+        """Lay a leaf on the tree.
+
+        A section is copied once, so that the defaults of a release stay what they are: a copy for each of its
+        keys would be quadratic, and most sections are never written to.
+        """
+        node: Any = self.tree
         for key in path[:-1]:
             below = node.get(key)
-            if not isinstance(below, dict):
-                below = node[key] = {}
+            if id(below) not in self._own:
+                below = node[key] = dict(below) if isinstance(below, dict) else {}
+                self._own[id(below)] = below
             node = below
         name = path[-1]
         node[name] = merged(node[name], value) if name in node else value
@@ -148,11 +155,6 @@ class Layers:
             if self._suspects[suspect][0] not in _REFUSED:  # else Hydra has stopped there
                 del self._suspects[suspect]
         self.tree = without(self.tree, path)
-
-
-def _copied(tree: Tree) -> Tree:
-    """The same sections once more, so that the defaults of a release stay what they are."""
-    return {key: _copied(node) if isinstance(node, dict) else node for key, node in tree.items()}
 
 
 def _check_group(override: Override) -> None:
