@@ -178,10 +178,16 @@ def cured(
 def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> bool:
     if case.short(phase) is None:
         return False
-    eased = case.workload
-    for cheaper in ladder.cures[: ladder.cures.index(cure)]:
-        eased = eased if cheaper in but else cheaper(eased, phase)
-    if case.eases(eased, phase):
+    if case.eases(_with_cheaper(case, ladder, cure, phase, but), phase):
         return False
     proposal = cure(case.workload, phase)
     return case.lowers(proposal, phase) or case.relieves(proposal, phase)
+
+
+def _with_cheaper(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> Workload:
+    """The workload with all cures that come before one; each rung adds its own to what the last one had."""
+    steps: dict[tuple[Phase, tuple[Cure, ...]], list[Workload]] = vars(case).setdefault("eased", {})
+    eased = steps.setdefault((phase, tuple(but)), [case.workload])
+    for cheaper in ladder.cures[len(eased) - 1 : ladder.cures.index(cure)]:
+        eased.append(eased[-1] if cheaper in but else cheaper(eased[-1], phase))
+    return eased[ladder.cures.index(cure)]

@@ -1,6 +1,7 @@
 """Memory fractions and tensor-parallel sizes of the inference engine that serves a reward model."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ def with_fraction(workload: Workload, hundredths: int) -> Workload:
     return workload.with_reward(server=replace(reward.server, memory_fraction=hundredths / 100))
 
 
+@lru_cache(maxsize=64)  # each phase that lacks memory asks for it
 def least_reward_fraction(workload: Workload) -> Workload | None:
     """The smallest memory fraction with which the engine starts, None where none does."""
     reward = workload.reward
