@@ -67,9 +67,13 @@ class FSDPEngineWithLMHead:
     def __init__(self, module):
         self.module = module
 
+    def prepare_model_inputs(self, micro_batch):
+        ids = micro_batch["input_ids"].view(1, -1)
+        return {"input_ids": ids, "shift_labels": ids.roll(-1, dims=-1)}
+
     def forward_step(self, micro_batch, loss_function, forward_only):
         ids = micro_batch["input_ids"]
-        packed = {"input_ids": ids.view(1, -1), "shift_labels": ids.view(1, -1).roll(-1, dims=-1)}
+        packed = self.prepare_model_inputs(micro_batch)
         output = self.module(**packed, temperature=0.7, return_dict=True, use_cache=False)
         model_output = {"log_probs": output.log_probs.view_as(ids)}
         if micro_batch.get("calculate_entropy"):

@@ -213,7 +213,8 @@ def test_another_loss_than_the_settings_say(verl: Any, said: Any, made: Any, mon
 
 def test_a_model_that_computes_its_logits(verl: Any, said: Any, made: Any, monkeypatch: Any) -> None:
     assert_as_recomputed(verl, monkeypatch, model(bias=True), "ppo_loss", settings())
-    assert said == ["TUNER_HEAD=policy: the model computes its logits; from here on recompute is used"]
+    reason = "the pass did not go through the head"
+    assert said == [f"TUNER_HEAD=policy: {reason}; from here on recompute is used"]
     assert not made
 
 
@@ -225,6 +226,22 @@ def test_a_step_that_cannot_be_foreseen(verl: Any, said: Any, made: Any, monkeyp
     engine_step(verl, model(), "ppo_loss", settings())
     reason = "the loss is not known before the pass (KeyError: 'prompts')"
     assert said == [f"TUNER_HEAD=policy: {reason}; from here on recompute is used"]
+    assert not made
+
+
+def test_an_engine_that_prepares_its_inputs_itself(verl: Any, said: Any, made: Any) -> None:
+    module = verl("verl.workers.engine.fsdp.transformer_impl")
+
+    class Engine(module.FSDPEngineWithLMHead):  # type: ignore[misc, name-defined]
+        __module__ = "verl.workers.engine.veomni.transformer_impl"
+
+        def prepare_model_inputs(self, micro_batch: Any) -> Any:
+            return super().prepare_model_inputs(micro_batch)
+
+    module.FSDPEngineWithLMHead = Engine
+    engine_step(verl, model(), "ppo_loss", settings())
+    setting = ACTOR + "strategy=veomni"
+    assert said == [f"TUNER_HEAD=policy does not cover {setting}, so recompute is used"]
     assert not made
 
 

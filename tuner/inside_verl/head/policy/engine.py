@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tuner.inside_verl.head.policy.coverage import actor_of, objective_of
+from tuner.inside_verl.head.policy.coverage import ACTOR, NotCoveredError, actor_of, objective_of
 from tuner.inside_verl.head.policy.plan import PlannedLoss, Rows, planned
 from tuner.inside_verl.head.policy.rows import standing_in
 from tuner.inside_verl.head.policy.way import WAY
@@ -55,7 +55,15 @@ class _Arguments:
         return torch.zeros(()), {}
 
 
+def _check_inputs_are_verls(engine: Any, step: Callable[..., Any]) -> None:
+    """Refuses engines that prepare inputs in their own way, such as VeOmni's: doing so twice may show."""
+    owner = next(kind for kind in type(engine).__mro__ if "prepare_model_inputs" in vars(kind))
+    if owner.__module__ != step.__module__:
+        raise NotCoveredError(ACTOR + "strategy", owner.__module__.split(".")[-2])
+
+
 def _plan(step: Callable[..., Any], engine: Any, micro_batch: Any, loss_function: Any) -> PlannedLoss:
+    _check_inputs_are_verls(engine, step)
     actor = actor_of(loss_function)
     objective_of(actor, entropy=True)  # before anything is run for it
     arguments = _Arguments()

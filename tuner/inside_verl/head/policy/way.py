@@ -69,7 +69,7 @@ class Way:
         try:
             yield
             if self._plan is not None:
-                self.close(_("the model computes its logits"))
+                self.close(_("the pass did not go through the head"))
         finally:
             self._plan = None
 
