@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -253,13 +254,13 @@ PLAN = PlannedLoss(
 )
 
 
-def heads(dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
+def heads(dtype: torch.dtype, plan: PlannedLoss = PLAN) -> list[tuple[Tensor, Tensor]]:
     """Results of the planned head and of the other one, each with a hidden state of its own."""
     torch.manual_seed(0)
     hidden, weight = torch.randn(1, 3, 16).to(dtype), torch.randn(VOCABULARY, 16).to(dtype)
     labels = torch.tensor([[1, 7, 40]])
     pairs = []
-    for head in (partial(planned_results, PLAN), linear_cross_entropy):
+    for head in (partial(planned_results, plan), linear_cross_entropy):
         own = hidden.clone().requires_grad_()
         pairs.append((own, head(own, weight, labels, 0.7)[0]))
     return pairs
@@ -282,6 +283,17 @@ def test_any_other_gradient_is_followed(said: Any, arriving: Tensor) -> None:
     found = [torch.autograd.grad(results, hidden, arriving)[0] for hidden, results in heads(torch.float32)]
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6, equal_nan=True)
     assert len(said) == 2
+
+
+def test_no_factor_makes_a_gradient_of_rounding_another_one(said: Any) -> None:
+    with torch.no_grad():
+        own = heads(torch.float32)[1][1].flatten()
+    objective = replace(PLAN.objective, kl_loss_coef=1.0)
+    tokens = torch.stack([own, 0 * own, own.abs(), own + torch.tensor([2e-6, 4e-6, -2e-6])])
+    arriving = torch.tensor([[0.0, 1.0, 0.0]])
+    pairs = heads(torch.float32, PlannedLoss(objective=objective, tokens=tokens))
+    found = [torch.autograd.grad(results, hidden, arriving)[0] for hidden, results in pairs]
+    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
 
 
 def test_in_float16_nothing_is_made_beforehand(said: Any, made: Any) -> None:

@@ -23,6 +23,9 @@ from tuner.language import _
 # Of the largest term that a derivative is a sum of. Both sides round some ten products and an exponential to
 # float32, 6e-8 each, and a clipped ratio is a few; from 1e-6 to 1e-4 would do.
 TOLERANCE = 1e-5
+# Of the largest derivative that arrived, where all of them are small beside those terms: a factor taken from
+# what is left of a difference says little. From 1e-3 to 1e-1 would do.
+SHARE = 1e-2
 
 
 def _factor(planned: Tensor, arrived: Tensor, largest_term: Tensor) -> Tensor | None:
@@ -33,7 +36,8 @@ def _factor(planned: Tensor, arrived: Tensor, largest_term: Tensor) -> Tensor | 
     largest = planned.flatten()[place]
     factor = torch.where(largest == 0, 1.0, arrived.flatten()[place] / largest)
     apart = (arrived - factor * planned).abs().max()
-    return factor if bool(apart <= TOLERANCE * factor.abs() * largest_term) else None
+    allowed = torch.minimum(TOLERANCE * factor.abs() * largest_term, SHARE * arrived.abs().max())
+    return factor if bool(apart <= allowed) else None
 
 
 class _Prepared(torch.autograd.Function):
