@@ -144,6 +144,7 @@ def test_a_model_gives_what_verl_computes_from_its_logits(
 
 def test_an_old_torch_keeps_verls_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
+    monkeypatch.setenv("TUNER_HEAD", "policy")  # which wants all of them
     monkeypatch.setattr(patches, "say", said.append)
     for release, there in (("2.7.1+cu126", False), ("2.8.0", True), (None, True)):
         patches._runs_here.cache_clear()

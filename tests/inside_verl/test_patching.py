@@ -123,7 +123,9 @@ def test_a_bad_value_names_the_variable_and_what_it_may_be(
     said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_HEAD", "fast")
-    with pytest.raises(TunerError, match="TUNER_HEAD is 'fast'; it must be one of recompute, saved, off"):
+    with pytest.raises(
+        TunerError, match="TUNER_HEAD is 'fast'; it must be one of recompute, policy, saved, off"
+    ):
         installing.install()
     assert said == []
 

@@ -246,7 +246,7 @@ def engine_update(worker: Any, batch: dict[str, torch.Tensor], mini_batch_size: 
     data = TensorDict(
         {key: value.clone() for key, value in batch.items()}, batch_size=len(batch["input_ids"])
     )
-    with mock.patch("verl.workers.utils.padding.unpad_input", _unpad):
+    with mock.patch("verl.workers.utils.padding.unpad_input", unpad):
         data = left_right_2_no_padding(data)
     tu.assign_non_tensor(
         data,
@@ -262,11 +262,11 @@ def engine_update(worker: Any, batch: dict[str, torch.Tensor], mini_batch_size: 
             **settings,
         },
     )
-    with _on_the_cpu():
+    with on_the_cpu():
         return tu.get(worker.train_mini_batch(data), "metrics")
 
 
-def _unpad(values: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
+def unpad(values: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
     """``flash_attn.bert_padding.unpad_input`` without flash-attn."""
     indices = mask.flatten().nonzero().flatten()
     lengths = mask.sum(dim=1)
@@ -275,7 +275,8 @@ def _unpad(values: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _on_the_cpu() -> Any:
+def on_the_cpu() -> Any:
+    """Has verl take the processor for its accelerator."""
     module = mock.MagicMock()
     module.max_memory_allocated.return_value = module.max_memory_reserved.return_value = 0
     module.memory_allocated.return_value = module.memory_reserved.return_value = 0
@@ -353,6 +354,6 @@ def legacy_update(actor: Any, batch: dict[str, torch.Tensor]) -> tuple[dict[str,
         {key: value.clone() for key, value in batch.items()},
         meta_info={"temperature": 1.0, "global_token_num": lengths},
     )
-    with _on_the_cpu():
+    with on_the_cpu():
         metrics = actor.update_policy(data)
     return metrics, data.meta_info

@@ -152,6 +152,14 @@ def test_token_weights_stand_for_every_way_to_aggregate(mode: str) -> None:
     torch.testing.assert_close(result.loss.double(), exact, rtol=1e-5, atol=1e-6)
 
 
+def test_on_policy_the_ratio_is_one_and_has_a_gradient() -> None:
+    case = random_policy_case(24, 16, 70, torch.float32, **BONUSES)
+    with torch.no_grad():
+        own = loss_of(case).log_probs
+    exact = run(replace(case, old_log_probs=own))
+    torch.testing.assert_close(run(case, old_log_probs=None), exact, rtol=1e-4, atol=1e-6)
+
+
 def test_weights_of_importance_sampling_are_factors_of_the_advantages() -> None:
     case = random_policy_case(24, 16, 70, torch.float32)
     factors = torch.rand(24, device=DEVICE)

@@ -23,7 +23,7 @@ def test_opcheck(wanted: tuple[bool, bool]) -> None:
     # torch differentiates the absolute value of the loss. A backward pass scales what the operator returned
     # in place, by -1 where the loss is negative, and torch would see outputs that have changed: a large
     # coefficient of the KL divergence keeps it positive, whatever a device draws.
-    arguments = (*tensors, IGNORED, 0.2, 0.2, 3.0, 0.1, 1e3, 4, *wanted)
+    arguments = (*tensors, IGNORED, 0.2, 0.2, 3.0, 0.1, 1e3, False, 4, *wanted)
     assert policy_ops.forward(*arguments)[0].detach() > 0
     torch.library.opcheck(policy_ops.forward, arguments)
 

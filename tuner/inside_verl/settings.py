@@ -35,9 +35,12 @@ class Setting:
 
 HEAD = Setting(
     name="TUNER_HEAD",
-    values=("recompute", "saved", "off"),
+    values=("recompute", "policy", "saved", "off"),
     default="recompute",
-    does=N_("how the fused head computes: without logits, with logits kept, or as verl does it"),
+    does=N_(
+        "how the fused head computes: without logits, with the policy loss in it, with logits kept, or as "
+        "verl does it"
+    ),
     page="guide/inside-verl",
 )
 SKIP_ZERO_ADVANTAGE = Setting(

@@ -56,7 +56,7 @@ def linear_policy_loss(
     hidden: Tensor,
     weight: Tensor,
     labels: Tensor,
-    old_log_probs: Tensor,
+    old_log_probs: Tensor | None,
     advantages: Tensor,
     token_weights: Tensor,
     temperature: float | Tensor = 1.0,
@@ -107,7 +107,8 @@ def linear_policy_loss(
         weight: ``[V, H]``, the dtype of ``hidden``; under autocast both are cast to its dtype.
         labels: ``[...]``, int64 or int32, in ``[0, V)`` or ``ignore_index``.
         old_log_probs: ``[...]``, of any floating-point dtype, as the next two and ``ref_log_probs``: the
-            log-probabilities that the ratio is taken to. None of the four gets a gradient.
+            log-probabilities that the ratio is taken to. None of the four gets a gradient. ``None`` takes
+            it to the log-probabilities computed here, without a gradient: one step on-policy.
         advantages: ``[...]``.
         token_weights: ``[...]``; a token of weight zero has no loss, whatever its other numbers.
         temperature: a number, or a tensor with one element or shaped like ``labels``; at least 1e-6.
@@ -151,6 +152,7 @@ def linear_policy_loss(
         inf if clip_ratio_c is None else clip_ratio_c,
         entropy_coeff,
         kl_loss_coef,
+        old_log_probs is None,
         chunk_tokens,
         trained and hidden.requires_grad,
         trained and weight.requires_grad,

@@ -9,6 +9,7 @@ both held within 20 of zero, the ratio :math:`r = e^x` and the advantage :math:`
     + \beta\, \mathrm{clip}(e^k - k - 1, -10, 10) - \alpha \mathcal{H}
 
 where the first term is at most :math:`-A c` if :math:`A < 0`.
+Without old log-probabilities they are the new ones: :math:`r` is one, and its derivative too.
 
 Sources: PPO, arXiv:1707.06347; dual clip, arXiv:1912.09729; the low-variance estimate of the KL
 divergence, http://joschu.net/blog/kl-approx.html; the limits of 20 and 10 are verl's
@@ -33,6 +34,7 @@ class Objective:
     clip_ratio_c: float  # infinite: no dual clip
     entropy_coeff: float
     kl_loss_coef: float
+    on_policy: bool = False  # the old log-probabilities are the new ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +76,15 @@ def token_losses(
 
     Args:
         objective: the loss's coefficients.
-        tokens_4T: float32: the old log-probability, the advantage, the token's weight and the
-            reference's log-probability, which is read only if ``kl_loss_coef`` is not zero.
+        tokens_4T: float32: the old log-probability, which is not read ``on_policy``, the advantage, the
+            token's weight and the reference's log-probability, which is read only if ``kl_loss_coef`` is
+            not zero.
         log_probs_T: float32.
         entropy_T: float32.
     """
     old_T, advantages_T, weights_T, reference_T = tokens_4T.unbind()
-    losses_T, d_log_probs_T = _clipped_ratio_loss(objective, log_probs_T - old_T, advantages_T)
+    log_ratio_T = torch.zeros_like(log_probs_T) if objective.on_policy else log_probs_T - old_T
+    losses_T, d_log_probs_T = _clipped_ratio_loss(objective, log_ratio_T, advantages_T)
     if objective.kl_loss_coef:
         estimate_T, d_estimate_T = _kl_estimate(reference_T - log_probs_T)
         losses_T = losses_T + objective.kl_loss_coef * estimate_T

@@ -28,6 +28,7 @@ def forward(
     clip_ratio_c: float,
     entropy_coeff: float,
     kl_loss_coef: float,
+    on_policy: bool,
     chunk_tokens: int,
     hidden_wanted: bool,
     weight_wanted: bool,
@@ -41,11 +42,12 @@ def forward(
         inverse_temperature_T: float32.
         tokens_4T: of :func:`tuner.kernels.policy_objective.token_losses`.
         ignore_index: the label of rows that are left out: zero in every result.
-        clip_ratio_low: and the next four as in :class:`tuner.kernels.policy_objective.Objective`.
+        clip_ratio_low: and the next five as in :class:`tuner.kernels.policy_objective.Objective`.
         clip_ratio_high: as above.
         clip_ratio_c: as above.
         entropy_coeff: as above.
         kl_loss_coef: as above.
+        on_policy: as above.
         chunk_tokens: rows whose logits exist at a time; 0 chooses it.
         hidden_wanted: whether the gradient of the hidden states is computed.
         weight_wanted: whether that of the weight is.
@@ -66,6 +68,7 @@ def forward(
             clip_ratio_c=clip_ratio_c,
             entropy_coeff=entropy_coeff,
             kl_loss_coef=kl_loss_coef,
+            on_policy=on_policy,
         ),
     )
     wanted = Wanted(hidden=hidden_wanted, weight=weight_wanted)
@@ -93,6 +96,7 @@ def _(
     clip_ratio_c: float,
     entropy_coeff: float,
     kl_loss_coef: float,
+    on_policy: bool,
     chunk_tokens: int,
     hidden_wanted: bool,
     weight_wanted: bool,
@@ -138,7 +142,7 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
         _scaled(gradient, d_loss) if wanted and d_loss is not None else None
         for gradient, wanted in zip(ctx.saved_tensors, ctx.needs_input_grad[:2], strict=True)
     ]
-    return *kept, *(None,) * 12
+    return *kept, *(None,) * 13
 
 
 forward.register_autograd(_differentiate, setup_context=_keep)

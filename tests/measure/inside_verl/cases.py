@@ -13,6 +13,7 @@ HEADS: dict[str, tuple[str | None, str | None]] = {
     "verl-triton": ("triton", None),
     "tuner-recompute": ("torch", "recompute"),
     "tuner-saved": ("torch", "saved"),
+    "tuner-policy": ("torch", "policy"),
 }
 
 
@@ -43,12 +44,15 @@ def cases() -> dict[str, Updates]:
     planned = [
         Updates(model=QWEN, head="verl-triton", tokens=16384),
         Updates(model=QWEN, head="tuner-recompute", tokens=16384),
+        Updates(model=QWEN, head="tuner-policy", tokens=16384),
         Updates(model=QWEN, head="logits", tokens=16384),
         Updates(model=UNTIED, head="verl-triton", tokens=16384, count=1),
         Updates(model=UNTIED, head="tuner-recompute", tokens=163840, count=2),
+        Updates(model=UNTIED, head="tuner-policy", tokens=163840, count=2),
         Updates(model=UNTIED, head="logits", tokens=163840, count=2),
         Updates(model=UNTIED, head="logits", tokens=16384),
         Updates(model=UNTIED, head="tuner-recompute", tokens=16384),
+        Updates(model=UNTIED, head="tuner-policy", tokens=16384),
         Updates(model=UNTIED, head="tuner-recompute", tokens=196608, count=3),
         Updates(model=UNTIED, head="logits", tokens=196608, count=1),
         Updates(model=UNTIED, head="logits", tokens=16384, micro_batches=12, count=3),
@@ -56,6 +60,7 @@ def cases() -> dict[str, Updates]:
         Updates(model=UNTIED, head="verl-torch", tokens=16384, count=1),
         Updates(model=QWEN, head="tuner-saved", tokens=16384),
         Updates(model=QWEN, head="tuner-recompute", tokens=16384, entropy=True, count=4),
+        Updates(model=QWEN, head="tuner-policy", tokens=16384, entropy=True, count=4),
         Updates(model=QWEN, head="logits", tokens=16384, entropy=True, count=4),
     ]
     return {_name(plan): plan for plan in planned}

@@ -2,9 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from tuner.inside_verl.head.mode import kernel_mode
+from tuner.inside_verl.head.policy.coverage import ACTOR
+from tuner.inside_verl.head.policy.way import WAY
+from tuner.inside_verl.settings import HEAD
 from tuner.kernels import linear_cross_entropy
 
 if TYPE_CHECKING:
@@ -39,6 +43,8 @@ def cross_entropy(
 
     Source: verl 0.5.0 to 0.9.1, ``verl/utils/kernel/linear_cross_entropy.py``.
     """
+    if HEAD.read() == "policy" and torch.is_grad_enabled():
+        WAY.say_not_covered(ACTOR + "strategy", "megatron")
     return linear_cross_entropy(
         hidden.reshape(-1, hidden.shape[-1]),
         weight,

@@ -1,9 +1,11 @@
 """Functions of verl that the head replaces. Torch is imported where verl has imported the module."""
 
+from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any
 
-from tuner.inside_verl.patching import Patch
+from tuner.inside_verl.patching import RELEASES, Patch
 from tuner.inside_verl.saying import say
 from tuner.inside_verl.settings import HEAD
 from tuner.language import N_, _
@@ -11,6 +13,7 @@ from tuner.versions import at_least, installed_version
 
 OLDEST_TORCH = "2.8"  # as the extra ``gpu`` asks for: products of 16-bit matrices in float32
 MONKEY_PATCH = "verl.models.transformers.monkey_patch"
+DP_ACTOR = "verl.workers.actor.dp_actor"
 
 
 def _wanted() -> bool:
@@ -49,6 +52,17 @@ def _cross_entropy(original: Any) -> Any:
     return cross_entropy
 
 
+def _policy_wanted() -> bool:
+    return HEAD.read() == "policy" and _runs_here()
+
+
+def _policy_in(module: str, name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        return getattr(import_module(f"tuner.inside_verl.head.policy.{module}"), name)(original)
+
+    return make
+
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         name="head of FSDP",
@@ -80,5 +94,32 @@ PATCHES: tuple[Patch, ...] = (
         does=N_("computes in place of verl's Triton kernel, over the tensor-parallel ranks"),
         copies=("verl.models.mcore.model_forward_fused", "verl.models.mcore.model_forward_1f1b_overlap"),
         wanted=_wanted,
+    ),
+    Patch(
+        name="policy loss in the engine",
+        module="verl.workers.engine.fsdp.transformer_impl",
+        attribute="FSDPEngineWithLMHead.forward_step",
+        make=_policy_in("engine", "forward_step"),
+        does=N_("tells the head, with policy, of the loss that a micro-batch is going to have"),
+        releases=tuple(release for release in RELEASES if release >= "0.7.0"),
+        wanted=_policy_wanted,
+    ),
+    Patch(
+        name="policy loss in the legacy actor",
+        module=DP_ACTOR,
+        attribute="DataParallelPPOActor._forward_micro_batch",
+        make=_policy_in("legacy", "forward_micro_batch"),
+        does=N_("tells the head, with policy, of a micro-batch's loss in the legacy actor"),
+        releases=tuple(release for release in RELEASES if release <= "0.7.1"),
+        wanted=_policy_wanted,
+    ),
+    Patch(
+        name="policy loss of a single step",
+        module=DP_ACTOR,
+        attribute="DataParallelPPOActor.update_policy",
+        make=_policy_in("legacy", "update_policy"),
+        does=N_("notes, with policy, where the legacy actor takes the ratio to the same pass"),
+        releases=tuple(release for release in RELEASES if "0.6.0" <= release <= "0.7.1"),
+        wanted=_policy_wanted,
     ),
 )

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tuner.inside_verl.head.mode import kernel_mode
+from tuner.inside_verl.head.policy.results import planned_results
+from tuner.inside_verl.head.policy.way import WAY
 from tuner.kernels import linear_cross_entropy
 
 
@@ -43,6 +45,15 @@ def output_projection(model: Any) -> nn.Linear | None:
     return layer if getattr(layer, "bias", None) is None else None
 
 
+def _results(
+    hidden: Tensor, weight: Tensor, labels: Tensor, temperature: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    plan = WAY.take()
+    if plan is None:
+        return linear_cross_entropy(hidden, weight, labels, temperature, mode=kernel_mode())
+    return planned_results(plan, hidden, weight, labels, temperature)
+
+
 @contextmanager
 def replaced_projection(
     layer: nn.Linear, labels: Callable[[Tensor], Tensor], temperature: float | Tensor
@@ -60,8 +71,8 @@ def replaced_projection(
 
     @torch.compiler.disable  # the host reads which rows take part
     def forward(hidden: Tensor) -> Tensor:
-        both = linear_cross_entropy(hidden, layer.weight, labels(hidden), temperature, mode=kernel_mode())
-        replaced.results = torch.stack(both, dim=-1)
+        results = _results(hidden, layer.weight, labels(hidden), temperature)
+        replaced.results = torch.stack(results, dim=-1)
         replaced.version = replaced.results._version
         return replaced.results
 

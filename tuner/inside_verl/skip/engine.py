@@ -6,13 +6,13 @@ verl's. Its loss divides by ``global_batch_size``, which is the whole mini-batch
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import torch
 
+from tuner.inside_verl.losses import WholeBatchLoss, innermost, loss_name
 from tuner.inside_verl.settings import SKIP_ZERO_ADVANTAGE
 from tuner.inside_verl.skip.exact import check_batch, check_loss, refuse_distillation
 from tuner.inside_verl.skip.exchange import Held, Ranks, agree, handed_over, has_advantage, measures
@@ -26,16 +26,12 @@ def _tensordict_utils() -> Any:
     return import_module("verl.utils.tensordict_utils")
 
 
-def _loss(loss_function: Any) -> str:
-    """The name of the loss, ``ppo_loss`` for an actor's."""
-    return getattr(inspect.unwrap(getattr(loss_function, "func", loss_function)), "__name__", "")
-
-
 def _actor(loss_function: Any) -> Any | None:
     """The configuration of the actor whose loss this is; None for a critic's, a reward model's or another."""
-    if _loss(loss_function) == "distillation_ppo_loss":
+    name = loss_name(loss_function)
+    if name == "distillation_ppo_loss":
         refuse_distillation()
-    return loss_function.keywords["config"] if _loss(loss_function) == "ppo_loss" else None
+    return innermost(loss_function).keywords["config"] if name == "ppo_loss" else None
 
 
 def set_loss_fn(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +82,7 @@ def train_batch(original: Callable[..., Any]) -> Callable[..., Any]:
         check_batch(actor, data.keys(), padded=not data["response_mask"].is_nested)
         left, agreed = _left(self, data, actor)
         loss = self.loss_fn
-        self.loss_fn = functools.partial(_whole_batch_loss, loss, agreed.tokens)
+        self.loss_fn = WholeBatchLoss(loss, agreed.tokens)
         try:
             output = original(self, left)
         finally:
@@ -98,15 +94,6 @@ def train_batch(original: Callable[..., Any]) -> Callable[..., Any]:
         return output
 
     return skipping
-
-
-def _whole_batch_loss(
-    loss: Callable[..., Any], tokens: int, *, model_output: Any, data: Any, dp_group: Any = None
-) -> Any:
-    """The loss of a micro-batch, divided by the tokens of the whole mini-batch where it is by tokens."""
-    tu = _tensordict_utils()
-    tu.assign_non_tensor(data, batch_num_tokens=tokens)
-    return loss(model_output=model_output, data=data, dp_group=dp_group)
 
 
 def _row_multiple(worker: Any, data: Any) -> int:

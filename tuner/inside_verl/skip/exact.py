@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 from tuner.errors import TunerError
+from tuner.inside_verl.configuration import configured
 from tuner.inside_verl.settings import SKIP_ZERO_ADVANTAGE
 from tuner.language import N_, _
 
@@ -21,14 +22,6 @@ _DIVISOR = N_(
     "without it the loss is divided by the longest response of a micro-batch, which would be another"
 )
 _SPREAD = N_("it shares sequences among ranks in its own way")
-
-
-def _value(config: Any, path: str) -> Any:
-    for name in path.split("."):
-        config = config.get(name) if hasattr(config, "get") else getattr(config, name, None)
-        if config is None:
-            return None
-    return config
 
 
 def _refuse(key: str, value: object, why: str) -> None:
@@ -50,26 +43,26 @@ def check_loss(actor: Any) -> None:
         TunerError: naming the setting.
     """
     key = "actor_rollout_ref.actor."
-    coefficient = _value(actor, "entropy_coeff")
+    coefficient = configured(actor, "entropy_coeff")
     if coefficient:
         _refuse(key + "entropy_coeff", coefficient, _ACTS_ON_ALL)
-    if _value(actor, "use_kl_loss") and _value(actor, "kl_loss_coef") != 0:
+    if configured(actor, "use_kl_loss") and configured(actor, "kl_loss_coef") != 0:
         _refuse(key + "use_kl_loss", True, _ACTS_ON_ALL)
-    loss = _value(actor, "policy_loss.loss_mode") or "vanilla"
+    loss = configured(actor, "policy_loss.loss_mode") or "vanilla"
     if loss not in OWN_ADVANTAGE_LOSSES:
         _refuse(key + "policy_loss.loss_mode", loss, _OTHER_SEQUENCES)
-    if _value(actor, "use_prefix_grouper"):
+    if configured(actor, "use_prefix_grouper"):
         _refuse(key + "use_prefix_grouper", True, _PREFIXES)
     _check_megatron(actor, key)
-    if _value(actor, "model_config.mtp.enable_train"):
+    if configured(actor, "model_config.mtp.enable_train"):
         _refuse("actor_rollout_ref.model.mtp.enable_train", True, _ACTS_ON_ALL)
 
 
 def _check_megatron(actor: Any, key: str) -> None:
-    auxiliary = _value(actor, "megatron.override_transformer_config.moe_aux_loss_coeff")
+    auxiliary = configured(actor, "megatron.override_transformer_config.moe_aux_loss_coeff")
     if auxiliary:
         _refuse(key + "megatron.override_transformer_config.moe_aux_loss_coeff", auxiliary, _ACTS_ON_ALL)
-    if _value(actor, "megatron.dynamic_context_parallel"):
+    if configured(actor, "megatron.dynamic_context_parallel"):
         _refuse(key + "megatron.dynamic_context_parallel", True, _SPREAD)
 
 
@@ -86,8 +79,8 @@ def check_batch(actor: Any, fields: Any, *, padded: bool) -> None:
     """
     if "values" in fields:
         _refuse("algorithm.adv_estimator", "gae", _CRITIC)
-    aggregation = _value(actor, "loss_agg_mode")
-    if aggregation == "seq-mean-token-sum-norm" and not padded and not _value(actor, "loss_scale_factor"):
+    aggregation = configured(actor, "loss_agg_mode")
+    if aggregation == "seq-mean-token-sum-norm" and not padded and not configured(actor, "loss_scale_factor"):
         _refuse("actor_rollout_ref.actor.loss_scale_factor", "null", _DIVISOR)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from tuner.inside_verl.losses import token_weights
 from tuner.inside_verl.settings import SKIP_ZERO_ADVANTAGE
 from tuner.inside_verl.skip.exact import check_batch, check_loss
 from tuner.inside_verl.skip.exchange import Agreed, Held, Ranks, agree, handed_over, has_advantage, measures
@@ -156,19 +157,12 @@ def _weights(actor: Any, mini_batch: Any, size: int) -> torch.Tensor:
 
 
 def _token_weights(mask: torch.Tensor, settings: Any) -> torch.Tensor:
-    """What verl's own aggregation of a micro-batch multiplies the losses of each sequence's tokens by.
-
-    The aggregation is linear, so this is its gradient, which is the same at all tokens of a sequence.
-    """
-    core = sys.modules["verl.trainer.ppo.core_algos"]
+    """What verl multiplies the losses of a micro-batch by: the same at all tokens of a sequence."""
     loss = settings.policy_loss.get("loss_mode", "vanilla")
     mode = "seq-mean-token-mean" if loss in _SEQUENCE_LOSSES else settings.loss_agg_mode
-    with torch.enable_grad():
-        ones = torch.ones(mask.shape, dtype=torch.float64, requires_grad=True)
-        total = core.agg_loss(loss_mat=ones, loss_mask=mask, loss_agg_mode=mode)
-        (gradient,) = torch.autograd.grad(total, ones)
+    weights = token_weights(mask, mode, torch.float64)
     # Early releases divide by 0 where a sequence has no token in the loss; nothing is multiplied by that.
-    return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0).amax(dim=1)
+    return torch.nan_to_num(weights, nan=0.0, posinf=0.0, neginf=0.0).amax(dim=1)
 
 
 def _weigh(actor: Any, mini_batch: Any) -> None:
