@@ -43,6 +43,7 @@ from tuner.workload import Backend, HeadKind
 LOGITS = "actor_rollout_ref.model.use_fused_kernels=False"
 FUSED = "actor_rollout_ref.model.use_fused_kernels=True"
 FSDP2 = "actor_rollout_ref.actor.strategy=fsdp2"
+SHARED = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"
 UNTIED = "DeepSeek-R1-Distill-Qwen-1.5B"
 HERE = machine().free_bytes
 
@@ -360,6 +361,14 @@ def test_on_a_cpu_fsdp1_is_run_as_fsdp2_and_nothing_is_timed() -> None:
     assert "FSDP2" in found.notes[0]
     assert found.theirs.case.tokens < 100
     assert not found.theirs.settings.head.compiled
+
+
+def test_on_a_cpu_no_sequence_is_shared() -> None:
+    found = planned(subject(LOGITS, FSDP2, SHARED), device="cpu", processes=2)
+    assert found.theirs.settings.engine.parallel.ulysses == 1
+    assert "without Ulysses" in found.notes[0]
+    assert planned(subject(LOGITS, FSDP2), device="cpu").notes == ()
+    assert planned(subject(LOGITS, SHARED), processes=2).theirs.settings.engine.parallel.ulysses == 2
 
 
 def test_the_releases_are_ones_that_our_patches_know() -> None:

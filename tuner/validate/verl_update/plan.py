@@ -88,12 +88,18 @@ def planned_update(subject: Subject, options: Options, *, memory_bytes: int) -> 
 
 
 def _on_the_cpu(workload: Workload) -> tuple[Workload, tuple[str, ...]]:
-    """The job with FSDP2: verl has FSDP1 send the weights from the first rank, for which it needs a GPU."""
-    if workload.actor.engine.backend is not Backend.FSDP:
+    """The job as verl can run it there, and what is said of that.
+
+    FSDP1 sends the weights from the first rank, for which verl needs a GPU, and Ulysses is a part of the
+    attention of flash-attn.
+    """
+    engine = workload.actor.engine
+    alone = structs.replace(engine.parallel, ulysses=1)
+    if engine.backend is not Backend.FSDP and engine.parallel == alone:
         return workload, ()
-    return workload.with_actor_engine(backend=Backend.FSDP2), (
-        _("On a CPU verl's update is run with FSDP2, as its FSDP1 needs a GPU."),
-    )
+    backend = Backend.FSDP2 if engine.backend is Backend.FSDP else engine.backend
+    note = _("On a CPU verl's update is run with FSDP2 and without Ulysses, as verl's others need a GPU.")
+    return workload.with_actor_engine(backend=backend, parallel=alone), (note,)
 
 
 def _of_verl(release: str, device: str) -> str | None:
