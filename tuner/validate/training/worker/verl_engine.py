@@ -38,7 +38,7 @@ def is_here(passes: Sequence[PassSettings]) -> bool:
         if not version("verl").startswith(_RELEASES):
             return False
         import_module("flash_attn.ops.triton.cross_entropy")
-        verl("workers.engine.fsdp.transformer_impl")
+        import_module("verl.workers.engine.fsdp.transformer_impl")
     except Exception:  # whatever it lacks: ours runs instead, and the figures say so
         logging.getLogger(__name__).debug("verl's engine cannot be imported", exc_info=True)
         return False
