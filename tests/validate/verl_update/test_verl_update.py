@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ from tests.cli.runner import ROOT
 from tests.validate.recorder import machine
 from tests.validate.training.test_training_step import options, subject
 from tuner.models import find_config
+from tuner.render.schemas import schema
 from tuner.units import GIB
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure
@@ -440,6 +442,7 @@ def command(source: Path, folder: Path, *arguments: str) -> dict[str, Any]:
     )
     assert ran.returncode == 0, ran.stderr + ran.stdout
     report: dict[str, Any] = json.loads(ran.stdout)
+    jsonschema.validate(report, schema("validation"), cls=jsonschema.Draft202012Validator)
     return report
 
 

@@ -7,7 +7,6 @@ from math import log
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from tuner.validate.training.settings import PassSettings
 from tuner.validate.training.worker.verl_build import verl
@@ -74,9 +73,3 @@ def batch(settings: PassSettings, engine: Any, vocabulary: int, share: float) ->
 
 def _nested(rows_BL: torch.Tensor) -> torch.Tensor:
     return torch.nested.as_nested_tensor(list(rows_BL.contiguous()), layout=torch.jagged)
-
-
-def wait_for_all() -> None:
-    """Every rank, where there are several."""
-    if dist.get_world_size() > 1:
-        dist.barrier()

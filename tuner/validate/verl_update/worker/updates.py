@@ -9,13 +9,14 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from tuner.validate.training.settings import ModelSettings, PassFigures
 from tuner.validate.training.worker.measure import join_alone
 from tuner.validate.training.worker.meter import Meter
 from tuner.validate.training.worker.verl_build import verl
 from tuner.validate.verl_update.settings import EngineFigures, Update, UpdateFigures, UpdateWork
-from tuner.validate.verl_update.worker.batch import advantages, batch, wait_for_all
+from tuner.validate.verl_update.worker.batch import advantages, batch
 from tuner.validate.verl_update.worker.on_the_cpu import run_on_the_cpu
 from tuner.validate.verl_update.worker.training_worker import OURS, built_worker
 
@@ -121,7 +122,8 @@ class _Measured:
         """The metrics of an update, and its seconds."""
         worker = self._worker
         data = batch(self._work.settings, worker.engine, _vocabulary(worker), update.share)
-        wait_for_all()
+        if dist.get_world_size() > 1:
+            dist.barrier()
         begin = self._meter.now()
         output = worker.train_mini_batch(data)
         seconds = self._meter.now() - begin
