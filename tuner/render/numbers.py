@@ -175,4 +175,6 @@ def quantity(value: float, unit: str) -> str:
         return f"{value / TERA:,.0f} TFLOP/s"
     if unit == "share":
         return share(value, signed=False) if value == 0 or abs(value) >= 0.001 else f"{value:.1e}"
+    if unit == "number":
+        return f"{value:.2g}"
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

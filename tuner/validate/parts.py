@@ -12,3 +12,4 @@ class Part(str, Enum):
     ROLLOUT = "rollout"  # the KV cache beside the residents of that phase
     COLLECTIVES = "collectives"  # between two GPUs or more
     SEARCH = "search"  # the largest token budget that really fits
+    VERL_UPDATE = "verl-update"  # by verl's own worker, with its head and with what is put inside it

@@ -13,6 +13,7 @@ from tuner.validate.rollout import part as rollout
 from tuner.validate.search import part as search
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 from tuner.validate.training import part as training
+from tuner.validate.verl_update import part as verl_update
 
 
 class PartModule(Protocol):
@@ -40,6 +41,7 @@ PARTS: dict[Part, PartModule] = {
     Part.ROLLOUT: rollout,
     Part.COLLECTIVES: collectives,
     Part.SEARCH: search,
+    Part.VERL_UPDATE: verl_update,
 }
 
 

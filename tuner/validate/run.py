@@ -45,6 +45,7 @@ _WEIGHTS = {
     Part.ROLLOUT: 3,
     Part.COLLECTIVES: 5,
     Part.SEARCH: 4,
+    Part.VERL_UPDATE: 1,  # the last: what the others leave, and seldom enough unless it is asked for
 }
 BEGUN_WITH = 0.75  # of the expected time: estimates are rough
 RESERVE_S = 3.0  # for what ends a little later than expected, and for the report

@@ -1,6 +1,5 @@
 """What stands in for packages that verl's engine imports and this measurement does without."""
 
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
@@ -11,33 +10,9 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from measure.verl_engine.permissive import Permissive
 
 from tuner.validate.head.worker.cross_entropy import cross_entropy_loss
-
-
-class Permissive(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds packages that are imported by verl and not used by its engine, and lets them answer anything."""
-
-    names = ("datasets", "ray")
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname.partition(".")[0] in self.names:
-            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
-        return None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        module = types.ModuleType(spec.name)
-
-        def anything(name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            return mock.MagicMock(name=f"{spec.name}.{name}")
-
-        vars(module)["__getattr__"] = anything
-        return module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        pass
 
 
 def varlen_attention(

@@ -154,9 +154,9 @@ def test_the_plan_says_what_and_how_long() -> None:
     ]
 
 
-@given(st.sampled_from(["bytes", "seconds", "bytes/s", "flop/s", "share"]), st.floats(0, 9999))
+@given(st.sampled_from(["bytes", "seconds", "bytes/s", "flop/s", "share", "number"]), st.floats(0, 9999))
 def test_figures_fit_their_column(unit: str, value: float) -> None:
-    scale = {"bytes": 2**30, "bytes/s": 1e9, "flop/s": 1e12, "share": 1e-2, "seconds": 1}[unit]
+    scale = {"bytes": 2**30, "bytes/s": 1e9, "flop/s": 1e12, "share": 1e-2, "seconds": 1, "number": 1}[unit]
     assert len(quantity(value * scale, unit)) < 14
 
 
@@ -176,6 +176,9 @@ def test_figures_fit_their_column(unit: str, value: float) -> None:
         (0, "share", "0.0%"),
         (24576, "tokens", "24,576"),
         (2.5, "tokens/s", "2.5"),
+        (0.04612, "number", "0.046"),
+        (0.0000141, "number", "1.4e-05"),
+        (0, "number", "0"),
     ],
 )
 def test_units(value: float, unit: str, text: str) -> None:

@@ -131,7 +131,7 @@ def test_the_tower_keeps_what_is_predicted(name: str, frozen: bool) -> None:
     """Counted at two sizes of an image: what a further patch adds."""
     config = small(name)
     few, many = (update(config, squares, frozen_tower=frozen) for squares in (16, 64))
-    measure._join_alone(CPU)
+    measure.join_alone(CPU)
     engine = TrainingEngine(ModelSettings(config=config), few.settings.built, CPU)
     switch_checkpointing(engine._inner, few.settings.engine.checkpointing)
     added = (kept(engine, many) - kept(engine, few)) / (4 * (64 - 16))
@@ -212,7 +212,7 @@ def test_a_tower_is_trained_where_a_micro_batch_has_no_image() -> None:
     config = small(QWEN3)
     unseen = update(config, 16, images_per_prompt=0, image_pixels=0)
     assert unseen.settings.images is None
-    measure._join_alone(CPU)
+    measure.join_alone(CPU)
     engine = TrainingEngine(ModelSettings(config=config), unseen.settings.built, CPU)
     (batch, *_) = engine.batch(unseen.settings)
     assert not batch.images

@@ -206,7 +206,7 @@ def test_peaks_on_a_gpu(name: str) -> None:
 @needs_liger
 def test_they_compute_what_transformers_does() -> None:
     device = torch.device("cuda")
-    measure._join_alone(device)
+    measure.join_alone(device)
     one = planned("Qwen3-4B", tokens=512, sequence_length=128, **{"pass": "log_prob"}).settings
     found = []
     for fused in (True, False):

@@ -157,7 +157,7 @@ def test_no_pass_begins_once_the_time_is_up() -> None:
 @pytest.mark.parametrize("backend", [Backend.FSDP2, Backend.FSDP])
 def test_sharded_passes_compute_what_the_model_does(backend: Backend) -> None:
     """Packed sequences do not see each other, and FSDP changes nothing but roundings."""
-    measure._join_alone(CPU)
+    measure.join_alone(CPU)
     one = settings(training=False, head=HEAD, engine=engine_of(backend=backend))
     engine = TrainingEngine(ModelSettings(config=CONFIG), one.built, CPU)
     (batch,) = engine.batch(one)
@@ -175,7 +175,7 @@ def test_sharded_passes_compute_what_the_model_does(backend: Backend) -> None:
 
 
 def test_an_update_moves_the_weights_and_keeps_tied_ones_one() -> None:
-    measure._join_alone(CPU)
+    measure.join_alone(CPU)
     for backend in (Backend.FSDP2, Backend.FSDP):
         update = replace(PASSES["update"], engine=engine_of(backend=backend))
         engine = TrainingEngine(ModelSettings(config=CONFIG), update.built, CPU)

@@ -34,7 +34,9 @@ class Status(str, Enum):
     SKIPPED = N_("skipped")
 
 
-Unit = Literal["bytes", "seconds", "bytes/s", "flop/s", "tokens", "tokens/s", "sequences", "blocks", "share"]
+Unit = Literal[
+    "bytes", "seconds", "bytes/s", "flop/s", "tokens", "tokens/s", "sequences", "blocks", "share", "number"
+]
 
 
 class Measurement(_Model):

@@ -26,6 +26,7 @@ from tuner.workload import (
     Batching,
     Checkpointing,
     HeadKind,
+    OutputHead,
     Phase,
     Scaling,
     StepPass,
@@ -116,6 +117,17 @@ class PlannedPass:
         )
         return replace(self, case=case, workload=_workload(case, self.workload.actor, self.workload))
 
+    def with_micro_batches(self, count: int) -> "PlannedPass":
+        """The same pass over so many micro-batches."""
+        case = self.case.model_copy(update={"micro_batches": count})
+        return replace(self, case=case, workload=_workload(case, self.workload.actor, self.workload))
+
+    def with_head(self, head: OutputHead) -> "PlannedPass":
+        """The same pass through another output head."""
+        case = self.case.model_copy(update={"fused_kernels": _FUSED.get(head.kind)})
+        actor = structs.replace(self.workload.actor, head=head)
+        return replace(self, case=case, workload=_workload(case, actor, self.workload))
+
     @property
     def image_tokens(self) -> int:
         """Tokens of a sequence's images."""
@@ -186,7 +198,7 @@ def planned_passes(workload: Workload, *, processes: int) -> tuple[PlannedPass, 
         processes: GPUs that take part.
     """
     return tuple(
-        _planned(step_pass, workload, processes)
+        planned_pass(step_pass, workload, processes)
         for step_pass in by_value(workload)
         if reason_not_here(step_pass) is None
     )
@@ -202,7 +214,8 @@ def with_one_small_image(planned: PlannedPass) -> PlannedPass:
     return replace(planned, case=case, workload=_workload(case, planned.workload.actor, planned.workload))
 
 
-def _planned(step_pass: StepPass, workload: Workload, processes: int) -> PlannedPass:
+def planned_pass(step_pass: StepPass, workload: Workload, processes: int) -> PlannedPass:
+    """A pass of a job, fitted to the GPUs that take part; whether an engine here can run it is not asked."""
     engine, head, training = step_pass.engine, step_pass.head, step_pass.training
     tokens = batching.micro_batch_tokens(workload.batch, step_pass)
     count = batching.micro_batches(workload.batch, step_pass)

@@ -66,7 +66,7 @@ def measure_passes(
     """
     end = time.monotonic() + limit_s
     where = torch.device(device)
-    _join_alone(where)
+    join_alone(where)
     try:
         engine = _built(model, passes, where)
         for small in _small(passes):
@@ -94,7 +94,7 @@ def _built(model: ModelSettings, passes: Sequence[PassSettings], device: torch.d
     return TrainingEngine(model, passes[0].built, device)
 
 
-def _join_alone(device: torch.device) -> None:
+def join_alone(device: torch.device) -> None:
     """A process group of this process alone, where it is in none."""
     if dist.is_initialized():
         return

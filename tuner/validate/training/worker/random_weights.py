@@ -43,6 +43,7 @@ def _random_model(config: Any, dtype: torch.dtype, *, critic: bool) -> Any:
     with no_init_weights():
         model = kind.from_config(config, dtype=dtype)
     model.tie_weights()
+    model._no_split_modules = sorted(model._no_split_modules or ())  # verl up to 0.7.1 asks for the first
     filled: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
     for parameter in model.parameters():
         if parameter.is_meta:

@@ -4,7 +4,6 @@ It is what :mod:`tuner.validate.training.worker.engine` stands in for elsewhere,
 """
 
 import logging
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,10 +17,8 @@ from tuner.validate.training.settings import ModelSettings, PassSettings, Stage
 from tuner.validate.training.worker.batches import nested, random_micro_batches, rows_by_name
 from tuner.validate.training.worker.engine import switch_checkpointing
 from tuner.validate.training.worker.meter import Meter
-from tuner.validate.training.worker.model import WITHOUT_TOKENS
-from tuner.validate.training.worker.optimizer import make_states
-from tuner.validate.training.worker.random_weights import random_weights
-from tuner.workload import Engine, HeadKind
+from tuner.validate.training.worker.verl_build import DEFERS, initialized_engine, verl
+from tuner.workload import HeadKind
 
 _RELEASES = ("0.9.",)  # whose engine takes what is given to it here
 
@@ -41,15 +38,11 @@ def is_here(passes: Sequence[PassSettings]) -> bool:
         if not version("verl").startswith(_RELEASES):
             return False
         import_module("flash_attn.ops.triton.cross_entropy")
-        _verl("workers.engine.fsdp.transformer_impl")
+        import_module("verl.workers.engine.fsdp.transformer_impl")
     except Exception:  # whatever it lacks: ours runs instead, and the figures say so
         logging.getLogger(__name__).debug("verl's engine cannot be imported", exc_info=True)
         return False
     return True
-
-
-def _verl(module: str) -> Any:
-    return import_module(f"verl.{module}")
 
 
 class VerlEngine:
@@ -61,13 +54,7 @@ class VerlEngine:
         self.meter = Meter(device)
         self._critic = model.critic
         self._training, self._begun, self._step_s = False, False, 0.0
-        with tempfile.TemporaryDirectory() as directory:
-            self._config = _write_config(model, directory)
-            self._engine = _engine(directory, settings, critic=model.critic)
-            with random_weights(_verl("utils.model"), critic=model.critic):
-                self._engine.initialize()
-        if self._engine.optimizer is not None:
-            make_states(self._engine.optimizer)
+        self._engine, self._config = initialized_engine(model, settings)
         self._watch()
 
     def _watch(self) -> None:
@@ -105,7 +92,7 @@ class VerlEngine:
             micro_batch for some in (first, last) for micro_batch in random_micro_batches(some, self._config)
         ]
         global_batch = per_micro_batch * len(micro_batches) * self._engine.get_data_parallel_size()
-        return _verl("utils.tensordict_utils").get_tensordict(
+        return verl("utils.tensordict_utils").get_tensordict(
             {name: nested(rows) for name, rows in rows_by_name(micro_batches, critic=self._critic).items()},
             {
                 "use_remove_padding": True,
@@ -127,9 +114,10 @@ class VerlEngine:
         engine: Any = self._engine
         self._training, self._begun, self._step_s = settings.training, False, 0.0
         switch_checkpointing(engine.module, settings.engine.checkpointing)
-        engine.engine_config = replace(
-            engine.engine_config, use_no_sync_for_gradient_accumulation=settings.engine.deferred_gradient_sync
-        )
+        if hasattr(engine.engine_config, DEFERS):
+            engine.engine_config = replace(
+                engine.engine_config, **{DEFERS: settings.engine.deferred_gradient_sync}
+            )
         begin = self.meter.now()
         with engine.train_mode() if settings.training else engine.eval_mode():
             loaded = self.meter.now()
@@ -157,64 +145,9 @@ class VerlEngine:
         engine.to("cpu" if wanted.optimizer_offload else device, model=False, optimizer=True, grad=False)
 
 
-def _write_config(model: ModelSettings, directory: str) -> Any:
-    """The configuration, written as a folder that verl reads."""
-    from transformers import AutoConfig
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-    values = {**model.config, **dict.fromkeys(WITHOUT_TOKENS)}
-    model_type = values.pop("model_type")
-    values["architectures"] = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[model_type]]
-    config = AutoConfig.for_model(model_type, **values)
-    config.save_pretrained(directory)
-    return config
-
-
-def _engine(directory: str, settings: PassSettings, *, critic: bool) -> Any:
-    configs, engines = _verl("workers.config"), _verl("workers.engine.fsdp.transformer_impl")
-    kind = engines.FSDPEngineWithValueHead if critic else engines.FSDPEngineWithLMHead
-    return kind(
-        model_config=configs.HFModelConfig(
-            path=directory,
-            model_type="value_model" if critic else "language_model",
-            load_tokenizer=False,
-            enable_gradient_checkpointing=False,
-            use_remove_padding=True,
-            use_liger=settings.engine.fused_layers,
-        ),
-        engine_config=_engine_config(configs.FSDPEngineConfig, settings),
-        optimizer_config=configs.FSDPOptimizerConfig(lr=1e-6, lr_warmup_steps=0, total_training_steps=100),
-        checkpoint_config=_verl("trainer.config").CheckpointConfig(),
-    )
-
-
-def _engine_config(config_class: Any, settings: PassSettings) -> Any:
-    engine, head = settings.engine, settings.head
-    shard, world = engine.parallel.shard, engine.parallel.gpus
-    return config_class(
-        strategy=engine.backend.value,
-        fsdp_size=shard if shard < world else -1,
-        model_dtype=_verl_dtype(engine),
-        forward_only=engine.streamed_offload,
-        reshard_after_forward=engine.reshard_after_forward,
-        forward_prefetch=engine.forward_prefetch,
-        use_torch_compile=head.compiled,
-        use_no_sync_for_gradient_accumulation=engine.deferred_gradient_sync,
-        entropy_checkpointing=head.checkpointed,
-        entropy_from_logits_with_chunking=head.chunk_tokens is not None,
-        ulysses_sequence_parallel_size=engine.parallel.ulysses,
-        use_dynamic_bsz=False,
-        use_fused_kernels=False,
-    )
-
-
-def _verl_dtype(engine: Engine) -> str:
-    return {"float32": "fp32", "bfloat16": "bf16"}[engine.stored_dtype.value]
-
-
 def _loss(settings: PassSettings, *, critic: bool) -> Any:
     """Verl's loss, bound to its configuration."""
-    configs, losses = _verl("workers.config"), _verl("workers.utils.losses")
+    configs, losses = verl("workers.config"), verl("workers.utils.losses")
     strategy = settings.engine.backend.value
     if critic:
         return partial(

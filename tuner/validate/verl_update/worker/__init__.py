@@ -1,0 +1,1 @@
+"""verl's training worker on the device, and its updates measured."""
