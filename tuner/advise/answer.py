@@ -7,7 +7,7 @@ from tuner.advise.repairs import Refusal
 from tuner.enumeration import Enum
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
-from tuner.timing import Change, Interval, StepTime, step_interval
+from tuner.timing import Change, Interval, SavingTime, StepTime, saving_time, step_interval
 from tuner.workload import Phase, Workload
 
 
@@ -128,3 +128,8 @@ class Advice(Struct, frozen=True, kw_only=True):
     def step(self) -> Interval:
         """Seconds of the whole step, with their interval."""
         return step_interval(self.time, self.workload.cluster)
+
+    @property
+    def saving(self) -> SavingTime | None:
+        """Seconds of a checkpoint, which are no part of the step's; None of a job that writes none."""
+        return saving_time(self.workload)
