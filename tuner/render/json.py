@@ -48,7 +48,8 @@ from tuner.render.report import (
     Unknown,
     UserSetting,
 )
-from tuner.timing import PhaseTime, SavingTime, StepTime, phase_interval, storage_bytes_per_s
+from tuner.timing import PhaseTime, StepTime, phase_interval
+from tuner.timing.saving import SavingTime, storage_bytes_per_s
 from tuner.trainers.protocol import LeftOut
 
 

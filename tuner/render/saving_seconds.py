@@ -6,7 +6,8 @@ from tuner.language import _, ngettext
 from tuner.render.numbers import gib, seconds
 from tuner.render.terminal import Terminal
 from tuner.rules.wording import duration
-from tuner.timing import phase_interval, storage_bytes_per_s
+from tuner.timing import phase_interval
+from tuner.timing.saving import storage_bytes_per_s
 from tuner.units import GIGA
 
 

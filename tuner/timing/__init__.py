@@ -1,20 +1,16 @@
 """The time model: seconds per phase from datasheet rates and counted work."""
 
 from tuner.timing.estimate import PhaseTime, StepTime, step_time
-from tuner.timing.saving import SavingTime, saving_time, storage_bytes_per_s
 from tuner.timing.uncertainty import Change, Interval, change, interval, phase_interval, step_interval
 
 __all__ = [
     "Change",
     "Interval",
     "PhaseTime",
-    "SavingTime",
     "StepTime",
     "change",
     "interval",
     "phase_interval",
-    "saving_time",
     "step_interval",
     "step_time",
-    "storage_bytes_per_s",
 ]

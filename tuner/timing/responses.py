@@ -13,6 +13,7 @@ _STEEPEST = 64.0  # exponent of a bulk whose mean its 95th percentile hardly all
 _LONGEST = 8  # responses of an engine that are told apart, from the longest on
 _GROUPS = 24  # of the others, by length
 _SPLIT = 2  # parts of a group, which do not come together
+PARTS = _GROUPS * _SPLIT  # of them all
 _GOLDEN = 0.618033988749895  # multiples of it, without their whole part, lie evenly and in no order
 
 
@@ -69,7 +70,7 @@ def response_lengths(batch: Batch, shares: Iterable[float]) -> tuple[float, ...]
 
 @lru_cache(maxsize=1024)
 def slowest_responses(
-    batch: Batch, *, sequences: int, engines: int, simulated: int | None = None, parts: int = _GROUPS * _SPLIT
+    batch: Batch, *, sequences: int, engines: int, simulated: int | None = None, parts: int = PARTS
 ) -> tuple[tuple[int, int], ...]:
     r"""Responses of the engine that ends last, in the order in which they come: how many, and their tokens.
 

@@ -4,34 +4,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from math import ceil
 
-from msgspec import Struct
-
-from tuner.timing.generation.stretches import Stretch
-from tuner.timing.generation.turns import Turns
-
-
-class Waiting(Struct):
-    """Sequences of one response in the queue of an engine."""
-
-    count: int
-    place: int  # of their response in the load
-    length: int  # tokens of the response at which they leave the engine
-    new: float  # tokens that are computed before the next one, whatever the cache still has
-    turn: int = 0
-    calls: float = 1.0  # of tools since the turn before, after each of which as much is computed again
-    generated: int = 0  # tokens of the response that are there
-    kept: float = 0.0  # tokens that are computed again once their blocks are taken
-    mark: float = 0.0  # tokens given out by the cache up to which none of their blocks is taken
-
-    def is_like(self, other: "Waiting") -> bool:
-        """Whether both begin the same turn of the same response."""
-        return (self.place, self.turn, self.generated) == (other.place, other.turn, other.generated)
-
-    def join(self, other: "Waiting") -> None:
-        """Let others of the same turn wait beside these."""
-        both = self.count + other.count
-        self.mark = (self.count * self.mark + other.count * other.mark) / both
-        self.count = both
+from tuner.timing.generation.load import Stretch, Turns, Waiting
 
 
 class Away:

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from tuner.timing import assumptions as assume
 from tuner.timing.decode import RolloutInput, is_replayed
-from tuner.timing.generation.load import Load
+from tuner.timing.generation.load import Load, Simulated, Turns
 from tuner.timing.generation.simulation import as_far_as_decides, simulate
 from tuner.timing.generation.step import (
     CAUSES,
@@ -17,13 +17,12 @@ from tuner.timing.generation.step import (
     of_one_engine,
     step_prices,
 )
-from tuner.timing.generation.stretches import Simulated
-from tuner.timing.generation.turns import PARTS, Turns, numbers_of_turns
-from tuner.timing.responses import slowest_responses
+from tuner.timing.responses import PARTS, slowest_responses
 from tuner.workload import RolloutEngine
 
 _RESERVES_UP_TO = 4096  # tokens; source: SGLang ``CLIP_MAX_NEW_TOKENS_ESTIMATION``
 _SIMULATED = 64  # sequences at least
+_PARTS_IN_TURNS = 14  # in which responses come that have turns: each part comes once in a turn
 _WAVES = 4  # times the sequences that run at once are simulated at most
 
 
@@ -52,8 +51,13 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
     at_once = min(rollout.max_sequences, cache / (held + max(1.0, batch.mean_response_tokens) / 2))
     simulated = min(sequences, max(_SIMULATED, ceil(_WAVES * at_once)))
     talks = batch.conversation is not None and batch.conversation.turns > 1
-    parts = {"parts": PARTS} if talks else {}
-    responses = slowest_responses(batch, sequences=sequences, engines=engines, simulated=simulated, **parts)
+    responses = slowest_responses(
+        batch,
+        sequences=sequences,
+        engines=engines,
+        simulated=simulated,
+        parts=_PARTS_IN_TURNS if talks else PARTS,
+    )
     return Load(
         responses=responses,
         turns=_turns(inputs, responses),
@@ -77,14 +81,16 @@ def _turns(inputs: RolloutInput, responses: tuple[tuple[int, int], ...]) -> Turn
     talk = batch.conversation
     if talk is None or talk.turns <= 1:
         return None
-    numbers = numbers_of_turns(responses, mean=talk.turns, most=talk.most_turns)
+    from tuner.timing.generation.turns import cut_responses  # few jobs have turns
+
+    cuts = cut_responses(responses, mean=talk.turns, most=talk.most_turns, tool_tokens=talk.tool_tokens)
+    calls = max(cut.number for cut in cuts) - 1
     engines = rollout.replicas * rollout.data_parallel
     return Turns(
-        numbers=numbers,
-        tool_tokens=talk.tool_tokens,
+        cuts=cuts,
         prompt_tokens=max(1.0, batch.mean_prompt_tokens),
         block_tokens=rollout.block_tokens,
-        tool_s=(batch.lengths.tool_seconds or 0.0) / (max(numbers) - 1),
+        tool_s=(batch.lengths.tool_seconds or 0.0) / calls if calls else 0.0,
         agent_s=assume.AGENT_TURN_S,
         agents=inputs.agents / engines if inputs.agents else 1.0,
         prices=step_prices(inputs),

@@ -26,12 +26,14 @@ Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``), SGLang ``managers/sc
 from functools import lru_cache
 from heapq import heappop, heappush
 from math import ceil, floor, inf
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from tuner.timing.generation.away import Away, Waiting
-from tuner.timing.generation.load import Load
-from tuner.timing.generation.stretches import Simulated, Stretch
+from tuner.timing.generation.load import Load, Simulated, Stretch, Turns, Waiting
+
+if TYPE_CHECKING:
+    from tuner.timing.generation.away import Away
 
 _ADMISSIONS = 16  # parts in which all prompts are computed, at least
 _ADMITTED_SHARE = 1 / 48  # of the cache, which is free before more sequences come beside others
@@ -68,6 +70,12 @@ def as_far_as_decides(load: Load) -> Load:
     return roomy if load.cache_tokens >= simulate(roomy).enough_tokens else load
 
 
+def _nobody_away(turns: Turns) -> "Away":
+    from tuner.timing.generation.away import Away  # few jobs have turns
+
+    return Away(turns)
+
+
 class _Engine:
     """State of the simulation. The clock counts steps in which the running sequences get a token."""
 
@@ -75,7 +83,7 @@ class _Engine:
         self._load = load
         self._clock = 0
         self._waiting = [self._first(place) for place in reversed(range(len(load.responses)))]
-        self._away = None if load.turns is None else Away(load.turns)
+        self._away = None if load.turns is None else _nobody_away(load.turns)
         self._queued = False  # somebody was refused, and some have waited since
         self._running: list[_Running] = []  # in order of their admission
         self._ends: list[tuple[int, int, _Running]] = []
@@ -288,10 +296,11 @@ class _Engine:
 
     def _first(self, place: int) -> Waiting:
         """The sequences of a response as they come first."""
+        turns, (count, tokens) = self._load.turns, self._load.responses[place]
         return Waiting(
-            count=self._load.responses[place][0],
+            count=count,
             place=place,
-            length=self._load.cut(place).after(0),
+            length=tokens if turns is None else turns.cuts[place].after(0),
             new=self._load.new_prompt,
         )
 
@@ -314,9 +323,9 @@ class _Engine:
         Blocks that were free before theirs are given out before theirs.
         """
         load, turn = self._load, entry.turn + 1
-        cut = load.cut(entry.place)
-        if load.turns is None or self._away is None or turn == cut.turns:
+        if load.turns is None or self._away is None or turn == load.turns.cuts[entry.place].turns:
             return
+        cut = load.turns.cuts[entry.place]
         there, before = cut.before(turn), cut.before(turn) - cut.tool_tokens
         block = load.turns.block_tokens / 2 * cut.stands_for
         cached = load.keeps_blocks

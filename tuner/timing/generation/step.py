@@ -29,7 +29,6 @@ from tuner.timing.decode import (
     sampling_seconds,
     weight_read_bytes,
 )
-from tuner.timing.generation.stretches import Stretch
 from tuner.timing.layer import Layer, average_layer, cached_keys, visible_keys
 from tuner.timing.rates import decode_bytes_per_s
 
@@ -60,16 +59,6 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     ) -> tuple[float, ...]:
         """Seconds of a step by cause, in the order of ``CAUSES``; arguments as of ``priced``."""
         return self.priced(decoding, context, sampled, prompt_tokens, earlier)[: len(CAUSES)]
-
-    def of_stretch(self, stretch: Stretch, stages: int) -> tuple[float, ...]:
-        """What ``priced`` gives of one step of a stretch, whose sequences pipeline stages divide."""
-        return self.priced(
-            stretch.decoding / stages,
-            stretch.context,
-            stretch.sampled / stages,
-            stretch.prompt_tokens / stages,
-            stretch.earlier,
-        )
 
     def priced(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0

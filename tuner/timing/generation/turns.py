@@ -20,58 +20,40 @@ conversation stays with its engine), vLLM ``v1/core/block_pool.py`` (``free_bloc
 ``v1/core/kv_cache_manager.py`` (``get_computed_blocks``: whole blocks, and never the last token).
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from math import floor
 
-from msgspec import Struct
-
-from tuner.timing.generation.step import CAUSES, StepPrices
-from tuner.timing.generation.stretches import Stretch
+from tuner.timing.generation.load import CutResponse
 
 #: Turns of a response that are simulated one by one. Where it has more, each stands for several of them.
 _TOLD_APART = 5
 
-#: Parts in which responses come that have turns, fewer than of others, since each part comes once in a turn.
-PARTS = 14
+
+def cut_responses(
+    responses: Sequence[tuple[int, int]], *, mean: float, most: int | None, tool_tokens: float
+) -> tuple[CutResponse, ...]:
+    """The turns of each response, as many more in longer ones as there is more to write.
+
+    Args:
+        responses: so many sequences, each with a response of so many tokens.
+        mean: turns of a sequence.
+        most: that one may have; None: any number.
+        tool_tokens: that come back between two turns.
+    """
+    return tuple(
+        cut_response(length, number, tool_tokens)
+        for (_count, length), number in zip(responses, _numbers(responses, mean, most), strict=True)
+    )
 
 
-class Turns(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """How the responses of a load are cut into turns, and what lies between two of these."""
-
-    numbers: tuple[float, ...]  # of turns, by response in the order of the load
-    tool_tokens: float  # that come back between two turns
-    prompt_tokens: float
-    block_tokens: int
-    tool_s: float  # between two turns
-    agent_s: float  # that a turn takes the process which holds the conversation
-    agents: float  # such processes of this engine, which may share them with others
-    prices: StepPrices  # which say how many steps of others go by meanwhile
-    stages: int  # of the engine's pipeline, that the sequences of a step are divided over
-
-    def seconds(self, stretch: Stretch) -> float:
-        """What a stretch of steps takes."""
-        return stretch.steps * sum(self.prices.of_stretch(stretch, self.stages)[: len(CAUSES)])
+def _numbers(responses: Sequence[tuple[int, int]], mean: float, most: int | None) -> Iterator[float]:
+    sequences = sum(count for count, _ in responses)
+    average = sum(count * length for count, length in responses) / sequences
+    for _count, length in responses:
+        number = 1 + (mean - 1) * length / average
+        yield number if most is None else min(number, float(most))
 
 
-class CutResponse(Struct, frozen=True, kw_only=True):
-    """The response of a sequence, cut into the turns that are simulated."""
-
-    written: int  # tokens that are generated
-    turns: int
-    stands_for: float  # calls of tools that the end of a turn is
-    tool_tokens: int  # that come back between two of the turns
-
-    def before(self, turn: int) -> int:
-        """Tokens of the response that are there as a turn begins, the first one being 0."""
-        return self.written * turn // self.turns + self.tool_tokens * turn
-
-    def after(self, turn: int) -> int:
-        """Tokens of the response that are there as a turn ends."""
-        return self.written * (turn + 1) // self.turns + self.tool_tokens * turn
-
-
-@lru_cache(maxsize=4096)
 def cut_response(length: int, number: float, tool_tokens: float) -> CutResponse:
     """A response of so many tokens in so many turns, in each of which a token is written at least.
 
@@ -85,19 +67,3 @@ def cut_response(length: int, number: float, tool_tokens: float) -> CutResponse:
     answered = min(round(tool_tokens * calls), (length - turns) // (turns - 1))
     written = length - (turns - 1) * answered
     return CutResponse(written=written, turns=turns, stands_for=calls, tool_tokens=answered)
-
-
-def numbers_of_turns(
-    responses: Sequence[tuple[int, int]], *, mean: float, most: int | None
-) -> tuple[float, ...]:
-    """Turns by response, as many more in longer ones as there is more to write.
-
-    Args:
-        responses: so many sequences, each with a response of so many tokens.
-        mean: turns of a sequence.
-        most: that one may have; None: any number.
-    """
-    sequences = sum(count for count, _ in responses)
-    average = sum(count * length for count, length in responses) / sequences
-    numbers = (1 + (mean - 1) * length / average for _, length in responses)
-    return tuple(number if most is None else min(number, float(most)) for number in numbers)

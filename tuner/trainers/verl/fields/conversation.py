@@ -11,12 +11,9 @@ ASSUMED_TURNS = 2
 #: Characters of a token of what tools answer. Between 2.5 (numbers, JSON, code) and 4.5; 4 of English text.
 CHARACTERS_PER_TOKEN = 4
 
-_TOOL_AGENT = "tool_agent"  # verl's own loop; the default makes one turn
-_TELLING = ("conversation.tools", "conversation.functions", "conversation.interactions")
-
 
 def read_conversation(source: Source, batch: Batch) -> Conversation | None:
-    """The turns of a response; None where it is generated in one piece.
+    """The turns of a response of a job that talks, or is said to; None where it is generated in one piece.
 
     Nothing says how many turns there are and how long answers, only how many and how long they may be: they
     are taken to be spread evenly up to their limits, as lengths are. A longer answer of a tool is cut at so
@@ -26,8 +23,6 @@ def read_conversation(source: Source, batch: Batch) -> Conversation | None:
     ``_handle_processing_tools_state``, ``_call_tool``), 0.5.0 ``workers/rollout/sglang_rollout``.
     """
     said, most, answered = batch.lengths.turns, _most_turns(source), _answered(source)
-    if said is None and not _talks(source):
-        return None
     turns = said
     if turns is None:
         turns = float(ASSUMED_TURNS) if most is None else (1 + most) / 2
@@ -42,13 +37,6 @@ def read_conversation(source: Source, batch: Batch) -> Conversation | None:
         turns_assumed=said is None,
         tokens_assumed=tokens is None,
     )
-
-
-def _talks(source: Source) -> bool:
-    """Whether the settings ask for tools, or for somebody else who answers."""
-    loop = source.text("conversation.loop", default="")
-    named = any(source.value(meaning) for meaning in _TELLING)
-    return loop == _TOOL_AGENT or named or source.flag("conversation.enable")
 
 
 def _most_turns(source: Source) -> int | None:
