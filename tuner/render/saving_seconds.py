@@ -2,7 +2,7 @@
 
 from tuner.advise import Advice
 from tuner.hardware import Cluster
-from tuner.language import _, ngettext
+from tuner.language import _
 from tuner.render.numbers import gib, seconds
 from tuner.render.terminal import Terminal
 from tuner.rules.wording import duration
@@ -21,11 +21,9 @@ def saving_seconds(advice: Advice, terminal: Terminal) -> str:
         seconds=seconds(waits, cluster.gpu.name), written=gib(saving.written_bytes), rate=_rate(cluster)
     )
     if saving.step_seconds is not None and saving.every_steps is not None:
-        every = ngettext("every step", "every {steps:,} steps", saving.every_steps)
+        every = _("every step") if saving.every_steps == 1 else _("every {steps:,} steps")
         text = _("{text} It comes {every}, {spread} s a step on top of the step's.").format(
-            text=text,
-            every=every.format(steps=saving.every_steps),
-            spread=duration(saving.step_seconds),
+            text=text, every=every.format(steps=saving.every_steps), spread=duration(saving.step_seconds)
         )
     if saving.background_s:
         text = _("{text} Files take {background} s more, while training goes on.").format(
