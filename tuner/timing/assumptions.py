@@ -203,9 +203,9 @@ EXPOSED_OFFLOADS = 1
 STORAGE_BYTES_PER_S = 2e9
 
 #: Bytes per second at which one thread makes a file of tensors that lie on the host, ``torch.save`` or
-#: ``safetensors``. Between 0.2e9 and 2.2e9: 2 GB in 100 tensors took 0.21 to 0.33e9 into a file in memory that
-#: nobody had touched, in a virtual machine with other work, and 2.2e9 where nothing kept the bytes (torch
-#: 2.13, pickling and CRC-32, 2026-11-27).
+#: ``safetensors``. Between 0.2e9 and 2.2e9: 2 GB in 100 tensors took 0.21 to 0.33e9 into a file in memory
+#: that nobody had touched, in a virtual machine with other work, and 2.2e9 where nothing kept the bytes
+#: (torch 2.13, pickling and CRC-32, 2026-11-27).
 SERIALIZED_BYTES_PER_S = 1.2e9
 
 #: Processes in which a rank of Megatron writes its share. Source: Megatron-Core 0.15
