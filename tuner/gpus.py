@@ -11,6 +11,8 @@ A profile states what datasheets and drivers do, in their units, which are part 
     over more than two of them crosses it.
 ``network_gb_per_s``
     each card's share of the network between machines, per direction; 50 where a profile says nothing
+``storage_gb_per_s``
+    what a machine with such cards writes to the storage of checkpoints; 2 where a profile says nothing
 ``dense_bf16_tflop_per_s``, ``dense_fp8_tflop_per_s``
     peaks with FP32 accumulation, without sparsity.
 ``per_node``
@@ -57,6 +59,7 @@ _OPTIONAL: resources.Kinds = {
     "device_names": list,
     "dense_fp8_tflop_per_s": _Number,
     "network_gb_per_s": _Number,
+    "storage_gb_per_s": _Number,
     "per_node": int,
     "measured": dict,
 }
@@ -179,6 +182,7 @@ def _read(file: Path) -> Gpu:
     content = _content(file)
     fp8 = content.get("dense_fp8_tflop_per_s")
     measured, network = content.get("measured"), content.get("network_gb_per_s")
+    storage = content.get("storage_gb_per_s")
     return Gpu(
         name=content["names"][0],
         vendor=content["vendor"],
@@ -190,6 +194,7 @@ def _read(file: Path) -> Gpu:
         link_bytes_per_s=content["link_gb_per_s"] * GIGA,
         host_bytes_per_s=content["host_gb_per_s"] * GIGA,
         network_bytes_per_s=None if network is None else network * GIGA,
+        storage_bytes_per_s=None if storage is None else storage * GIGA,
         per_node=content.get("per_node"),
         source=content["source"],
         measured=None if measured is None else _measured(measured, file),

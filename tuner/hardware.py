@@ -38,6 +38,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     link_bytes_per_s: float  # to a neighbouring GPU, one direction
     host_bytes_per_s: float  # to host memory, one direction
     network_bytes_per_s: float | None = None  # its share of the network between nodes, one direction
+    storage_bytes_per_s: float | None = None  # what its node writes to where checkpoints lie
     per_node: int | None = None  # the most that one node has; None where that is not known
     evidence: Evidence = Evidence.EXACT
     source: str = ""
@@ -68,6 +69,7 @@ class Cluster(Struct, frozen=True, kw_only=True, cache_hash=True):
     nodes: int
     network_bytes_per_s: float  # per GPU between nodes, one direction
     network_assumed: bool = False  # nobody said how fast the network is
+    storage_bytes_per_s: float | None = None  # what a node writes to checkpoints; None: nobody said
     host_memory_bytes: int | None = None  # per node
 
     @property

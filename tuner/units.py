@@ -74,7 +74,7 @@ def parse_rate(text: str) -> float:
     match = re.fullmatch(_RATE, text.strip())
     if match is None or not 0 < float(match["number"]) <= LARGEST:
         raise InputError(
-            _("{text!r} is no rate of a network").format(text=text),
+            _("{text!r} is no rate").format(text=text),
             hint=_("write it as 400Gb/s or 50GB/s: b stands for bits, B for bytes"),
         )
     prefix = {"M": MEGA, "G": GIGA, "T": TERA}[match["prefix"]]

@@ -15,8 +15,9 @@ from tables import table
 from tuner.gpus import find_gpu
 from tuner.models import find_model
 from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.load import Load
 from tuner.timing.generation.rollout import load_of as rollout_load
-from tuner.timing.generation.simulation import Load, simulate
+from tuner.timing.generation.simulation import simulate
 from tuner.timing.generation.step import StepPrices, step_prices
 from tuner.timing.spreads import ENDS
 

@@ -18,6 +18,7 @@ _FAMILIES = {
     Family.LINKS: "links between GPUs",
     Family.HOST_LINK: "link to the host",
     Family.HOST: "Python on the host",
+    Family.STORAGE: "storage of checkpoints",
     Family.TOOLS: "tools of agents",
     Family.RUNS: "all of a run",
 }

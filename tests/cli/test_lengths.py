@@ -59,7 +59,13 @@ def test_a_note_on_what_is_assumed_goes_where_it_is_known() -> None:
 
 def test_the_json_has_them_with_the_workload() -> None:
     lengths = report(*MEANS, "--response-p95", "2000")["workload"]["batch"]["lengths"]
-    others = {"tool_seconds": None, "images_per_prompt": None, "image_pixels": None}
+    others = {
+        "tool_seconds": None,
+        "turns": None,
+        "tool_tokens": None,
+        "images_per_prompt": None,
+        "image_pixels": None,
+    }
     assert lengths == {"mean_prompt": 400, "mean_response": 900, "response_p95": 2000, **others}
 
 

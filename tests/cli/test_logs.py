@@ -100,6 +100,25 @@ def test_what_the_slowest_response_waited_for_tools_comes_from_the_run() -> None
     assert none["workload"]["batch"]["lengths"]["tool_seconds"] is None
 
 
+def test_the_turns_of_a_response_come_from_the_run() -> None:
+    """A turn of the model has a message before it, the first one the prompt."""
+    report = advised(log("0.7.1", JOB, steps(num_turns__mean=7.0)))
+    assert report["workload"]["batch"]["lengths"]["turns"] == 3.5
+    assert report["workload"]["batch"]["conversation"]["turns"] == 3.5
+    assert "turns" in report["log"]["lengths"]
+    said = run("advise", "-", *GPU, stdin=log("0.7.1", JOB, steps(num_turns__mean=7.0))).out
+    assert "3.5 turns a response (the run)" in " ".join(said.split())
+    one = advised(log("0.7.1", JOB, steps(num_turns__mean=2.0)))
+    assert one["workload"]["batch"]["conversation"] is None
+    assert "turns" not in one["log"]["lengths"]
+
+
+def test_the_seconds_of_a_checkpoint_stand_beside_the_modelled_ones() -> None:
+    saved = log("0.7.1", (*JOB, "trainer.save_freq=1"), steps(timing_s__save_checkpoint=50.0))
+    observed, modelled = phases(advised(saved))["save_checkpoint"]
+    assert observed == 50.0 and modelled is not None
+
+
 def test_lengths_of_another_job_are_left_alone() -> None:
     report = advised(log("0.5.0", JOB, steps()), "data.max_response_length=512")
     assert report["workload"]["batch"]["lengths"]["mean_response"] is None

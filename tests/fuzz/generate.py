@@ -31,6 +31,7 @@ RELEASES = (
 )
 _NUMBERS = (
     "--gpus-per-node", "--nodes", "--mean-prompt-length", "--mean-response-length", "--response-p95", "--tool-seconds",
+    "--turns", "--tool-tokens", "--storage",
     "--images-per-prompt", "--image-pixels", "--host-memory", "--headroom", "--launch",
 )  # fmt: skip
 _FORMATS = {

@@ -8,8 +8,9 @@ from msgspec import structs
 from tests import workloads
 from tuner.timing import assumptions, step_time
 from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.load import Load
 from tuner.timing.generation.rollout import EngineHost, generation, rollout_seconds, waiting_for
-from tuner.timing.generation.simulation import Load, simulate
+from tuner.timing.generation.simulation import simulate
 from tuner.timing.generation.step import decode_step_parts, step_prices
 from tuner.timing.spreads import ENDS
 from tuner.timing.uncertainty import interval

@@ -50,6 +50,7 @@ LAUNCHES: tuple[Sequence[str], ...] = (
     (*STATIC, "trainer.use_legacy_worker_impl=disable", *_CRITIC),
     (*DYNAMIC, f"{ACTOR}.use_kl_loss=False", "algorithm.use_kl_in_reward=True"),
     (*DYNAMIC, f"{MODEL}.use_fused_kernels=True"),
+    (*DYNAMIC, f"{ROLLOUT}.multi_turn.enable=True"),
     (*DYNAMIC, f"{ACTOR}.entropy_from_logits_with_chunking=True", f"{ACTOR}.entropy_coeff=0.001"),
     (*DYNAMIC, f"{ACTOR}.fsdp_config.entropy_from_logits_with_chunking=True", f"{REF}.strategy=fsdp2"),
     (

@@ -17,16 +17,16 @@ def saving_of(version: str, *more: str, launch: tuple[str, ...] = DYNAMIC) -> Sa
 def test_nothing_is_saved_unless_it_is_asked_for(version: str) -> None:
     assert saving_of(version) is None
     assert saving_of(version, "trainer.save_freq=-1") is None
-    assert saving_of(version, SAVED) == Saving()
+    assert saving_of(version, SAVED) == Saving(every_steps=20)
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if at_least(version, "0.4.1")])
 def test_what_is_saved(version: str) -> None:
     key = f"{ACTOR}.checkpoint.save_contents"
     whole = saving_of(version, SAVED, f"{key}=[model,optimizer,extra,hf_model]")
-    assert whole == Saving(whole_model=True)
+    assert whole == Saving(whole_model=True, every_steps=20)
     assert saving_of(version, SAVED, f"{key}=[hf_model]") == Saving(
-        weights=False, optimizer=False, whole_model=True
+        weights=False, optimizer=False, whole_model=True, every_steps=20
     )
 
 
@@ -57,4 +57,4 @@ def test_the_critic_has_contents_of_its_own(version: str) -> None:
         version,
     ).critic
     assert critic is not None
-    assert critic.saving == Saving(weights=False, optimizer=False, whole_model=True)
+    assert critic.saving == Saving(weights=False, optimizer=False, whole_model=True, every_steps=20)

@@ -1,5 +1,7 @@
 """The answer: what is wrong, what to change, and what each change costs or gains."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from tuner.advise.releases import ReleaseRange
@@ -9,6 +11,9 @@ from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import Change, Interval, StepTime, step_interval
 from tuner.workload import Phase, Workload
+
+if TYPE_CHECKING:
+    from tuner.timing.saving import SavingTime
 
 
 class Verdict(Enum):
@@ -128,3 +133,12 @@ class Advice(Struct, frozen=True, kw_only=True):
     def step(self) -> Interval:
         """Seconds of the whole step, with their interval."""
         return step_interval(self.time, self.workload.cluster)
+
+    @property
+    def saving(self) -> "SavingTime | None":
+        """Seconds of a checkpoint, which are no part of the step's; None of a job that writes none."""
+        if not self.workload.saves:
+            return None
+        from tuner.timing.saving import saving_time  # few answers tell them
+
+        return saving_time(self.workload)

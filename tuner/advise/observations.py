@@ -96,6 +96,8 @@ def observations(advice: Advice, run: Observed) -> Observations:
     cluster = advice.workload.cluster
     modelled = {time.phase: phase_interval(time, cluster) for time in advice.time.phases}
     reported = dict(run.seconds)
+    if advice.saving is not None and Phase.SAVE_CHECKPOINT in reported:
+        modelled[Phase.SAVE_CHECKPOINT] = phase_interval(advice.saving.waits, cluster)
     phases = tuple(
         PhaseBeside(phase=phase, observed_seconds=reported.get(phase), modelled=modelled.get(phase))
         for phase in Phase

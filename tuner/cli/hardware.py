@@ -85,12 +85,16 @@ def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[
     said = premises.network
     with premises.blamed("network"):
         network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
+    said = premises.storage
+    with premises.blamed("storage"):
+        storage = card.gpu.storage_bytes_per_s if said is None else parse_rate(said)
     cluster = Cluster(
         gpu=card.gpu,
         gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,
         nodes=premises.nodes or nodes,
         network_bytes_per_s=NETWORK_BYTES_PER_S if network is None else network,
         network_assumed=network is None,
+        storage_bytes_per_s=storage,
         host_memory_bytes=round(host * GIB) if host is not None else None,
     )
     return cluster, _(" and ").join(named) or _("the configuration")

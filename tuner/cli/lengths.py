@@ -9,13 +9,13 @@ from tuner.workload import P95, Batch, Lengths
 
 _PROMPT, _RESPONSE, _P95 = "--mean-prompt-length", "--mean-response-length", "--response-p95"
 LENGTHS = (
-    *("mean_prompt", "mean_response", "response_p95", "tool_seconds"),
+    *("mean_prompt", "mean_response", "response_p95", "tool_seconds", "turns", "tool_tokens"),
     *("images_per_prompt", "image_pixels"),
 )
 """The fields of the premises that are about lengths."""
 
 _ZERO_ADVANTAGE = "--zero-advantage-ratio"
-_TOOLS = "--tool-seconds"
+_TOOLS, _TURNS, _ANSWERS = "--tool-seconds", "--turns", "--tool-tokens"
 _IMAGES, _PIXELS = "--images-per-prompt", "--image-pixels"
 
 
@@ -30,6 +30,8 @@ def lengths_of(premises: Premises) -> Lengths:
         mean_response=_whole(_RESPONSE, premises.mean_response),
         response_p95=_whole(_P95, premises.response_p95),
         tool_seconds=_finite(_TOOLS, premises.tool_seconds),
+        turns=_finite(_TURNS, premises.turns),
+        tool_tokens=premises.tool_tokens,
         images_per_prompt=premises.images_per_prompt,
         image_pixels=premises.image_pixels,
     )
@@ -46,12 +48,15 @@ def _whole(option: str, tokens: float | None) -> int | None:
     return round(tokens)
 
 
-def _finite(option: str, seconds: float | None) -> float | None:
-    if seconds is not None and not isfinite(seconds):
-        raise InputError(
-            _("{option} {seconds}: expected a number of seconds").format(option=option, seconds=seconds)
+def _finite(option: str, said: float | None) -> float | None:
+    if said is not None and not isfinite(said):
+        expected = (
+            _("{option} {seconds}: expected a number of seconds")
+            if option == _TOOLS
+            else _("{option} {seconds}: expected a number")
         )
-    return seconds
+        raise InputError(expected.format(option=option, seconds=said))
+    return said
 
 
 def expect_possible(batch: Batch) -> None:
@@ -69,13 +74,7 @@ def expect_possible(batch: Batch) -> None:
             ),
             hint=_("it is for GRPO, RLOO and their like, several responses a prompt, no KL in the reward"),
         )
-    if lengths.tool_seconds is not None and not batch.max_prompt_tokens:
-        raise InputError(
-            _("{option} {seconds}: this job generates no responses").format(
-                option=_TOOLS, seconds=lengths.tool_seconds
-            ),
-            hint=_("leave it out"),
-        )
+    _expect_generation(batch)
     prompts = _("{option} {tokens:,}: prompts have at most {most:,} tokens in this configuration")
     if lengths.mean_prompt is not None and not batch.max_prompt_tokens:
         raise InputError(
@@ -112,6 +111,29 @@ def expect_possible(batch: Batch) -> None:
             hint=_(
                 "with 5 % of responses of at least {p95:,} tokens the mean is at least {least:,.0f}"
             ).format(p95=p95, least=least),
+        )
+
+
+def _expect_generation(batch: Batch) -> None:
+    """Refuse what is said of tools and turns where there are none.
+
+    Raises:
+        InputError: the job generates nothing, or its settings allow fewer turns.
+    """
+    lengths = batch.lengths
+    told = ((_TOOLS, lengths.tool_seconds), (_TURNS, lengths.turns), (_ANSWERS, lengths.tool_tokens))
+    for option, said in told:
+        if said is not None and not batch.max_prompt_tokens:
+            raise InputError(
+                _("{option} {seconds}: this job generates no responses").format(option=option, seconds=said),
+                hint=_("leave it out"),
+            )
+    most = None if batch.conversation is None else batch.conversation.most_turns
+    if lengths.turns is not None and most is not None and lengths.turns > most:
+        raise InputError(
+            _("{option} {turns:g}: a response has at most {most} turns in this configuration").format(
+                option=_TURNS, turns=lengths.turns, most=most
+            )
         )
 
 

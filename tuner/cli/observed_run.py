@@ -38,6 +38,9 @@ def with_lengths(premises: Premises, run: Observed, batch: Batch) -> tuple[Premi
         told["response_p95"] = _p95(run, batch, round(told["mean_response"]))
     if run.tool_seconds:
         told["tool_seconds"] = run.tool_seconds
+    if run.turns is not None and (run.turns > 1 or batch.conversation is not None):
+        most = None if batch.conversation is None else batch.conversation.most_turns
+        told["turns"] = max(1.0, run.turns if most is None else min(run.turns, most))
     added = {
         name: value for name, value in told.items() if value is not None and getattr(premises, name) is None
     }

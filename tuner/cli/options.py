@@ -209,6 +209,18 @@ Network = Annotated[
         show_default=False,
     ),
 ]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        metavar="RATE",
+        help=_(
+            "What a node writes to the storage of checkpoints, all of its GPUs together, such as 2GB/s; that "
+            "of the GPU's profile, else 2GB/s."
+        ),
+        show_default=False,
+    ),
+]
 MeanPromptLength = Annotated[
     float | None,
     typer.Option(
@@ -253,7 +265,34 @@ ToolSeconds = Annotated[
         metavar="SECONDS",
         help=_(
             "Seconds that the response which ends last waits for its tools, all turns together, such as a "
-            "run's timing_s/agent_loop/slowest/tool_calls. Generation is as much longer."
+            "run's timing_s/agent_loop/slowest/tool_calls. Generation is as much longer, unless others go on "
+            "meanwhile."
+        ),
+        show_default=False,
+    ),
+]
+Turns = Annotated[
+    float | None,
+    typer.Option(
+        "--turns",
+        min=1,
+        metavar="COUNT",
+        help=_(
+            "Mean number of turns in which a response is generated, one more than its calls of tools, such "
+            "as half of a run's num_turns/mean. Each turn is a request of its own to the rollout engine."
+        ),
+        show_default=False,
+    ),
+]
+ToolTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--tool-tokens",
+        min=0,
+        metavar="TOKENS",
+        help=_(
+            "Mean number of tokens that tools answer between two turns, which are part of the response and "
+            "are not generated; half of what the settings allow is assumed."
         ),
         show_default=False,
     ),

@@ -26,10 +26,13 @@ class Premises(Struct, frozen=True, kw_only=True):
     gpus_per_node: options.GpusPerNode = None
     nodes: options.Nodes = None
     network: options.Network = None
+    storage: options.Storage = None
     mean_prompt: options.MeanPromptLength = None
     mean_response: options.MeanResponseLength = None
     response_p95: options.ResponseP95 = None
     tool_seconds: options.ToolSeconds = None
+    turns: options.Turns = None
+    tool_tokens: options.ToolTokens = None
     images_per_prompt: options.ImagesPerPrompt = None
     image_pixels: options.ImagePixels = None
     host_memory_gib: options.HostMemory = None

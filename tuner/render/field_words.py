@@ -26,6 +26,7 @@ _WORDS = {
     "capture_sizes": N_("batch sizes of CUDA graphs"),
     "carrier": N_("what carries weights to engines on other GPUs"),
     "checks_free": N_("the rollout engine stops where less than its share of the card is free at its start"),
+    "conversation": N_("turns of a response"),
     "chunk_tokens": N_("tokens of a chunk of the entropy"),
     "chunked_prefill": N_("prompts are computed in chunks"),
     "clones_logits": N_("the cross entropy works on a copy of the logits"),

@@ -39,6 +39,7 @@ from tuner.render.report import (
     ProjectSetting,
     ReleaseReport,
     Report,
+    SavingTimeReport,
     ScriptRemark,
     StepTimeReport,
     SymbolReport,
@@ -47,7 +48,8 @@ from tuner.render.report import (
     Unknown,
     UserSetting,
 )
-from tuner.timing import StepTime, phase_interval
+from tuner.timing import PhaseTime, StepTime, phase_interval
+from tuner.timing.saving import SavingTime, storage_bytes_per_s
 from tuner.trainers.protocol import LeftOut
 
 
@@ -71,6 +73,7 @@ def report(answer: Answer) -> Report:
         else replace(advice.rollout, kv_bytes=max(0, advice.rollout.kv_bytes)),
         time=_time(advice.time, advice.workload.cluster),
         step_time=StepTimeReport.of(advice.step, advice.workload.batch),
+        saving=_saving(advice.saving, advice.workload.cluster),
         findings=tuple(_finding(item) for item in advice.recommendations),
         combination=_combination(advice),
         symbols=_symbols(advice),
@@ -244,18 +247,33 @@ def _memory(estimate: Estimate, time: StepTime) -> MemoryReport:
 
 
 def _time(time: StepTime, cluster: Cluster) -> tuple[PhaseTimeReport, ...]:
-    return tuple(
-        PhaseTimeReport(
-            phase=phase.phase,
-            seconds=phase.seconds,
-            parts=tuple(TimePart(name=name, seconds=seconds) for name, seconds in phase.parts),
-            low_s=interval.low_s,
-            high_s=interval.high_s,
-            evidence=interval.evidence,
-            rates_of=interval.rates_of,
-        )
-        for phase in time.phases
-        for interval in (phase_interval(phase, cluster),)
+    return tuple(_phase_time(phase, cluster) for phase in time.phases)
+
+
+def _phase_time(phase: PhaseTime, cluster: Cluster) -> PhaseTimeReport:
+    interval = phase_interval(phase, cluster)
+    return PhaseTimeReport(
+        phase=phase.phase,
+        seconds=phase.seconds,
+        parts=tuple(TimePart(name=name, seconds=seconds) for name, seconds in phase.parts),
+        low_s=interval.low_s,
+        high_s=interval.high_s,
+        evidence=interval.evidence,
+        rates_of=interval.rates_of,
+    )
+
+
+def _saving(saving: SavingTime | None, cluster: Cluster) -> SavingTimeReport | None:
+    if saving is None:
+        return None
+    return SavingTimeReport(
+        waits=_phase_time(saving.waits, cluster),
+        background_s=saving.background_s,
+        written_bytes=saving.written_bytes,
+        storage_bytes_per_s=storage_bytes_per_s(cluster),
+        storage_assumed=cluster.storage_bytes_per_s is None,
+        every_steps=saving.every_steps,
+        step_seconds=saving.step_seconds,
     )
 
 

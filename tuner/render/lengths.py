@@ -7,7 +7,7 @@ from tuner.language import _
 from tuner.memory.fitting.lengths import length_decides
 from tuner.render.numbers import tokens
 from tuner.render.words import listed
-from tuner.workload import Images, Workload
+from tuner.workload import Conversation, Images, Workload
 
 
 def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
@@ -18,13 +18,36 @@ def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
         of_run: names of the lengths that the log of a run tells.
     """
     waiting = workload.batch.lengths.tool_seconds
+    lengths = _lengths(workload, of_run)
+    if workload.batch.conversation is not None:
+        lengths = _("{lengths}; {turns}").format(
+            lengths=lengths, turns=_turns(workload.batch.conversation, of_run)
+        )
     if waiting is None:
-        return _lengths(workload, of_run)
+        return lengths
     return _("{lengths}; the last response waits {waiting} s for tools ({reason})").format(
-        lengths=_lengths(workload, of_run),
+        lengths=lengths,
         waiting=f"{waiting:g}",
         reason=_("the run") if "tool_seconds" in of_run else "--tool-seconds",
     )
+
+
+def _turns(conversation: Conversation, of_run: Collection[str]) -> str:
+    """The turns of a response and what comes back between them, and the options that would say it."""
+    said = _("the run") if "turns" in of_run else "--turns"
+    turns = _("{turns:.3g} turns a response ({reason})").format(
+        turns=conversation.turns, reason=_("assumed") if conversation.turns_assumed else said
+    )
+    if conversation.turns <= 1:
+        return turns
+    answers = _("{turns}, {tool_tokens:,.0f} tokens from tools between two ({reason})").format(
+        turns=turns,
+        tool_tokens=conversation.tool_tokens,
+        reason=_("assumed") if conversation.tokens_assumed else "--tool-tokens",
+    )
+    if not conversation.turns_assumed:
+        return answers
+    return _("{answers}; give --turns").format(answers=answers)
 
 
 def _lengths(workload: Workload, of_run: Collection[str]) -> str:

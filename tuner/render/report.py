@@ -278,6 +278,20 @@ class PhaseTimeReport(_Model):
     rates_of: RatesOf
 
 
+class SavingTimeReport(_Model):
+    """What a checkpoint takes each time that one is written; it is no part of the step's seconds."""
+
+    waits: Annotated[PhaseTimeReport, Field(description="in which training stands still")]
+    background_s: Annotated[Seconds, Field(description="in which files are written while training goes on")]
+    written_bytes: Annotated[int, Field(description="of all ranks, every model that is saved")]
+    storage_bytes_per_s: Annotated[float, Field(description="what a node writes")]
+    storage_assumed: Annotated[bool, Field(description="nobody said how fast the storage is")]
+    every_steps: Annotated[int | None, Field(description="null: at the end of the job alone")]
+    step_seconds: Annotated[
+        float | None, Field(description="spread over the steps from one checkpoint to the next")
+    ]
+
+
 class StepTimeReport(_Model):
     """The time of the whole step."""
 
@@ -452,6 +466,7 @@ class Report(_Model):
     ]
     time: tuple[PhaseTimeReport, ...]
     step_time: StepTimeReport
+    saving: Annotated[SavingTimeReport | None, Field(description="null of a job that writes no checkpoint")]
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
     symbols: Annotated[

@@ -353,7 +353,7 @@ def _engine_memory(rollout: RolloutMemory, advice: Advice, terminal: Terminal) -
 
 def _aside(advice: Advice, terminal: Terminal) -> str:
     lines = [] if advice.rollout is None else _engine_memory(advice.rollout, advice, terminal)
-    lines += filter(None, [_seconds(advice, terminal)])
+    lines += filter(None, [_seconds(advice, terminal), _saving(advice, terminal)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:
@@ -371,6 +371,14 @@ def _seconds(advice: Advice, terminal: Terminal) -> str:
     from tuner.render.step_seconds import step_seconds  # the short answer has none of it
 
     return step_seconds(advice, terminal)
+
+
+def _saving(advice: Advice, terminal: Terminal) -> str:
+    if advice.saving is None:
+        return ""
+    from tuner.render.saving_seconds import saving_seconds  # as the seconds of a step
+
+    return saving_seconds(advice, terminal)
 
 
 def _model_reason(answer: Answer) -> str:

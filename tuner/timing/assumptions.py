@@ -127,6 +127,12 @@ ENGINE_SEQUENCE_S = 20e-6
 #: handling of vLLM 0.8.5 with ``logprobs=0`` less without, measured on an EPYC (2026-11-23).
 ENGINE_LOG_PROB_S = 10e-6
 
+#: Seconds that one turn of a conversation takes the process which holds it, in Python: two calls of Ray's
+#: actors, the tool's call taken out of the text, and its answer put into the template and into tokens (verl
+#: ``experimental/agent_loop/tool_agent_loop.py``). Between 1e-3 (two calls of 0.5 ms, short answers) and
+#: 20e-3 (the whole conversation is rendered again); counted.
+AGENT_TURN_S = 5e-3
+
 #: Bytes that sampling moves per logit: cast to float32, temperature, softmax, random choice.
 SAMPLER_BYTES = 24
 
@@ -188,6 +194,23 @@ HOST_MEMORY_BYTES_PER_S = 40e9
 #: Decoder layers' checkpoints whose copies overlap with no computation: the last one of the
 #: forward pass and the first one of the backward pass have none beside them.
 EXPOSED_OFFLOADS = 1
+
+# -- checkpoints ------------------------------------------------------------------------------
+
+#: Bytes per second that a node writes to the storage of checkpoints, all of its ranks together. Between 0.3e9
+#: (a file system over 10 Gb/s that other nodes use as well) and 10e9 (NVMe drives of the node itself);
+#: heuristic. ``--storage`` or a GPU's profile says it.
+STORAGE_BYTES_PER_S = 2e9
+
+#: Bytes per second at which one thread makes a file of tensors that lie on the host, ``torch.save`` or
+#: ``safetensors``. Between 0.2e9 and 2.2e9: 2 GB in 100 tensors took 0.21 to 0.33e9 into a file in memory
+#: that nobody had touched, in a virtual machine with other work, and 2.2e9 where nothing kept the bytes
+#: (torch 2.13, pickling and CRC-32, 2026-11-27).
+SERIALIZED_BYTES_PER_S = 1.2e9
+
+#: Processes in which a rank of Megatron writes its share. Source: Megatron-Core 0.15
+#: ``dist_checkpointing/strategies/torch.py`` (``TorchDistSaveShardedStrategy``, ``thread_count``).
+MEGATRON_WRITERS = 2
 
 # -- optimizer --------------------------------------------------------------------------------
 

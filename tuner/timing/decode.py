@@ -26,12 +26,18 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     cluster: Cluster
     batch: Batch
     rollout: Rollout
+    agents: int = 0  # processes that hold conversations, over all nodes; 0: each engine's own
 
     @classmethod
     def of(cls, workload: Workload) -> "RolloutInput":
         """The rollout of a job."""
+        controller = workload.controller if workload.batch.conversation is not None else None
         return cls(
-            model=workload.model, cluster=workload.cluster, batch=workload.batch, rollout=workload.generator
+            model=workload.model,
+            cluster=workload.cluster,
+            batch=workload.batch,
+            rollout=workload.generator,
+            agents=0 if controller is None else controller.agent_workers,
         )
 
 

@@ -87,8 +87,8 @@ def step_time(workload: Workload, *, concurrent_sequences: int = 0) -> StepTime:
     """Roofline seconds of every phase that the step has, in order.
 
     Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
-    sequences of mean length. Not counted: rewards by rules, advantages, checkpoints, validation,
-    and the slack between phases.
+    sequences of mean length. Not counted: rewards by rules, advantages, validation, and the slack between
+    phases. Checkpoints stand apart, in :mod:`tuner.timing.saving`.
 
     Args:
         workload: the job.

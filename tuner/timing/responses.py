@@ -13,6 +13,7 @@ _STEEPEST = 64.0  # exponent of a bulk whose mean its 95th percentile hardly all
 _LONGEST = 8  # responses of an engine that are told apart, from the longest on
 _GROUPS = 24  # of the others, by length
 _SPLIT = 2  # parts of a group, which do not come together
+PARTS = _GROUPS * _SPLIT  # of them all
 _GOLDEN = 0.618033988749895  # multiples of it, without their whole part, lie evenly and in no order
 
 
@@ -69,7 +70,7 @@ def response_lengths(batch: Batch, shares: Iterable[float]) -> tuple[float, ...]
 
 @lru_cache(maxsize=1024)
 def slowest_responses(
-    batch: Batch, *, sequences: int, engines: int, simulated: int | None = None
+    batch: Batch, *, sequences: int, engines: int, simulated: int | None = None, parts: int = PARTS
 ) -> tuple[tuple[int, int], ...]:
     r"""Responses of the engine that ends last, in the order in which they come: how many, and their tokens.
 
@@ -92,11 +93,12 @@ def slowest_responses(
         sequences: N, of one engine.
         engines: D.
         simulated: give so many of them, of the same lengths; all unless told.
+        parts: in which those behind the few longest come, of like lengths each, two groups of a length.
     """
     survivors, given = _survivors(batch), simulated or sequences
     groups = [
         (last - first, (survivors.tokens(last / given) - survivors.tokens(first / given)) * given)
-        for first, last in _ranks(given)
+        for first, last in _ranks(given, parts // _SPLIT)
     ]
     mean = sum(tokens for _, tokens in groups) / given
     lengths = [tokens / count for count, tokens in groups]
@@ -110,11 +112,11 @@ def slowest_responses(
     return _in_order([(count, tokens) for (count, _), tokens in zip(groups, whole, strict=True)])
 
 
-def _ranks(sequences: int) -> list[tuple[int, int]]:
+def _ranks(sequences: int, most_groups: int) -> list[tuple[int, int]]:
     """Places in the order from the longest on, the first few one by one and the others in groups."""
     single = min(_LONGEST, sequences)
     others = sequences - single
-    groups = min(_GROUPS, others)
+    groups = min(most_groups, others)
     cuts = [single + others * index // groups for index in range(groups + 1)] if groups else []
     return [(rank, rank + 1) for rank in range(single)] + list(pairwise(cuts))
 

@@ -39,6 +39,7 @@ class Family(Enum):
     MEMORY = "memory_bytes_per_s"  # what reads and writes the card's memory
     LINKS = "link_bytes_per_s"  # between GPUs, and between machines
     HOST_LINK = "host_bytes_per_s"  # between a GPU and its host
+    STORAGE = "storage_bytes_per_s"  # where checkpoints are written
     TOOLS = "!"  # what an agent's tools take
     HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
     RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
@@ -74,6 +75,8 @@ ENDS = {
     "OBJECT_COLLECTIVE_S": (0.2e-3, 1e-3),
     "PINNED_SHARE": (0.80, 0.90),
     "SENT_BYTES_PER_S": (0.1 * GIGA, GIGA),
+    "SERIALIZED_BYTES_PER_S": (0.2 * GIGA, 2.2 * GIGA),
+    "STORAGE_BYTES_PER_S": (0.3 * GIGA, 10 * GIGA),
 }
 
 
@@ -163,6 +166,10 @@ CAUSES = {
     "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
     "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
     "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
+    "serializing": Cause(family=Family.HOST, spread=of_rate("SERIALIZED_BYTES_PER_S")),
+    "storage": Cause(
+        family=Family.STORAGE, spread=of_rate("STORAGE_BYTES_PER_S"), evidence=Evidence.HEURISTIC
+    ),
     "tools": Cause(family=Family.TOOLS, spread=WAITING),
     "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
 }

@@ -144,7 +144,8 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
 
     What was measured on this very card is as sure as a table is read; what was measured on another card of
     its kind may differ by some percent; of a kind without tables as much as published runs on it do. Between
-    machines the network may be slower than the one that is assumed, where nobody says how fast it is.
+    machines the network may be slower than the one that is assumed, where nobody says how fast it is; storage
+    may be faster and slower, unless somebody does.
     """
     spread, gpu = cause.spread, cluster.gpu
     if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
@@ -154,6 +155,8 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
             if table_card(gpu.name) != gpu.name:
                 spread = spread.and_also(_of_another_kind(cause, gpu))
+    elif cause.family is Family.STORAGE and cluster.storage_bytes_per_s is not None:
+        return spreads.of_error(spreads.TABLE_ERROR)
     elif cause.family is Family.LINKS and cluster.nodes > 1 and cluster.network_assumed and not cause.in_node:
         spread = spread.and_also(spreads.NETWORK)
     return spread
@@ -187,7 +190,7 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
     if not in_run:
         ends[_RUNS] = _NOTHING
     seconds = sum(time.seconds for time in phases)
-    evidence, card = _basis(phases, cluster.gpu)
+    evidence, card = _basis(phases, cluster)
     return Interval(
         seconds=seconds,
         low_s=seconds - hypot(*(low for low, _ in ends)),
@@ -229,13 +232,17 @@ def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> End
     return low, high
 
 
-def _basis(phases: Sequence[PhaseTime], gpu: Gpu) -> tuple[Evidence, str]:
+def _basis(phases: Sequence[PhaseTime], cluster: Cluster) -> tuple[Evidence, str]:
     """What seconds rest on, by the causes that take most of them, and the card that was measured for it."""
+    gpu, told = cluster.gpu, cluster.storage_bytes_per_s is not None
     weights = defaultdict[tuple[Evidence, str], float](float)
     for time in phases:
         for name, seconds in time.parts:
             cause = spreads.cause_of(time.phase, name)
             measured = is_measured(cause, gpu)
             card = gpu.name if measured else table_card(gpu.name)
-            weights[Evidence.MEASURED if measured else cause.evidence, card] += seconds
+            evidence = Evidence.MEASURED if measured else cause.evidence
+            if told and cause.family is Family.STORAGE:
+                evidence = Evidence.MODELLED
+            weights[evidence, card] += seconds
     return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, gpu.name))

@@ -7,7 +7,17 @@ models and the rules see nothing else. A release's behaviour arrives here as a p
 Structs with ``cache_hash`` are keys of caches, looked up far more often than they are made.
 """
 
-from tuner.workload.batch import ANY_LENGTHS, P95, Batch, Batching, Images, Lengths, Pass, Travel
+from tuner.workload.batch import (
+    ANY_LENGTHS,
+    P95,
+    Batch,
+    Batching,
+    Conversation,
+    Images,
+    Lengths,
+    Pass,
+    Travel,
+)
 from tuner.workload.engine import (
     Backend,
     Checkpointing,
@@ -47,6 +57,7 @@ __all__ = [
     "Carrier",
     "Checkpointing",
     "Controller",
+    "Conversation",
     "Critic",
     "Engine",
     "FractionOf",

@@ -28,6 +28,8 @@ class Lengths(Struct, frozen=True, kw_only=True):
     mean_response: int | None = None
     response_p95: int | None = None
     tool_seconds: float | None = None  # that the response which ends last waits for tools
+    turns: float | None = None  # in which a response is generated
+    tool_tokens: int | None = None  # that come back between two turns
     images_per_prompt: int | None = None
     image_pixels: int | None = None  # of one image, when it has its final size
 
@@ -48,6 +50,20 @@ class Images(Struct, frozen=True, kw_only=True):
     least_tokens: int
     most_tokens: int
     assumed: bool = False  # the pixels; the number is told by the options, or by the engine's limit, or 1
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    """How the response of an agent is put together: the model writes, tools answer, the model writes on.
+
+    Each turn is a request of its own to the rollout engine, with all that was said before as its prompt. What
+    tools answer is part of the response, and is not generated.
+    """
+
+    turns: float  # of a response, on average; 1 where it is generated in one piece
+    most_turns: int | None  # that a response may have; None: any number
+    tool_tokens: float  # that come back between two turns, on average
+    turns_assumed: bool = False  # nobody said how many there are
+    tokens_assumed: bool = False  # nobody said how long answers are
 
 
 class Travel(Enum):
@@ -74,6 +90,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
     lengths: Lengths = ANY_LENGTHS
+    conversation: Conversation | None = None  # None: each response is generated in one piece
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
     group_advantages: bool = False  # rewards against those of the same prompt: none where all are equal

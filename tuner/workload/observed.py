@@ -51,6 +51,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     longest_response_tokens: float | None = None  # of a step
     clip_ratio: float | None = None  # share of responses that the maximum length ended
     tool_seconds: float | None = None  # that the response which ends last waits for tools
+    turns: float | None = None  # in which a response is generated, on average
     preemptions: float | None = None  # of a sequence, in the rollout engine
     memory: PeakMemory | None = None
     peaks: tuple[PhasePeak, ...] = ()  # of phases that were recorded one by one

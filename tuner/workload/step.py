@@ -35,6 +35,9 @@ class Saving(Struct, frozen=True, kw_only=True):
     gathers_tensors: bool = False  # Megatron: weights are written tensor by tensor, each put together first
     gathers_optimizer: bool = False  # Megatron: every rank gets the optimizer of its slice whole
     gathers_on_host: bool = False  # that by way of the host, and on one rank alone
+    joins_weights: bool = False  # Megatron: weights are written as the whole model, not as ranks hold them
+    in_background: bool = False  # Megatron: ranks' shares are written while training goes on
+    every_steps: int | None = None  # None: at the end of the job alone
     may_not_gather: bool = False  # Megatron before 0.14, which the release works with as well, never does
 
 

@@ -45,10 +45,13 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     gpus_per_node: _Count | None = None
     nodes: _Count | None = None
     network: _Text | None = None
+    storage: _Text | None = None
     mean_prompt_length: _Tokens | None = None
     mean_response_length: _Tokens | None = None
     response_p95: _Tokens | None = None
     tool_seconds: Annotated[float, Meta(ge=0, description="Seconds.")] | None = None
+    turns: Annotated[float, Meta(ge=1, description="Turns of a response, on average.")] | None = None
+    tool_tokens: Annotated[int, Meta(ge=0, description="Tokens.")] | None = None
     images_per_prompt: _Images | None = None
     image_pixels: _Count | None = None
     host_memory: Annotated[float, Meta(ge=1, description="GiB of one node.")] | None = None

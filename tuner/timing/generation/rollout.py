@@ -6,8 +6,10 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from tuner.timing import assumptions as assume
 from tuner.timing.decode import RolloutInput, is_replayed
-from tuner.timing.generation.simulation import Load, Simulated, as_far_as_decides, simulate
+from tuner.timing.generation.load import Load, Simulated, Turns
+from tuner.timing.generation.simulation import as_far_as_decides, simulate
 from tuner.timing.generation.step import (
     CAUSES,
     StepPrices,
@@ -15,11 +17,12 @@ from tuner.timing.generation.step import (
     of_one_engine,
     step_prices,
 )
-from tuner.timing.responses import slowest_responses
+from tuner.timing.responses import PARTS, slowest_responses
 from tuner.workload import RolloutEngine
 
 _RESERVES_UP_TO = 4096  # tokens; source: SGLang ``CLIP_MAX_NEW_TOKENS_ESTIMATION``
 _SIMULATED = 64  # sequences at least
+_PARTS_IN_TURNS = 14  # in which responses come that have turns: each part comes once in a turn
 _WAVES = 4  # times the sequences that run at once are simulated at most
 
 
@@ -47,8 +50,17 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
     held = prompt / sharing + last
     at_once = min(rollout.max_sequences, cache / (held + max(1.0, batch.mean_response_tokens) / 2))
     simulated = min(sequences, max(_SIMULATED, ceil(_WAVES * at_once)))
+    talks = batch.conversation is not None and batch.conversation.turns > 1
+    responses = slowest_responses(
+        batch,
+        sequences=sequences,
+        engines=engines,
+        simulated=simulated,
+        parts=_PARTS_IN_TURNS if talks else PARTS,
+    )
     return Load(
-        responses=slowest_responses(batch, sequences=sequences, engines=engines, simulated=simulated),
+        responses=responses,
+        turns=_turns(inputs, responses),
         held_prompt=held,
         new_prompt=prompt / sharing + own,
         cache_tokens=cache,
@@ -57,6 +69,32 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
         chunked=rollout.chunked_prefill,
         keeps_blocks=rollout.prefix_caching,
         reserved_tokens=min(_RESERVES_UP_TO, batch.max_response_tokens) if reserves else 0,
+    )
+
+
+def _turns(inputs: RolloutInput, responses: tuple[tuple[int, int], ...]) -> Turns | None:
+    """How those responses are cut into turns; None where they are one piece each.
+
+    The response with the most turns is the one that ends last: its calls of tools take all that it waits.
+    """
+    batch, rollout = inputs.batch, inputs.rollout
+    talk = batch.conversation
+    if talk is None or talk.turns <= 1:
+        return None
+    from tuner.timing.generation.turns import cut_responses  # few jobs have turns
+
+    cuts = cut_responses(responses, mean=talk.turns, most=talk.most_turns, tool_tokens=talk.tool_tokens)
+    calls = max(cut.number for cut in cuts) - 1
+    engines = rollout.replicas * rollout.data_parallel
+    return Turns(
+        cuts=cuts,
+        prompt_tokens=max(1.0, batch.mean_prompt_tokens),
+        block_tokens=rollout.block_tokens,
+        tool_s=(batch.lengths.tool_seconds or 0.0) / calls if calls else 0.0,
+        agent_s=assume.AGENT_TURN_S,
+        agents=inputs.agents / engines if inputs.agents else 1.0,
+        prices=step_prices(inputs),
+        stages=rollout.pipeline_parallel,
     )
 
 
@@ -76,7 +114,9 @@ def _generated(load: Load, sequences: int) -> Simulated:
 
 
 def waiting_seconds(inputs: RolloutInput) -> float:
-    """What the response that ends last waits for tools, added to what it is generated in.
+    """What the response that ends last waits for tools where nobody says how many turns it has.
+
+    It is added to what it is generated in.
 
     While it waits, the engine goes on with other responses: at most all of it comes on top, and nothing where
     others end as late.
@@ -119,29 +159,33 @@ def rollout_seconds(inputs: RolloutInput, *, concurrent_sequences: int) -> Rollo
     """
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
-    seconds, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
+    seconds, idle, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
     parts = dict(zip(CAUSES, seconds, strict=True))
-    waiting = waiting_seconds(inputs)
+    waiting = idle if load.turns is not None else waiting_seconds(inputs)
     return RolloutSeconds(parts=parts | {"tools": waiting} if waiting else parts, host=host)
 
 
 @lru_cache(maxsize=256)  # proposals often change neither what the engine does nor what it costs
 def _priced(
     prices: StepPrices, load: Load, *, sequences: int, stages: int
-) -> tuple[tuple[float, ...], EngineHost]:
-    """Seconds by cause of all steps of an engine, each of whose pipeline stages has its part of them."""
+) -> tuple[tuple[float, ...], float, EngineHost]:
+    """Seconds by cause of all steps of an engine, each of whose pipeline stages has its part of them.
+
+    Then those in which it has nothing to do, since all sequences are with their tools.
+    """
     decode = prefill = reductions = launch = engine = 0.0
     hosts: list[tuple[float, float, float]] = []
-    stretches = map(astuple, _generated(load, sequences).stretches)
-    for steps, decoding, context, sampled, prompt_tokens in stretches:
-        parts = prices.priced(decoding / stages, context, sampled / stages, prompt_tokens / stages)
+    done = _generated(load, sequences)
+    stretches = map(astuple, done.stretches)
+    for steps, decoding, context, sampled, prompt_tokens, earlier in stretches:
+        parts = prices.priced(decoding / stages, context, sampled / stages, prompt_tokens / stages, earlier)
         decode += steps * parts[0]
         prefill += steps * parts[1]
         reductions += steps * parts[2]
         launch += steps * parts[3]
         engine += steps * parts[4]
         hosts.append((steps, parts[5], parts[6]))
-    return (decode, prefill, reductions, launch, engine), EngineHost(tuple(hosts))
+    return (decode, prefill, reductions, launch, engine), done.idle_s, EngineHost(tuple(hosts))
 
 
 def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:

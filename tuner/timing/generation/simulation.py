@@ -26,104 +26,31 @@ Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``), SGLang ``managers/sc
 from functools import lru_cache
 from heapq import heappop, heappush
 from math import ceil, floor, inf
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
+
+from tuner.timing.generation.load import Load, Simulated, Stretch, Turns, Waiting
+
+if TYPE_CHECKING:
+    from tuner.timing.generation.away import Away
 
 _ADMISSIONS = 16  # parts in which all prompts are computed, at least
 _ADMITTED_SHARE = 1 / 48  # of the cache, which is free before more sequences come beside others
 _PREEMPTED_SHARE = 1 / 48  # of it, which a preemption frees at least
+_RETURNS = 8  # parts of a piece, to which it is known when a sequence comes back from its tools
 _PIECES = 32  # of the longest response: in none of them the context grows by more
 _RESERVED_FIRST, _RESERVED_LAST, _RESERVED_STEPS = 0.7, 0.098, 600
 
 
-class Load(Struct, frozen=True, kw_only=True):
-    """The sequences of one engine in the order in which they come, and what decides how many run at once.
-
-    Tokens of prompts are means over the sequences: responses to one prompt may share most of it.
-    """
-
-    responses: tuple[tuple[int, int], ...]  # so many sequences, each with a response of so many tokens
-    held_prompt: float  # tokens of the KV cache that a sequence takes for its prompt and its last block
-    new_prompt: float  # tokens of its prompt that are computed
-    cache_tokens: float
-    max_sequences: int
-    step_tokens: int
-    chunked: bool = True  # prompts are computed in parts, in steps that decode as well
-    keeps_blocks: bool = True  # blocks of a preempted sequence are found again as far as nobody took them
-    reserved_tokens: int = 0  # longest response that a running sequence keeps room for; 0: it keeps none
-
-    @property
-    def sequences(self) -> int:
-        """All of them."""
-        return sum(count for count, _ in self.responses)
-
-    @property
-    def response_tokens(self) -> int:
-        """Tokens that are generated."""
-        return sum(count * tokens for count, tokens in self.responses)
-
-
-class Stretch(Struct, frozen=True):
-    """Steps of an engine that are alike, but for the context that grows."""
-
-    steps: float
-    decoding: float  # sequences that get a token in each step from a token before
-    context: float  # tokens that each of them sees, in the middle of the stretch
-    sampled: float  # sequences that get a token in each step, with those whose prompt has ended
-    prompt_tokens: float  # computed in each step
-
-
-class Simulated(Struct, frozen=True, kw_only=True):
-    """What an engine did until its last sequence had ended."""
-
-    stretches: tuple[Stretch, ...]
-    crowded: tuple[int, int]  # the stretches from the first refusal of a sequence to the last admission
-    most_running: int
-    preempted: float  # sequences that lost their room, each time counted
-    recomputed_tokens: float
-    enough_tokens: float  # with a cache of no fewer, no sequence would have waited for room that did not here
-
-    @property
-    def steps(self) -> float:
-        """Steps that the engine runs."""
-        return sum(stretch.steps for stretch in self.stretches)
-
-    @property
-    def tokens(self) -> float:
-        """Tokens that were generated."""
-        return sum(stretch.steps * stretch.sampled for stretch in self.stretches)
-
-    def repeated(self, tokens: float) -> "Simulated":
-        """The same with so many more tokens, generated as those were while others waited."""
-        first, last = self.crowded
-        while_waiting = sum(each.steps * each.sampled for each in self.stretches[first:last])
-        if tokens <= 0 or not while_waiting:
-            return self
-        times = 1 + tokens / while_waiting
-        longer = (structs.replace(each, steps=each.steps * times) for each in self.stretches[first:last])
-        return structs.replace(
-            self,
-            stretches=(*self.stretches[:first], *longer, *self.stretches[last:]),
-            preempted=self.preempted * times,
-            recomputed_tokens=self.recomputed_tokens * times,
-        )
-
-
 class _Running(Struct):
-    """Sequences that were admitted together and end together."""
+    """Sequences that were admitted together and leave the engine together."""
 
     count: int
     start: int  # the step after which they would have had no token, had they run since
     length: int
-
-
-class _Waiting(Struct):
-    """Sequences of one length in the queue."""
-
-    count: int
-    length: int
-    generated: int = 0  # before they were preempted
-    mark: float = 0.0  # tokens of the cache that had been given out then
+    place: int
+    turn: int
 
 
 @lru_cache(maxsize=1024)
@@ -143,13 +70,21 @@ def as_far_as_decides(load: Load) -> Load:
     return roomy if load.cache_tokens >= simulate(roomy).enough_tokens else load
 
 
+def _nobody_away(turns: Turns) -> "Away":
+    from tuner.timing.generation.away import Away  # few jobs have turns
+
+    return Away(turns)
+
+
 class _Engine:
     """State of the simulation. The clock counts steps in which the running sequences get a token."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
         self._clock = 0
-        self._waiting = [_Waiting(count, length) for count, length in reversed(load.responses)]
+        self._waiting = [self._first(place) for place in reversed(range(len(load.responses)))]
+        self._away = None if load.turns is None else _nobody_away(load.turns)
+        self._queued = False  # somebody was refused, and some have waited since
         self._running: list[_Running] = []  # in order of their admission
         self._ends: list[tuple[int, int, _Running]] = []
         self._admitted = 0  # entries that were put among the running ones
@@ -168,12 +103,18 @@ class _Engine:
 
     def run(self) -> Simulated:
         """Move on until nothing runs and nothing waits."""
-        while self._waiting or self._count:
+        while self._waiting or self._count or self._away:
+            self._come_back()
             if self._waiting and self._admit():
-                self._crowded[1] = len(self._stretches)
-            else:
+                if self._queued or self._away is None:
+                    self._crowded[1] = len(self._stretches)
+                    self._queued = bool(self._waiting)
+            elif self._count:
                 self._crowded[0] = min(self._crowded[0], len(self._stretches))
+                self._queued = bool(self._waiting)
                 self._decode()
+            elif self._away:
+                self._away.wait()
             self._end()
         first, last = self._crowded
         return Simulated(
@@ -182,6 +123,7 @@ class _Engine:
             most_running=self._most,
             preempted=self._preempted,
             recomputed_tokens=self._recomputed,
+            idle_s=self._away.idle_s if self._away is not None else 0.0,
             enough_tokens=(self._peak + 1) / (1 - _ADMITTED_SHARE),
         )
 
@@ -213,22 +155,23 @@ class _Engine:
             return False
         per_step = max(1, load.step_tokens - before) if load.chunked else load.step_tokens
         left: float = per_step * self._steps_until_end(self._admission_steps)
-        taken: list[tuple[int, int, int]] = []
-        tokens, admitted = 0.0, 0
+        taken: list[tuple[int, Waiting]] = []
+        tokens, earlier, admitted = 0.0, 0.0, 0
         while self._waiting and slots > 0 and (left > 0 or not taken):
             head = self._waiting[-1]
             room = planned = load.held_prompt + head.generated + 1
             if load.reserved_tokens > head.generated:
                 planned += load.reserved_tokens - head.generated
             again = self._lost(head) if head.generated else 0.0
-            new = max(1.0, load.new_prompt + again)
+            new = max(1.0, head.new + again)
             count = min(head.count, slots, floor(free / planned), max(1, floor(left / new)))
             if count <= 0:
                 if before or taken:
                     break
                 count = 1  # alone it may take what there is
-            taken.append((count, head.length, head.generated))
+            taken.append((count, head))
             tokens, admitted = tokens + count * new, admitted + count
+            earlier += count * new * self._earlier(head, new)
             self._recomputed += count * again
             self._given += count * room
             free, slots, left = free - count * planned, slots - count, left - count * new
@@ -239,31 +182,42 @@ class _Engine:
             return False
         self._blocked = False
         self._peak = max(self._peak, load.cache_tokens - free)
-        self._prefill(taken, tokens, admitted, max(1, ceil(tokens / per_step - 1e-9)))
+        self._prefill(taken, tokens, earlier / tokens, max(1, ceil(tokens / per_step - 1e-9)))
         return True
 
-    def _lost(self, head: _Waiting) -> float:
-        """Tokens that a preempted sequence has to compute again."""
+    def _lost(self, head: Waiting) -> float:
+        """Tokens of a sequence that was there before which have to be computed again."""
         if not self._load.keeps_blocks:
-            return float(head.generated)
-        return min(float(head.generated), self._given - head.mark)
+            return head.calls * head.kept
+        if head.turn:
+            self._peak = max(self._peak, self._load.cache_tokens + self._given - head.mark)
+        return head.calls * max(0.0, min(head.kept, self._given - head.mark))
 
-    def _prefill(self, taken: list[tuple[int, int, int]], tokens: float, admitted: int, steps: int) -> None:
+    def _earlier(self, head: Waiting, new: float) -> float:
+        """Tokens before those that a turn computes, beyond what tokens of a first prompt have before them."""
+        turns = self._load.turns
+        if turns is None or not head.turn:
+            return 0.0
+        at_once = new / max(1.0, head.calls)
+        return max(0.0, turns.prompt_tokens + head.generated - at_once + (at_once - turns.prompt_tokens) / 2)
+
+    def _prefill(self, taken: list[tuple[int, Waiting]], tokens: float, earlier: float, steps: int) -> None:
         """Steps that compute the prompts of admitted sequences."""
-        left = steps
+        left, admitted = steps, sum(count for count, _ in taken)
         while left:
             part = self._steps_until_end(left) if self._load.chunked else left
             decoding = self._count if self._load.chunked else 0
-            self._emit(part, decoding, admitted / steps, tokens / steps)
+            self._emit(part, decoding, admitted / steps, tokens / steps, earlier)
             if self._load.chunked:
                 self._advance(part)
                 self._end()
             left -= part
-        for count, length, generated in taken:
-            entry = _Running(count, self._clock - 1 - generated, length)
+        for count, head in taken:
+            start = self._clock - 1 - head.generated
+            entry = _Running(count, start, head.length, head.place, head.turn)
             self._running.append(entry)
             self._admitted += 1
-            heappush(self._ends, (entry.start + length, self._admitted, entry))
+            heappush(self._ends, (entry.start + entry.length, self._admitted, entry))
             self._starts += count * entry.start
         self._count += admitted
         self._most = max(self._most, self._count)
@@ -276,6 +230,9 @@ class _Engine:
             self._preempt()
             return
         steps = self._steps_until_end(min(self._piece, most))
+        if self._away and not self._waiting and steps > 1:
+            step = Stretch(1, count, self._context(1), count, 0.0)
+            steps = min(steps, self._away.steps_until_return(step, max(1, self._piece // _RETURNS)))
         self._emit(steps, count, 0.0, 0.0)
         self._advance(steps)
         self._peak = max(self._peak, self._load.cache_tokens - free + steps * count)
@@ -302,7 +259,7 @@ class _Engine:
             self._count -= count
             self._starts -= count * youngest.start
             self._preempted += count
-            self._waiting.append(_Waiting(count, youngest.length, generated, self._given))
+            self._waiting.append(self._preempted_ones(youngest, count, generated))
             lacking -= count * size
         self._blocked = True
 
@@ -312,6 +269,8 @@ class _Engine:
         while ends and (ends[0][0] <= self._clock or not ends[0][2].count):
             entry = heappop(ends)[2]
             if entry.count:
+                if self._away is not None:
+                    self._leave(entry)
                 self._count -= entry.count
                 self._starts -= entry.count * entry.start
                 entry.count = 0
@@ -321,9 +280,74 @@ class _Engine:
         self._clock += steps
         self._given += steps * self._count
 
-    def _emit(self, steps: int, decoding: int, first: float, prompts: float) -> None:
-        context = 0.0
-        if decoding:
-            generated = self._count * self._clock - self._starts
-            context = self._load.held_prompt + generated / decoding + (steps - 1) / 2
-        self._stretches.append(Stretch(steps, decoding, context, decoding + first, prompts))
+    def _emit(self, steps: int, decoding: int, first: float, prompts: float, earlier: float = 0.0) -> None:
+        context = self._context(steps) if decoding else 0.0
+        stretch = Stretch(steps, decoding, context, decoding + first, prompts, earlier)
+        self._stretches.append(stretch)
+        if self._away is not None:
+            self._away.passes(stretch)
+
+    def _context(self, steps: int) -> float:
+        """Tokens that each of the running sequences sees in the middle of so many steps."""
+        generated = self._count * self._clock - self._starts
+        return self._load.held_prompt + generated / self._count + (steps - 1) / 2
+
+    # -- turns ---------------------------------------------------------------------------
+
+    def _first(self, place: int) -> Waiting:
+        """The sequences of a response as they come first."""
+        turns, (count, tokens) = self._load.turns, self._load.responses[place]
+        return Waiting(
+            count=count,
+            place=place,
+            length=tokens if turns is None else turns.cuts[place].after(0),
+            new=self._load.new_prompt,
+        )
+
+    def _preempted_ones(self, running: _Running, count: int, generated: int) -> Waiting:
+        """Sequences that lost their room in the middle of a turn."""
+        return Waiting(
+            count=count,
+            place=running.place,
+            length=running.length,
+            new=self._load.new_prompt,
+            turn=running.turn,
+            generated=generated,
+            kept=float(generated),
+            mark=self._given,
+        )
+
+    def _leave(self, entry: _Running) -> None:
+        """A turn has ended; unless it was the last, the sequences go to their tools.
+
+        Blocks that were free before theirs are given out before theirs.
+        """
+        load, turn = self._load, entry.turn + 1
+        if load.turns is None or self._away is None or turn == load.turns.cuts[entry.place].turns:
+            return
+        cut = load.turns.cuts[entry.place]
+        there, before = cut.before(turn), cut.before(turn) - cut.tool_tokens
+        block = load.turns.block_tokens / 2 * cut.stands_for
+        cached = load.keeps_blocks
+        back = Waiting(
+            count=entry.count,
+            place=entry.place,
+            length=cut.after(turn),
+            new=cut.tool_tokens + (block if cached else 0.0),
+            turn=turn,
+            calls=cut.stands_for,
+            generated=there,
+            kept=before + (load.new_prompt if cached else load.turns.prompt_tokens),
+            mark=self._given + max(0.0, self._free()),
+        )
+        self._away.leave(back)
+
+    def _come_back(self) -> None:
+        """Who is back from its tools waits behind all that wait."""
+        if self._away is not None:
+            for back in self._away.returned():
+                alike = next((one for one in self._waiting if one.is_like(back)), None)
+                if alike is None:
+                    self._waiting.insert(0, back)
+                else:
+                    alike.join(back)

@@ -46,6 +46,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     token: float  # products, each token
     key: float  # cache read, each visible key of a decoding sequence
     prompt_key: float  # attention, each token of a prompt
+    earlier_key: float  # attention, each token of a prompt and each key that was there before the prompt
     sampled: float
     reduction: float  # fixed
     reduced: float  # each token
@@ -54,13 +55,13 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     sequence: float  # on the host, each sequence
 
     def parts(
-        self, decoding: float, context: float, sampled: float, prompt_tokens: float
+        self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
     ) -> tuple[float, ...]:
         """Seconds of a step by cause, in the order of ``CAUSES``; arguments as of ``priced``."""
-        return self.priced(decoding, context, sampled, prompt_tokens)[: len(CAUSES)]
+        return self.priced(decoding, context, sampled, prompt_tokens, earlier)[: len(CAUSES)]
 
     def priced(
-        self, decoding: float, context: float, sampled: float, prompt_tokens: float
+        self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
     ) -> tuple[float, float, float, float, float, float, float]:
         """Seconds of a step by cause, those of its host, and how many of these the GPU hides.
 
@@ -69,6 +70,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
             context: tokens that each of them sees.
             sampled: sequences that get a token, those whose prompt has ended among them.
             prompt_tokens: of prompts that are computed.
+            earlier: tokens before these that the cache has already, of one sequence.
         """
         tokens = decoding + prompt_tokens
         cached = decoding * cached_keys(self.layer, context) * self.key
@@ -80,6 +82,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         decode += drawn
         both = (prompt if prompt > read else read) + cached
         prefill = both + drawn + prompt_tokens * self.prompt_key - decode
+        if earlier:
+            prefill += prompt_tokens * cached_keys(self.layer, earlier) * self.earlier_key
         reductions = self.reduction + tokens * self.reduced
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
@@ -115,6 +119,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         token=token,
         key=cache_read_bytes(inputs, 1.0, prompt) / seen / rate,
         prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(layer, prompt)) - token,
+        earlier_key=arithmetic_seconds(inputs, 1.0, 1.0) - token,
         sampled=sampling_seconds(inputs, 1.0),
         reduction=reduction,
         reduced=reduction_seconds(inputs, 1.0) - reduction,

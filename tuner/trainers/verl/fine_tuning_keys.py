@@ -24,6 +24,7 @@ SFT = {
     "actor.fsdp.cpu_offload": "model.fsdp_config.cpu_offload",
     "actor.fsdp.offload_params": "model.fsdp_config.offload_params",
     "actor.fsdp.wrap_policy.min_num_params": "model.fsdp_config.wrap_policy.min_num_params",
+    "saving.frequency": "trainer.save_freq",
     "actor.saved": "trainer.checkpoint.save_contents >=0.5.0",
 }
 
@@ -40,5 +41,7 @@ SFT_ENGINE = {
     "actor.micro_batch": "data.micro_batch_size_per_gpu",
     "actor.ulysses": "engine.ulysses_sequence_parallel_size",
     "actor.torch_compile": "engine.use_torch_compile",
+    "saving.frequency": "trainer.save_freq",
     "actor.saved": "checkpoint.save_contents",
+    "actor.saves_in_background": "checkpoint.async_save",
 }

@@ -133,6 +133,7 @@ _MODEL = {
 _ACTOR: Names = {
     "actor.strategy": "strategy",
     "actor.engine_strategy": f"fsdp_config.strategy >={ENGINE_PREVIEW} <0.8.0",
+    "actor.saves_in_background": "checkpoint.async_save >=0.4.1",
     "actor.saved": ("checkpoint.contents <0.4.1", "checkpoint.save_contents >=0.4.1"),
     "batch.mini_batch_prompts": "ppo_mini_batch_size",
     "batch.epochs": "ppo_epochs",
@@ -183,6 +184,7 @@ _CRITIC: Names = {
     "critic.strategy": "strategy",
     "critic.engine_strategy": f"model.fsdp_config.strategy >={ENGINE_PREVIEW} <0.8.0",
     "critic.path": "model.path",
+    "critic.saves_in_background": "checkpoint.async_save >=0.4.1",
     "critic.saved": ("checkpoint.contents <0.4.1", "checkpoint.save_contents >=0.4.1"),
     "critic.packed": "model.use_remove_padding",
     "critic.gradient_checkpointing": "model.enable_gradient_checkpointing",

@@ -37,6 +37,9 @@ _PHASES = {
 }
 _WITHIN_OTHERS = ("agent_loop/", "generate_sequences", "generation_timing", "slowest")  # parts of generation
 _LEAST_SECONDS = 0.05
+#: ``num_turns`` counts the prompt, what the model wrote and what was answered: each turn of the model has a
+#: message before it. Source: 0.5.0 and 0.9.1 ``experimental/agent_loop/tool_agent_loop.py``.
+_MESSAGES_OF_A_TURN = 2
 
 
 class _MemoryMetric(Struct, frozen=True, kw_only=True):
@@ -91,6 +94,7 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         return None
     seconds, further = _seconds(warm)
     host = highest_of(telling, "perf/cpu_memory_used_gb")
+    messages = median_of(warm, "num_turns/mean")
     preemptions = median_of(warm, f"{_TIMER}agent_loop/num_preempted/mean")
     return Observed(
         first_step=warm[0].step,
@@ -105,6 +109,7 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
         longest_response_tokens=median_of(warm, "response_length/max"),
         clip_ratio=median_of(warm, "response_length/clip_ratio"),
         tool_seconds=median_of(warm, f"{_TIMER}agent_loop/slowest/tool_calls"),
+        turns=None if messages is None else messages / _MESSAGES_OF_A_TURN,
         preemptions=None if preemptions is None or preemptions < 0 else preemptions,  # -1: not available
         memory=_memory(telling, workload),
         host_bytes=None if host is None else round(host * GIB),

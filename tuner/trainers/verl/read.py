@@ -16,6 +16,7 @@ from tuner.trainers.verl.fields.batching import (
     BatchRole,
     read_batch,
     read_batching,
+    talks,
 )
 from tuner.trainers.verl.fields.engine import read_engine
 from tuner.trainers.verl.fields.field import Context
@@ -89,6 +90,10 @@ def read(
         source.part("batch", read_batch), lengths=lengths, zero_advantage_ratio=zero_advantage_ratio
     )
     batch = replace(batch, images=source.part("images", read_images, model.tower, batch))
+    if lengths.turns is not None or talks(source):
+        from tuner.trainers.verl.fields.conversation import read_conversation  # few jobs have turns
+
+        batch = replace(batch, conversation=source.part("conversation", read_conversation, batch))
     actor = source.part("actor", _actor, model, cluster.gpus)
     if batch.images is None and not find_architecture(model.architecture).verl_knows_tower:
         actor = replace(actor, engine=replace(actor.engine, idle_tower=True))

@@ -20,6 +20,17 @@ def _own_lengths(job: Job) -> str | None:
     return next(differing, None)
 
 
+def _own_loop(job: Job) -> str | None:
+    """Code of the user's that decides how a response comes about, where nobody says in how many turns."""
+    if job.workload.batch.lengths.turns is not None:
+        return None
+    return job.named(
+        f"{_ROLLOUT}.chat_scheduler",
+        f"{_ROLLOUT}.agent.agent_loop_config_path",
+        f"{_ROLLOUT}.agent.custom_async_server.*",
+    )
+
+
 def _log_probs(job: Job) -> str | None:
     """Asked for where the release does not do so by itself."""
     key = job.named(f"{_ROLLOUT}.calculate_log_probs")
@@ -75,22 +86,18 @@ GENERATION: tuple[Omission, ...] = (
         trigger=_early_servers,
     ),
     Omission(
-        name=N_("tools and turns"),
-        reason=N_("a response is taken to be one piece; what it waits for is told by --tool-seconds"),
+        name=N_("an agent loop of the user's"),
+        reason=N_("--turns, --tool-tokens and --tool-seconds tell what it does; else it is taken for verl's"),
         patterns=(
             f"{_ROLLOUT}.multi_turn.**",
             f"{_ROLLOUT}.chat_scheduler",
-            f"{_ROLLOUT}.agent.{{agent_loop_config_path,default_agent_loop}}",
+            f"{_ROLLOUT}.agent.agent_loop_config_path",
             f"{_ROLLOUT}.agent.custom_async_server.*",
             "data.{tool_config_path,function_tool_path}",
         ),
         affects=Affects.SECONDS,
-        trigger=changed(
-            f"{_ROLLOUT}.multi_turn.{{enable,tool_config_path,interaction_config_path,function_tool_path}}",
-            f"{_ROLLOUT}.chat_scheduler",
-            f"{_ROLLOUT}.agent.{{agent_loop_config_path,default_agent_loop}}",
-            f"{_ROLLOUT}.agent.custom_async_server.*",
-        ),
+        trigger=_own_loop,
+        rest=True,
     ),
     Omission(
         name=N_("oversampled requests"),

@@ -20,6 +20,13 @@ def _asynchronous(job: Job) -> str | None:
     return job.named("trainer.v1.{separate_async,colocate_async}.**")
 
 
+def _in_background(job: Job) -> str | None:
+    saved = [job.workload.actor.saving, None if job.workload.critic is None else job.workload.critic.saving]
+    if not any(saving is not None and saving.in_background for saving in saved):
+        return None
+    return job.named("{actor_rollout_ref,critic}.**.checkpoint.async_save")
+
+
 RUNNING: tuple[Omission, ...] = (
     Omission(
         name=N_("the schedule of the asynchronous trainer"),
@@ -60,8 +67,9 @@ RUNNING: tuple[Omission, ...] = (
     Omission(
         name=N_("saving in the background"),
         reason=N_("the copy that is written while training goes on stays in host memory until then"),
-        patterns=("{actor_rollout_ref,critic}.**.checkpoint.async_save",),
+        patterns=(),  # read, since it decides how long training waits
         affects=Affects.HOST,
+        trigger=_in_background,
     ),
     Omission(
         name=N_("the copy of the model in shared memory"),

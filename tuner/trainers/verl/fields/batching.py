@@ -22,6 +22,8 @@ BatchRole = Literal["actor", "log_prob", "ref", "critic", "values", "reward"]
 #: Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/core_algos.py``.
 _GROUP_ESTIMATORS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "opo", "gpg")
 
+_TOOL_AGENT = "tool_agent"  # verl's own loop of turns; by default there is one
+
 _DEFAULT_BUDGET = {
     "actor": 16384,
     "log_prob": 16384,
@@ -51,6 +53,13 @@ def read_batch(source: Source) -> Batch:
         loss_of_advantages=not _other_loss_terms(source),
         sorted_ranks=source.since("0.6.1") and not source.v1_trainer,
     )
+
+
+def talks(source: Source) -> bool:
+    """Whether the settings ask for turns, between which tools or somebody else answers."""
+    named = any(source.value(f"conversation.{told}") for told in ("tools", "functions", "interactions"))
+    loop = source.text("conversation.loop", default="")
+    return source.flag("conversation.enable") or named or loop == _TOOL_AGENT
 
 
 def _travel(source: Source) -> Travel:

@@ -31,7 +31,7 @@ def read_saving(source: Source, role: SavedRole, engine: Engine) -> Saving | Non
     0.4.1 ``trainer/fsdp_sft_trainer.py`` (``save_checkpoint``), 0.9.1 ``trainer/sft_trainer.py`` (``fit``).
     """
     if source.program is Program.SFT and not source.since("0.5.0"):
-        return Saving(weights=False, optimizer=False, whole_model=True)
+        return Saving(weights=False, optimizer=False, whole_model=True, every_steps=_every_steps(source))
     if not source.program.fine_tunes and source.number("saving.frequency", default=-1) <= 0:
         return None
     contents = _contents(source, role)
@@ -42,18 +42,30 @@ def read_saving(source: Source, role: SavedRole, engine: Engine) -> Saving | Non
         weights=always or "model" in contents,
         optimizer=always or "optimizer" in contents,
         whole_model=whole_model,
+        every_steps=_every_steps(source),
     )
     if not megatron:
         return saving
+    through_bridge = _writes_through_bridge(source, role)
     return Saving(
         weights=saving.weights,
         optimizer=saving.optimizer,
         whole_model=whole_model,
-        gathers_tensors=whole_model or _writes_through_bridge(source, role),
+        gathers_tensors=whole_model or through_bridge,
+        joins_weights=through_bridge,
+        in_background=source.flag(f"{role}.saves_in_background"),
+        every_steps=saving.every_steps,
         **read_fields(SAVING, SavingContext(source=source, role=role, engine=engine)),
         may_not_gather=not source.since("0.8.0"),
         gathers_on_host=source.flag(f"{role}.megatron.distrib_optim_fully_reshardable_mem_efficient"),
     )
+
+
+def _every_steps(source: Source) -> int | None:
+    """Steps from one checkpoint to the next; None where there is one at the end, or of each epoch."""
+    value = source.value("saving.frequency")
+    known = isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
+    return int(value) if known else None
 
 
 def _contents(source: Source, role: str) -> tuple[str, ...]:

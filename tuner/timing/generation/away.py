@@ -1,0 +1,49 @@
+"""Sequences that are with their tools, and the clock in seconds by which they come back."""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from math import ceil
+
+from tuner.timing.generation.load import Stretch, Turns, Waiting
+
+
+class Away:
+    """Who is with tools until when."""
+
+    def __init__(self, turns: Turns) -> None:
+        """Nobody is yet."""
+        self._turns = turns
+        self._now = self._agents_free = 0.0
+        self._back: list[tuple[float, int, Waiting]] = []
+        self._left = 0  # entries that left so far
+        self.idle_s = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._back)
+
+    def passes(self, stretch: Stretch) -> None:
+        """The engine has run a stretch of steps."""
+        self._now += self._turns.seconds(stretch)
+
+    def leave(self, back: Waiting) -> None:
+        """Sequences have ended a turn and come back as they are described."""
+        turns, calls = self._turns, back.calls
+        work = calls * turns.agent_s
+        self._agents_free = max(self._now, self._agents_free) + back.count * work / turns.agents
+        self._left += 1
+        at = max(self._agents_free, self._now + work) + calls * turns.tool_s
+        heappush(self._back, (at, self._left, back))
+
+    def returned(self) -> Iterator[Waiting]:
+        """Those who are back, in the order in which they came."""
+        while self._back and self._back[0][0] <= self._now:
+            yield heappop(self._back)[2]
+
+    def steps_until_return(self, step: Stretch, least: int) -> int:
+        """Steps like one that the engine runs until somebody is back, to the nearest few."""
+        return max(least, ceil((self._back[0][0] - self._now) / self._turns.seconds(step)))
+
+    def wait(self) -> None:
+        """Nobody runs: the engine waits until somebody is back."""
+        self.idle_s += max(0.0, self._back[0][0] - self._now)
+        self._now = max(self._now, self._back[0][0])

@@ -1,0 +1,57 @@
+"""Reads what a job says of conversations with tools: how many turns there may be, how long answers are."""
+
+from tuner.trainers.verl.source import Source
+from tuner.workload import Batch, Conversation
+from tuner.workload.batch import MEAN_SHARE
+
+#: Turns of a response where the settings have no limit and nobody says: one call of a tool, and what is made
+#: of its answer.
+ASSUMED_TURNS = 2
+
+#: Characters of a token of what tools answer. Between 2.5 (numbers, JSON, code) and 4.5; 4 of English text.
+CHARACTERS_PER_TOKEN = 4
+
+
+def read_conversation(source: Source, batch: Batch) -> Conversation | None:
+    """The turns of a response of a job that talks, or is said to; None where it is generated in one piece.
+
+    Nothing says how many turns there are and how long answers, only how many and how long they may be: they
+    are taken to be spread evenly up to their limits, as lengths are. A longer answer of a tool is cut at so
+    many characters, of each call.
+
+    Source: verl 0.9.1 ``experimental/agent_loop/tool_agent_loop.py`` (``_handle_generating_state``,
+    ``_handle_processing_tools_state``, ``_call_tool``), 0.5.0 ``workers/rollout/sglang_rollout``.
+    """
+    said, most, answered = batch.lengths.turns, _most_turns(source), _answered(source)
+    turns = said
+    if turns is None:
+        turns = float(ASSUMED_TURNS) if most is None else (1 + most) / 2
+    turns = turns if most is None else min(turns, float(most))
+    tokens = batch.lengths.tool_tokens
+    if turns <= 1 and said is None:
+        return None
+    return Conversation(
+        turns=turns,
+        most_turns=most,
+        tool_tokens=answered if tokens is None else float(tokens),
+        turns_assumed=said is None,
+        tokens_assumed=tokens is None,
+    )
+
+
+def _most_turns(source: Source) -> int | None:
+    """Turns that a response may have; None where nothing ends it but its length.
+
+    The model has the last word: after so many answers it writes once more. A limit of 0 is none.
+    """
+    own = source.integer("conversation.assistant_turns", minimum=0)
+    others = source.integer("conversation.user_turns", minimum=0)
+    limits = [*([own] if own else []), *([others + 1] if others else [])]
+    return min(limits, default=None)
+
+
+def _answered(source: Source) -> float:
+    """Tokens of all answers between two turns: calls and characters spread evenly up to their limits."""
+    calls = source.integer("conversation.parallel_calls", default=1)
+    characters = source.integer("conversation.tool_characters", default=256)
+    return (1 + calls) / 2 * characters * MEAN_SHARE / CHARACTERS_PER_TOKEN
