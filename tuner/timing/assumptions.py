@@ -108,6 +108,13 @@ GRAPH_LAUNCH_S = 1.5e-6
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.
 ENGINE_LAYER_KERNELS = 12
 
+#: Seconds between two kernels that an inference engine's Python launches, where it replays no graph. Between
+#: 5e-6 (as for other layers) and 65e-6: a layer of vLLM 0.24 beyond its graphs took some 0.36 ms beside an
+#: H200, which is 30e-6 for each of its kernels (552 sequences of Qwen2.5-1.5B, measured by ``tuner
+#: validate``, 2026-11-22), and an eager model of 28 layers took 22 to 23 ms a token beside A800s
+#: (vllm-project/vllm-omni #7960). Typical is what other layers take; ``tuner validate`` measures the host.
+ENGINE_LAUNCH_S = HOST_LAUNCH_S
+
 #: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
 #: Between 0 and 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time, and steps of
 #: vLLM 0.24 of 256 and of 512 sequences leave nothing that does not grow with them (next).

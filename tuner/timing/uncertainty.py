@@ -211,13 +211,17 @@ def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> End
     """
     low, high = ends
     for time in phases:
-        waits = _WAITING if time.job is not None else _PREPARING if time.engine is not None else None
-        if waits is None:
+        if time.job is None and time.engine is None:
             continue
-        _place, less, more = _spreads_on(cluster)[time.phase][waits]
-        waiting = dict(time.parts).get(waits, 0.0)
-        low += time.beside_host(1 + less) - time.seconds - less * waiting
-        high += time.beside_host(1 + more) - time.seconds - more * waiting
+        parts, causes = dict(time.parts), _spreads_on(cluster)[time.phase]
+        waits = [_WAITING] if time.engine is None else [_WAITING, _PREPARING]
+        faster, slower = ([1 + causes[name][end] for name in waits] for end in (1, 2))
+        low += time.beside_host(*faster) - time.seconds
+        high += time.beside_host(*slower) - time.seconds
+        for name in waits:  # counted already, as if the GPU hid nothing
+            _place, less, more = causes[name]
+            low -= less * parts.get(name, 0.0)
+            high -= more * parts.get(name, 0.0)
     return low, high
 
 

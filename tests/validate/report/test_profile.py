@@ -32,6 +32,7 @@ FIGURES = {
     "elementwise_factor": 0.8,
     "head_factor": 1.02,
     "host_factor": 0.7,
+    "engine_factor": 0.5,
 }
 CONFIG = str(ROOT / "docs" / "examples" / "qwen2.5-7b-grpo.yaml")
 

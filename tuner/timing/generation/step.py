@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
+from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
     RolloutInput,
@@ -29,10 +30,14 @@ from tuner.timing.decode import (
     sampling_seconds,
     weight_read_bytes,
 )
+from tuner.timing.host import engine_launch_seconds
 from tuner.timing.layer import Layer, average_layer, cached_keys, visible_keys
 from tuner.timing.rates import decode_bytes_per_s
+from tuner.timing.spreads import of_rate
 
-CAUSES = ("decode", "prefill", "communication", "launch", "engine")
+_UNTOLD = 0.25  # of a host's seconds, by which the GPU's may be wrong where one follows the other
+
+CAUSES = ("decode", "prefill", "communication", "gaps", "launch", "engine")
 
 
 class StepPrices(Struct, frozen=True, kw_only=True):
@@ -50,6 +55,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
+    launched: float  # on the host, each kernel that no graph replays
     step: float  # on the host, each step
     sequence: float  # on the host, each sequence
 
@@ -61,8 +67,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
 
     def priced(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float
-    ) -> tuple[float, float, float, float, float, float, float]:
-        """Seconds of a step by cause, those of its host, and how many of these the GPU hides.
+    ) -> tuple[float, float, float, float, float, float, float, float, float]:
+        """Seconds of a step by cause; the GPU's, those of launching its kernels, and the rest of its host's.
 
         Args:
             decoding: sequences that get a token from a token before.
@@ -81,11 +87,11 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         reductions = self.reduction + tokens * self.reduced
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
-        launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
+        launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched
         waiting = max(0.0, launch - gpu)
         host = self.step + sampled * self.sequence
         hidden = gpu + waiting - launch if self.overlaps else 0.0
-        return decode, prefill, reductions, gaps + waiting, max(0.0, host - hidden), host, hidden
+        return decode, prefill, reductions, gaps, waiting, max(0.0, host - hidden), gpu, launch, host
 
     def _read(self, tokens: float) -> float:
         if self.experts is None:
@@ -103,6 +109,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     reduction = reduction_seconds(inputs, 0.0)
     samples = inputs.rollout.samples_log_probs
     sequence = assume.ENGINE_SEQUENCE_S + (assume.ENGINE_LOG_PROB_S if samples else 0.0)
+    gpu = inputs.cluster.gpu
+    faster = correction(gpu, Family.ENGINE)
     return StepPrices(
         experts=None if inputs.model.moe is None else inputs,
         layer=layer,
@@ -117,8 +125,9 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers
         * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
-        step=assume.ENGINE_STEP_S,
-        sequence=sequence,
+        launched=engine_launch_seconds(gpu),
+        step=assume.ENGINE_STEP_S / faster,
+        sequence=sequence / faster,
     )
 
 
@@ -131,6 +140,31 @@ def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float
     context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
     seconds = step_prices(inputs).parts(running, context, sampled=running, prompt_tokens=0.0)
     return dict(zip(CAUSES, seconds, strict=True))
+
+
+def preparing_factor(inputs: RolloutInput, sequences: float, seconds: float) -> float | None:
+    """How many times as fast as typical a host prepares steps of an engine, by what one of them took.
+
+    Args:
+        inputs: the rollout, whose sequences are in the middle of their mean response.
+        sequences: that run in the replica.
+        seconds: of the step, as measured.
+
+    Returns:
+        None where the step says too little of the host, since the GPU may have decided how long it took: its
+        own seconds are known only as well as the rate at which it reads.
+    """
+    running, prices = of_one_engine(inputs, sequences), step_prices(inputs)
+    context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
+    *_causes, gpu, launch, prepare = prices.priced(running, context, sampled=running, prompt_tokens=0.0)
+    slower = of_rate("DECODE_MEMORY_SHARE").high
+    if prices.overlaps:
+        host = seconds - launch
+        told = seconds > slower * gpu
+    else:
+        host = seconds - max(gpu, launch)
+        told = (slower - 1) * gpu < _UNTOLD * host
+    return prepare / host if told and host > 0 else None
 
 
 def of_one_engine(inputs: RolloutInput, sequences: float) -> float:
