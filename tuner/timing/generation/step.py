@@ -26,6 +26,7 @@ from tuner.timing.decode import (
     RolloutInput,
     arithmetic_seconds,
     cache_read_bytes,
+    gathering_seconds,
     reduction_seconds,
     sampling_seconds,
     weight_read_bytes,
@@ -52,6 +53,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     key: float  # cache read, each visible key of a decoding sequence
     prompt_key: float  # attention, each token of a prompt
     sampled: float
+    gathered: float  # logits of each sequence that gets a token
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
@@ -84,7 +86,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         decode += drawn
         both = max(read, tokens * self.token) + cached
         prefill = both + drawn + prompt_tokens * self.prompt_key - decode
-        reductions = self.reduction + tokens * self.reduced
+        reductions = self.reduction + tokens * self.reduced + sampled * self.gathered
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
         launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched
@@ -121,6 +123,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         key=cache_read_bytes(inputs, 1.0, prompt) / seen / rate,
         prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(layer, prompt)) - token,
         sampled=sampling_seconds(inputs, 1.0),
+        gathered=gathering_seconds(inputs, 1.0),
         reduction=reduction,
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers
