@@ -100,6 +100,10 @@ def of_error(share: float) -> Spread:
 #: ``profiles/operators`` and interpolated from their neighbours come out nearer than that.
 TABLE_ERROR = 0.10
 
+#: Error of what a host of a rollout engine takes, where a few of its steps were measured: batches of other
+#: numbers of sequences on the same host come out no further off (``docs/validation``, vLLM 0.24 on an H100).
+ENGINE_ERROR = 0.13
+
 #: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
 #: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
 CARD_ERROR = 0.05

@@ -15,6 +15,7 @@ from msgspec import Struct
 from tuner.evidence import Evidence
 from tuner.hardware import Cluster, Gpu
 from tuner.timing import spreads
+from tuner.timing.corrections import Family as Corrected
 from tuner.timing.estimate import PhaseTime, StepTime
 from tuner.timing.operators import table_card
 from tuner.timing.spreads import Cause, Family, Spread
@@ -148,7 +149,8 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
     """
     spread, gpu = cause.spread, cluster.gpu
     if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
-        return spreads.of_error(spreads.TABLE_ERROR)
+        of_engine = cause.corrected_by is Corrected.ENGINE
+        return spreads.of_error(spreads.ENGINE_ERROR if of_engine else spreads.TABLE_ERROR)
     if cause.family in (Family.PRODUCTS, Family.MEMORY):
         if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))

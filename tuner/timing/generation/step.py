@@ -10,7 +10,8 @@ W bytes of weights are read for the T tokens of the step and multiplied with the
 read for the N sequences that decode. Between the n kernels of each of L layers the GPU pauses for
 :math:`t_{gap}`; kernels that no CUDA graph replays are launched by the host one after the other, and the
 step takes no less than that. The host's own time comes after the GPU's, or beside it where the
-engine prepares one step while the GPU computes the one before.
+engine prepares one step while the GPU computes the one before. The reductions are those of tensor
+parallelism, with the gathering of the N sequences' logits, of which each rank has a part.
 """
 
 from functools import lru_cache
