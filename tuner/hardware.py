@@ -23,6 +23,7 @@ class MeasuredGpu(Struct, frozen=True, kw_only=True):
     elementwise_factor: float | None = None
     head_factor: float | None = None  # the product with the output projection
     host_factor: float | None = None  # launching kernels
+    engine_factor: float | None = None  # preparing the steps of a rollout engine
 
 
 class Gpu(Struct, frozen=True, kw_only=True):

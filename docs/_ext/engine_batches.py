@@ -21,6 +21,9 @@ from tuner.timing.generation.simulation import simulate
 from tuner.timing.generation.step import StepPrices, step_prices
 from tuner.timing.spreads import ENDS
 
+_SLOWEST = 0.05  # times as fast as typical
+_HALVINGS = 30  # of the interval that a factor is looked for in
+
 
 class Batches(SphinxDirective):
     """A table of a file's batches, in seconds and tokens per second."""
@@ -40,9 +43,10 @@ class Batches(SphinxDirective):
             "Seconds",
             "Modelled seconds",
             "Beside a fast and a slow host",
+            "Beside the others' host",
             "Tokens a second",
         ]
-        return table(self, header, [_row(batch) for batch in recorded])
+        return table(self, header, [_row(batch, recorded) for batch in recorded])
 
 
 def job_of(batch: dict[str, Any]) -> RolloutInput:
@@ -88,6 +92,25 @@ def ends(prices: StepPrices) -> tuple[StepPrices, StepPrices]:
     return fast, slow
 
 
+def host_factor(batch: dict[str, Any]) -> float:
+    """How many times as fast as typical a host prepares steps with which the batch takes what it took.
+
+    It is what ``tuner validate`` writes into a profile, as one batch tells it.
+    """
+    slow, fast = _SLOWEST, 1 / _SLOWEST
+    for _ in range(_HALVINGS):
+        middle = (slow * fast) ** 0.5
+        too_slow = seconds_beside(batch, middle) > min(batch["seconds"])
+        slow, fast = (middle, fast) if too_slow else (slow, middle)
+    return slow
+
+
+def seconds_beside(batch: dict[str, Any], factor: float) -> float:
+    """Modelled seconds of a batch beside a host that prepares steps so many times as fast as typical."""
+    prices = prices_of(batch)
+    return seconds(batch, replace(prices, step=prices.step / factor, sequence=prices.sequence / factor))
+
+
 def seconds(batch: dict[str, Any], prices: StepPrices) -> float:
     """All steps of a batch."""
     stretches = map(astuple, simulate(load_of(batch)).stretches)
@@ -100,7 +123,8 @@ def sequences_a_step(batch: dict[str, Any]) -> float:
     return simulated.tokens / simulated.steps
 
 
-def _row(batch: dict[str, Any]) -> list[str]:
+def _row(batch: dict[str, Any], recorded: list[dict[str, Any]]) -> list[str]:
+    beside = sorted(seconds_beside(batch, host_factor(other)) for other in recorded if other is not batch)
     prices = prices_of(batch)
     fast, slow = (seconds(batch, end) for end in ends(prices))
     taken = sorted(batch["seconds"])
@@ -112,6 +136,7 @@ def _row(batch: dict[str, Any]) -> list[str]:
         f"{taken[0]:.1f}" + (f" … {taken[-1]:.1f}" if len(taken) > 1 else ""),
         f"{seconds(batch, prices):.1f}",
         f"{fast:.1f} … {slow:.1f}",
+        f"{beside[0]:.1f} … {beside[-1]:.1f}",
         f"{sum(batch['responses']) / taken[0]:,.0f}",
     ]
 

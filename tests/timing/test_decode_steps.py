@@ -6,9 +6,10 @@ from msgspec import structs
 from tests import workloads
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
-from tuner.timing.decode import RolloutInput
+from tuner.timing.decode import RolloutInput, gathering_seconds, sampling_seconds
 from tuner.timing.generation.rollout import waits_for_host
-from tuner.timing.generation.step import decode_step_parts
+from tuner.timing.generation.step import decode_step_parts, step_prices
+from tuner.timing.rates import copy_bytes_per_s
 from tuner.workload import RolloutEngine, Workload
 
 
@@ -27,6 +28,23 @@ def test_the_host_works_beside_the_gpu_or_after_it(sequences: int) -> None:
         kernels = assume.ENGINE_LAYER_KERNELS + 2  # with the reductions of two GPUs
         launches = beside.model.layers * kernels * assume.HOST_LAUNCH_S
     assert step_seconds(beside, sequences) == pytest.approx(max(gpu, host + launches))
+
+
+def test_ranks_gather_the_logits_of_what_gets_a_token_and_log_probabilities_are_read_again() -> None:
+    job = workloads.grpo_7b().with_rollout(tensor_parallel=4, overlaps_scheduling=False)
+    inputs = RolloutInput.of(job)
+    logits = job.model.vocab * 2 * 3 / 4  # three of four parts come from other ranks
+    gathered = gathering_seconds(inputs, 8) / 8
+    assert gathered == pytest.approx(logits / (job.cluster.gpu.link_bytes_per_s * assume.LINK_SHARE))
+    assert gathering_seconds(RolloutInput.of(job.with_rollout(tensor_parallel=1)), 8) == 0
+    drawn, prompts = (
+        step_prices(inputs).parts(0, 0, sampled=sampled, prompt_tokens=64)[2] for sampled in (8, 0)
+    )
+    assert drawn - prompts == pytest.approx(8 * gathered)
+    asked = RolloutInput.of(job.with_rollout(samples_log_probs=True))
+    more = sampling_seconds(asked, 8) - sampling_seconds(inputs, 8)
+    bytes_more = assume.LOG_PROB_SAMPLER_BYTES - assume.SAMPLER_BYTES
+    assert more == pytest.approx(8 * job.model.vocab * bytes_more / copy_bytes_per_s(job.cluster.gpu))
 
 
 def test_a_step_without_a_graph_takes_longer() -> None:

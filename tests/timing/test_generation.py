@@ -81,9 +81,15 @@ def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
 
 
 def test_a_host_that_the_gpu_hides_is_waited_for_once_it_is_slower() -> None:
-    engine = EngineHost(stretches=((10, 1e-3, 2e-3), (5, 3e-3, 2e-3)))
-    waited = [waiting_for(engine, times) for times in (0.5, 1.0, 2.0, 3.0)]
+    beside = EngineHost(overlaps=True, stretches=((10, 2e-3, 0.0, 1e-3), (5, 2e-3, 0.0, 3e-3)))
+    waited = [waiting_for(beside, 1.0, times) for times in (0.5, 1.0, 2.0, 3.0)]
     assert waited == pytest.approx([0.0, 5e-3, 20e-3, 10e-3 + 35e-3])
+    launched = EngineHost(overlaps=True, stretches=((10, 2e-3, 1.5e-3, 1e-3),))
+    waited = [waiting_for(launched, times, 1.0) for times in (0.5, 1.0, 2.0)]
+    assert waited == pytest.approx([0.0, 5e-3, 20e-3])
+    after = EngineHost(overlaps=False, stretches=((10, 2e-3, 1.5e-3, 1e-3),))
+    waited = [waiting_for(after, times, 1.0) for times in (0.5, 1.0, 2.0)]
+    assert waited == pytest.approx([10e-3, 10e-3, 20e-3])
 
 
 def test_the_interval_of_a_rollout_has_what_a_slow_host_adds_behind_the_gpu() -> None:
@@ -91,7 +97,7 @@ def test_the_interval_of_a_rollout_has_what_a_slow_host_adds_behind_the_gpu() ->
     rollout = step_time(job, concurrent_sequences=64).phases[0]
     assert rollout.phase is Phase.ROLLOUT and dict(rollout.parts)["engine"] == 0.0
     slowest = ENDS["ENGINE_SEQUENCE_S"][1] / assumptions.ENGINE_SEQUENCE_S
-    assert rollout.beside_host(slowest) > 1.05 * rollout.seconds
+    assert rollout.beside_host(1.0, slowest) > 1.05 * rollout.seconds
     unaware = structs.replace(rollout, engine=None)
     assert interval([rollout], job.cluster).high_s > interval([unaware], job.cluster).high_s
 

@@ -47,6 +47,22 @@ def test_each_more_sequence_of_a_step_took_what_the_host_is_said_to_take(page: M
     assert [round(1e6 * seconds) for seconds in sorted(more_each)] == [37, 45]  # as the page says
 
 
+def test_the_host_that_one_batch_shows_predicts_the_others(page: ModuleType) -> None:
+    """A factor of one batch is what a profile keeps of a machine: the others were not looked at for it."""
+    factors = {batch["limit"]: page.host_factor(batch) for batch in BATCHES}
+    errors = {
+        (of, batch["limit"]): page.seconds_beside(batch, factor) / min(batch["seconds"]) - 1
+        for batch in BATCHES
+        for of, factor in factors.items()
+    }
+    for batch in BATCHES:
+        assert errors.pop((batch["limit"], batch["limit"])) == pytest.approx(0, abs=1e-3)
+    apart = sorted(100 * abs(error) for error in errors.values())
+    assert [round(share) for share in apart] == [2, 2, 11, 11, 13, 13]  # as the page says
+    untold = [page.seconds(batch, page.prices_of(batch)) / min(batch["seconds"]) for batch in BATCHES]
+    assert max(untold) < 0.65  # without it
+
+
 def test_every_token_of_a_batch_is_simulated(page: ModuleType) -> None:
     for batch in BATCHES:
         assert simulate(page.load_of(batch)).tokens == pytest.approx(sum(batch["responses"]), rel=1e-6)

@@ -76,14 +76,18 @@ def timed(gpu: Gpu) -> StepTime:
 
 
 @pytest.mark.parametrize("family", list(Family))
-def test_a_familys_factor_moves_the_seconds_of_the_training_passes_alone(family: Family) -> None:
+def test_a_familys_factor_moves_the_seconds_of_what_does_its_work_alone(family: Family) -> None:
+    """Operators are of training passes, an engine's steps of the rollout, and launches of both."""
+    moved = {Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR}
+    moved = {Family.ENGINE: {Phase.ROLLOUT}, Family.HOST: {*moved, Phase.ROLLOUT}}.get(family, moved)
+
     def corrected(factor: float) -> StepTime:
         return timed(replace(H200, measured=MeasuredGpu(date="", versions=(), **{family.value: factor})))
 
     same, quick, slow = corrected(1.0), corrected(2.0), corrected(0.1)
     assert same == timed(H200)
     for one, quicker, slower in zip(same.phases, quick.phases, slow.phases, strict=True):
-        if one.phase in (Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR):
+        if one.phase in moved:
             assert quicker.seconds <= one.seconds < slower.seconds, one.phase
         else:
             assert quicker.seconds == one.seconds == slower.seconds, one.phase

@@ -285,6 +285,7 @@ _MEASURED = {
     "elementwise_factor": N_("element-wise kernels"),
     "head_factor": N_("the output projection"),
     "host_factor": N_("launching on the host"),
+    "engine_factor": N_("the rollout engine's work on the host"),
 }
 
 

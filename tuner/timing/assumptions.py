@@ -108,6 +108,14 @@ GRAPH_LAUNCH_S = 1.5e-6
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.
 ENGINE_LAYER_KERNELS = 12
 
+#: Seconds between two kernels that an inference engine's Python launches, where it replays no graph.
+#: Between 16e-6 and 65e-6. The least is what the fastest measured host took for a kernel of a trainer's
+#: layer, whose calls are lighter (H200, ``profiles/operators``). A layer of vLLM 0.24 beyond its graphs took
+#: 0.36 ms there, 30e-6 for each kernel (552 sequences of Qwen2.5-1.5B, measured by ``tuner validate``,
+#: 2026-11-22). The most: 28 eager layers in 22 to 23 ms a token beside A800s (vllm-project/vllm-omni #7960).
+#: Typical is what a layer of the trainer takes.
+ENGINE_LAUNCH_S = HOST_LAUNCH_S
+
 #: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
 #: Between 0 and 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time, and steps of
 #: vLLM 0.24 of 256 and of 512 sequences leave nothing that does not grow with them (next).
@@ -135,6 +143,15 @@ AGENT_TURN_S = 5e-3
 
 #: Bytes that sampling moves per logit: cast to float32, temperature, softmax, random choice.
 SAMPLER_BYTES = 24
+
+#: The same where torch's operators do it one after the other and the token's log-probability is asked for:
+#: a copy in float32 6, temperature 8, softmax 8, noise 4, division 12, the largest 4; another copy 6, its
+#: log-softmax 8, and the rank of the token among all 6. Counted, each tensor once (vLLM 0.8.5
+#: ``v1/sample/sampler.py``, ``v1/sample/ops/topk_topp_sampler.py``).
+LOG_PROB_SAMPLER_BYTES = 62
+
+#: Bytes per logit that a GPU reads and writes to put gathered parts of the vocabulary in one row.
+GATHERED_LOGIT_BYTES = 4
 
 # -- links ------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ class Family(Enum):
     ELEMENTWISE = "elementwise_factor"
     HEAD = "head_factor"
     HOST = "host_factor"
+    ENGINE = "engine_factor"  # steps that the host of a rollout engine prepares
 
 
 def correction(gpu: Gpu, family: Family) -> float:

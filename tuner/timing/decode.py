@@ -94,7 +94,10 @@ def sampling_seconds(inputs: RolloutInput, running: float) -> float:
     """Logits of the running sequences and the choice among them; every GPU of a replica chooses."""
     model, rollout, gpu = inputs.model, inputs.rollout, inputs.cluster.gpu
     products = 2 * running * model.hidden * model.vocab / rollout.tensor_parallel
-    traffic = running * model.vocab * assume.SAMPLER_BYTES
+    each = assume.LOG_PROB_SAMPLER_BYTES if rollout.samples_log_probs else assume.SAMPLER_BYTES
+    if rollout.tensor_parallel > 1:
+        each += assume.GATHERED_LOGIT_BYTES
+    traffic = running * model.vocab * each
     return products / product_flop_per_s(gpu, DType.BFLOAT16) + traffic / copy_bytes_per_s(gpu)
 
 
@@ -107,6 +110,18 @@ def reduction_seconds(inputs: RolloutInput, tokens: float) -> float:
     fixed = assume.NCCL_ALL_REDUCE_S if inputs.rollout.reduces_with_nccl else assume.ENGINE_ALL_REDUCE_S
     once = moved / ring_bytes_per_s(inputs.cluster, ranks) + fixed
     return inputs.model.layers * REDUCTIONS_PER_LAYER * once
+
+
+def gathering_seconds(inputs: RolloutInput, running: float) -> float:
+    """The all-gather of the running sequences' logits, of which each rank of tensor parallelism has a part.
+
+    Source: vLLM 0.8.5 ``model_executor/layers/logits_processor.py`` (``_gather_logits``).
+    """
+    ranks = inputs.rollout.tensor_parallel
+    if ranks < 2:
+        return 0.0
+    received = running * inputs.model.vocab * DType.BFLOAT16.bytes * (ranks - 1) / ranks
+    return received / ring_bytes_per_s(inputs.cluster, ranks)
 
 
 def is_replayed(inputs: RolloutInput, sequences: float) -> bool:

@@ -40,24 +40,30 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def __hash__(self) -> int:
         return hash((self.phase, self.seconds, self.parts))
 
-    def beside_host(self, times: float) -> float:
-        """Seconds beside a host that takes so many times as long to launch kernels, or to prepare steps.
+    def beside_host(self, times: float, preparing: float = 1.0) -> float:
+        """Seconds beside another host, which may wait for the GPU, or the GPU for it.
 
-        It may wait for the GPU, or the GPU for it: what hides one second of the host does not hide two.
+        What hides one second of the host does not hide two.
+
+        Args:
+            times: as long as typical that it takes to launch kernels.
+            preparing: the same of preparing the steps of a rollout engine.
         """
-        known: dict[float, float] = vars(self).setdefault("by_host", {})  # a phase is part of many steps
-        seconds = known.get(times)
+        # A phase is part of many steps.
+        known: dict[tuple[float, float], float] = vars(self).setdefault("by_host", {})
+        seconds = known.get((times, preparing))
         if seconds is None:
-            seconds = known[times] = self._beside_host(times)
+            seconds = known[times, preparing] = self._beside_host(times, preparing)
         return seconds
 
-    def _beside_host(self, times: float) -> float:
+    def _beside_host(self, times: float, preparing: float) -> float:
         if self.job is not None:
             job = self.job
             slow = _beside_host(job.cluster, times)
             return _pass_time(Job(cluster=slow, batch=job.batch, step_pass=job.step_pass)).seconds
         if self.engine is not None:
-            return self.seconds + waiting_for(self.engine, times) - waiting_for(self.engine, 1.0)
+            typical = waiting_for(self.engine, 1.0, 1.0)
+            return self.seconds + waiting_for(self.engine, times, preparing) - typical
         return self.seconds
 
 

@@ -11,7 +11,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
+from tuner.timing.corrections import Family, correction
 from tuner.timing.operators import operators_of, table_card
 
 #: The card whose host stands for those of cards beside which none was measured: nothing disturbed its rows.
@@ -136,6 +138,20 @@ def _measured(card: str, engine: str, *, query_key_norms: bool, several: bool) -
 def _mean(seconds: Sequence[float | None]) -> float | None:
     told = [one for one in seconds if one is not None]
     return sum(told) / len(told) if told else None
+
+
+def engine_launch_seconds(gpu: Gpu) -> float:
+    """Seconds between two kernels that the Python of a rollout engine launches.
+
+    Where the host was measured, as much more or less as it took for a layer of the trainer than the one
+    beside the H200.
+    """
+    if gpu.measured is None or gpu.measured.host_factor is None:
+        return assume.ENGINE_LAUNCH_S
+    here, typical = (
+        host_seconds(card, "plain", query_key_norms=False, ranks=1).forward_s for card in (gpu.name, HOST)
+    )
+    return assume.ENGINE_LAUNCH_S * here / typical / correction(gpu, Family.HOST)
 
 
 @lru_cache(maxsize=16)

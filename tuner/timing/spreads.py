@@ -63,9 +63,11 @@ ENDS = {
     "COLLECTIVE_S": (20e-6, 40e-6),
     "DECODE_MEMORY_SHARE": (0.60, 0.95),
     "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
+    "ENGINE_LAUNCH_S": (16e-6, 65e-6),
     "ENGINE_SEQUENCE_S": (5e-6, 45e-6),
     "ENGINE_STEP_S": (0.0, 3e-3),
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
+    "GRAPH_LAUNCH_S": (1e-6, 2e-6),
     "HOST_LAUNCH_S": (5e-6, 40e-6),
     "JOIN_TENSOR_S": (0.17e-3, 0.30e-3),
     "LARGE_PRODUCT_SHARE": (0.60, 0.80),
@@ -100,6 +102,10 @@ def of_error(share: float) -> Spread:
 #: Error of reading a table between its sizes: nine of ten shares that are left out of the tables of
 #: ``profiles/operators`` and interpolated from their neighbours come out nearer than that.
 TABLE_ERROR = 0.10
+
+#: Error of what a host of a rollout engine takes, where a few of its steps were measured: batches of other
+#: numbers of sequences on the same host come out no further off (``docs/validation``, vLLM 0.24 on an H100).
+ENGINE_ERROR = 0.13
 
 #: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
 #: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
@@ -163,9 +169,12 @@ CAUSES = {
     "names": Cause(family=Family.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
     "wake_up": Cause(family=Family.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
     "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "gaps": Cause(family=Family.HOST, spread=of_constant("GRAPH_LAUNCH_S")),
     "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
     "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
-    "engine": Cause(family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S")),
+    "engine": Cause(
+        family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S"), corrected_by=Corrected.ENGINE
+    ),
     "serializing": Cause(family=Family.HOST, spread=of_rate("SERIALIZED_BYTES_PER_S")),
     "storage": Cause(
         family=Family.STORAGE, spread=of_rate("STORAGE_BYTES_PER_S"), evidence=Evidence.HEURISTIC
@@ -180,6 +189,10 @@ CAUSES_OF_PHASE = {
         family=Family.LINKS, spread=of_constant("ENGINE_ALL_REDUCE_S"), in_node=True
     )
     for phase in (Phase.ROLLOUT, Phase.REWARD)
+} | {
+    (Phase.ROLLOUT, "launch"): Cause(
+        family=Family.HOST, spread=of_constant("ENGINE_LAUNCH_S"), corrected_by=Corrected.HOST
+    )
 }
 
 # What has no entry above: half to twice, and assumed.

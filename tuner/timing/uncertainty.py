@@ -15,6 +15,7 @@ from msgspec import Struct
 from tuner.evidence import Evidence
 from tuner.hardware import Cluster, Gpu
 from tuner.timing import spreads
+from tuner.timing.corrections import Family as Corrected
 from tuner.timing.estimate import PhaseTime, StepTime
 from tuner.timing.operators import table_card
 from tuner.timing.spreads import Cause, Family, Spread
@@ -149,7 +150,8 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
     """
     spread, gpu = cause.spread, cluster.gpu
     if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
-        return spreads.of_error(spreads.TABLE_ERROR)
+        of_engine = cause.corrected_by is Corrected.ENGINE
+        return spreads.of_error(spreads.ENGINE_ERROR if of_engine else spreads.TABLE_ERROR)
     if cause.family in (Family.PRODUCTS, Family.MEMORY):
         if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
@@ -222,13 +224,17 @@ def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> End
     """
     low, high = ends
     for time in phases:
-        waits = _WAITING if time.job is not None else _PREPARING if time.engine is not None else None
-        if waits is None:
+        if time.job is None and time.engine is None:
             continue
-        _place, less, more = _spreads_on(cluster)[time.phase][waits]
-        waiting = dict(time.parts).get(waits, 0.0)
-        low += time.beside_host(1 + less) - time.seconds - less * waiting
-        high += time.beside_host(1 + more) - time.seconds - more * waiting
+        parts, causes = dict(time.parts), _spreads_on(cluster)[time.phase]
+        waits = [_WAITING] if time.engine is None else [_WAITING, _PREPARING]
+        faster, slower = ([1 + causes[name][end] for name in waits] for end in (1, 2))
+        low += time.beside_host(*faster) - time.seconds
+        high += time.beside_host(*slower) - time.seconds
+        for name in waits:  # counted already, as if the GPU hid nothing
+            _place, less, more = causes[name]
+            low -= less * parts.get(name, 0.0)
+            high -= more * parts.get(name, 0.0)
     return low, high
 
 

@@ -32,6 +32,7 @@ FIGURES = {
     "elementwise_factor": 0.8,
     "head_factor": 1.02,
     "host_factor": 0.7,
+    "engine_factor": 0.5,
 }
 CONFIG = str(ROOT / "docs" / "examples" / "qwen2.5-7b-grpo.yaml")
 
@@ -139,8 +140,8 @@ def test_nothing_measured_and_an_unknown_card_are_refused(tmp_path: Path) -> Non
 # -- what advice makes of it ---------------------------------------------------------------
 
 
-def advised(gpu: str) -> dict[str, Any]:
-    result = run("advise", CONFIG, "--gpu", gpu, "--verl-version", "0.9.1", "-f", "json")
+def advised(gpu: str, *more: str) -> dict[str, Any]:
+    result = run("advise", CONFIG, "--gpu", gpu, "--verl-version", "0.9.1", "-f", "json", *more)
     assert result.code == 0, result.err
     content: dict[str, Any] = json.loads(result.out)
     return content
@@ -149,6 +150,20 @@ def advised(gpu: str) -> dict[str, Any]:
 def terms(answer: dict[str, Any], name: str) -> list[dict[str, Any]]:
     moments = [moment for phase in answer["memory"]["phases"] for moment in phase["moments"]]
     return [term for moment in moments for term in moment["terms"] if term["name"] == name]
+
+
+def test_a_host_that_an_engine_showed_to_be_slow_makes_generation_longer(tmp_path: Path) -> None:
+    small = ("--model", "Qwen2.5-1.5B-Instruct")
+    file = str(write_profile(str(tmp_path / "slow"), report({"engine_factor": 0.25}), base=BASE))
+    typical, slow = (
+        {phase["phase"]: phase for phase in advised(gpu, *small)["time"]} for gpu in ("h200", file)
+    )
+    assert slow["rollout"]["seconds"] > 2 * typical["rollout"]["seconds"]
+    assert [one["rollout"]["evidence"] for one in (typical, slow)] == ["modelled", "measured"]
+    width_before, width = (one["rollout"]["high_s"] / one["rollout"]["low_s"] for one in (typical, slow))
+    assert width < width_before
+    others = [name for name in typical if name != "rollout"]
+    assert all(slow[name]["seconds"] == typical[name]["seconds"] for name in others)
 
 
 def test_advice_goes_by_what_was_measured_and_says_so(tmp_path: Path) -> None:
@@ -172,6 +187,7 @@ def test_advice_goes_by_what_was_measured_and_says_so(tmp_path: Path) -> None:
     assert evidence == ["modelled", "measured"]
 
     text = run("advise", CONFIG, "--gpu", file, "--verl-version", "0.9.1", "--full").out
+    assert "the rollout engine's work on the host" in " ".join(text.split())
     words = " ".join(text.split())
     assert "on such a card on 2026-11-21 (driver 580.1, torch 2.11.0)" in words
     assert "rate of matrix products" in words

@@ -19,6 +19,7 @@ from tuner.advise import Advice, Recommendation
 from tuner.dtypes import DType
 from tuner.memory.process.overhead import context
 from tuner.model_shape import LatentAttention
+from tuner.timing import assumptions as assume
 from tuner.units import GIB, MIB
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure
@@ -129,7 +130,7 @@ class Recorder:
         """The rollout that vLLM was started for: as configured, or with one of the recommendations."""
         jobs = [self.subject.workload, *(proposal for _, proposal, _ in changing(self.subject))]
         planned = [planned_rollout(job, self.machine, self.options) for job in jobs]
-        found = [one for one in planned if engine_work(self, one) == work]
+        found = [one for one in planned if engine_work(self, one) == replace(work, fewer=0)]
         assert found
         return found[0]
 
@@ -467,6 +468,26 @@ def test_vllm_as_predicted_confirms_everything_that_changes_it() -> None:
         assert verdict.outcome is Outcome.CONFIRMED and "19,802 to 19,802 tokens/s" in verdict.reason
         assert "rollout.engine_cache.with" in {one.name for one in verdict.measurements}
     assert "itself shows it" not in session.verdicts[STATISTICS].reason
+
+
+def test_steps_of_two_numbers_of_sequences_tell_how_fast_the_host_prepares_them() -> None:
+    def beside_a_host_of(factor: float) -> Recorder:
+        def engine(planned: PlannedRollout) -> EngineFigures:
+            step, sequence = assume.ENGINE_STEP_S / factor, assume.ENGINE_SEQUENCE_S / factor
+            all_of_them, fewer = ((step + sequence * count,) for count in (400, 200))
+            figures = replace(engine_as_predicted(planned), sequences=400, step_seconds=all_of_them)
+            return replace(figures, fewer=200, fewer_seconds=fewer)
+
+        return run(machine=WITH_VLLM, engine=engine)
+
+    session = beside_a_host_of(0.25)
+    assert [work.fewer for work in session.engines][:2] == [session.engines[0].sequences // 2, 0]
+    shown = session.measurements["factor.engine"]
+    assert shown.measured == pytest.approx(0.25)
+    assert shown.details["sequences_400"] == pytest.approx(shown.details["sequences_200"])
+    assert shown.details["seconds_of_one_more"] == pytest.approx(4 * assume.ENGINE_SEQUENCE_S)
+    # The GPU takes longer than a fast host, so that nothing is told of it.
+    assert "factor.engine" not in beside_a_host_of(10.0).measurements
 
 
 def test_vllm_is_started_as_each_recommendation_wants_it() -> None:

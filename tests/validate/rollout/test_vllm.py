@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -71,6 +72,12 @@ def test_a_step_is_what_more_tokens_take_longer(vllm: StandIn) -> None:
     assert vllm.generated == [(3, 1), (3, 9)] * 3
     assert (found.version, found.blocks, found.tokens, found.sequences) == ("0.24.0", 700, 11_200, 3)
     assert found.used_bytes == 900
+
+
+def test_fewer_sequences_are_decoded_behind_all_of_them(vllm: StandIn) -> None:
+    found = measure(replace(WORK, fewer=2), device="cpu")
+    assert found.fewer == 2 and found.fewer_seconds == pytest.approx((STEP_S, STEP_S))
+    assert vllm.generated == [(3, 1), (3, 9)] * 3 + [(2, 1), (2, 9)] * 2
 
 
 def test_it_starts_with_random_weights_of_the_named_architecture(vllm: StandIn) -> None:

@@ -17,6 +17,7 @@ When it does not apply
 
 The graphs' pool, about 1 GiB outside the memory fraction, does not fit.
 It stays allocated while the trainer works, asleep or not.
+Where a large model keeps each GPU busy, a fast host launches its kernels before they are due, and nothing may be gained.
 
 Sources
 -------

@@ -127,19 +127,29 @@ def waiting_seconds(inputs: RolloutInput) -> float:
     return inputs.batch.lengths.tool_seconds or 0.0
 
 
-class EngineHost(Struct, frozen=True, eq=False):
-    """What an engine's host does in the steps of a rollout, and how much of that the GPU hides."""
+class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
+    """What an engine's host does in the steps of a rollout, beside what the GPU does in them."""
 
-    stretches: tuple[tuple[float, float, float], ...]  # steps, and seconds of one: the host's, those hidden
+    overlaps: bool  # it prepares a step while the GPU computes the one before
+    # Steps, and seconds of one: the GPU's, those of launching its kernels, those of preparing it.
+    stretches: tuple[tuple[float, float, float, float], ...]
 
 
 @lru_cache(maxsize=64)  # many proposals leave the rollout as it is
-def waiting_for(engine: EngineHost, times: float) -> float:
-    """Seconds in which the GPU waits for a host that takes so many times as long as it typically does."""
+def waiting_for(engine: EngineHost, launching: float, preparing: float) -> float:
+    """Seconds in which the GPU waits for a host.
+
+    Args:
+        engine: what they do.
+        launching: times as long as typical that it takes to launch kernels.
+        preparing: the same of preparing steps.
+    """
     total = 0.0
-    for steps, host, hidden in engine.stretches:
-        if times * host > hidden:
-            total += steps * (times * host - hidden)
+    for steps, gpu, launch, prepare in engine.stretches:
+        launch *= launching
+        prepare *= preparing
+        waiting = launch + prepare - gpu if engine.overlaps else launch - gpu
+        total += steps * (max(0.0, waiting) + (0.0 if engine.overlaps else prepare))
     return total
 
 
@@ -173,8 +183,8 @@ def _priced(
 
     Then those in which it has nothing to do, since all sequences are with their tools.
     """
-    decode = prefill = reductions = launch = engine = 0.0
-    hosts: list[tuple[float, float, float]] = []
+    decode = prefill = reductions = gaps = launch = engine = 0.0
+    hosts: list[tuple[float, float, float, float]] = []
     done = _generated(load, sequences)
     stretches = map(astuple, done.stretches)
     for steps, decoding, context, sampled, prompt_tokens, earlier in stretches:
@@ -182,10 +192,12 @@ def _priced(
         decode += steps * parts[0]
         prefill += steps * parts[1]
         reductions += steps * parts[2]
-        launch += steps * parts[3]
-        engine += steps * parts[4]
-        hosts.append((steps, parts[5], parts[6]))
-    return (decode, prefill, reductions, launch, engine), done.idle_s, EngineHost(tuple(hosts))
+        gaps += steps * parts[3]
+        launch += steps * parts[4]
+        engine += steps * parts[5]
+        hosts.append((steps, parts[6], parts[7], parts[8]))
+    host = EngineHost(overlaps=prices.overlaps, stretches=tuple(hosts))
+    return (decode, prefill, reductions, gaps, launch, engine), done.idle_s, host
 
 
 def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:

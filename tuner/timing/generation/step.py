@@ -10,7 +10,8 @@ W bytes of weights are read for the T tokens of the step and multiplied with the
 read for the N sequences that decode. Between the n kernels of each of L layers the GPU pauses for
 :math:`t_{gap}`; kernels that no CUDA graph replays are launched by the host one after the other, and the
 step takes no less than that. The host's own time comes after the GPU's, or beside it where the
-engine prepares one step while the GPU computes the one before.
+engine prepares one step while the GPU computes the one before. The reductions are those of tensor
+parallelism, with the gathering of the N sequences' logits, of which each rank has a part.
 """
 
 from functools import lru_cache
@@ -20,19 +21,25 @@ from msgspec import Struct
 
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
+from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
     RolloutInput,
     arithmetic_seconds,
     cache_read_bytes,
+    gathering_seconds,
     reduction_seconds,
     sampling_seconds,
     weight_read_bytes,
 )
+from tuner.timing.host import engine_launch_seconds
 from tuner.timing.layer import Layer, average_layer, cached_keys, visible_keys
 from tuner.timing.rates import decode_bytes_per_s
+from tuner.timing.spreads import of_rate
 
-CAUSES = ("decode", "prefill", "communication", "launch", "engine")
+_UNTOLD = 0.25  # of a host's seconds, by which the GPU's may be wrong where one follows the other
+
+CAUSES = ("decode", "prefill", "communication", "gaps", "launch", "engine")
 
 
 class StepPrices(Struct, frozen=True, kw_only=True):
@@ -48,9 +55,11 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     prompt_key: float  # attention, each token of a prompt
     earlier_key: float  # attention, each token of a prompt and each key that was there before the prompt
     sampled: float
+    gathered: float  # logits of each sequence that gets a token
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
+    launched: float  # on the host, each kernel that no graph replays
     step: float  # on the host, each step
     sequence: float  # on the host, each sequence
 
@@ -62,8 +71,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
 
     def priced(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
-    ) -> tuple[float, float, float, float, float, float, float]:
-        """Seconds of a step by cause, those of its host, and how many of these the GPU hides.
+    ) -> tuple[float, float, float, float, float, float, float, float, float]:
+        """Seconds of a step by cause; the GPU's, those of launching its kernels, and the rest of its host's.
 
         Args:
             decoding: sequences that get a token from a token before.
@@ -84,15 +93,15 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         prefill = both + drawn + prompt_tokens * self.prompt_key - decode
         if earlier:
             prefill += prompt_tokens * cached_keys(self.layer, earlier) * self.earlier_key
-        reductions = self.reduction + tokens * self.reduced
+        reductions = self.reduction + tokens * self.reduced + sampled * self.gathered
         gaps = self.kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
-        launch = 0.0 if tokens <= self.largest_graph else self.kernels * assume.HOST_LAUNCH_S
+        launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched
         waiting = launch - gpu if launch > gpu else 0.0
         host = self.step + sampled * self.sequence
         hidden = gpu + waiting - launch if self.overlaps else 0.0
         exposed = host - hidden if host > hidden else 0.0
-        return decode, prefill, reductions, gaps + waiting, exposed, host, hidden
+        return decode, prefill, reductions, gaps, waiting, exposed, gpu, launch, host
 
     def _read(self, tokens: float) -> float:
         if self.experts is None:
@@ -110,6 +119,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     reduction = reduction_seconds(inputs, 0.0)
     samples = inputs.rollout.samples_log_probs
     sequence = assume.ENGINE_SEQUENCE_S + (assume.ENGINE_LOG_PROB_S if samples else 0.0)
+    gpu = inputs.cluster.gpu
+    faster = correction(gpu, Family.ENGINE)
     return StepPrices(
         experts=None if inputs.model.moe is None else inputs,
         layer=layer,
@@ -121,12 +132,14 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(layer, prompt)) - token,
         earlier_key=arithmetic_seconds(inputs, 1.0, 1.0) - token,
         sampled=sampling_seconds(inputs, 1.0),
+        gathered=gathering_seconds(inputs, 1.0),
         reduction=reduction,
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers
         * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
-        step=assume.ENGINE_STEP_S,
-        sequence=sequence,
+        launched=engine_launch_seconds(gpu),
+        step=assume.ENGINE_STEP_S / faster,
+        sequence=sequence / faster,
     )
 
 
@@ -139,6 +152,31 @@ def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float
     context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
     seconds = step_prices(inputs).parts(running, context, sampled=running, prompt_tokens=0.0)
     return dict(zip(CAUSES, seconds, strict=True))
+
+
+def preparing_factor(inputs: RolloutInput, sequences: float, seconds: float) -> float | None:
+    """How many times as fast as typical a host prepares steps of an engine, by what one of them took.
+
+    Args:
+        inputs: the rollout, whose sequences are in the middle of their mean response.
+        sequences: that run in the replica.
+        seconds: of the step, as measured.
+
+    Returns:
+        None where the step says too little of the host, since the GPU may have decided how long it took: its
+        own seconds are known only as well as the rate at which it reads.
+    """
+    running, prices = of_one_engine(inputs, sequences), step_prices(inputs)
+    context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
+    *_causes, gpu, launch, prepare = prices.priced(running, context, sampled=running, prompt_tokens=0.0)
+    slower = of_rate("DECODE_MEMORY_SHARE").high
+    if prices.overlaps:
+        host = seconds - launch
+        told = seconds > slower * gpu
+    else:
+        host = seconds - max(gpu, launch)
+        told = (slower - 1) * gpu < _UNTOLD * host
+    return prepare / host if told and host > 0 else None
 
 
 def of_one_engine(inputs: RolloutInput, sequences: float) -> float:

@@ -20,11 +20,9 @@ from tuner.timing.rates import (
     layer_product_flop_per_s,
 )
 from tuner.validate.machine.readings import OperatorRate, OperatorSizes
-from tuner.validate.report.profile import PROFILE_FIGURES
+from tuner.validate.report.profile import FACTOR_TOLERANCE, PROFILE_FIGURES
 from tuner.validate.report.schema import Measurement
 
-#: Of a factor that was measured before: clocks and temperature move it.
-FACTOR_TOLERANCE = 0.1
 _ROWS, _LENGTHS = (2048, 8192), (1024, 4096)
 FAMILIES = {
     "products": Family.PRODUCTS,

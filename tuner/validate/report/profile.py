@@ -29,6 +29,9 @@ PROFILE_FIGURES = {
     **{family.value: f"factor.{family.name.lower()}" for family in Family},
 }
 
+#: Of a factor that was measured before: clocks and temperature move it.
+FACTOR_TOLERANCE = 0.1
+
 _SUFFIXES = (".yaml", ".yml")
 # Keys and units of a profile, see :mod:`tuner.gpus`, by field of the GPU and of what was measured.
 _RATES = {

@@ -93,6 +93,9 @@ class EngineWork:
     context_tokens: int  # of each, before the decoding steps
     steps: int  # of decoding, each time
     repetitions: int
+    fewer: int = (
+        0  # sequences that are decoded once more on their own, for what the host takes for each; 0: none
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +110,8 @@ class EngineFigures:
     step_seconds: tuple[float, ...]  # of one decoding step, in each repetition
     sequences: int  # one token of each in a step
     starts: int = 1  # that the seconds are of
+    fewer: int = 0  # sequences of further steps
+    fewer_seconds: tuple[float, ...] = ()  # of one of these, in each repetition
 
     @property
     def tokens(self) -> int:

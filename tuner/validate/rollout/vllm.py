@@ -32,7 +32,7 @@ def run_engine(session: Session, configured: PlannedRollout) -> None:
     """
     if not _is_ours(session, configured):
         return
-    starts = [_started(session, configured, _("as configured"))]
+    starts = [_started(session, configured, _("as configured"), of_host=True)]
     if starts[0] is None:
         return
     changed: list[tuple[Recommendation, PlannedRollout, EngineFigures]] = []
@@ -79,9 +79,13 @@ def _is_ours(session: Session, configured: PlannedRollout) -> bool:
     return True
 
 
-def _started(session: Session, planned: PlannedRollout, how: str) -> EngineFigures | None:
+def _started(
+    session: Session, planned: PlannedRollout, how: str, *, of_host: bool = False
+) -> EngineFigures | None:
     """What vLLM says of itself; None where there was no time or it failed, which is said."""
     work = engine_work(session, planned)
+    if of_host:
+        work = replace(work, fewer=work.sequences // 2)
     try:
         figures = session.call(
             WORKER, work, title=_("rollout: vLLM's own engine {how}").format(how=how), expected_s=_ENGINE_S

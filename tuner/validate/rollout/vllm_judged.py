@@ -1,14 +1,18 @@
 """What vLLM's own engine came to beside the prediction, and verdicts on what changes it."""
 
 from collections.abc import Iterator
-from statistics import median
+from statistics import geometric_mean, median
+
+from msgspec import structs
 
 from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
+from tuner.timing.corrections import Family
 from tuner.timing.decode import RolloutInput
-from tuner.timing.generation.step import decode_step_parts
+from tuner.timing.generation.step import decode_step_parts, preparing_factor
+from tuner.validate.report.profile import FACTOR_TOLERANCE, PROFILE_FIGURES
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import takes_longer, verdict
 from tuner.validate.rollout.judged import SEQUENCES_TOLERANCE
@@ -36,6 +40,51 @@ def engine_measurements(planned: PlannedRollout, figures: EngineFigures) -> Iter
         details={"weights_bytes": planned.predicted.weight_bytes, "ready_after_s": figures.ready_seconds},
     )
     yield _step(planned, figures, "rollout.engine_step", _("one decoding step of vLLM's own engine"))
+    yield from _host(planned, figures)
+
+
+def _host(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measurement]:
+    """How fast the host prepares steps, where steps of two numbers of sequences tell it.
+
+    The factor is the geometric mean over both; beside it stand the host's own seconds for each sequence that
+    one has more than the other.
+    """
+    inputs = RolloutInput.of(planned.workload)
+    steps = {figures.sequences: figures.step_seconds, figures.fewer: figures.fewer_seconds}
+    seconds = {sequences: median(taken) for sequences, taken in steps.items() if sequences and taken}
+    told = {
+        sequences: factor
+        for sequences, step in seconds.items()
+        if (factor := preparing_factor(_without_factor(inputs), sequences, step)) is not None
+    }
+    if not told:
+        return
+    details: dict[str, float | int | str | bool] = {
+        f"sequences_{sequences}": factor for sequences, factor in told.items()
+    }
+    if len(seconds) > 1:
+        (fewer, least), (more, most) = sorted(seconds.items())
+        details["seconds_of_one_more"] = (most - least) / (more - fewer)
+    before = None if inputs.cluster.gpu.measured is None else inputs.cluster.gpu.measured.engine_factor
+    yield Measurement(
+        name=PROFILE_FIGURES[Family.ENGINE.value],
+        what=_("preparing the steps of a rollout engine on the host, measured over modelled rate"),
+        unit="share",
+        measured=geometric_mean(told.values()),
+        predicted=before,
+        tolerance=None if before is None else FACTOR_TOLERANCE,
+        details=details,
+    )
+
+
+def _without_factor(inputs: RolloutInput) -> RolloutInput:
+    """The same beside a host that nobody measured, over whose rate the factor is."""
+    cluster = inputs.cluster
+    measured = cluster.gpu.measured
+    if measured is None:
+        return inputs
+    gpu = structs.replace(cluster.gpu, measured=structs.replace(measured, engine_factor=None))
+    return structs.replace(inputs, cluster=structs.replace(cluster, gpu=gpu))
 
 
 def judge_engine(recommendation: Recommendation, before: Started, after: Started) -> JudgedRecommendation:

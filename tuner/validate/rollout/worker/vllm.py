@@ -37,6 +37,7 @@ def measure(work: EngineWork, *, device: str) -> EngineFigures:
     decode.step_seconds()  # reads the prompts, and compiles what has to be
     ready = time.monotonic() - began
     seconds = tuple(decode.step_seconds() for _ in range(work.repetitions))
+    fewer = tuple(decode.step_seconds(work.fewer) for _ in range(work.repetitions if work.fewer else 0))
     free, total = torch.cuda.mem_get_info(device)
     held.clear()
     return EngineFigures(
@@ -47,6 +48,8 @@ def measure(work: EngineWork, *, device: str) -> EngineFigures:
         ready_seconds=ready,
         step_seconds=seconds,
         sequences=work.sequences,
+        fewer=work.fewer,
+        fewer_seconds=fewer,
     )
 
 
@@ -74,13 +77,13 @@ class _Decode:
         drawn = torch.randint(vocab, (work.sequences, work.context_tokens)).tolist()
         self._prompts = [{"prompt_token_ids": tokens} for tokens in drawn]
 
-    def step_seconds(self) -> float:
-        """Seconds that one decoding step of all sequences takes."""
-        first = self._generate(1)
-        return (self._generate(1 + self._steps) - first) / self._steps
+    def step_seconds(self, sequences: int | None = None) -> float:
+        """Seconds that one decoding step of so many sequences takes; of all where nobody says."""
+        first = self._generate(1, sequences)
+        return (self._generate(1 + self._steps, sequences) - first) / self._steps
 
-    def _generate(self, tokens: int) -> float:
+    def _generate(self, tokens: int, sequences: int | None) -> float:
         sampling = self._vllm.SamplingParams(max_tokens=tokens, ignore_eos=True, detokenize=False)
         began = time.monotonic()
-        self._engine.generate(self._prompts, sampling, use_tqdm=False)
+        self._engine.generate(self._prompts[:sequences], sampling, use_tqdm=False)
         return time.monotonic() - began
