@@ -86,7 +86,7 @@ def test_what_is_no_file_of_the_users_stays(config: Path) -> None:
     for words, reason in (
         (("-", "--fix"), "standard input is no file"),
         (("grpo.yaml", "actor_rollout_ref.model.use_liger=False", "--fix"), "comes from the command line"),
-        (("grpo.yaml", "./grpo.yaml", "--fix"), "named twice"),
+        (("grpo.yaml", str(config.resolve()), "--fix"), "named twice"),
     ):
         result = run("check", *words, "--gpu", "h100-sxm", "--select", "KRN006", "--isolated", stdin=text)
         assert reason in result.err
