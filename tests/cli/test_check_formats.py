@@ -128,6 +128,16 @@ def test_carets_stand_below_the_value_whatever_stands_before_it(folder: Path) ->
     assert pointed["1"] == ["9"]  # an override that was typed
 
 
+def test_carets_end_with_an_override_that_takes_a_key_away(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    launch = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=qwen2.5-7b \\\n"
+    script.write_text(f"{launch}  ~data.nope '~data.nor' \\\n  trainer.nnodes=1\n")
+    shown = run("check", str(script), "-f", "full", "--select", "CFG001", *GIVEN).out
+    assert "2 |   ~data.nope '~data.nor' \\\n  |   ^^^^^^^^^^\n" in shown
+    assert "2 |   ~data.nope '~data.nor' \\\n  |              ^^^^^^^^^^^^\n" not in shown
+    assert f"  |   {' ' * 11}{'^' * 11}\n" in shown
+
+
 def test_a_finding_in_full_has_its_help_its_page_and_its_fix(folder: Path) -> None:
     (paragraph,) = (part for part in of(folder, "full").split("\n\n") if "CFG112" in part)
     place, *rest = paragraph.splitlines()
@@ -252,6 +262,8 @@ def test_markdown_shows_phases_as_a_table_and_nothing_of_a_value_as_markup(folde
     tables = [line for line in lines if line.startswith("|")]
     widths = {line.replace("\\|", "").count("|") for line in tables}
     assert widths == {5}
+    assert lines[0].startswith("## tuner check: ")
+    assert lines[0].endswith(", 1 input that cannot be used")
     phases = [line.split("|")[1].strip(" `") for line in tables if "█" in line]
     assert phases == [phase["phase"] for phase in report(folder)["inputs"][0]["phases"]]
     assert cell("a|b @me <b> *x* a_b\x1b") == "a\\|b @\u200bme \\<b\\> \\*x\\* a_b\\\\x1b"
