@@ -110,10 +110,13 @@ def text_of(data: bytes, file: FilePath) -> str:
 def _decode(data: bytes, where: Location) -> str:
     if b"\0" in data:
         before = data[: data.index(b"\0")]
-        place = Location(source=where.source, line=before.count(b"\n") + 1)
-        raise InputError(
-            _("the file is binary, not text"), location=place, hint=_("give a YAML file in UTF-8")
+        place = Location(
+            source=where.source,
+            line=before.count(b"\n") + 1,
+            column=len(before) - before.rfind(b"\n"),
         )
+        hint = _("give a configuration, a launch script or a log in UTF-8")
+        raise InputError(_("the file is binary, not text"), location=place, hint=hint)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -153,7 +156,7 @@ def _compose(text: str, source: str) -> yaml.Node | None:
 def _hint(problem: str, text: str, place: Location) -> str:
     if "expected a single document" in problem:
         return _("give one configuration per file, without a second '---'")
-    if "nested deeper" in problem:
+    if "nested deeper" in problem or "nesting depth" in problem:  # which libyaml may count before
         return _("give a trainer's configuration")
     line = (text.splitlines() or [""])[min(place.line or 1, len(text.splitlines()) or 1) - 1]
     if "\t" in line[: len(line) - len(line.lstrip())]:
