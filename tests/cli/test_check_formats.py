@@ -26,12 +26,12 @@ CONFIG = """\
 actor_rollout_ref:
   model: {path: qwen2.5-7b}
   rollout:
-    name:\tvllm
-    gpu_memory_utilization:\t0.95   # 高
+    name: vllm
+    gpu_memory_utilization: 0.95   # 高
     tensor_model_parallel_size: 3
     enable_chunked_prefill: False  # tuner: ignore[ROL013] measured, see the wiki
     "esc\\e[31m": 1
-  actor: {"显存": "[x] :name: 50%|<b>`@me`", ppo_mini_batch_size: 7}
+  actor: {"显存": "[x] :name:\t50%|<b>`@me`", ppo_mini_batch_size: 7}
 trainer: {n_gpus_per_node: 8, nnodes: 1}
 """
 TEXT = ("full", "concise", "grouped")
@@ -122,9 +122,9 @@ def test_carets_stand_below_the_value_whatever_stands_before_it(folder: Path) ->
             ]
             under = [columns[place] for place, mark in enumerate(line) if mark == "^"]
             pointed.setdefault(shown.strip().partition(" ")[0], []).append("".join(under))
-    assert pointed["6"] == ["0.95"]  # behind a tab
+    assert pointed["6"] == ["0.95"]
     assert pointed["7"] == ["3"]
-    assert "7" in pointed["10"]  # behind Han characters
+    assert "7" in pointed["10"]  # behind Han characters and a tab
     assert pointed["1"] == ["9"]  # an override that was typed
 
 

@@ -127,7 +127,7 @@ def test_a_model_among_what_is_lost_is_named_with_its_place(script: Path) -> Non
     result = run("check", str(script), "--gpu", "h100-sxm")
     assert result.code == 2
     assert f"{script}:3:3: actor_rollout_ref.model.path: the override that names the model " in result.err
-    assert "the command ends above line 2: see tuner rule lost-override" in result.err
+    assert "the command ends above line 2: see tuner rule CFG180" in result.err
 
 
 def test_several_launches_are_asked_about(script: Path) -> None:

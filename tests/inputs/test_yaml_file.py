@@ -22,7 +22,7 @@ BAD = {
     "control_character": (b"a: 1\nb: \x01\n", "2:4", "control character"),
     "unclosed_list": (b"data:\n  a: [1, 2\nb: 3\n", "3:2", "not valid YAML"),
     "bad_indent": (b"data:\n  a: 1\n b: 3\n", "3:2", "not valid YAML"),
-    "tab": (b"data:\n\ta: 1\n", "2:1", "indent with spaces"),
+    "tab": (b"data:\n\ta: 1\n", "2:1", "put spaces in place of the tab"),
     "duplicate_key": (
         b"data:\n  a: 1\n  b: 2\n  a: 3\n",
         "4:3",
