@@ -16,6 +16,7 @@ from tuner.nesting import expect_shallow
 from tuner.units import MIB
 
 MAX_BYTES = MIB  # a composed configuration of a trainer has 0.04 MiB
+_MOST_SCANNED = MIB // 4  # characters; PyYAML's own scanner takes a second or two for so many
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.M)
 
@@ -138,7 +139,7 @@ def expect_tabs_as_hydra(text: str, *, source: str) -> None:
     Raises:
         InputError: there is one.
     """
-    if "\t" not in text:
+    if "\t" not in text or len(text) > _MOST_SCANNED:
         return
     try:
         for _token in yaml.scan(text, yaml.SafeLoader):
