@@ -26,12 +26,12 @@ CONFIG = """\
 actor_rollout_ref:
   model: {path: qwen2.5-7b}
   rollout:
-    name:\tvllm
-    gpu_memory_utilization:\t0.95   # 高
+    name: vllm
+    gpu_memory_utilization: 0.95   # 高
     tensor_model_parallel_size: 3
     enable_chunked_prefill: False  # tuner: ignore[ROL013] measured, see the wiki
     "esc\\e[31m": 1
-  actor: {"显存": "[x] :name: 50%|<b>`@me`", ppo_mini_batch_size: 7}
+  actor: {"显存": "[x] :name:\t50%|<b>`@me`", ppo_mini_batch_size: 7}
 trainer: {n_gpus_per_node: 8, nnodes: 1}
 """
 TEXT = ("full", "concise", "grouped")
@@ -125,10 +125,20 @@ def test_carets_stand_below_the_value_whatever_stands_before_it(folder: Path) ->
             ]
             under = [columns[place] for place, mark in enumerate(line) if mark == "^"]
             pointed.setdefault(shown.strip().partition(" ")[0], []).append("".join(under))
-    assert pointed["6"] == ["0.95"]  # behind a tab
+    assert pointed["6"] == ["0.95"]
     assert pointed["7"] == ["3"]
-    assert "7" in pointed["10"]  # behind Han characters
+    assert "7" in pointed["10"]  # behind Han characters and a tab
     assert pointed["1"] == ["9"]  # an override that was typed
+
+
+def test_carets_end_with_an_override_that_takes_a_key_away(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    launch = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=qwen2.5-7b \\\n"
+    script.write_text(f"{launch}  ~data.nope '~data.nor' \\\n  trainer.nnodes=1\n")
+    shown = run("check", str(script), "-f", "full", "--select", "CFG001", *GIVEN).out
+    assert "2 |   ~data.nope '~data.nor' \\\n  |   ^^^^^^^^^^\n" in shown
+    assert "2 |   ~data.nope '~data.nor' \\\n  |              ^^^^^^^^^^^^\n" not in shown
+    assert f"  |   {' ' * 11}{'^' * 11}\n" in shown
 
 
 def test_a_finding_in_full_has_its_help_its_page_and_its_fix(folder: Path) -> None:
@@ -255,6 +265,8 @@ def test_markdown_shows_phases_as_a_table_and_nothing_of_a_value_as_markup(folde
     tables = [line for line in lines if line.startswith("|")]
     widths = {line.replace("\\|", "").count("|") for line in tables}
     assert widths == {5}
+    assert lines[0].startswith("## tuner check: ")
+    assert lines[0].endswith(", 1 input that cannot be used")
     phases = [line.split("|")[1].strip(" `") for line in tables if "█" in line]
     assert phases == [phase["phase"] for phase in report(folder)["inputs"][0]["phases"]]
     assert cell("a|b @me <b> *x* a_b\x1b") == "a\\|b @\u200bme \\<b\\> \\*x\\* a_b\\\\x1b"

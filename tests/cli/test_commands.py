@@ -266,6 +266,7 @@ def test_a_job_that_does_not_fit_is_a_line_of_check() -> None:
 
 BAD_FILES = {
     "empty": b"",
+    "tab": b"actor_rollout_ref:\n  model:\n    path:\tqwen2.5-7b\n",  # libyaml takes it, Hydra does not
     "binary": bytes(range(256)),
     "broken": b"a: [1, 2\nb: 3\n",
     "duplicate": b"data:\n  train_batch_size: 1\n  train_batch_size: 2\n",
@@ -287,6 +288,21 @@ def test_a_bad_file_is_one_message(name: str, tmp_path: Path) -> None:
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: ")
     assert len(result.err.splitlines()) == 1
+
+
+def test_what_hydra_does_not_read_is_named_with_its_place(tmp_path: Path) -> None:
+    for name, place, message in (
+        ("tab", "3:10", "put spaces in place of the tab"),
+        ("empty", "1:1", "the file holds no settings"),
+    ):
+        path = tmp_path / f"{name}.yaml"
+        path.write_bytes(BAD_FILES[name])
+        result = run("check", str(path), *GIVEN)
+        assert result.code == 2
+        assert result.err.startswith(f"error: {path}:{place}: ")
+        assert message in result.err
+    path.write_text('actor_rollout_ref:\n  model: {path: "qwen2.5-7b", x: "\t"}  #\ta tab\n')
+    assert run("check", str(path), *GIVEN).code != 2
 
 
 def test_an_unknown_model_is_blamed_on_its_key(tmp_path: Path) -> None:

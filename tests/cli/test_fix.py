@@ -86,7 +86,7 @@ def test_what_is_no_file_of_the_users_stays(config: Path) -> None:
     for words, reason in (
         (("-", "--fix"), "standard input is no file"),
         (("grpo.yaml", "actor_rollout_ref.model.use_liger=False", "--fix"), "comes from the command line"),
-        (("grpo.yaml", "./grpo.yaml", "--fix"), "named twice"),
+        (("grpo.yaml", str(config.resolve()), "--fix"), "named twice"),
     ):
         result = run("check", *words, "--gpu", "h100-sxm", "--select", "KRN006", "--isolated", stdin=text)
         assert reason in result.err
@@ -96,6 +96,23 @@ def test_what_is_no_file_of_the_users_stays(config: Path) -> None:
     record.write_text(text)
     assert "the record of a run stays as it is" in check(str(record), "--fix").err
     assert record.read_text() == text
+
+
+def test_a_key_of_a_file_below_is_added_to_this_one_and_not_taken_out_of_it(config: Path) -> None:
+    Path("base").mkdir()
+    Path("base/common.yaml").write_text(
+        "# @package _global_\nactor_rollout_ref:\n  rollot:\n    n: 2\n  model:\n    use_liger: False\n"
+    )
+    text = config.read_text().replace("  rollot:\n    n: 4\n", "")
+    config.write_text(text.replace("  - _self_\n", "  - base: common\n  - _self_\n"))
+    result = check("grpo.yaml", "--fix", "--unsafe-fixes", "--select", "CFG001,KRN006")
+    assert "fixed grpo.yaml: KRN006 fused-layers: actor_rollout_ref.model.use_liger=True" in result.err
+    key = "actor_rollout_ref.rollot.n"
+    assert f"not fixed base/common.yaml: CFG001 unknown-key: {key} is not written in this file" in result.err
+    assert "use_liger: true" in config.read_text()
+    shown = check("grpo.yaml", "-f", "full", "--select", "CFG001").out
+    assert f"= no fix: {key} is not written in this file" in shown
+    assert "--unsafe-fixes" not in shown
 
 
 def test_one_broken_input_does_not_keep_the_others_from_being_mended(config: Path) -> None:

@@ -121,6 +121,15 @@ def test_overrides_behind_a_comment_are_named_as_lost(script: Path) -> None:
     ]
 
 
+def test_a_model_among_what_is_lost_is_named_with_its_place(script: Path) -> None:
+    launch = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 \\  # one\n"
+    script.write_text(f"{launch}  data.seed=1 \\\n  actor_rollout_ref.model.path=qwen2.5-7b\n")
+    result = run("check", str(script), "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert f"{script}:3:3: actor_rollout_ref.model.path: the override that names the model " in result.err
+    assert "the command ends above line 2: see tuner rule CFG180" in result.err
+
+
 def test_several_launches_are_asked_about(script: Path) -> None:
     script.write_text(SCRIPT + SCRIPT.replace("n=$N", "n=2"))
     result = run("advise", str(script), "--gpu", "h100-sxm")

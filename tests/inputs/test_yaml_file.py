@@ -16,13 +16,13 @@ BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
 )
 
 BAD = {
-    "binary": (b"\x7fELF\x02\x01\x00\x00", "1", "binary"),
-    "utf16": ("a: 1\n".encode("utf-16"), "1", "binary"),
+    "binary": (b"\x7fELF\x02\x01\x00\x00", "1:7", "binary"),
+    "utf16": ("a: 1\n".encode("utf-16"), "1:4", "binary"),
     "latin1": ("a: 1\nb: café\n".encode("latin-1"), "2:7", "not UTF-8"),
     "control_character": (b"a: 1\nb: \x01\n", "2:4", "control character"),
     "unclosed_list": (b"data:\n  a: [1, 2\nb: 3\n", "3:2", "not valid YAML"),
     "bad_indent": (b"data:\n  a: 1\n b: 3\n", "3:2", "not valid YAML"),
-    "tab": (b"data:\n\ta: 1\n", "2:1", "indent with spaces"),
+    "tab": (b"data:\n\ta: 1\n", "2:1", "put spaces in place of the tab"),
     "duplicate_key": (
         b"data:\n  a: 1\n  b: 2\n  a: 3\n",
         "4:3",
@@ -41,7 +41,8 @@ BAD = {
     "bomb": (BOMB, "1:10", "more than 100,000 values"),
     "alias_in_itself": (b"a: &a [*a]\n", "1:4", "inside what it repeats"),
     "undefined_alias": (b"a: *b\n", "1:4", "undefined alias"),
-    "deep_flow": (b"[" * 200_000, "1:65", "nested deeper than 64"),
+    "deep_flow": (b"[" * 900, "1:65", "nested deeper than 64"),
+    "deepest_flow": (b"[" * 200_000, "1:", "give a trainer's configuration"),
     "deep_block": (b"- " * 200_000, "1:129", "nested deeper than 64"),
     "list_as_key": (b"a: 1\n[1]: 2\n", "2:1", "a list or mapping as a key"),
     "empty_key": (b"~: 2\n", "1:1", "an empty key"),
@@ -56,7 +57,7 @@ def test_bad_file_names_its_place(tmp_path: Path, content: bytes, place: str, me
     file.write_bytes(content)
     with pytest.raises(InputError) as caught:
         read_yaml(file)
-    assert str(caught.value).startswith(f"{file}:{place}: ")
+    assert str(caught.value).startswith(f"{file}:{place}")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

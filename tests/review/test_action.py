@@ -118,6 +118,15 @@ def test_a_base_that_cannot_be_read_is_said(repository: Path, act: Callable[...,
     assert "## tuner check: 2 advice" in run.summary
 
 
+def test_a_base_that_cannot_be_fetched_keeps_nothing_else_from_being_said(act: Callable[..., Run]) -> None:
+    run = act(base="0" * 40)
+    assert run.code == 0, run.errors
+    (warning,) = (line for line in run.annotations if line.startswith("::warning::"))
+    assert "fetch-depth: 0" in warning
+    assert "tuner diff" not in run.summary
+    assert "## tuner check: 2 advice" in run.summary
+
+
 def test_a_runner_with_windows_is_refused_before_anything_is_installed(act: Callable[..., Run]) -> None:
     run = act(system="Windows", base="")
     assert (run.code, run.installed, run.summary) == (2, "", "")

@@ -1,5 +1,6 @@
 """Comments that ignore findings: what they cover, and what is said of those that are of no use."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -176,13 +177,34 @@ def test_what_is_found_in_a_value_that_only_a_repair_sets_says_so() -> None:
     assert ": once CFG104 is mended: the update takes 1 of the rank's " in found["BAT004"]
     assert ": once CFG104 is mended: critic.ppo_micro_batch_size_per_gpu=1" in found["CFG107"]
     assert "mended" not in found["CFG104"] + found["KRN006"]
+    small = [line for line in check(UNSET.replace("256", "3")).out.splitlines() if " CFG11" in line]
+    assert [line.partition(" (override")[0].split(": ", 1)[1].split()[1:6] for line in small] == [
+        ["CFG110", "batch-indivisible:", "3", "prompts", "x"],
+        ["CFG111", "mini-exceeds-train:", "once", "CFG110", "is"],
+    ]
     repaired = UNSET.replace("bsz: false", "bsz: false\n    ppo_micro_batch_size_per_gpu: 1")
     assert "mended: the update" not in check(repaired).out
+
+
+def test_a_finding_in_what_a_repair_sets_stands_at_no_word_that_was_typed() -> None:
+    overrides = ("actor_rollout_ref.model.path=qwen2.5-7b", "data.x=1", "~data.y")
+    command = ("python3", "-m", "verl.trainer.main_ppo", *overrides)
+    lines = run("check", *command, "--select", "CFG", "-f", "concise", *GIVEN).out.splitlines()
+    places = [(line.split()[3], line.split()[1]) for line in lines]
+    assert [place for code, place in places if code == "CFG001"] == ["line:5:1:", "line:6:1:"]
+    assert ("CFG107", "line:1:1:") in places
+    assert {place for code, place in places if code != "CFG001"} == {"line:1:1:"}
+    advised = run("advise", *command, "--full", *GIVEN).out
+    assert set(re.findall(r"set in (.*?)[).]*\n", advised)) == {
+        "override 5 of the command line",
+        "override 6 of the command line",
+    }
 
 
 def test_comments_of_no_use_are_findings_at_their_place() -> None:
     comments = {
         "# tuner: ignore[ROL999]": "there is no rule ROL999; did you mean ROL",
+        "# tuner: ignore[ROL]": "ROL is a group: a comment names single rules",
         "# tuner: ignore[unknown-keys]": "there is no rule unknown-keys; did you mean unknown-key?",
         "# tuner: ignore": "this comment names no rule",
         "# tuner: ignor[CFG001]": "this comment does nothing: write ignore",
@@ -193,7 +215,7 @@ def test_comments_of_no_use_are_findings_at_their_place() -> None:
     messages = [line.split("unused-ignore: ")[1] for line in result.out.splitlines()]
     assert len(messages) == len(comments) - 1
     assert all(map(str.startswith, messages, comments.values()))
-    assert {place for place, _ in shown(result)} == {f"a.yaml:{line}:1" for line in range(9, 13)}
+    assert {place for place, _ in shown(result)} == {f"a.yaml:{line}:1" for line in range(9, 14)}
     # Of a rule that is not asked for nobody knows whether it is of use.
     result = check(lines, "--select", "CFG901,CFG109")
     assert "advice CFG901 unused-ignore: no finding of CFG109 is there to be ignored" in result.out

@@ -73,6 +73,24 @@ def test_a_pattern_names_files_and_an_input_is_checked_once(folder: Path) -> Non
     assert names("odd[1].yaml") == (["odd[1].yaml"], [])
 
 
+def test_a_link_that_leads_back_is_not_followed(folder: Path) -> None:
+    Path("configs/deep/back").symlink_to("..", target_is_directory=True)
+    assert names("configs/**/sft.yaml")[0] == below("configs", ["deep/sft.yaml"])
+    assert names(f"{folder}/**/sft.yaml")[0] == below(str(folder), ["configs/deep/sft.yaml"])
+    # A link that the pattern itself names is one that was asked for.
+    assert names("configs/deep/*/a.yaml")[0] == below("configs/deep", ["back/a.yaml"])
+    assert names("configs/**/back/a.yaml")[0] == below("configs/deep", ["back/a.yaml"])
+    with pytest.raises(InputError, match="no file matches the pattern"):
+        names("configs/deep/**/run.sh")
+
+
+def test_an_input_is_checked_once_for_each_set_of_words(folder: Path) -> None:
+    twice = names("configs/deep", "configs/deep/sft.yaml", "./configs/deep/*.yaml")[0]
+    assert twice == below("configs", ["deep/sft.yaml", "deep/er/easy.yml"])
+    inputs = [Input(config="configs/a.yaml", words=words) for words in ((), ("x.y=1",), ())]
+    assert expanded(inputs)[0] == tuple(inputs[:2])
+
+
 def test_the_folder_of_a_run_is_the_configuration_of_this_run(folder: Path) -> None:
     run_folder = folder / "outputs/2026-01-01/.hydra"
     run_folder.mkdir(parents=True)

@@ -44,6 +44,9 @@ CASES = [
     "    §'actor.n=«[a, b]»' \\",
     '    §"actor.n=«[$A, b]»" \\',
     "    §«actor.n»= \\",
+    "    §«~actor.n» \\",
+    "    §«'~actor.n'» \\",
+    "    §~actor.n=«8» \\",
 ]
 
 

@@ -63,14 +63,16 @@ class Mending(Struct, frozen=True, kw_only=True):
 
     def tell(self) -> None:
         """Say what was mended, and what was not and why, with the overrides to paste instead."""
-        done = [outcome.mended for outcome in self.outcomes if outcome.mended is not None]
-        fixed = [line for each in done for line in each.fixed]
-        for line in fixed:
+        done = [(each.checked.source, each.mended) for each in self.outcomes if each.mended is not None]
+        fixed = [(source, line) for source, each in done for line in each.fixed]
+        for source, line in fixed:  # the file that is written, which may rest on the one with the finding
             text = _("would fix {finding}: {overrides}") if self.diff else _("fixed {finding}: {overrides}")
-            write(sys.stderr, text.format(finding=_finding(line), overrides=_pasted(line)))
-        for left in (item for each in done for item in each.left):
+            write(sys.stderr, text.format(finding=_finding(source, line), overrides=_pasted(line)))
+        for left in (item for _source, each in done for item in each.left):
             text = _("not fixed {finding}: {reason}; to paste: {overrides}").format(
-                finding=_finding(left.line), reason=plain(left.reason), overrides=_pasted(left.line)
+                finding=_finding(left.line.location.source, left.line),
+                reason=plain(left.reason),
+                overrides=_pasted(left.line),
             )
             write(sys.stderr, text)
         count = len(fixed)
@@ -137,9 +139,9 @@ def _write_bytes(data: bytes) -> None:
         silence(sys.stdout)
 
 
-def _finding(line: Line) -> str:
-    """A finding by its file: its line is another one after each fix."""
-    return f"{plain(line.location.source)}: {line.code} {line.finding.rule.name}"
+def _finding(file: str, line: Line) -> str:
+    """A finding by a file: its line is another one after each fix."""
+    return f"{plain(file)}: {line.code} {line.finding.rule.name}"
 
 
 def _pasted(line: Line) -> str:

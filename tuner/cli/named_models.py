@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tuner.cli.find_model import model_shape
 from tuner.cli.premises import Premises
-from tuner.errors import InputError
+from tuner.errors import InputError, Location
 from tuner.files import is_there
 from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
@@ -55,8 +55,28 @@ class Models(Struct, frozen=True):
         return None if path is None else self._named(path, TRAINER.critic_model_key)
 
     def _not_named(self) -> InputError:
-        """The error of a launch without a model; a variable that the script does not set is named."""
+        """The error of a launch without a model; a variable that the script does not set is named.
+
+        So is an override of the model that the script has, and that does not reach the trainer.
+        """
         key = TRAINER.model_key(self.settings)
+        lost = next((one for one in self.given.lost if one.text.lstrip("+").startswith(f"{key}=")), None)
+        if lost is not None:
+            return InputError(
+                _("the override that names the model never reaches the trainer"),
+                location=lost.location,
+                key=self.settings.spelled(key) or key,
+                hint=_("the command ends above line {line}: see tuner rule CFG180").format(
+                    line=lost.command.line
+                ),
+            )
+        document = self.given.document
+        if document is not None and not document.tree and not self.given.arguments:
+            return InputError(
+                _("the file holds no settings"),
+                location=Location(source=document.source, line=1, column=1),
+                hint=_("give a configuration, a launch script or a log"),
+            )
         left_open = next((value for value in self.given.unsettled if value.key == key), None)
         if left_open is None:
             return InputError(

@@ -15,7 +15,15 @@ from tuner.errors import InputError, Location, cut
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import hidden_override, without_secrets
-from tuner.inputs.yaml_file import MAX_BYTES, Document, of_folder, parse_yaml, read_yaml, text_of
+from tuner.inputs.yaml_file import (
+    MAX_BYTES,
+    Document,
+    expect_tabs_as_hydra,
+    of_folder,
+    parse_yaml,
+    read_yaml,
+    text_of,
+)
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -179,6 +187,7 @@ def _of_yaml(
         if started is not None:
             return started
     document = parse_yaml(text, source=config)
+    expect_tabs_as_hydra(text, source=config)
     file = beside(document)
     if file is not None:
         remarks, document = (*remarks, _taken(file, Path(config))), read_yaml(file)

@@ -15,6 +15,7 @@ from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
 COMMAND_LINE = N_("command line")
+PROPOSED = "proposal"  # where overrides stand that nobody typed; no place that is shown
 
 _CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
@@ -59,10 +60,10 @@ class Arguments(Struct, frozen=True, kw_only=True):
     config_name: str | None  # of --config-name
 
 
-def on_command_line(words: Sequence[str]) -> list[Argument]:
-    """Words that were typed, without their secrets: the line of each is its number."""
+def on_command_line(words: Sequence[str], source: str = COMMAND_LINE) -> list[Argument]:
+    """Words that were typed, or are proposed, without their secrets: the line of each is its number."""
     return [
-        Argument(text=hidden_override(word), location=Location(source=COMMAND_LINE, line=number, column=1))
+        Argument(text=hidden_override(word), location=Location(source=source, line=number, column=1))
         for number, word in enumerate(words, start=1)
     ]
 

@@ -16,6 +16,7 @@ from tuner.nesting import expect_shallow
 from tuner.units import MIB
 
 MAX_BYTES = MIB  # a composed configuration of a trainer has 0.04 MiB
+_MOST_SCANNED = MIB // 4  # characters; PyYAML's own scanner takes a second or two for so many
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.M)
 
@@ -110,10 +111,13 @@ def text_of(data: bytes, file: FilePath) -> str:
 def _decode(data: bytes, where: Location) -> str:
     if b"\0" in data:
         before = data[: data.index(b"\0")]
-        place = Location(source=where.source, line=before.count(b"\n") + 1)
-        raise InputError(
-            _("the file is binary, not text"), location=place, hint=_("give a YAML file in UTF-8")
+        place = Location(
+            source=where.source,
+            line=before.count(b"\n") + 1,
+            column=len(before) - before.rfind(b"\n"),
         )
+        hint = _("give a configuration, a launch script or a log in UTF-8")
+        raise InputError(_("the file is binary, not text"), location=place, hint=hint)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -127,21 +131,29 @@ def _decode(data: bytes, where: Location) -> str:
         raise InputError(message, location=place, hint=_("save the file as UTF-8")) from None
 
 
+def expect_tabs_as_hydra(text: str, *, source: str) -> None:
+    """Refuse tabs between keys, values and comments.
+
+    Hydra reads by PyYAML's own scanner, which takes none there; libyaml, by which files are read here, does.
+
+    Raises:
+        InputError: there is one.
+    """
+    if "\t" not in text or len(text) > _MOST_SCANNED:
+        return
+    try:
+        for _token in yaml.scan(text, yaml.SafeLoader):
+            pass
+    except yaml.MarkedYAMLError as error:
+        raise _no_yaml(error, text, source) from None
+
+
 def _compose(text: str, source: str) -> yaml.Node | None:
     try:
         expect_shallow(text, loader())
         return yaml.compose(text, loader())
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Location(source=source)
-        if mark is not None:
-            place = Location(source=source, line=mark.line + 1, column=mark.column + 1)
-        problem = f"{error.context}, {error.problem}" if error.context else f"{error.problem}"
-        raise InputError(
-            _("this is not valid YAML: {problem}").format(problem=problem),
-            location=place,
-            hint=_hint(problem, text, place),
-        ) from None
+        raise _no_yaml(error, text, source) from None
     except yaml.reader.ReaderError as error:
         raise _unreadable(text, error, source) from None
     except yaml.YAMLError as error:
@@ -150,14 +162,27 @@ def _compose(text: str, source: str) -> yaml.Node | None:
         ) from None
 
 
+def _no_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> InputError:
+    mark = error.problem_mark or error.context_mark
+    place = Location(source=source)
+    if mark is not None:
+        place = Location(source=source, line=mark.line + 1, column=mark.column + 1)
+    problem = f"{error.context}, {error.problem}" if error.context else f"{error.problem}"
+    return InputError(
+        _("this is not valid YAML: {problem}").format(problem=problem),
+        location=place,
+        hint=_hint(problem, text, place),
+    )
+
+
 def _hint(problem: str, text: str, place: Location) -> str:
     if "expected a single document" in problem:
         return _("give one configuration per file, without a second '---'")
-    if "nested deeper" in problem:
+    if "nested deeper" in problem or "nesting depth" in problem:  # which libyaml may count before
         return _("give a trainer's configuration")
     line = (text.splitlines() or [""])[min(place.line or 1, len(text.splitlines()) or 1) - 1]
-    if "\t" in line[: len(line) - len(line.lstrip())]:
-        return _("indent with spaces; YAML allows no tabs there")
+    if "\t" in line[: len(line) - len(line.lstrip())] or line[(place.column or 1) - 1 :].startswith("\t"):
+        return _("put spaces in place of the tab: Hydra's reader of YAML takes none there")
     return _("check the indentation, the colons and the quotes of this line and the one before")
 
 

@@ -146,7 +146,7 @@ def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:
         return match
     near = get_close_matches(wanted.lower(), names, n=1, cutoff=0.5)
     hint = (
-        _("did you mean {rule}?").format(rule=names[near[0]].rule.name)
+        _("did you mean {rule}?").format(rule=near[0] if "-" in near[0] else near[0].upper())
         if near
         else _("'tuner rule --all' lists all of them")
     )

@@ -1,7 +1,7 @@
 """The inputs that folders and patterns on a command line stand for."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 
@@ -30,26 +30,26 @@ def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...
     run is the configuration of this run, as it is for every command.
 
     Returns:
-        The inputs in their order, without files of a folder that are named already, and the files in
-        folders that configure nothing.
+        The inputs in their order, each once: a file counts again only with other words behind it. Then the
+        files in folders that configure nothing.
 
     Raises:
         InputError: a pattern matches nothing, or folders hold too many files.
     """
-    listed: list[Input] = []
+    listed: dict[tuple[str, tuple[str, ...]], Input] = {}
     skipped: list[str] = []
     for given in inputs:
         for name in _matches(given):
-            if given.pasted or not _is_walked(name):
-                listed.append(replace(given, config=name))
-                continue
-            files, others = _walked(name)
-            # A folder without any is an input that cannot be used, which says so.
-            of_folder = [replace(given, config=file) for file in files or [name]]
-            named = set(listed)
-            listed += [file for file in of_folder if file not in named]
-            skipped += others
-    return tuple(listed), tuple(dict.fromkeys(skipped))
+            files = [name]
+            if not given.pasted and _is_walked(name):
+                walked, others = _walked(name)
+                # A folder without any is an input that cannot be used, which says so.
+                files = walked or [name]
+                skipped += others
+            for file in files:
+                # "./a.yaml" is "a.yaml" again; another link to it may lie where other settings hold.
+                listed.setdefault((str(Path(file)), given.words), replace(given, config=file))
+    return tuple(listed.values()), tuple(dict.fromkeys(skipped))
 
 
 def _is_walked(name: str) -> bool:
@@ -61,7 +61,7 @@ def _matches(given: Input) -> list[str]:
     name = given.config
     if given.pasted or not has_magic(name) or is_there(name):
         return [name]
-    matched = sorted(glob(name, recursive=True))  # noqa: PTH207 - Path takes no absolute pattern
+    matched = sorted(_without_circles(name, glob(name, recursive=True)))  # noqa: PTH207 - Path takes none that is absolute
     if not matched:
         raise InputError(
             _("no file matches the pattern"),
@@ -69,6 +69,23 @@ def _matches(given: Input) -> list[str]:
             hint=_("check it; ** stands for any number of folders"),
         )
     return matched
+
+
+def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
+    """What a pattern matches, without what lies behind a link to a folder that ``**`` would have to follow.
+
+    A shell does not follow it either, since it may lead back to where it lies.
+    """
+    spelled = Path(pattern).parts
+    if "**" not in spelled:
+        yield from matched
+        return
+    first, behind = spelled.index("**"), spelled[::-1].index("**")
+    for name in matched:
+        parts = Path(name).parts
+        walked = (Path(*parts[:length]) for length in range(first + 1, len(parts) - behind + 1))
+        if not any(map(Path.is_symlink, walked)):
+            yield name
 
 
 def _walked(folder: str) -> tuple[list[str], list[str]]:

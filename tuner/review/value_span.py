@@ -3,6 +3,7 @@
 import re
 
 _OVERRIDE = re.compile(r"""(?:\+\+|[+~])?[A-Za-z_][\w./@:-]*=""")
+_DELETION = re.compile(r"""~[A-Za-z_][\w./@:-]*""")
 _OPENED = re.compile(r"""(['"]?)""")
 _SHELL_VALUE = re.compile(
     r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\$\{[^}]*\}|\$\((?:\([^()]*\)|[^()])*\)|\\.|[^\s\\"';|&)])+""", re.DOTALL
@@ -33,6 +34,9 @@ def value_span(text: str, start: int) -> tuple[int, int]:
     if override is not None:
         value = _IN_QUOTES.get(quote[1], _SHELL_VALUE).match(text, override.end())
         return value.span() if value is not None else (quote.end(), override.end() - 1)
+    deletion = _DELETION.match(text, quote.end())
+    if deletion is not None:  # it has no value: the override is what is shown
+        return start, deletion.end() + len(quote[1])
     key = _YAML_KEY.match(text, start)
     if key is None:
         return _word(text, start)

@@ -1,6 +1,7 @@
 """What one answer says, as an input of a review: findings with their places, phases, what was assumed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,7 +10,6 @@ from tuner.advise import Advice
 from tuner.errors import Location
 from tuner.findings import Finding
 from tuner.inputs.given import Given
-from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.settings import Layer
 from tuner.inputs.tree import dotted, split_key
 from tuner.language import _
@@ -53,20 +53,16 @@ def lines(answer: Answer) -> tuple[Line, ...]:
         *lost_override.check(answer.given),
     ]
     listed += [(other, ()) for other in others]
-    repaired = _repaired(answer.advice)
-    return tuple(sorted((_line(answer, *each, repaired) for each in listed), key=lambda line: line.rank))
+    return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
 
 
-def _line(
-    answer: Answer, finding: Finding, overrides: tuple[str, ...], repaired: Mapping[str, Finding]
-) -> Line:
+def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
     stands = _stands(answer, finding, overrides)
-    causes = (repaired[key] for key in _keys(finding, overrides) if key in repaired)
+    cause = _cause(answer.advice, finding, overrides)
     # A proposal is a whole workload: thousands of them would be kept for nothing.
     kept = replace(finding, proposal=None)
-    first = next(causes, None)
-    if first is not None and first is not finding:
-        said = _("once {code} is mended: {message}").format(code=first.rule.code, message=finding.message)
+    if cause is not None:
+        said = _("once {code} is mended: {message}").format(code=cause.rule.code, message=finding.message)
         kept = replace(kept, message=said)
     return Line(
         location=stands.location,
@@ -78,11 +74,11 @@ def _line(
     )
 
 
-def _repaired(advice: Advice) -> dict[str, Finding]:
-    """The keys that are set otherwise for the job to start, each with the finding that asks for it."""
-    return {
-        key: refusal.finding for refusal in reversed(advice.refusals) for key in _keys_of(refusal.overrides)
-    }
+def _cause(advice: Advice, finding: Finding, overrides: tuple[str, ...]) -> Finding | None:
+    """What has to be mended before: the finding for which a key that this one speaks of was set otherwise."""
+    before = list(takewhile(lambda refusal: refusal.finding is not finding, advice.refusals))
+    repaired = {key: refusal.finding for refusal in reversed(before) for key in _keys_of(refusal.overrides)}
+    return next((repaired[key] for key in _keys(finding, overrides) if key in repaired), None)
 
 
 def _keys(finding: Finding, overrides: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,7 +98,7 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
     settings = answer.settings
     keys = _keys(finding, overrides)
     first = keys[0] if keys else ""
-    if finding.location is not None and not _is_added(answer, finding.location):
+    if finding.location is not None:
         return _Stands(location=finding.location, key=first)
     for key in keys:
         origin = settings.origin(key) if settings.is_set(key) else None
@@ -143,12 +139,6 @@ def _launch(given: Given) -> tuple[str, Location] | None:
         return None
     ((line, column),) = named
     return given.program, Location(source=given.source, line=line, column=column + 1)
-
-
-def _is_added(answer: Answer, place: Location) -> bool:
-    """Whether a place is an override that nobody typed: one of those with which the job was made to start."""
-    typed = sum(argument.location.source == COMMAND_LINE for argument in answer.given.arguments)
-    return place.source == COMMAND_LINE and (place.line or 0) > typed
 
 
 def _judged_for(answer: Answer) -> JudgedFor:

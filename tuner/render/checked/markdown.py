@@ -43,8 +43,12 @@ def rendered(review: Review, how: How) -> str:
 
 def _parts(review: Review) -> Iterator[str]:
     """The heading with the count, then one part for each input."""
-    counts = listed(counted(count, severity) for severity, count in review.counts.items())
-    head = [f"## tuner check: {counts or _('no findings')}"]
+    counts = [counted(count, severity) for severity, count in review.counts.items()]
+    unreadable = len(review.problems)
+    if unreadable:
+        text = ngettext("{count} input that cannot be used", "{count} inputs that cannot be used", unreadable)
+        counts.append(text.format(count=unreadable))
+    head = [f"## tuner check: {listed(counts) or _('no findings')}"]
     if review.skipped:
         skipped = len(review.skipped)
         text = ngettext(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tuner.inputs.tree import Tree, merged, nested
+from tuner.inputs.tree import Tree, dotted, merged, nested
 from tuner.language import _
 from tuner.review.checked import Edit
 from tuner.review.fixes.changes import Change
@@ -38,7 +38,9 @@ def _changed(text: str, top: Node, changes: Sequence[Change]) -> Iterator[Splice
                 leaving.append(place.entries)
             else:
                 yield _value(text, top, place.entries[-1], change)
-        elif not change.deletes:
+        elif change.deletes:  # nothing that stands in this file takes it out of another one
+            raise CannotEditError(_("{key} is not written in this file").format(key=dotted(change.path)))
+        else:
             section = place.entries[-1].value if place.entries else top
             key = (section.start, section.end)
             _entries, tree = added.get(key, (list(place.entries), {}))

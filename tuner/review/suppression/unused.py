@@ -60,7 +60,10 @@ def check(
     if not comment.words:
         yield _finding(comment, _("this comment names no rule: write ignore[CODE] with its code or name"))
     for word in comment.words:
-        if known.code(word) is None:
+        if word.strip().upper() in known.groups:
+            text = _("{word} is a group: a comment names single rules, by code or name")
+            yield _finding(comment, text.format(word=word))
+        elif known.code(word) is None:
             near = known.near(word)
             text = (
                 _("there is no rule {word}; did you mean {near}?") if near else _("there is no rule {word}")

@@ -12,6 +12,7 @@ from tuner.errors import Location
 from tuner.inputs.given import Remark
 from tuner.inputs.overrides import (
     COMMAND_LINE,
+    PROPOSED,
     Arguments,
     Kind,
     Override,
@@ -81,7 +82,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             InputError: an override is malformed.
         """
-        more = parsed(on_command_line(overrides), self.fork).overrides
+        more = parsed(on_command_line(overrides, PROPOSED), self.fork).overrides
         arguments = replace(self.arguments, overrides=(*self.arguments.overrides, *more))
         keys = user_locations(self.composition.documents, arguments.overrides)
         return replace(self, arguments=arguments, keys=keys)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Numerics, Rule, Severity
+from tuner.inputs.overrides import PROPOSED
 from tuner.inputs.settings import Settings
 from tuner.workload import Phase
 
@@ -55,5 +56,7 @@ def assign(settings: Settings, key: str, value: object) -> str:
 
 
 def _location(settings: Settings, keys: Iterable[str]) -> Location | None:
+    """Where the user set the first of the keys that are set; None where nobody typed that, but it is proposed."""
     origins = (settings.origin(key) for key in keys if settings.is_set(key))
-    return next((origin.location for origin in origins if origin is not None), None)
+    place = next((origin.location for origin in origins if origin is not None), None)
+    return None if place is not None and place.source == PROPOSED else place
