@@ -178,7 +178,7 @@ def _no_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> InputError:
 def _hint(problem: str, text: str, place: Location) -> str:
     if "expected a single document" in problem:
         return _("give one configuration per file, without a second '---'")
-    if "nested deeper" in problem or "nesting depth" in problem:  # which libyaml may count before
+    if "nested deeper" in problem:
         return _("give a trainer's configuration")
     line = (text.splitlines() or [""])[min(place.line or 1, len(text.splitlines()) or 1) - 1]
     if "\t" in line[: len(line) - len(line.lstrip())] or line[(place.column or 1) - 1 :].startswith("\t"):
