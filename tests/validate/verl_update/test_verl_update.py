@@ -389,6 +389,36 @@ def test_a_share_of_the_advantages_is_zero() -> None:
         assert torch.equal(left[left != 0], values[left != 0])
 
 
+@pytest.mark.parametrize(("ours", "head"), [(False, "off"), (True, "recompute")])
+def test_what_a_job_puts_into_verl_is_put_aside(
+    ours: bool, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tuner.validate.verl_update.worker import measure, updates
+
+    put_aside = ("TUNER_SKIP_ZERO_ADVANTAGE", "TUNER_RECORD", "VERL_USE_EXTERNAL_MODULES")
+    for name in (*put_aside, "TUNER_HEAD", "TRITON_INTERPRET"):
+        monkeypatch.setenv(name, "saved")
+    seen: list[dict[str, str]] = []
+    monkeypatch.setattr(updates, "run", lambda model, work, device: seen.append(dict(os.environ)))
+    work = UpdateWork(settings=planning.settings(planned(subject(LOGITS)).theirs), ours=ours, updates=())
+    measure.measure(ModelSettings(config={}), work, device="cpu")
+    (environment,) = seen
+    assert environment["TUNER_HEAD"] == head
+    assert not environment.keys() & set(put_aside)
+
+
+def test_a_setting_that_a_release_lacks_must_be_off() -> None:
+    from tuner.validate.training.worker.verl_build import DEFERS, _of_release
+
+    @dataclass
+    class OfAnOldRelease:
+        strategy: str
+
+    assert _of_release(OfAnOldRelease, strategy="fsdp2", qat=False, **{DEFERS: True}).strategy == "fsdp2"
+    with pytest.raises(ValueError, match="has no entropy_checkpointing"):
+        _of_release(OfAnOldRelease, strategy="fsdp2", entropy_checkpointing=True)
+
+
 # verl's own worker
 
 RELEASES_FOLDER = os.environ.get("VERL_RELEASES")
