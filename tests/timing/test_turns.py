@@ -147,8 +147,8 @@ def test_others_go_on_while_one_waits() -> None:
     )
     assert few[1] == pytest.approx(few[0] + 30, abs=3)
     assert many[1] - many[0] < (few[1] - few[0]) * 2 / 3
-    assert parts(talking(4, tool_seconds=30.0, prompts=8))["tools"] > 10
-    assert "tools" not in parts(talking(4, prompts=512), CROWDED)
+    assert parts(talking(4, tool_seconds=30.0, prompts=8))["idle"] > 10
+    assert "idle" not in parts(talking(4, prompts=512), CROWDED)
 
 
 def test_a_few_processes_hold_many_conversations_one_after_the_other() -> None:

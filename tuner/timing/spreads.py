@@ -140,6 +140,10 @@ CONTENTION = Spread(0.01, 1 + TABLE_ERROR)
 #: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
 WAITING = Spread(0.01, 1.0)
 
+#: Spread of the seconds in which all responses of an engine are with their tools: calls differ in length, and
+#: those that end last decide. Heuristic.
+IDLE = Spread(0.5, 1.5)
+
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
 NETWORK = Spread(1.0, 4.0)
@@ -180,6 +184,7 @@ CAUSES = {
         family=Family.STORAGE, spread=of_rate("STORAGE_BYTES_PER_S"), evidence=Evidence.HEURISTIC
     ),
     "tools": Cause(family=Family.TOOLS, spread=WAITING),
+    "idle": Cause(family=Family.TOOLS, spread=IDLE, evidence=Evidence.HEURISTIC),
     "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
 }
 

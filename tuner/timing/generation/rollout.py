@@ -171,7 +171,9 @@ def rollout_seconds(inputs: RolloutInput, *, concurrent_sequences: int) -> Rollo
     stages = inputs.rollout.pipeline_parallel
     seconds, idle, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
     parts = dict(zip(CAUSES, seconds, strict=True))
-    waiting = idle if load.turns is not None else waiting_seconds(inputs)
+    if load.turns is not None:
+        return RolloutSeconds(parts=parts | {"idle": idle} if idle else parts, host=host)
+    waiting = waiting_seconds(inputs)
     return RolloutSeconds(parts=parts | {"tools": waiting} if waiting else parts, host=host)
 
 
