@@ -24,14 +24,12 @@ class Rows:
     first: int  # the number of this rank's first row
     count: int  # R
 
-    def spread(self, values: Tensor | None, mask: Tensor) -> Tensor:
-        """Values of tokens, ``[sequences, tokens]``, where their rows are: ``[R]``, zero elsewhere."""
-        spread = torch.zeros(self.count, device=self.numbers.device)
-        if values is None:
-            return spread
+    def spread(self, values: Tensor, mask: Tensor) -> Tensor:
+        """Values of tokens, ``[..., sequences, tokens]``, where their rows are: ``[..., R]``, else zero."""
         place = self.numbers[mask].long() - self.first
-        own = (place >= 0) & (place < self.count)
-        spread[place[own]] = values[mask].to(spread)[own]
+        own = ((place >= 0) & (place < self.count)).nonzero().squeeze(1)
+        spread = values.new_zeros(*values.shape[:-2], self.count)
+        spread[..., place[own]] = values[..., mask][..., own]
         return spread
 
 
@@ -45,8 +43,9 @@ def planned(
         rows: which row of the head each token of a response is.
         mask: ``[sequences, tokens]``, of the response.
         weights: shaped like it, as the next.
-        fields: ``old``, ``advantages`` and ``reference``, the first and the last None where not read.
+        fields: ``old``, ``advantages`` and ``reference``, the last None where it is not read.
     """
     values = (fields["old"], fields["advantages"], weights, fields["reference"])
-    tokens = [rows.spread(value, mask.bool()) for value in values]
-    return PlannedLoss(objective=objective, tokens=torch.stack(tokens))
+    zeros = torch.zeros_like(weights)
+    stacked = torch.stack([zeros if value is None else value.to(zeros) for value in values])
+    return PlannedLoss(objective=objective, tokens=rows.spread(stacked, mask.bool()))
