@@ -59,6 +59,7 @@ def cut_response(length: int, number: float, tool_tokens: float) -> CutResponse:
 
     A number with a fraction is a mean: the ends of turns stand for as many calls of tools.
     """
+    number = min(number, float(length))
     whole = 1 if number <= 1 else max(2, floor(number + 0.5))
     turns = min(_TOLD_APART, whole, length)
     if turns == 1:
