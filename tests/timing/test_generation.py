@@ -24,6 +24,7 @@ def loads(draw: st.DrawFn) -> Load:
     step_tokens = draw(st.integers(1, 600))
     return Load(
         responses=tuple(draw(GROUPS)),
+        prompt_tokens=draw(st.floats(1, 400)),
         held_prompt=draw(st.floats(1, 200)),
         new_prompt=draw(st.floats(1, 400)),
         cache_tokens=draw(st.floats(1, 20_000)),
@@ -56,6 +57,7 @@ def test_every_token_is_generated_once(load: Load) -> None:
 def test_equal_lengths_that_all_fit_take_a_step_for_each_token(count: int, length: int, prompt: int) -> None:
     load = Load(
         responses=((count, length),),
+        prompt_tokens=prompt,
         held_prompt=prompt,
         new_prompt=prompt,
         cache_tokens=1e9,
@@ -147,6 +149,7 @@ def test_sglang_keeps_room_for_what_may_come() -> None:
 def test_preempted_sequences_find_their_blocks_again_with_prefix_caching() -> None:
     kept = Load(
         responses=tuple((8, 500 + 37 * index % 300) for index in range(24)),
+        prompt_tokens=20,
         held_prompt=20,
         new_prompt=20,
         cache_tokens=40_000,
@@ -166,3 +169,14 @@ def test_an_engine_with_many_waves_goes_on_as_it_did() -> None:
     assert ten.tokens == pytest.approx(10 * one.tokens, rel=0.06)
     longest = few.batch.max_response_tokens  # what the last ones take is there once
     assert 10 * (one.steps - longest) < ten.steps < 10 * one.steps
+
+
+def test_responses_to_one_prompt_read_all_of_it_wherever_its_blocks_are_shared() -> None:
+    """What a step reads of the cache does not depend on whose blocks they are."""
+    alone = knowing(response=500).with_batch(prompts=64, responses_per_prompt=8)
+    cached, own = (alone.with_rollout(prefix_caching=shared) for shared in (True, False))
+    first, second = (generation(RolloutInput.of(each), concurrent_sequences=4096) for each in (cached, own))
+    last, other = first.stretches[-1], second.stretches[-1]
+    assert last.decoding == other.decoding
+    assert last.context == pytest.approx(other.context, rel=0.01)
+    assert last.context > cached.batch.mean_prompt_tokens

@@ -106,6 +106,7 @@ class Load(Struct, frozen=True, kw_only=True):
     """
 
     responses: tuple[tuple[int, int], ...]  # so many sequences, each with a response of so many tokens
+    prompt_tokens: float  # that a sequence sees, whoever holds them
     held_prompt: float  # tokens of the KV cache that a sequence takes for its prompt and its last block
     new_prompt: float  # tokens of its prompt that are computed
     cache_tokens: float

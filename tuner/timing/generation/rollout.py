@@ -61,6 +61,7 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
     return Load(
         responses=responses,
         turns=_turns(inputs, responses),
+        prompt_tokens=prompt,
         held_prompt=held,
         new_prompt=prompt / sharing + own,
         cache_tokens=cache,

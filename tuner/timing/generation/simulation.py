@@ -288,9 +288,15 @@ class _Engine:
             self._away.passes(stretch)
 
     def _context(self, steps: int) -> float:
-        """Tokens that each of the running sequences sees in the middle of so many steps."""
+        """Tokens that each of the running sequences sees in the middle of so many steps.
+
+        Blocks that responses to one prompt share are read for each of them.
+
+        Source: vLLM ``v1/core/kv_cache_manager.py`` (``get_num_common_prefix_blocks``): only what all running
+        sequences have in common is read once.
+        """
         generated = self._count * self._clock - self._starts
-        return self._load.held_prompt + generated / self._count + (steps - 1) / 2
+        return self._load.prompt_tokens + generated / self._count + (steps - 1) / 2
 
     # -- turns ---------------------------------------------------------------------------
 
