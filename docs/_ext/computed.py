@@ -18,6 +18,7 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import accuracy
 import head_quantities
+import recorded_updates
 import running_job
 import skipping
 import token_budgets
@@ -161,6 +162,7 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     **accuracy.QUANTITIES,
     **head_quantities.QUANTITIES,
     **skipping.QUANTITIES,
+    **recorded_updates.QUANTITIES,
     "knee": _knee,  # tokens of the update's budget beyond which a step gets no shorter
     "free-budget": _free,  # tokens of it up to which the update's peak does not grow
     "length": _length,  # tokens of the longest sequence

@@ -3,9 +3,6 @@
 The first two come out of the code, the last out of a recorded file.
 """
 
-import json
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 from docutils import nodes
@@ -13,13 +10,11 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
+from recorded_updates import DATA, cases, peak, seconds, warm
 from tables import table
 from tuner.inside_verl.patches import PATCHES
 from tuner.inside_verl.patching import RELEASES
 from tuner.inside_verl.settings import SETTINGS, Setting
-from tuner.units import GIB
-
-DATA = Path(__file__).parents[1] / "validation" / "data"
 
 
 class Settings(SphinxDirective):
@@ -63,11 +58,9 @@ class Updates(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One row for each head, model and number of tokens; loss and gradient of the last update."""
-        path = DATA / self.arguments[0]
-        self.env.note_dependency(str(path))
+        self.env.note_dependency(str(DATA / self.arguments[0]))
         header = ["Model", "Tokens", "Head", "Seconds", "Peak", "Loss", "Norm of the gradient"]
-        cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
-        return table(self, header, [_row(case) for case in cases])
+        return table(self, header, [_row(case) for case in cases(self.arguments[0])])
 
 
 def _row(case: dict[str, Any]) -> list[str]:
@@ -75,19 +68,10 @@ def _row(case: dict[str, Any]) -> list[str]:
     several = f"{case['micro_batches']} × " if case.get("micro_batches", 1) > 1 else ""
     entropy = ", entropy" if case["entropy"] else ""
     named = [model, f"{several}{case['tokens']:,}{entropy}", f"``{case['head']}``"]
-    warm = case["updates"][1:]  # the first includes what is compiled
-    if not warm:
+    if not warm(case):
         return [*named, _stopped(case["updates"][0]), "–", "–", "–"]
-    seconds = median(update["seconds"] for update in warm)
-    peak = max(update["peak_allocated_bytes"] for update in warm) / GIB
-    last = warm[-1]
-    return [
-        *named,
-        f"{seconds:.2f} s",
-        f"{peak:.1f} GiB",
-        f"{last['loss']:.4f}",
-        f"{last['grad_norm']:.4f}",
-    ]
+    last = warm(case)[-1]
+    return [*named, f"{seconds(case):.2f} s", peak(case), f"{last['loss']:.4f}", f"{last['grad_norm']:.4f}"]
 
 
 def _stopped(update: dict[str, Any]) -> str:

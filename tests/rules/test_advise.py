@@ -169,7 +169,7 @@ class TestRanking:
 class TestConflicts:
     def test_one_field_set_differently(self) -> None:
         # No more at once than graphs replay: a slow host would lose by more what a larger cache gains.
-        workload = grpo_7b().with_rollout(memory_fraction=0.3, max_sequences=512)
+        workload = grpo_7b().with_rollout(memory_fraction=0.25, max_sequences=512)
         given = [
             finding("more", workload.with_rollout(memory_fraction=0.6)),
             finding("most", workload.with_rollout(memory_fraction=0.62)),
