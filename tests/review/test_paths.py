@@ -129,3 +129,8 @@ def test_every_launch_and_configuration_that_is_known_is_taken_for_one(folder: P
     for file in (Path(__file__).parents[2] / "docs/examples").iterdir():
         if file.suffix in (".yaml", ".sh"):
             assert TRAINER.may_configure(file.read_text(encoding="utf-8"), yaml=file.suffix == ".yaml"), file
+
+
+def test_a_pattern_longer_than_any_path_matches_nothing_at_once() -> None:
+    with pytest.raises(InputError, match="no file matches"):
+        expanded((Input(config="[" * 100_000),))  # minutes, if it were read

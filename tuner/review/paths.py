@@ -21,6 +21,7 @@ _YAML_NAMES = (".yaml", ".yml")
 _LOG_NAMES = (".log",)
 _LOOKED_AT = MIB  # bytes of a file in a folder, by which it is told what it is
 _MOST_FILES = 100_000  # of folders together
+_LONGEST = 4096  # characters of a pattern, as of a path of Linux; reading one takes the square of its length
 
 
 def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...]]:
@@ -61,7 +62,7 @@ def _matches(given: Input) -> list[str]:
     name = given.config
     if given.pasted or not has_magic(name) or is_there(name):
         return [name]
-    matched = sorted(_without_circles(name, glob(name, recursive=True)))  # noqa: PTH207 - Path takes none that is absolute
+    matched = _globbed(name) if len(name) <= _LONGEST else []
     if not matched:
         raise InputError(
             _("no file matches the pattern"),
@@ -69,6 +70,11 @@ def _matches(given: Input) -> list[str]:
             hint=_("check it; ** stands for any number of folders"),
         )
     return matched
+
+
+def _globbed(pattern: str) -> list[str]:
+    matched = glob(pattern, recursive=True)  # noqa: PTH207 - Path takes none that is absolute
+    return sorted(_without_circles(pattern, matched))
 
 
 def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
