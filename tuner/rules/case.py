@@ -43,7 +43,7 @@ class Figures:
         return timing.step_time(self._workload, concurrent_sequences=held)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)  # the proposals of a job, and of the one before that is like it
 def figures(workload: Workload) -> Figures:
     """The model's figures for a workload, remembered."""
     return Figures(workload)

@@ -132,7 +132,7 @@ def _sync_time(workload: Workload) -> PhaseTime:
     return _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
 
 
-@lru_cache(maxsize=2048)  # a proposal leaves most passes as they are
+@lru_cache(maxsize=512)  # a proposal leaves most passes as they are
 def _pass_time(job: Job) -> PhaseTime:
     return _phase_time(job.step_pass.phase, _update(job) if job.trains else _forward(job), job)
 

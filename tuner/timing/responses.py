@@ -68,7 +68,7 @@ def response_lengths(batch: Batch, shares: Iterable[float]) -> tuple[float, ...]
     return tuple(survivors.length(share) for share in shares)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def slowest_responses(
     batch: Batch, *, sequences: int, engines: int, simulated: int | None = None, parts: int = PARTS
 ) -> tuple[tuple[int, int], ...]:

@@ -53,7 +53,7 @@ class _Running(Struct):
     turn: int
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def simulate(load: Load) -> Simulated:
     """Run one engine until its last sequence has ended."""
     return _Engine(load).run()
