@@ -37,3 +37,15 @@ def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     for name in [name for name in sys.modules if name.partition(".")[0] == "verl"]:
         del sys.modules[name]
     sys.modules.update(kept)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of the head with the policy loss, which has said none of them before."""
+    from tuner.inside_verl.head.policy import way  # torch, which few of these tests need
+
+    lines: list[str] = []
+    monkeypatch.setattr(way, "say", lines.append)
+    monkeypatch.setattr(way.WAY, "_said", set())
+    monkeypatch.setattr(way.WAY, "closed", False)
+    return lines

@@ -10,7 +10,8 @@ import pytest
 
 from tuner.errors import TunerError
 from tuner.inside_verl import installing, saying
-from tuner.inside_verl.patching import Patch, apply_when_imported
+from tuner.inside_verl.patching import RELEASES, WITH_ENGINE, WITH_LEGACY, Patch, apply_when_imported
+from tuner.trainers.verl.defaults import read_defaults
 
 FUNCTIONS = "class Actor:\n    def update(self):\n        return 'verl'\n"
 USER = "from verl.early import Actor\nfrom verl.late import answer\n"
@@ -134,3 +135,14 @@ def test_the_line_is_seen_where_verl_shows_warnings_alone(caplog: pytest.LogCapt
     assert not logging.getLogger().isEnabledFor(logging.INFO)
     saying.say("here")
     assert caplog.messages == ["tuner.inside_verl: here"]
+
+
+def test_releases_have_the_workers_that_their_own_defaults_choose_between() -> None:
+    """verl asks for the legacy workers by a key, as long as it has both."""
+    asked = tuple(version for version in RELEASES if "use_legacy_worker_impl" in _trainer(version))
+    assert asked == WITH_LEGACY
+    assert {*WITH_LEGACY, *WITH_ENGINE} == set(RELEASES)
+
+
+def _trainer(version: str) -> dict[str, Any]:
+    return dict(read_defaults(version, "ppo_trainer").tree["trainer"])

@@ -51,15 +51,6 @@ class Batch(dict[str, Any]):
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    lines: list[str] = []
-    monkeypatch.setattr(way, "say", lines.append)
-    monkeypatch.setattr(way.WAY, "_said", set())
-    monkeypatch.setattr(way.WAY, "closed", False)
-    return lines
-
-
-@pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """One entry for each pass whose gradients were made along with it."""
     passes: list[bool] = []

@@ -32,7 +32,7 @@ from tests.inside_verl.updates import (
 )
 from tuner.inside_verl.head.choosing import give_head
 from tuner.inside_verl.head.patches import PATCHES
-from tuner.inside_verl.head.policy import coverage, way
+from tuner.inside_verl.head.policy import coverage
 from tuner.inside_verl.patching import apply
 from tuner.kernels import policy_chunks
 
@@ -60,15 +60,6 @@ def ranks() -> Iterator[None]:
     with without_flash_attn():
         yield
     dist.destroy_process_group()
-
-
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    lines: list[str] = []
-    monkeypatch.setattr(way, "say", lines.append)
-    monkeypatch.setattr(way.WAY, "_said", set())
-    monkeypatch.setattr(way.WAY, "closed", False)
-    return lines
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def test_a_bar_counts_on_a_terminal_and_leaves_standard_output_alone(
 
 
 def test_variants_of_one_job_are_judged_one_after_the_other(tmp_path: Path) -> None:
-    texts = ["a: 1", "b: 10", "a: 22", "b: 3", "a: 5\nc: 1"]
+    texts = ["1: a", "2: b", "30: a", "4: b", "5: a\nc: 1"]
     files = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text, encoding="utf-8")

@@ -100,6 +100,8 @@ def test_the_interval_of_a_rollout_has_what_a_slow_host_adds_behind_the_gpu() ->
     assert rollout.phase is Phase.ROLLOUT and dict(rollout.parts)["engine"] == 0.0
     slowest = ENDS["ENGINE_SEQUENCE_S"][1] / assumptions.ENGINE_SEQUENCE_S
     assert rollout.beside_host(1.0, slowest) > 1.05 * rollout.seconds
+    assert rollout.beside_host(1.0) == pytest.approx(rollout.seconds)  # what was asked before is no answer
+    assert rollout.beside_host(1.0, slowest) > 1.05 * rollout.seconds
     unaware = structs.replace(rollout, engine=None)
     assert interval([rollout], job.cluster).high_s > interval([unaware], job.cluster).high_s
 

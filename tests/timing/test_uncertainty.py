@@ -141,6 +141,14 @@ def test_a_gain_is_called_one_where_it_is_larger_than_its_uncertainty(before, af
     assert (back.is_gain, back.is_loss) == (loss, gain), back
 
 
+def test_what_is_remembered_of_a_step_holds_on_its_card_alone():
+    before, after = step(compute=100.0, head=20.0), step(compute=90.0, head=25.0)
+    here, there = (change(before, after, on(card)) for card in ("h100-sxm", "mi300x"))
+    assert (there.low_share, there.high_share) != (here.low_share, here.high_share)
+    anew = change(step(compute=100.0, head=20.0), step(compute=90.0, head=25.0), on("mi300x"))
+    assert (there.low_share, there.high_share) == (anew.low_share, anew.high_share)
+
+
 class Launched(PhaseTime, frozen=True, kw_only=True, eq=False):
     """An update whose kernels a host launches beside its work, and whose head it does not."""
 

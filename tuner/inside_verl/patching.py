@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from tuner.inside_verl.importing import when_imported
@@ -11,6 +12,22 @@ MARK = "__tuner_patch__"  # on a replacement, the name of its patch
 
 # The sources of these were read and tried with every patch; others are left as they are.
 RELEASES = ("0.5.0", "0.6.0", "0.6.1", "0.7.0", "0.7.1", "0.8.0", "0.9.0", "0.9.1")
+WITH_LEGACY = tuple(release for release in RELEASES if release < "0.8")  # workers of each role
+WITH_ENGINE = tuple(release for release in RELEASES if release >= "0.7")  # workers of the model engine
+
+
+def made_by(module: str, name: str) -> Callable[[Any], Any]:
+    """A replacement whose module, and torch with it, is imported when it is put in place.
+
+    Args:
+        module: that has it, within this package: ``"skip.engine"``.
+        name: the function that makes it of the original.
+    """
+
+    def make(original: Any) -> Any:
+        return getattr(import_module(f"tuner.inside_verl.{module}"), name)(original)
+
+    return make
 
 
 def always() -> bool:

@@ -1,7 +1,7 @@
 """Puts inputs that are alike next to each other, so that what is worked out for one serves the next.
 
-Thousands of configurations are mostly variants of a few. A process remembers what it has counted of some
-hundred jobs: judged one after the other, variants of one job find there what they share.
+Thousands of configurations are mostly variants of a few. A process remembers what it has counted of the last
+proposals and passes: judged one after the other, variants of one job find there what they share.
 """
 
 import re

@@ -1,11 +1,9 @@
 """Functions of verl that the head replaces. Torch is imported where verl has imported the module."""
 
-from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from typing import Any
 
-from tuner.inside_verl.patching import RELEASES, Patch
+from tuner.inside_verl.patching import WITH_ENGINE, WITH_LEGACY, Patch, made_by
 from tuner.inside_verl.saying import say
 from tuner.inside_verl.settings import HEAD
 from tuner.language import N_, _
@@ -34,18 +32,6 @@ def _runs_here() -> bool:
     return False
 
 
-def _choose_forward(original: Any) -> Any:
-    from tuner.inside_verl.head.choosing import in_place_of_backends
-
-    return in_place_of_backends(original)
-
-
-def _patch_model(original: Any) -> Any:
-    from tuner.inside_verl.head.choosing import after_monkey_patch
-
-    return after_monkey_patch(original)
-
-
 def _cross_entropy(original: Any) -> Any:
     from tuner.inside_verl.head.megatron import cross_entropy
 
@@ -56,19 +42,12 @@ def _policy_wanted() -> bool:
     return HEAD.read() == "policy" and _runs_here()
 
 
-def _policy_in(module: str, name: str) -> Callable[[Any], Any]:
-    def make(original: Any) -> Any:
-        return getattr(import_module(f"tuner.inside_verl.head.policy.{module}"), name)(original)
-
-    return make
-
-
 PATCHES: tuple[Patch, ...] = (
     Patch(
         name="head of FSDP",
         module=MONKEY_PATCH,
         attribute="patch_forward_with_backends",
-        make=_choose_forward,
+        make=made_by("head.choosing", "in_place_of_backends"),
         does=N_("runs a model's own forward pass with the head in place of its output projection"),
         wanted=_wanted,
     ),
@@ -76,7 +55,7 @@ PATCHES: tuple[Patch, ...] = (
         name="head of models that verl leaves out",
         module=MONKEY_PATCH,
         attribute="apply_monkey_patch",
-        make=_patch_model,
+        make=made_by("head.choosing", "after_monkey_patch"),
         does=N_("gives the same to models for which verl has no fused head, such as Kimi-VL"),
         copies=(
             "verl.models.transformers",
@@ -99,27 +78,27 @@ PATCHES: tuple[Patch, ...] = (
         name="policy loss in the engine",
         module="verl.workers.engine.fsdp.transformer_impl",
         attribute="FSDPEngineWithLMHead.forward_step",
-        make=_policy_in("engine", "forward_step"),
+        make=made_by("head.policy.engine", "forward_step"),
         does=N_("tells the head, with policy, of the loss that a micro-batch is going to have"),
-        releases=tuple(release for release in RELEASES if release >= "0.7.0"),
+        releases=WITH_ENGINE,
         wanted=_policy_wanted,
     ),
     Patch(
         name="policy loss in the legacy actor",
         module=DP_ACTOR,
         attribute="DataParallelPPOActor._forward_micro_batch",
-        make=_policy_in("legacy", "forward_micro_batch"),
+        make=made_by("head.policy.legacy", "forward_micro_batch"),
         does=N_("tells the head, with policy, of a micro-batch's loss in the legacy actor"),
-        releases=tuple(release for release in RELEASES if release <= "0.7.1"),
+        releases=WITH_LEGACY,
         wanted=_policy_wanted,
     ),
     Patch(
         name="policy loss of a single step",
         module=DP_ACTOR,
         attribute="DataParallelPPOActor.update_policy",
-        make=_policy_in("legacy", "update_policy"),
+        make=made_by("head.policy.legacy", "update_policy"),
         does=N_("notes, with policy, where the legacy actor takes the ratio to the same pass"),
-        releases=tuple(release for release in RELEASES if "0.6.0" <= release <= "0.7.1"),
+        releases=tuple(release for release in WITH_LEGACY if release >= "0.6"),
         wanted=_policy_wanted,
     ),
 )

@@ -1,6 +1,6 @@
 """Functions of verl that the record replaces."""
 
-from tuner.inside_verl.patching import RELEASES, Patch
+from tuner.inside_verl.patching import RELEASES, WITH_ENGINE, WITH_LEGACY, Patch
 from tuner.inside_verl.record.phases import Which, infer_batch, recorded, train_mini_batch
 from tuner.inside_verl.record.process import wanted
 from tuner.inside_verl.record.trainer import logging_steps, starting
@@ -10,8 +10,6 @@ from tuner.workload.step import Phase
 _FSDP, _MEGATRON = "verl.workers.fsdp_workers", "verl.workers.megatron_workers"
 _ENGINE = "verl.workers.engine_workers"
 _TRACKING = "verl.utils.tracking"
-_WITH_LEGACY = tuple(release for release in RELEASES if release < "0.8")
-_WITH_ENGINE = tuple(release for release in RELEASES if release >= "0.7")
 _WAKING = ("0.5.0", "0.6.0", "0.6.1", "0.7.0")  # a worker wakes the engine, generates, puts it to sleep
 _UPDATING_WEIGHTS = tuple(release for release in RELEASES if release >= "0.7.1")
 _PHASE = N_("records a phase: its seconds, tokens and peaks of memory")
@@ -46,30 +44,30 @@ def _sleep(module: str, worker: str, releases: tuple[str, ...]) -> Patch:
 def _legacy(module: str) -> tuple[Patch, ...]:
     actor, critic = "ActorRolloutRefWorker", "CriticWorker"
     return (
-        _phase(module, f"{actor}.generate_sequences", Phase.ROLLOUT, _WITH_LEGACY),
-        _phase(module, f"{actor}.compute_log_prob", Phase.OLD_LOG_PROB, _WITH_LEGACY),
-        _phase(module, f"{actor}.compute_ref_log_prob", Phase.REF_LOG_PROB, _WITH_LEGACY),
-        _phase(module, f"{actor}.update_actor", Phase.UPDATE_ACTOR, _WITH_LEGACY),
-        _phase(module, f"{actor}.save_checkpoint", Phase.SAVE_CHECKPOINT, _WITH_LEGACY),
+        _phase(module, f"{actor}.generate_sequences", Phase.ROLLOUT, WITH_LEGACY),
+        _phase(module, f"{actor}.compute_log_prob", Phase.OLD_LOG_PROB, WITH_LEGACY),
+        _phase(module, f"{actor}.compute_ref_log_prob", Phase.REF_LOG_PROB, WITH_LEGACY),
+        _phase(module, f"{actor}.update_actor", Phase.UPDATE_ACTOR, WITH_LEGACY),
+        _phase(module, f"{actor}.save_checkpoint", Phase.SAVE_CHECKPOINT, WITH_LEGACY),
         _phase(module, f"Async{actor}.wake_up", Phase.UPDATE_WEIGHTS, _WAKING, then=Phase.ROLLOUT),
         _sleep(module, f"Async{actor}", _WAKING),
         _phase(module, f"Async{actor}.update_weights", Phase.UPDATE_WEIGHTS, ("0.7.1",)),
-        _phase(module, f"{critic}.compute_values", Phase.VALUES, _WITH_LEGACY),
-        _phase(module, f"{critic}.update_critic", Phase.UPDATE_CRITIC, _WITH_LEGACY),
+        _phase(module, f"{critic}.compute_values", Phase.VALUES, WITH_LEGACY),
+        _phase(module, f"{critic}.update_critic", Phase.UPDATE_CRITIC, WITH_LEGACY),
     )
 
 
 _OF_ENGINE = (
-    _phase(_ENGINE, "ActorRolloutRefWorker.compute_log_prob", Phase.OLD_LOG_PROB, _WITH_ENGINE),
-    _phase(_ENGINE, "ActorRolloutRefWorker.compute_ref_log_prob", Phase.REF_LOG_PROB, _WITH_ENGINE),
-    _phase(_ENGINE, "ActorRolloutRefWorker.update_actor", Phase.UPDATE_ACTOR, _WITH_ENGINE),
+    _phase(_ENGINE, "ActorRolloutRefWorker.compute_log_prob", Phase.OLD_LOG_PROB, WITH_ENGINE),
+    _phase(_ENGINE, "ActorRolloutRefWorker.compute_ref_log_prob", Phase.REF_LOG_PROB, WITH_ENGINE),
+    _phase(_ENGINE, "ActorRolloutRefWorker.update_actor", Phase.UPDATE_ACTOR, WITH_ENGINE),
     _phase(_ENGINE, "ActorRolloutRefWorker.wake_up", Phase.UPDATE_WEIGHTS, ("0.7.0",), then=Phase.ROLLOUT),
     _sleep(_ENGINE, "ActorRolloutRefWorker", ("0.7.0",)),
     _phase(_ENGINE, "ActorRolloutRefWorker.update_weights", Phase.UPDATE_WEIGHTS, _UPDATING_WEIGHTS),
-    _phase(_ENGINE, "TrainingWorker.train_mini_batch", train_mini_batch, _WITH_ENGINE),
-    _phase(_ENGINE, "TrainingWorker.train_batch", Phase.TRAIN, _WITH_ENGINE),
-    _phase(_ENGINE, "TrainingWorker.infer_batch", infer_batch, _WITH_ENGINE),
-    _phase(_ENGINE, "TrainingWorker.save_checkpoint", Phase.SAVE_CHECKPOINT, _WITH_ENGINE),
+    _phase(_ENGINE, "TrainingWorker.train_mini_batch", train_mini_batch, WITH_ENGINE),
+    _phase(_ENGINE, "TrainingWorker.train_batch", Phase.TRAIN, WITH_ENGINE),
+    _phase(_ENGINE, "TrainingWorker.infer_batch", infer_batch, WITH_ENGINE),
+    _phase(_ENGINE, "TrainingWorker.save_checkpoint", Phase.SAVE_CHECKPOINT, WITH_ENGINE),
 )
 
 _OF_TRAINER = (

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tuner.language import _
+from tuner.validate.report.peaks import reserved
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.groups import Try
@@ -34,15 +35,8 @@ def pass_measurements(measured: Measured) -> Iterator[Measurement]:
         details={"moment": compared.moment, **terms, **_allocator(figures)},
     )
     if figures.peak_reserved_bytes is not None:
-        low, high = compared.interval
-        yield Measurement(
-            name=f"{phase}.reserved",
-            what=_("most that the allocator holds during {phase}").format(phase=phase),
-            unit="bytes",
-            measured=figures.peak_reserved_bytes,
-            low=low,
-            high=high,
-        )
+        held = _("most that the allocator holds during {phase}").format(phase=phase)
+        yield reserved(f"{phase}.reserved", held, figures.peak_reserved_bytes, compared)
     if figures.seconds:
         yield pass_seconds(
             f"{phase}.seconds",

@@ -7,6 +7,7 @@ from tuner.accuracy import Comparison
 from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.timing import step_time
+from tuner.validate.report.peaks import peak_change
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, takes_longer, verdict
 from tuner.validate.training.passes import PlannedPass
@@ -132,15 +133,5 @@ def _peak(measured: Measured, which: str) -> Measurement:
 
 
 def _change(before: Measured, after: Measured) -> Measurement:
-    one, two = before.compared, after.compared
-    predicted = two.predicted_peak - one.predicted_peak
-    most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
-    return Measurement(
-        name=f"{before.planned.phase.value}.peak.change",
-        what=_("what the change makes of the peak"),
-        unit="bytes",
-        measured=two.measured_peak - one.measured_peak,
-        predicted=predicted,
-        low=predicted - most,
-        high=predicted + most,
-    )
+    name, what = f"{before.planned.phase.value}.peak.change", _("what the change makes of the peak")
+    return peak_change(name, what, before.compared, after.compared)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tuner.language import _
+from tuner.validate.report.peaks import reserved
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.passes import PlannedPass
@@ -36,7 +37,6 @@ def taken(name: str, what: str, planned: PlannedPass, one: UpdateFigures) -> Ite
     figures, case = one.figures, planned.case
     if figures.allocated_before_bytes is not None:
         compared = planned.compared(figures)
-        low, high = compared.interval
         details: dict[str, float | int | str | bool] = {
             "moment": compared.moment,
             "layers": planned.model.layers,
@@ -53,14 +53,8 @@ def taken(name: str, what: str, planned: PlannedPass, one: UpdateFigures) -> Ite
             details=details,
         )
         if figures.peak_reserved_bytes is not None:
-            yield Measurement(
-                name=f"verl_update.{name}.reserved",
-                what=_("{what}: most that the allocator holds").format(what=what),
-                unit="bytes",
-                measured=figures.peak_reserved_bytes,
-                low=low,
-                high=high,
-            )
+            held = _("{what}: most that the allocator holds").format(what=what)
+            yield reserved(f"verl_update.{name}.reserved", held, figures.peak_reserved_bytes, compared)
     if has_seconds(one):
         yield _seconds(name, what, planned, one)
 

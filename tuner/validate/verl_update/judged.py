@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from tuner.language import _
 from tuner.rules.case import LEAST_GAIN
+from tuner.validate.report.peaks import peak_change
 from tuner.validate.report.schema import Measurement
-from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.verl_update.figures import has_seconds, taken
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, seconds
 from tuner.validate.verl_update.settings import SHARES, EngineFigures, UpdateFigures
@@ -134,17 +134,8 @@ def _peak_change(update: PlannedUpdate, first: UpdateFigures, second: UpdateFigu
     if first.figures.allocated_before_bytes is None:
         return
     one, two = update.theirs.compared(first.figures), update.ours.compared(second.figures)
-    predicted = two.predicted_peak - one.predicted_peak
-    most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
-    yield Measurement(
-        name="verl_update.tuner_head.peak_change",
-        what=_("what the head of tuner.inside_verl makes of the update's peak"),
-        unit="bytes",
-        measured=two.measured_peak - one.measured_peak,
-        predicted=predicted,
-        low=predicted - most,
-        high=predicted + most,
-    )
+    what = _("what the head of tuner.inside_verl makes of the update's peak")
+    yield peak_change("verl_update.tuner_head.peak_change", what, one, two)
 
 
 def _saved(
