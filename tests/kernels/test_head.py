@@ -6,7 +6,8 @@ from torch import Tensor
 
 from tests.kernels.exact import DEVICE, IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
 from tuner.kernels import Mode, linear_cross_entropy, ops, slices, tiles
-from tuner.kernels.tiles import Path
+from tuner.kernels.plans import choose_plan
+from tuner.kernels.tiles import Path, Work
 
 pytestmark = pytest.mark.usefixtures("poisoned")
 
@@ -101,7 +102,8 @@ def test_slices_in_the_unwritten_gradient_of_the_weight(
     with tiles.only(path):
         whole = run(case, mode=mode, width=vocabulary)
         monkeypatch.setattr(slices, "SLICE_BYTES", 1)
-        parts = list(slices.cut(path, case.hidden, vocabulary, weight_wanted=True))
+        tile = choose_plan(Work.GRADIENT, case.hidden, case.weight).tile
+        parts = list(slices.cut(tile, case.hidden, vocabulary, weight_wanted=True))
         sliced = run(case, mode=mode)
     assert any(part.in_weight for part in parts) or (DEVICE != "cpu" and rows < 200)
     assert all(error(left, right.double()) <= 1e-3 for left, right in zip(sliced, whole, strict=True))
