@@ -6,8 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.memory.measured import RECORDED
+from tuner.kernels import slices
+from tuner.memory.head.fused import TUNER_SLICE_BYTES
 from tuner.units import MIB
 from tuner.validate.head.settings import HeadShape, Way
+from tuner.workload import HeadKind, OutputHead
 from tuner.workload.head_names import COMPARED_HEADS
 
 WAYS = COMPARED_HEADS
@@ -22,6 +25,30 @@ def peaks() -> Iterator[tuple[str, HeadShape, bool, float]]:
             if head["name"] in WAYS and head["status"] == "right":
                 for training, which in ((False, "forward"), (True, "both")):
                     yield head["name"], size, training, head["peak_bytes"][which]
+
+
+def of_ours(report: str) -> Iterator[tuple[HeadShape, float]]:
+    """Shape, and bytes of both passes of our own head."""
+    for shape in json.loads((RECORDED / report).read_text())["shapes"]:
+        size = HeadShape(tokens=shape["tokens"], hidden=shape["hidden"], vocab=shape["vocabulary"])
+        (own,) = (head for head in shape["heads"] if head["name"] == "recompute")
+        yield size, own["peak_bytes"]["both"]
+
+
+@pytest.mark.parametrize(
+    "report", ["output-head-h100.json", "output-head-h100-more.json", "output-head-h200.json"]
+)
+def test_our_head_takes_no_more_than_is_claimed(report: str) -> None:
+    """A slice may be narrower than its room, where that fills the waves of tiles."""
+    way = Way.of(OutputHead(kind=HeadKind.FUSED_TUNER), entropy=True)
+    shapes = list(of_ours(report))
+    assert shapes
+    for shape, measured in shapes:
+        assert 0 <= way.peak_bytes(shape, training=True) - measured <= TUNER_SLICE_BYTES / 2
+
+
+def test_a_slice_is_as_large_as_the_kernels_make_it() -> None:
+    assert TUNER_SLICE_BYTES == slices.SLICE_BYTES
 
 
 def test_the_ways_with_logits_are_all_there() -> None:

@@ -30,7 +30,7 @@ def heads(workload: Workload) -> Iterator[Workload]:
     """The workload with every way to compute log-probabilities and entropy."""
     if workload.actor.engine.backend is Backend.MEGATRON:
         return
-    for kind in (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER):
+    for kind in (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER, HeadKind.FUSED_TUNER):
         yield workload.with_actor_head(kind=kind)
     entropy = (
         {"compiled": True},

@@ -7,7 +7,9 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tests.corpus import DATA
+from tests.memory.measured import RECORDED
 from tuner.dtypes import DType
+from tuner.gpus import find_gpu
 from tuner.model_shape import LatentAttention
 from tuner.timing import communication as comm
 from tuner.timing.assumptions import COLLECTIVE_S, LINK_SHARE, NETWORK_HOP_S, NODE_HOP_S
@@ -128,6 +130,29 @@ HEADS = {
     "verl fused, torch backend": OutputHead(kind=HeadKind.FUSED_TORCH),
     "verl fused, triton backend": OutputHead(kind=HeadKind.FUSED_TRITON),
 }
+
+
+@pytest.mark.parametrize("card", ["h100", "h200"])
+def test_our_own_head_takes_what_the_benchmark_measured(card):
+    """Seconds of each pass at each published shape; products of narrow models take an eighth longer."""
+    shapes = json.loads((RECORDED / f"output-head-{card}.json").read_text())["shapes"]
+    assert len(shapes) >= 4
+    for shape in shapes:
+        (own,) = (head for head in shape["heads"] if head["name"] == "recompute")
+        for trains, name in ((False, "forward"), (True, "both")):
+            modelled = head_seconds(
+                OutputHead(kind=HeadKind.FUSED_TUNER),
+                tokens=shape["tokens"],
+                hidden=shape["hidden"],
+                vocab=shape["vocabulary"],
+                gpu=find_gpu(f"{card}-sxm"),
+                dtype=DType.BFLOAT16,
+                entropy=True,
+                trains=trains,
+            )
+            measured = own["speed"][name]["median_ms"] / 1e3
+            off = 0.15 if shape["hidden"] >= 2048 else 0.2
+            assert modelled == pytest.approx(measured, rel=off), (shape["hidden"], name)
 
 
 @pytest.mark.parametrize("name", HEADS)

@@ -190,6 +190,7 @@ HEAD = {
     "fused head in PyTorch": (GRPO, GRPO.with_actor_head(kind=HeadKind.FUSED_TORCH), UPDATE, (1.05, 1.5)),
     "fused head in Triton": (GRPO, GRPO.with_actor_head(kind=HeadKind.FUSED_TRITON), UPDATE, (1.01, 1.3)),
     "fused head of Liger": (GRPO, GRPO.with_actor_head(kind=HeadKind.FUSED_LIGER), UPDATE, (1.001, 1.1)),
+    "head of tuner": (GRPO, GRPO.with_actor_head(kind=HeadKind.FUSED_TUNER), UPDATE, (1.001, 1.1)),
     "entropy in the update": (
         GRPO,
         GRPO.with_actor(update=workloads.dynamic(16384, entropy=True)),

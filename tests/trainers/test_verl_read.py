@@ -341,6 +341,19 @@ def test_fused_heads(backend: str, kind: HeadKind) -> None:
     assert workload.reference.head.kind is kind
 
 
+@pytest.mark.parametrize("library", ["tuner.inside_verl", "[mine,tuner.inside_verl]"])
+@pytest.mark.parametrize("job", [STATIC, MEGATRON])
+def test_our_head_is_in_the_place_of_every_fused_one(job: tuple[str, ...], library: str) -> None:
+    asked = (*job, f"+{MODEL}.external_lib={library}")
+    assert workload_of(asked, "0.9.1").actor.head.kind is HeadKind.LOGITS
+    assert workload_of(asked, "0.9.1").actor.head.fusable == (HeadKind.FUSED_TUNER,)
+    for backend in ("torch", "triton"):
+        options = (f"{MODEL}.use_fused_kernels=True", f"+{MODEL}.fused_kernel_options.impl_backend={backend}")
+        assert workload_of((*asked, *options), "0.9.1").actor.head.kind is HeadKind.FUSED_TUNER
+        if job is STATIC:
+            assert workload_of((*asked, *options), "0.4.1").actor.head.kind is not HeadKind.FUSED_TUNER
+
+
 @pytest.mark.parametrize(("architecture", "fused"), [("qwen2", True), ("seed_oss", False), ("gpt2", False)])
 def test_liger_fuses_the_layers_of_types_that_it_knows(architecture: str, fused: bool) -> None:
     model = replace(QWEN25_7B, architecture=architecture)

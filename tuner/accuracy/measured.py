@@ -67,7 +67,8 @@ class MeasuredCase(_Model):
     reshard_after_forward: bool
     use_torch_compile: Annotated[bool, Field(description="of the entropy")]
     fused_kernels: Annotated[
-        Literal["torch", "triton"] | None, Field(description="of the output head; null without")
+        Literal["torch", "triton", "tuner"] | None,
+        Field(description="of the output head; tuner: that of tuner.inside_verl; null without"),
     ] = None
     use_liger: Annotated[bool, Field(description="Liger's layers in the place of transformers'")] = False
     calculate_entropy: bool

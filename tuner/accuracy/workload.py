@@ -37,7 +37,12 @@ from tuner.workload import (
 )
 
 _GPU = "h200"  # what PyTorch's allocator hands out does not depend on the card
-_HEADS = {None: HeadKind.LOGITS, "torch": HeadKind.FUSED_TORCH, "triton": HeadKind.FUSED_TRITON}
+_HEADS = {
+    None: HeadKind.LOGITS,
+    "torch": HeadKind.FUSED_TORCH,
+    "triton": HeadKind.FUSED_TRITON,
+    "tuner": HeadKind.FUSED_TUNER,
+}
 
 
 def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload:

@@ -270,6 +270,11 @@ FUSED_TRITON_BYTES = (32.0, 72.0)
 #: 131,072): 24.1 ms forward and 78.2 ms backward, which is what its products take.
 FUSED_LIGER_BYTES = (0.0, 2.0)
 
+#: The head of ``tuner.inside_verl``, whose logits stay in registers: the sum of the hidden states'
+#: gradient is read and written in float32 once for each slice of the vocabulary, 8 bytes times the hidden
+#: size for the thousands of entries that a slice has.
+FUSED_TUNER_BYTES = (0.0, 2.0)
+
 #: Accesses per logit of the log-probability alone: one read by a fused cross entropy, a written
 #: log-softmax otherwise; in the backward pass one read and one write, or two reads and two writes.
 CROSS_ENTROPY_ACCESSES = (1.0, 2.0)

@@ -22,6 +22,7 @@ _FUSED = {
     HeadKind.FUSED_TORCH: assume.FUSED_TORCH_BYTES,
     HeadKind.FUSED_TRITON: assume.FUSED_TRITON_BYTES,
     HeadKind.FUSED_LIGER: assume.FUSED_LIGER_BYTES,
+    HeadKind.FUSED_TUNER: assume.FUSED_TUNER_BYTES,
 }
 
 

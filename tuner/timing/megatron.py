@@ -14,7 +14,7 @@ from tuner.workload import Checkpointing, HeadKind, Travel
 
 _REDUCTIONS_PER_LAYER = 2  # after the attention and after the MLP
 _PACKED = 3  # ids, labels and their mask
-_WITH_ENTROPY = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER)
+_WITH_ENTROPY = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER, HeadKind.FUSED_TUNER)
 
 
 def tensor_exchange_seconds(job: Job) -> float:

@@ -18,6 +18,7 @@ class HeadKind(Enum):
     FUSED_TORCH = "fused_torch"  # chunks of tokens, logits never whole
     FUSED_TRITON = "fused_triton"  # kernel over vocabulary tiles
     FUSED_LIGER = "fused_liger"
+    FUSED_TUNER = "fused_tuner"  # that of tuner.inside_verl, which computes the logits again
     VALUE = "value"  # a critic's single output column
 
 

@@ -25,6 +25,7 @@ _FUSED = {
     HeadKind.FUSED_TORCH: "fused, torch",
     HeadKind.FUSED_TRITON: "fused, Triton",
     HeadKind.FUSED_LIGER: "fused, Liger",
+    HeadKind.FUSED_TUNER: "fused, tuner",
 }
 _SCALING = {
     Scaling.NONE: "",

@@ -24,6 +24,7 @@ from tuner.kernels.benchmark.timing import LEAST_ROUNDS
 from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
 from tuner.memory.head.peak import head_peak_bytes
 from tuner.rules.kernels.eager_entropy import RULE
+from tuner.units import MIB
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed, Failure
 from tuner.validate.children.setup import Setup
@@ -486,7 +487,8 @@ def test_peaks_on_a_gpu() -> None:
                     # What Inductor fuses of its backward pass is not derived: an upper bound is predicted.
                     assert peak <= expected + 80 * 8192, each.name
                     continue
-                assert peak == pytest.approx(expected, rel=0.03, abs=80 * 8192), each.name
+                # PyTorch splits off nothing that is smaller than 1 MiB.
+                assert peak == pytest.approx(expected, rel=0.03, abs=80 * 8192 + MIB), each.name
     assert all(each.sizes[0].seconds for each in found.found if each.sizes)
 
 

@@ -192,7 +192,7 @@ def test_what_our_engine_does_not_do_is_said(change: dict[str, Any], reason: str
     assert reason in found
 
 
-@pytest.mark.parametrize("kind", [HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER])
+@pytest.mark.parametrize("kind", [HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER, HeadKind.FUSED_TUNER])
 def test_heads_of_others_are_not_run(kind: HeadKind) -> None:
     actor, model = subject().workload.actor, subject().workload.model
     assert not_here(actor.engine, structs.replace(actor.head, kind=kind), model) is not None

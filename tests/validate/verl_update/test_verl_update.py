@@ -240,8 +240,15 @@ def test_a_model_in_which_verls_fused_heads_stop_is_run_with_logits() -> None:
     one = subject(FSDP2, model=UNTIED)
     found = planned(replace(one, workload=one.workload.with_actor_head(kind=HeadKind.FUSED_TORCH)))
     assert found.theirs.settings.head.kind is HeadKind.LOGITS
-    assert found.ours.settings.head.kind is HeadKind.FUSED_TRITON
+    assert found.ours.settings.head.kind is HeadKind.FUSED_TUNER
     assert "weights that FSDP2 has not gathered" in found.notes[0]
+
+
+def test_a_job_that_has_our_head_is_held_against_logits() -> None:
+    one = subject(FUSED, "actor_rollout_ref.model.external_lib=tuner.inside_verl")
+    found = planned(one)
+    assert found.theirs.settings.head.kind is HeadKind.LOGITS
+    assert found.ours.settings.head.kind is one.workload.actor.head.kind is HeadKind.FUSED_TUNER
 
 
 def test_half_of_the_responses_left_out_is_half_of_the_micro_batches() -> None:

@@ -71,7 +71,7 @@ def head_tensors(
         chunk = ceil(tokens / max(1, ceil(vocab / model.hidden)))
         by = _("Liger's fused head, chunk by chunk")
         return (_chunk(vocab, chunk, head.logits_dtype.bytes, ("logits",), by),)
-    if head.kind is HeadKind.FUSED_TRITON:
+    if head.kind in (HeadKind.FUSED_TRITON, HeadKind.FUSED_TUNER):
         return (_slice(head, vocab=vocab, tokens=tokens, training=training),)
     return ()
 
@@ -134,13 +134,17 @@ def _chunk(vocab: int, tokens: int, dtype_bytes: int, kinds: tuple[str, ...], by
 
 def _slice(head: OutputHead, *, vocab: int, tokens: int, training: bool) -> Tensor:
     width = min(fused.TRITON_BACKWARD_SPLIT, vocab)
+    by = _("the fused Triton head")
+    if head.kind is HeadKind.FUSED_TUNER:
+        width = min(fused.TUNER_SLICE_BYTES // (head.logits_dtype.bytes * tokens), vocab)
+        by = _("the head of tuner.inside_verl")
     counted = _("vocabulary entries of a slice")
     if not training:
         width, counted = ceil(vocab / fused.TRITON_FORWARD_SPLIT), _("slices of the vocabulary")
     return Tensor(
         name="fused_head_gradient" if training else "fused_head_statistics",
         kinds=(_("one slice of the logits' gradient") if training else _("statistics of the slices"),),
-        made_by=_("the fused Triton head"),
+        made_by=by,
         item=Item.LOGITS,
         factors=((width, counted),),
         dtype_bytes=head.logits_dtype.bytes if training else _FLOAT32,

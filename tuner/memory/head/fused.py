@@ -6,6 +6,7 @@ Each takes the tokens, or the vocabulary, piece by piece. :math:`b` are bytes of
 
 from tuner.memory.ledger.expression import ceil_div, largest, smallest
 from tuner.memory.ledger.stated import Size
+from tuner.units import MIB
 from tuner.workload import HeadKind
 
 SYMBOLS = {
@@ -15,6 +16,7 @@ SYMBOLS = {
 FUSED_TORCH_CHUNK = 512  # tokens; fixed in verl's utils/experimental/torch_functional.py
 TRITON_FORWARD_SPLIT = 1024  # vocabulary entries per program; utils/kernel/linear_cross_entropy.py
 TRITON_BACKWARD_SPLIT = 9504  # vocabulary entries per slice of d_logits; the same file
+TUNER_SLICE_BYTES = 304 * MIB  # of a slice of d_logits that lies in a buffer of its own; kernels/slices.py
 
 
 def torch_forward_bytes(*, T: int, V: int) -> int:
@@ -63,6 +65,17 @@ def triton_backward_bytes(*, T: int, V: int, b: int) -> int:
     return b * T * smallest(TRITON_BACKWARD_SPLIT, V)
 
 
+def tuner_backward_bytes(*, T: int, V: int, H: int, b: int) -> int:
+    """The head of ``tuner.inside_verl``, backward: a slice of the logits' gradient, and a sum.
+
+    Slices lie in the part of the weight's gradient that is not written yet, and the last ones in a buffer
+    of their own. The gradient of the hidden states is summed up in float32, and cast in the end.
+
+    Source: ``tuner/kernels/slices.py``, ``tuner/kernels/backward.py``.
+    """
+    return largest(smallest(TUNER_SLICE_BYTES, b * T * V) + (4 - b) * T * H, 4 * T * H)
+
+
 def liger_bytes(*, T: int, V: int, H: int, b: int) -> int:
     """Liger's head, forward and backward: one chunk of logits in their own dtype and in float32.
 
@@ -78,6 +91,8 @@ def fused_head_size(kind: HeadKind, *, tokens: int, training: bool) -> Size:
     """What sizes the scratch of a fused head."""
     if kind is HeadKind.FUSED_LIGER:
         return liger_bytes
+    if kind is HeadKind.FUSED_TUNER:
+        return tuner_backward_bytes if training else triton_forward_bytes
     if kind is HeadKind.FUSED_TRITON:
         return triton_backward_bytes if training else triton_forward_bytes
     if not training:

@@ -115,6 +115,7 @@ _MODEL = {
     "model.activation_offload": "enable_activation_offload >=0.4.0",
     "model.liger": "use_liger",
     "model.fused_head": "use_fused_kernels >=0.4.0",
+    "model.external_library": "external_lib",
     "model.fused_backend": "fused_kernel_options.impl_backend >=0.4.1",
     "model.lora_rank": "lora_rank >=0.4.0",
     "model.target_modules": "target_modules >=0.4.0",

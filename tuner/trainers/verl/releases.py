@@ -22,6 +22,17 @@ BUNDLED: tuple[str, ...] = (
 #: Our module that workers can import as an external library; what it replaces is listed by release.
 OUR_LIBRARY = "tuner.inside_verl"
 
+
+def modules_of(external_library: object) -> tuple[object, ...]:
+    """What ``model.external_lib`` has the workers import: one module, or a list of them."""
+    return tuple(external_library) if isinstance(external_library, (list, tuple)) else (external_library,)
+
+
+def brings_our_head(external_library: object, version: str) -> bool:
+    """Whether the workers of a release import our head, see :mod:`tuner.inside_verl`."""
+    return OUR_LIBRARY in modules_of(external_library) and reaches(version, "0.5.0")
+
+
 # 0.7 carries both generations of workers; trainer.use_legacy_worker_impl=disable picks the new one,
 # which reads the keys of the releases after it. It counts as a release of its own.
 ENGINE_PREVIEW = "0.7.1.1"

@@ -60,6 +60,10 @@ def not_here(engine: Engine, head: OutputHead, model: ModelShape) -> str | None:
         ),
         (head.kind is HeadKind.FUSED_LIGER, _("Liger's head is not run here")),
         (
+            head.kind is HeadKind.FUSED_TUNER,
+            _("the head of tuner.inside_verl is run by the part verl-update alone"),
+        ),
+        (
             head.kind is HeadKind.FUSED_TORCH and wraps_head(model, engine),
             _("a fused head would read weights that FSDP2 has not gathered: a unit of their own"),
         ),

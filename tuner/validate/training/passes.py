@@ -33,7 +33,11 @@ from tuner.workload import (
     Workload,
 )
 
-_FUSED = {HeadKind.FUSED_TORCH: "torch", HeadKind.FUSED_TRITON: "triton"}
+_FUSED = {
+    HeadKind.FUSED_TORCH: "torch",
+    HeadKind.FUSED_TRITON: "triton",
+    HeadKind.FUSED_TUNER: "tuner",
+}
 _MOST_MICRO_BATCHES = 2  # the second adds to gradients that exist, and so do all after it
 _FIRST_TOKENS = 512
 _SMALL_IMAGE = 4  # tokens

@@ -137,6 +137,8 @@ def _of_job(step_pass: StepPass | None) -> str | None:
 def _verls_head(planned: PlannedPass) -> tuple[OutputHead, tuple[str, ...]]:
     """The configured head, or logits where verl's fused ones stop."""
     head = planned.workload.actor.head
+    if head.kind is HeadKind.FUSED_TUNER:
+        return structs.replace(head, kind=HeadKind.LOGITS), ()
     if head.kind is HeadKind.LOGITS or not wraps_head(planned.model, planned.workload.actor.engine):
         return head, ()
     note = _(
@@ -147,8 +149,8 @@ def _verls_head(planned: PlannedPass) -> tuple[OutputHead, tuple[str, ...]]:
 
 
 def _our_head(head: OutputHead) -> OutputHead:
-    """Ours for the models: like verl's Triton head it keeps no logits and computes them again."""
-    return structs.replace(head, kind=HeadKind.FUSED_TRITON, chunk_tokens=None, checkpointed=False)
+    """Ours, as :mod:`tuner.inside_verl` puts it in place unless it is told otherwise."""
+    return structs.replace(head, kind=HeadKind.FUSED_TUNER, chunk_tokens=None, checkpointed=False)
 
 
 def _fitted(update: PlannedUpdate, subject: Subject, *, limit_bytes: int) -> PlannedUpdate:

@@ -3,7 +3,7 @@
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.keys import key
 from tuner.trainers.verl.programs import program_of
-from tuner.trainers.verl.releases import OUR_LIBRARY, reaches
+from tuner.trainers.verl.releases import brings_our_head
 from tuner.workload import Backend, Workload
 
 ACTOR = "actor_rollout_ref.actor"
@@ -38,9 +38,7 @@ def shards_with_fsdp(workload: Workload) -> bool:
 
 def replaces_heads(settings: Settings, version: str) -> bool:
     """Whether the workers import what replaces verl's fused heads, see :mod:`tuner.inside_verl`."""
-    library = settings.get(f"{MODEL}.external_lib")
-    named = library if isinstance(library, (list, tuple)) else (library,)
-    return OUR_LIBRARY in named and reaches(version, "0.5.0")
+    return brings_our_head(settings.get(f"{MODEL}.external_lib"), version)
 
 
 def static_batches(settings: Settings) -> bool:

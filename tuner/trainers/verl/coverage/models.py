@@ -5,7 +5,7 @@ from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.omission import Job, Omission, switched
-from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, reaches
+from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, modules_of, reaches
 from tuner.workload import Backend, RolloutEngine
 
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -50,9 +50,7 @@ def _loss_over_top_tokens(job: Job) -> str | None:
 def _other_library(job: Job) -> str | None:
     """The key of a library that is not ours, whose head takes no more than the fused one that is counted."""
     for key in job.all_named(_EXTERNAL_LIBRARY):
-        library = job.settings.get(key)
-        named = library if isinstance(library, (list, tuple)) else (library,)
-        if any(name != OUR_LIBRARY for name in named):
+        if any(name != OUR_LIBRARY for name in modules_of(job.settings.get(key))):
             return key
     return None
 

@@ -4,6 +4,7 @@ from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import FLAG, Assignments, Context, Field, Plain, Ruled, read_fields
+from tuner.trainers.verl.releases import brings_our_head
 from tuner.trainers.verl.source import Source
 from tuner.workload import ENTROPY_CHUNK_TOKENS, Backend, Engine, HeadKind, OutputHead, Scaling
 
@@ -70,7 +71,7 @@ def _scaling(context: HeadContext) -> Scaling:
 
 
 def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
-    """Fused heads that compute the right thing here.
+    """Fused heads that compute the right thing here; that of ``tuner.inside_verl`` has none of verl's faults.
 
     * The heads multiply by ``lm_head`` alone: models that cap or scale their logits afterwards lose that.
     * They read ``lm_head.weight`` as it stands, which FSDP2 has sharded where it is a unit of its own
@@ -88,9 +89,13 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     source, model, engine = context.source, context.model, context.engine
     if source.program.fine_tunes and not source.since("0.7.1"):
         return ()
-    if not engine.packed or engine.separate_embedding_units:
+    if not engine.packed or find_architecture(model.architecture).transforms_logits:
         return ()
-    if find_architecture(model.architecture).transforms_logits or source.flag("actor.squares"):
+    if source.flag("actor.squares"):
+        return ()
+    if _ours(source):
+        return (HeadKind.FUSED_TUNER,)
+    if engine.separate_embedding_units:
         return ()
     if fused_drops_images(source, model, engine):
         return ()
@@ -131,12 +136,20 @@ def _rounding(source: Source) -> tuple[HeadKind, ...]:
 # -- which head -------------------------------------------------------------------------------
 
 
+def _ours(source: Source) -> bool:
+    """Whether the workers import the head that takes the place of verl's fused ones."""
+    return brings_our_head(source.value("model.external_library"), source.version)
+
+
 def _kind(context: HeadContext) -> HeadKind:
     """The kind of head; Megatron has one fused kind, and an unknown word means PyTorch's."""
     source, fused = context.source, context.source.flag("model.fused_head")
     if context.megatron:
         fused = fused and source.since("0.5.0") and context.engine.packed
-        return HeadKind.FUSED_TRITON if fused else HeadKind.LOGITS
+        kind = HeadKind.FUSED_TUNER if _ours(source) else HeadKind.FUSED_TRITON
+        return kind if fused else HeadKind.LOGITS
+    if fused and _ours(source):
+        return HeadKind.FUSED_TUNER
     word = source.text("model.fused_backend", default="torch")
     named = next((kind for kind, name in _BACKENDS.items() if name == word), HeadKind.FUSED_TORCH)
     return named if fused else HeadKind.LOGITS
@@ -145,7 +158,7 @@ def _kind(context: HeadContext) -> HeadKind:
 def _set_kind(context: HeadContext, head: OutputHead) -> Assignments:
     backend = None if context.megatron else _BACKENDS.get(head.kind)
     named = () if backend is None else (("model.fused_backend", backend),)
-    return (("model.fused_head", head.kind in _BACKENDS), *named)
+    return (("model.fused_head", head.kind in (*_BACKENDS, HeadKind.FUSED_TUNER)), *named)
 
 
 # -- entropy ----------------------------------------------------------------------------------

@@ -103,6 +103,8 @@ def _wanted(way: Way, device: str) -> Choice:
         if isinstance(rival, Head):
             return Choice(name=way.name, way=way, head=replace(rival, name=way.name), wanted=True)
         return Choice(name=way.name, way=way, head=None, missing=rival.reason, wanted=True)
+    if kind is HeadKind.FUSED_TUNER:
+        return Choice(name=way.name, way=way, head=replace(_OWN[0], name=way.name), wanted=True)
     if kind is HeadKind.FUSED_LIGER:
         return Choice(
             name=way.name, way=way, head=None, missing="Liger's loss is not called from here", wanted=True
