@@ -54,6 +54,7 @@ extensions = [
     "seconds_accuracy",
     "site_requirements",
     "skipped_updates",
+    "worker_updates",
     "skipping",
     "sphinx.ext.extlinks",
     "sphinx_copybutton",

@@ -11,6 +11,7 @@ from tuner.units import GIB
 
 DATA = Path(__file__).parents[1] / "validation" / "data"
 _FILE = "heads-in-verl-2xh100.json"  # that the text speaks of
+_WORKER = "update-in-verl-2xh100.json"
 
 
 @cache
@@ -54,9 +55,18 @@ def _tokens(name: str, _overrides: tuple[str, ...]) -> str:
     return f"{_named(name)['tokens']:,}"
 
 
+def _difference(name: str, _overrides: tuple[str, ...]) -> str:
+    """How far results of verl's head and of ours are apart in verl's own worker: two figures."""
+    differences = json.loads((DATA / _WORKER).read_text(encoding="utf-8"))["differences"]
+    if name == "grad_norm":
+        return f"{100 * differences[name]:.1g}\N{NO-BREAK SPACE}%"
+    return f"{differences['log_probs'][name]:.1g}"
+
+
 #: What can be asked of the recorded updates: the name of a case follows.
 QUANTITIES: dict[str, Callable[..., str]] = {
     "update-seconds": _seconds,
     "update-peak": _peak,
     "update-tokens": _tokens,
+    "worker-difference": _difference,
 }

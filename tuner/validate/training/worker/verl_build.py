@@ -11,8 +11,8 @@ from tuner.validate.training.worker.optimizer import make_states
 from tuner.validate.training.worker.random_weights import random_weights
 from tuner.workload import Checkpointing, Engine, HeadKind
 
-#: What verl calls its own fused heads.
-_BACKENDS = {HeadKind.FUSED_TORCH: "torch", HeadKind.FUSED_TRITON: "triton"}
+#: What verl calls its own fused heads; ours is in the place of whichever is named.
+_BACKENDS = {HeadKind.FUSED_TORCH: "torch", HeadKind.FUSED_TRITON: "triton", HeadKind.FUSED_TUNER: "torch"}
 #: Whether gradients wait for the last micro-batch: in 0.9.0 always, in 0.9.1 by this setting.
 DEFERS = "use_no_sync_for_gradient_accumulation"
 _OFF: tuple[Any, ...] = (
