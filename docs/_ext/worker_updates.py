@@ -1,4 +1,4 @@
-"""``.. worker-updates:: FILE``: updates of verl's own worker, measured beside what the models say of them today."""
+"""``.. worker-updates:: FILE``: updates of verl's own worker, measured beside what the models say of them."""
 
 import json
 from typing import Any
