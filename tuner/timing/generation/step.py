@@ -16,6 +16,7 @@ parallelism, with the gathering of the N sequences' logits, of which each rank h
 
 from functools import lru_cache
 from math import inf
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -40,6 +41,9 @@ from tuner.timing.spreads import of_rate
 _UNTOLD = 0.25  # of a host's seconds, by which the GPU's may be wrong where one follows the other
 
 CAUSES = ("decode", "prefill", "communication", "gaps", "launch", "engine")
+
+#: By cause; then the GPU's, those of launching its kernels, and the rest of its host's.
+StepSeconds: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
 
 
 class StepPrices(Struct, frozen=True, kw_only=True):
@@ -71,7 +75,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
 
     def priced(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
-    ) -> tuple[float, float, float, float, float, float, float, float, float]:
+    ) -> StepSeconds:
         """Seconds of a step by cause; the GPU's, those of launching its kernels, and the rest of its host's.
 
         Args:
