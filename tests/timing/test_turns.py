@@ -9,6 +9,7 @@ from tests import workloads
 from tuner.timing import step_time
 from tuner.timing.assumptions import AGENT_TURN_S
 from tuner.timing.decode import RolloutInput
+from tuner.timing.generation.engine import Engine
 from tuner.timing.generation.load import CutResponse, Load, priced_step
 from tuner.timing.generation.rollout import generation, load_of, rollout_seconds
 from tuner.timing.generation.simulation import simulate
@@ -191,3 +192,27 @@ def test_no_response_has_more_turns_than_it_may_have() -> None:
     free, bound = (load_of(RolloutInput.of(talking(4, most=most)), ROOMY) for most in (None, 5))
     assert free.turns is not None and bound.turns is not None
     assert max(cut.number for cut in free.turns.cuts) > 5 == max(cut.number for cut in bound.turns.cuts)
+
+
+def test_turns_that_come_in_parts_end_when_they_do_one_by_one() -> None:
+    """Half of the jobs to 0.1 %, nine in ten to 1 %; the others to 8 %, where another response ends last."""
+    apart = []
+    for held in (CROWDED, 200, ROOMY):
+        for turns in (2, 4, 8, 16, 30):
+            for caching in (True, False):
+                for wait in (None, 20.0):
+                    job = talking(turns, tool_seconds=wait, prompts=512, agents=8)
+                    load = load_of(RolloutInput.of(job.with_rollout(prefix_caching=caching)), held)
+                    together, one_by_one = (
+                        sum(
+                            stretch.steps * sum(step[: len(CAUSES)])
+                            for stretch, step in zip(done.stretches, done.priced, strict=True)
+                        )
+                        + done.idle_s
+                        for done in (Engine(load).run(), Engine(load, turn_admissions=10**9).run())
+                    )
+                    apart.append(abs(together / one_by_one - 1))
+    apart.sort()
+    assert apart[len(apart) // 2] < 0.001
+    assert apart[len(apart) * 9 // 10] < 0.01
+    assert apart[-1] < 0.08

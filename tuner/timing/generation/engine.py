@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tuner.timing.generation.away import Away
 
 _ADMISSIONS = 16  # parts in which all prompts are computed, at least
+_TURN_ADMISSIONS = 256  # the same of all turns, if each of them computes its conversation again
 _ADMITTED_SHARE = 1 / 48  # of the cache, which is free before more sequences come beside others
 _PREEMPTED_SHARE = 1 / 48  # of it, which a preemption frees at least
 _RETURNS = 8  # parts of a piece, to which it is known when a sequence comes back from its tools
@@ -33,7 +34,7 @@ def _nobody_away(turns: Turns) -> "Away":
 class Engine:
     """State of the simulation, whose clock is that of the running sequences."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, *, turn_admissions: int = _TURN_ADMISSIONS) -> None:
         """Everything waits."""
         self._load = load
         self._waiting = [first_request(load, place) for place in reversed(range(len(load.responses)))]
@@ -51,8 +52,9 @@ class Engine:
         self._recomputed = 0.0
         self._peak = 0.0  # tokens of the cache that were taken or kept at once
         self._piece = max(1, max(length for _, length in load.responses) // _PIECES)
-        steps = load.sequences * load.new_prompt / max(1, load.step_tokens - load.max_sequences)
-        self._admission_steps = max(1, floor(steps / _ADMISSIONS))
+        steps = load.most_prompt_tokens / max(1, load.step_tokens - load.max_sequences)
+        parts = _ADMISSIONS if load.turns is None else turn_admissions
+        self._admission_steps = max(1, floor(steps / parts))
 
     def run(self) -> Simulated:
         """Move on until nothing runs and nothing waits."""

@@ -136,6 +136,20 @@ class Load(Struct, frozen=True, kw_only=True):
         cuts = zip(self.responses, self.turns.cuts, strict=True)
         return sum(count * cut.written for (count, _tokens), cut in cuts)
 
+    @property
+    def most_prompt_tokens(self) -> float:
+        """Tokens that are computed before others are generated, if no turn finds anything in the cache."""
+        first = self.sequences * self.new_prompt
+        if self.turns is None:
+            return first
+        again = (
+            count
+            * cut.stands_for
+            * sum(self.turns.prompt_tokens + cut.before(n) for n in range(1, cut.turns))
+            for (count, _tokens), cut in zip(self.responses, self.turns.cuts, strict=True)
+        )
+        return first + sum(again)
+
 
 class Waiting(Struct):
     """Sequences of one response in the queue of an engine."""

@@ -16,7 +16,8 @@ SGLang admits a sequence only while there is room for all that it may generate, 
 running ones may still: 0.7 of it in the first step, falling to 0.098 in 600 steps.
 
 Events are grouped: prompts that take many steps are admitted in parts of a sixteenth of all those steps,
-and what a preemption frees is a forty-eighth of the cache at least. So times are true to a few hundredths,
+turns of conversations in parts of what would be a 256th if each of them computed its conversation again, and
+what a preemption frees is a forty-eighth of the cache at least. So times are true to a few hundredths,
 and a larger cache or limit may cost as much.
 
 Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``), SGLang ``managers/schedule_policy.py``
