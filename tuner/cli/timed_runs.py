@@ -63,7 +63,8 @@ def _workload(run: MeasuredRun) -> Workload:
         mean_prompt=max(1, round(run.prompt_length_mean)),
         mean_response=max(1, round(run.response_length_mean)),
     )
-    given = read_given(run.overrides[0], run.overrides[1:])
+    overrides = run.overrides + TRAINER.noted_settings(run.note or "")
+    given = read_given(overrides[0], overrides[1:])
     release = release_of(given, premises.verl_version)
     return read_job(given, premises, card=choose_card(premises), release=release).reading.workload
 

@@ -66,6 +66,16 @@ LAYER_KERNELS = 40
 #: Kernels of one eager RMSNorm, as the queries and the keys of some models have one each.
 NORM_KERNELS = 8
 
+#: Kernels that rotate the queries, or the keys, of one sequence by themselves: cosines and sines, scaled and
+#: cast 6, the other half's sign and place 2, two products, their sum, and the part that is not rotated joined
+#: 4. Counted in Megatron-Core 0.12 (``_apply_rotary_pos_emb_bshd``).
+ROTARY_KERNELS = 12
+
+#: Seconds in which the host launches them, with the views between them. 46e-6 of Python and torch's dispatch,
+#: measured on a processor with as good as nothing to compute (torch 2.13, 2026-11-27), and 3e-6 for each
+#: launch. Between 60e-6 (5e-6 for each kernel, see :data:`HOST_LAUNCH_S`) and 240e-6 (20e-6 for each).
+ROTATED_PIECE_S = 82e-6
+
 #: Kernels of one decoder layer with fused norms, rotary embedding and activation.
 FUSED_LAYER_KERNELS = 16
 
@@ -100,6 +110,10 @@ SENT_BYTES_PER_S = 0.4e9
 #: Bytes per second at which one process reads such a batch: pickled bytes, and tensors from these. Measured
 #: with it: 0.75e9 and 0.78e9. Between 0.4e9 and 2e9.
 RECEIVED_BYTES_PER_S = 0.76e9
+
+#: Seconds in which torch makes one number of a tensor of a Python list. Between 0.05e-6 and 0.2e-6: 0.105e-6
+#: to 0.17e-6 were measured of lists of 256 to 512 responses (torch 2.13, one core, 2026-11-27).
+LISTED_NUMBER_S = 0.11e-6
 
 #: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched
 #: ahead. Between 1e-6 and 2e-6.

@@ -26,12 +26,12 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     cluster: Cluster
     batch: Batch
     rollout: Rollout
-    agents: int = 0  # processes that hold conversations, over all nodes; 0: each engine's own
+    agents: int = 0  # processes that hold conversations, over all nodes; 0: the engines' own
 
     @classmethod
     def of(cls, workload: Workload) -> "RolloutInput":
         """The rollout of a job."""
-        controller = workload.controller if workload.batch.conversation is not None else None
+        controller = workload.controller
         return cls(
             model=workload.model,
             cluster=workload.cluster,

@@ -11,7 +11,7 @@ from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import fsdp
 from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import RolloutInput
-from tuner.timing.dispatch import dispatch_seconds
+from tuner.timing.dispatch import dispatch_seconds, response_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
@@ -117,7 +117,9 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 @lru_cache(maxsize=512)
 def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     rollout = rollout_seconds(inputs, concurrent_sequences=concurrent_sequences)
-    return replace(_phase_time(Phase.ROLLOUT, rollout.parts), engine=rollout.host)
+    returned = response_seconds(inputs)
+    parts = rollout.parts | {"dispatch": returned} if returned else rollout.parts
+    return replace(_phase_time(Phase.ROLLOUT, parts), engine=rollout.host)
 
 
 @lru_cache(maxsize=64)

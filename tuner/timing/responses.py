@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
-from math import log, sqrt
+from math import sqrt
 
 from msgspec import Struct
 
+from tuner.timing.largest import largest_normal
 from tuner.workload import P95, Batch
 
 _STEEPEST = 64.0  # exponent of a bulk whose mean its 95th percentile hardly allows
@@ -82,11 +83,11 @@ def slowest_responses(
     An engine gets N of the step's responses at random. The longest of all is among those of the slowest of
     D engines, and their mean is what the largest of D sums comes to, about
 
-    .. math:: r \left(1 + \frac{\sigma}{r} \sqrt{\frac{2 \ln D}{N}}\right)
+    .. math:: r \left(1 + \frac{\sigma}{r} \frac{z_D}{\sqrt{N}}\right)
 
-    Each response is longer by that factor, as far as R allows. The other engines are done before, so the
-    phase ends with this one and no other is simulated. Lengths of responses to one prompt are alike in
-    truth, which parts the engines further and is not counted.
+    with the largest :math:`z_D` of D standard normal numbers. Each response is longer by that factor, as far
+    as R allows. The other engines are done before, so the phase ends with this one and no other is simulated.
+    Lengths of responses to one prompt are alike in truth, which parts the engines further and is not counted.
 
     Args:
         batch: what is known of the lengths.
@@ -105,7 +106,7 @@ def slowest_responses(
     variance = sum(count * (length - mean) ** 2 for (count, _), length in zip(groups, lengths, strict=True))
     longer = 1.0
     if engines > 1 and mean > 0:
-        longer += sqrt(variance / given) / mean * sqrt(2 * log(engines) / sequences)
+        longer += sqrt(variance / given) / mean * largest_normal(engines) / sqrt(sequences)
         lengths[0] = survivors.length(1 / (2 * sequences * engines))
     limit = survivors.longest
     whole = [max(1, round(min(limit, length * longer))) for length in lengths]

@@ -360,6 +360,9 @@ class Trainer(Protocol):
     ) -> "Observed | None":
         """The same with what the workers of the run recorded; None where neither says anything."""
 
+    def noted_settings(self, note: str) -> tuple[str, ...]:
+        """Overrides of what the note on a published run names by its key as switched on."""
+
     def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
         """The model FLOP utilisation of the actor's update among a step's metrics; None without."""
 

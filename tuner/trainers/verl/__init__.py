@@ -53,6 +53,7 @@ __all__ = [
     "model_key",
     "model_path",
     "name",
+    "noted_settings",
     "observed",
     "offered_keys",
     "override_writer",
@@ -149,6 +150,13 @@ def may_configure(text: str, *, yaml: bool) -> bool:
     from tuner.trainers.verl import mentioned
 
     return mentioned.may_configure(text, yaml=yaml)
+
+
+def noted_settings(note: str) -> tuple[str, ...]:
+    """Settings that a note names, see :func:`tuner.trainers.verl.noted.noted_settings`."""
+    from tuner.trainers.verl import noted
+
+    return noted.noted_settings(note)
 
 
 def place_of(calls: "Sequence[Call]") -> "Place":
