@@ -123,11 +123,12 @@ GRAPH_LAUNCH_S = 1.5e-6
 ENGINE_LAYER_KERNELS = 12
 
 #: Seconds between two kernels that an inference engine's Python launches, where it replays no graph.
-#: Between 16e-6 and 65e-6. The least is what the fastest measured host took for a kernel of a trainer's
-#: layer, whose calls are lighter (H200, ``profiles/operators``). A layer of vLLM 0.24 beyond its graphs took
-#: 0.36 ms there, 30e-6 for each kernel (552 sequences of Qwen2.5-1.5B, measured by ``tuner validate``,
-#: 2026-11-22). The most: 28 eager layers in 22 to 23 ms a token beside A800s (vllm-project/vllm-omni #7960).
-#: Typical is what a layer of the trainer takes.
+#: Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose calls are
+#: lighter: 0.52 ms for its 40 kernels (H200, ``profiles/operators``; other layers beside it took up to 0.78
+#: ms). A layer of vLLM 0.24 beyond its graphs took 0.36 ms there, 30e-6 for each kernel (552 sequences of
+#: Qwen2.5-1.5B, measured by ``tuner validate``, 2026-11-22). The most: 22 to 23 ms a token of a 7B model,
+#: whose 28 layers are eager, and 13 ms with graphs, beside A800s (vllm-project/vllm-omni #7960, comment on
+#: the 7B model). Typical is what a layer of the trainer takes.
 ENGINE_LAUNCH_S = HOST_LAUNCH_S
 
 #: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
