@@ -101,3 +101,10 @@ def test_a_step_of_few_tokens_takes_what_its_weights_take_to_read() -> None:
     read = job.model.active_parameters * 2 / decode_bytes_per_s(job.cluster.gpu)
     assert few == pytest.approx(read, rel=1e-3)
     assert more == pytest.approx(product_curve(inputs).at(300)) and more > 1.2 * few
+
+
+def test_the_first_core_takes_longer_for_each_sequence() -> None:
+    job = workloads.grpo_7b().with_rollout(overlaps_scheduling=False)
+    first = job.with_rollout(first_core=True)
+    more = step_seconds(first, 100) - step_seconds(job, 100)
+    assert more == pytest.approx(100 * (assume.FIRST_CORE_SEQUENCE_S - assume.ENGINE_SEQUENCE_S))

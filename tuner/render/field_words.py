@@ -44,6 +44,7 @@ _WORDS = {
     "entropy": N_("the entropy is computed as well"),
     "experts_apart": N_("each expert's weights are tensors of their own"),
     "expert_tensor": N_("tensor parallelism of the experts"),
+    "first_core": N_("the rollout engine's host does more for each sequence of a step"),
     "fraction_of": N_("the rollout engine's memory fraction is"),
     "frees_cache": N_("the KV cache is given back while weights travel to engines on other GPUs"),
     "frees_root": N_("the root unit is freed after a pass without gradients"),

@@ -144,6 +144,11 @@ ENGINE_STEP_S = 1e-3
 #: them (vLLM 0.24, ``python -m measure.generation``, 2026-11-24).
 ENGINE_SEQUENCE_S = 20e-6
 
+#: The same of vLLM before 0.8: Python objects of every sequence are scheduled, made into inputs and made of
+#: samples, one after the other, and no process beside it takes the outputs. Between 20e-6 and 50e-6: 5 to 13
+#: ms in which the GPU waits in a step (vllm-project/vllm #6854) of at most 256 sequences, its own limit.
+FIRST_CORE_SEQUENCE_S = 35e-6
+
 #: Seconds on the host per running sequence and step for the log-probability of its token, which an engine in
 #: the trainer's process turns into Python objects and keeps until the end. Between 2.6e-6 (64 sequences) and
 #: 16.5e-6 (1,024, whose objects Python's garbage collection goes through): schedule, update and output

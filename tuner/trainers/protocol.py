@@ -352,6 +352,9 @@ class Trainer(Protocol):
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
 
+    def engine_version_of(self, asked: str, nearest: Workload) -> str | None:
+        """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
+
     def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 

@@ -126,7 +126,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     seen = cached_keys(layer, prompt)
     reduction = reduction_seconds(inputs, 0.0)
     samples = inputs.rollout.samples_log_probs
-    sequence = assume.ENGINE_SEQUENCE_S + (assume.ENGINE_LOG_PROB_S if samples else 0.0)
+    sequence = assume.FIRST_CORE_SEQUENCE_S if inputs.rollout.first_core else assume.ENGINE_SEQUENCE_S
+    sequence += assume.ENGINE_LOG_PROB_S if samples else 0.0
     gpu = inputs.cluster.gpu
     faster = correction(gpu, Family.ENGINE)
     return StepPrices(

@@ -43,6 +43,7 @@ __all__ = [
     "critic_model_key",
     "critic_model_path",
     "deciding_keys",
+    "engine_version_of",
     "examples",
     "input_schema",
     "key_classes",
@@ -150,6 +151,13 @@ def may_configure(text: str, *, yaml: bool) -> bool:
     from tuner.trainers.verl import mentioned
 
     return mentioned.may_configure(text, yaml=yaml)
+
+
+def engine_version_of(asked: str, nearest: Workload) -> str | None:
+    """That of an unknown release, see :func:`tuner.trainers.verl.unbundled.engine_version_of`."""
+    from tuner.trainers.verl import unbundled
+
+    return unbundled.engine_version_of(asked, nearest)
 
 
 def noted_settings(note: str) -> tuple[str, ...]:
