@@ -112,7 +112,7 @@ SENT_BYTES_PER_S = 0.4e9
 RECEIVED_BYTES_PER_S = 0.76e9
 
 #: Seconds in which torch makes one number of a tensor of a Python list. Between 0.05e-6 and 0.2e-6: 0.105e-6
-#: to 0.17e-6 were measured of lists of 256 to 512 responses (torch 2.13, one core, 2026-11-27).
+#: to 0.17e-6 were measured of lists of 128 to 512 responses (torch 2.13, one core, 2026-11-27).
 LISTED_NUMBER_S = 0.11e-6
 
 #: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched

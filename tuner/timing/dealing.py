@@ -6,8 +6,7 @@ Nothing is drawn: what the slowest rank has is an expectation over all ways to d
 from functools import lru_cache
 from math import exp, gamma, hypot, lgamma, log, sqrt
 
-from tuner.timing.largest import largest_normal
-from tuner.timing.responses import response_lengths
+from tuner.timing.responses import largest_normal, response_lengths
 from tuner.workload import Batch
 
 #: Places of a distribution at which lengths are looked up, evenly spread over the sequences.

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
-from math import sqrt
+from math import erf, sqrt
 
 from msgspec import Struct
 
-from tuner.timing.largest import largest_normal
 from tuner.workload import P95, Batch
 
 _STEEPEST = 64.0  # exponent of a bulk whose mean its 95th percentile hardly allows
@@ -131,3 +130,13 @@ def _in_order(groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     ]
     placed = sorted(((index + 1) * _GOLDEN % 1, *part) for index, part in enumerate(parts) if part[0])
     return tuple((count, tokens) for _, count, tokens in placed)
+
+
+@lru_cache(maxsize=256)
+def largest_normal(count: int) -> float:
+    """The largest of n standard normal numbers, expected: ``P(x) = (n - 3/8) / (n + 1/4)`` (Blom 1958)."""
+    share, low, high = (count - 0.375) / (count + 0.25), 0.0, 8.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (1 + erf(middle / sqrt(2))) / 2 < share else (low, middle)
+    return low
