@@ -49,6 +49,31 @@ def test_every_run_on_a_known_card_is_predicted_and_the_others_are_named(of_runs
     assert (of_runs["cases"], of_runs["summary"]) == ([], None)
 
 
+def test_a_note_that_names_a_switch_counts_as_the_setting(tmp_path: Path) -> None:
+    switch = "apply_rope_fusion"
+    noted = RUNS["mcp-dapo7b-7"]
+    assert noted["note"] == switch
+    setting = f"+actor_rollout_ref.actor.megatron.override_transformer_config.{switch}=True"
+    records = [
+        noted | {"id": "noted"},
+        noted | {"id": "all", "note": "all optimization option(no recompute)"},
+        noted | {"id": "set", "note": None, "overrides": [*noted["overrides"], setting]},
+        noted | {"id": "without", "note": None},
+    ]
+    rows = report_of(lines(tmp_path, *records))["seconds"]
+    update = {row["case"]: row["predicted_s"] for row in rows if row["phase"] == "update_actor"}
+    assert update["noted"] == update["set"] == update["all"] < update["without"]
+
+
+def test_a_release_before_0_3_generates_with_the_engine_that_it_had(tmp_path: Path) -> None:
+    old = RUNS["mi300-grpo-late"]
+    assert old["verl_version"] == "0.2.0"
+    records = [old | {"id": "old"}, old | {"id": "newer", "verl_version": "0.3.0.post1"}]
+    rows = report_of(lines(tmp_path, *records))["seconds"]
+    rollout = {row["case"]: row["predicted_s"] for row in rows if row["phase"] == "rollout"}
+    assert rollout["old"] > 1.1 * rollout["newer"]
+
+
 def test_measured_seconds_are_those_of_the_timers(of_runs: Any) -> None:
     timers = {
         "old_log_prob": "old_log_prob",

@@ -4,12 +4,14 @@ import pytest
 from msgspec import structs
 
 from tests import workloads
+from tuner.dtypes import DType
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
-from tuner.timing.decode import RolloutInput, gathering_seconds, sampling_seconds
+from tuner.timing.decode import RolloutInput, gathering_seconds, product_curve, sampling_seconds
 from tuner.timing.generation.rollout import waits_for_host
 from tuner.timing.generation.step import decode_step_parts, step_prices
-from tuner.timing.rates import copy_bytes_per_s
+from tuner.timing.layer import average_layer, layer_product_seconds
+from tuner.timing.rates import copy_bytes_per_s, decode_bytes_per_s, product_flop_per_s
 from tuner.workload import RolloutEngine, Workload
 
 
@@ -77,3 +79,32 @@ def test_a_small_model_waits_for_the_host_and_a_large_one_does_not() -> None:
     assert not waits(small, 8) and not waits(small, 128)
     assert waits(small.with_rollout(data_parallel=2), 512)  # each engine replays a step of its half
     assert not waits(small, 1024)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_products_of_few_tokens_are_those_of_their_shape(ranks: int) -> None:
+    job = workloads.grpo_7b().with_rollout(tensor_parallel=ranks)
+    curve, layer = product_curve(RolloutInput.of(job)), average_layer(job.model)
+    gpu, bf16 = job.cluster.gpu, DType.BFLOAT16
+    for tokens in (1, 100, 128, 200, 512, 3000, 20_000, 100_000):
+        once = layer_product_seconds(layer, tokens, gpu, bf16, split=ranks)
+        assert curve.at(tokens) == pytest.approx(job.model.layers * once, rel=0.03)
+    at_peak = 2 * 256 * layer.active_parameters * job.model.layers / ranks / product_flop_per_s(gpu, bf16)
+    assert curve.at(256) > 1.3 * at_peak  # as measured
+    assert curve.at(8192) == pytest.approx(32 * curve.at(256), rel=0.5)
+
+
+def test_a_step_of_few_tokens_takes_what_its_weights_take_to_read() -> None:
+    job = workloads.grpo_7b().with_rollout(tensor_parallel=1)
+    inputs, prices = RolloutInput.of(job), step_prices(RolloutInput.of(job))
+    few, more = (prices.parts(tokens, 0, sampled=0, prompt_tokens=0)[0] for tokens in (8, 300))
+    read = job.model.active_parameters * 2 / decode_bytes_per_s(job.cluster.gpu)
+    assert few == pytest.approx(read, rel=1e-3)
+    assert more == pytest.approx(product_curve(inputs).at(300)) and more > 1.2 * few
+
+
+def test_the_first_core_takes_longer_for_each_sequence() -> None:
+    job = workloads.grpo_7b().with_rollout(overlaps_scheduling=False)
+    first = job.with_rollout(first_core=True)
+    more = step_seconds(first, 100) - step_seconds(job, 100)
+    assert more == pytest.approx(100 * (assume.FIRST_CORE_SEQUENCE_S - assume.ENGINE_SEQUENCE_S))

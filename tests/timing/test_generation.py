@@ -10,7 +10,7 @@ from tuner.timing import assumptions, step_time
 from tuner.timing.decode import RolloutInput
 from tuner.timing.generation.load import Load
 from tuner.timing.generation.rollout import EngineHost, generation, rollout_seconds, waiting_for
-from tuner.timing.generation.simulation import simulate
+from tuner.timing.generation.simulation import as_far_as_decides, simulate
 from tuner.timing.generation.step import decode_step_parts, step_prices
 from tuner.timing.spreads import ENDS
 from tuner.timing.uncertainty import interval
@@ -51,6 +51,25 @@ def test_every_token_is_generated_once(load: Load) -> None:
     fits = sum(count * (load.held_prompt + length + 1) for count, length in load.responses)
     roomy = simulate(structs.replace(load, cache_tokens=2 * fits))
     assert not roomy.preempted and not roomy.recomputed_tokens
+
+
+@settings(max_examples=100, deadline=None)
+@given(load=loads(), caches=st.lists(st.floats(1, 40_000), min_size=1, max_size=4))
+def test_a_cache_that_makes_no_difference_is_simulated_once_and_as_it_is(
+    load: Load, caches: list[float]
+) -> None:
+    """Whatever was asked before: what is shared is what the engine does with its own cache."""
+    shared: list[Load] = []
+    for cache in caches:
+        own = structs.replace(load, cache_tokens=cache)
+        decides = as_far_as_decides(own)
+        expected, done = simulate(own), simulate(decides)
+        assert done.stretches == expected.stretches
+        assert done.recomputed_tokens == pytest.approx(expected.recomputed_tokens)
+        if decides != own:
+            assert not expected.refused and cache >= expected.enough_tokens
+            shared.append(decides)
+    assert len(set(shared)) <= 1
 
 
 @given(count=st.integers(1, 256), length=st.integers(1, 3000), prompt=st.integers(1, 30))

@@ -77,9 +77,12 @@ def timed(gpu: Gpu) -> StepTime:
 
 @pytest.mark.parametrize("family", list(Family))
 def test_a_familys_factor_moves_the_seconds_of_what_does_its_work_alone(family: Family) -> None:
-    """Operators are of training passes, an engine's steps of the rollout, and launches of both."""
+    """Operators are of training passes, an engine's steps of the rollout, products and launches of both."""
     moved = {Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR}
-    moved = {Family.ENGINE: {Phase.ROLLOUT}, Family.HOST: {*moved, Phase.ROLLOUT}}.get(family, moved)
+    if family in (Family.HOST, Family.PRODUCTS):
+        moved = {*moved, Phase.ROLLOUT}
+    elif family is Family.ENGINE:
+        moved = {Phase.ROLLOUT}
 
     def corrected(factor: float) -> StepTime:
         return timed(replace(H200, measured=MeasuredGpu(date="", versions=(), **{family.value: factor})))

@@ -9,8 +9,11 @@ from tests import workloads
 from tuner.timing import step_time
 from tuner.timing.assumptions import AGENT_TURN_S
 from tuner.timing.decode import RolloutInput
-from tuner.timing.generation.load import CutResponse, Load
+from tuner.timing.generation.engine import Engine
+from tuner.timing.generation.load import CutResponse, Load, priced_step
 from tuner.timing.generation.rollout import generation, load_of, rollout_seconds
+from tuner.timing.generation.simulation import simulate
+from tuner.timing.generation.step import CAUSES, step_prices
 from tuner.timing.generation.turns import cut_response
 from tuner.workload import Controller, Conversation, Lengths, Workload
 
@@ -106,6 +109,33 @@ def test_turns_of_a_response_follow_each_other(length: int, number: float, tool_
         assert cut.stands_for * (cut.turns - 1) == pytest.approx(min(number, length) - 1)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    turns=st.floats(1.5, 30),
+    tool_seconds=st.sampled_from([None, 20.0]),
+    prompts=st.sampled_from([64, 512]),
+    held=st.sampled_from([CROWDED, 400, ROOMY]),
+    caching=st.booleans(),
+)
+def test_seconds_that_the_clock_of_tools_has_asked_for_are_those_of_the_steps(
+    turns: float, tool_seconds: float | None, prompts: int, held: int, caching: bool
+) -> None:
+    """They are kept and not priced again, and a cache that makes no difference is simulated once."""
+    job = talking(turns, tool_seconds=tool_seconds, prompts=prompts, agents=8)
+    inputs = RolloutInput.of(job.with_rollout(prefix_caching=caching))
+    load, prices = load_of(inputs, held), step_prices(inputs)
+    done, alone = generation(inputs, concurrent_sequences=held), simulate(load)
+    stages = inputs.rollout.pipeline_parallel
+    assert alone.priced == tuple(priced_step(prices, stretch, stages) for stretch in alone.stretches)
+    assert done.priced == alone.priced
+    in_steps = sum(
+        stretch.steps * sum(step[: len(CAUSES)])
+        for stretch, step in zip(done.stretches, done.priced, strict=True)
+    )
+    parts = rollout_seconds(inputs, concurrent_sequences=held).parts
+    assert in_steps + done.idle_s == pytest.approx(sum(parts.values()))
+
+
 def test_what_tools_answer_is_computed_and_not_generated() -> None:
     silent, telling = (talking(4, tool_tokens=tokens) for tokens in (0, 100))
     assert parts(telling)["decode"] < parts(silent)["decode"]
@@ -162,3 +192,27 @@ def test_no_response_has_more_turns_than_it_may_have() -> None:
     free, bound = (load_of(RolloutInput.of(talking(4, most=most)), ROOMY) for most in (None, 5))
     assert free.turns is not None and bound.turns is not None
     assert max(cut.number for cut in free.turns.cuts) > 5 == max(cut.number for cut in bound.turns.cuts)
+
+
+def test_turns_that_come_in_parts_end_when_they_do_one_by_one() -> None:
+    """Half of the jobs to 0.1 %, nine in ten to 2.5 %; others to 8 %, where another response ends last."""
+    apart = []
+    for held in (CROWDED, 200, ROOMY):
+        for turns in (2, 4, 8, 16, 30):
+            for caching in (True, False):
+                for wait in (None, 20.0):
+                    job = talking(turns, tool_seconds=wait, prompts=512, agents=8)
+                    load = load_of(RolloutInput.of(job.with_rollout(prefix_caching=caching)), held)
+                    together, one_by_one = (
+                        sum(
+                            stretch.steps * sum(step[: len(CAUSES)])
+                            for stretch, step in zip(done.stretches, done.priced, strict=True)
+                        )
+                        + done.idle_s
+                        for done in (Engine(load).run(), Engine(load, turn_admissions=10**9).run())
+                    )
+                    apart.append(abs(together / one_by_one - 1))
+    apart.sort()
+    assert apart[len(apart) // 2] < 0.001
+    assert apart[len(apart) * 9 // 10] < 0.025
+    assert apart[-1] < 0.08

@@ -662,6 +662,13 @@ def test_what_the_bridge_turns_on(version: str, model: ModelShape, rotary: bool,
     assert (engine.fused_rotary, engine.frees_stage_outputs) == (rotary, outputs)
 
 
+@pytest.mark.parametrize(("version", "each"), [("0.5.0", True), ("0.6.1", True), ("0.7.1", False)])
+def test_sequences_are_rotated_one_by_one_before_megatron_core_rotated_them_together(
+    version: str, each: bool
+) -> None:
+    assert workload_of(MEGATRON, version).actor.engine.rotates_each is each
+
+
 def test_a_grid_larger_than_the_job() -> None:
     with pytest.raises(InputError, match="8 GPUs") as caught:
         workload_of((*MEGATRON, f"{ACTOR}.megatron.pipeline_model_parallel_size=4"), "0.9.1")

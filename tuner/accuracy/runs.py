@@ -35,7 +35,10 @@ class MeasuredRun(BaseModel):
     prompt_length_mean: Length
     response_length_mean: Length
     lengths_from: Annotated[str, Field(description="logged, or what they were derived from")] = ""
-    note: Annotated[str | None, Field(description="what the run had beside these settings")] = None
+    note: Annotated[
+        str | None,
+        Field(description="what the run had beside these settings; switches named by their key are read"),
+    ] = None
     measured: Annotated[
         dict[str, float],
         Field(min_length=1, description="metrics by the trainer's names, such as timing_s/gen"),

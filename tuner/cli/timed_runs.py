@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from tuner.accuracy import LEAST_S, LeftOut, MeasuredRun, Origin, TimedFile, TimedPhase, Utilisation
 from tuner.cli.hardware import choose_card
 from tuner.cli.pipeline import read_job, release_of
@@ -63,9 +65,16 @@ def _workload(run: MeasuredRun) -> Workload:
         mean_prompt=max(1, round(run.prompt_length_mean)),
         mean_response=max(1, round(run.response_length_mean)),
     )
-    given = read_given(run.overrides[0], run.overrides[1:])
+    overrides = run.overrides + TRAINER.noted_settings(run.note or "")
+    given = read_given(overrides[0], overrides[1:])
     release = release_of(given, premises.verl_version)
-    return read_job(given, premises, card=choose_card(premises), release=release).reading.workload
+
+    def read(premises: Premises) -> Workload:
+        return read_job(given, premises, card=choose_card(premises), release=release).reading.workload
+
+    workload = read(premises)
+    engine = TRAINER.engine_version_of(run.verl_version, workload)
+    return workload if engine is None else read(replace(premises, engine_version=engine))
 
 
 def timed_phases(case: str, workload: Workload, time: StepTime, observed: Observed) -> Iterator[TimedPhase]:

@@ -68,6 +68,7 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
         "block_tokens": _BLOCK if model.latent is None else _LATENT_BLOCK,
         "frees_windows": current,
         "overlaps_scheduling": at_least(version, "0.14.0"),
+        "first_core": older,
         "quantizes_cache": at_least(version, "0.11.0"),  # the current core before with FlashAttention 3 alone
         "staged_wake_up": at_least(version, "0.8.3"),  # since then wake_up() takes tags
         "swap_bytes": _SWAP if older else 0,

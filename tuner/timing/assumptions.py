@@ -66,6 +66,16 @@ LAYER_KERNELS = 40
 #: Kernels of one eager RMSNorm, as the queries and the keys of some models have one each.
 NORM_KERNELS = 8
 
+#: Kernels that rotate the queries, or the keys, of one sequence by themselves: cosines and sines, scaled and
+#: cast 6, the other half's sign and place 2, two products, their sum, and the part that is not rotated joined
+#: 4. Counted in Megatron-Core 0.12 (``_apply_rotary_pos_emb_bshd``).
+ROTARY_KERNELS = 12
+
+#: Seconds in which the host launches them, with the views between them. 46e-6 of Python and torch's dispatch,
+#: measured on a processor with as good as nothing to compute (torch 2.13, 2026-11-27), and 3e-6 for each
+#: launch. Between 60e-6 (5e-6 for each kernel, see :data:`HOST_LAUNCH_S`) and 240e-6 (20e-6 for each).
+ROTATED_PIECE_S = 82e-6
+
 #: Kernels of one decoder layer with fused norms, rotary embedding and activation.
 FUSED_LAYER_KERNELS = 16
 
@@ -101,6 +111,10 @@ SENT_BYTES_PER_S = 0.4e9
 #: with it: 0.75e9 and 0.78e9. Between 0.4e9 and 2e9.
 RECEIVED_BYTES_PER_S = 0.76e9
 
+#: Seconds in which torch makes one number of a tensor of a Python list. Between 0.05e-6 and 0.2e-6: 0.105e-6
+#: to 0.17e-6 were measured of lists of 128 to 512 responses (torch 2.13, one core, 2026-11-27).
+LISTED_NUMBER_S = 0.11e-6
+
 #: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched
 #: ahead. Between 1e-6 and 2e-6.
 GRAPH_LAUNCH_S = 1.5e-6
@@ -109,11 +123,12 @@ GRAPH_LAUNCH_S = 1.5e-6
 ENGINE_LAYER_KERNELS = 12
 
 #: Seconds between two kernels that an inference engine's Python launches, where it replays no graph.
-#: Between 16e-6 and 65e-6. The least is what the fastest measured host took for a kernel of a trainer's
-#: layer, whose calls are lighter (H200, ``profiles/operators``). A layer of vLLM 0.24 beyond its graphs took
-#: 0.36 ms there, 30e-6 for each kernel (552 sequences of Qwen2.5-1.5B, measured by ``tuner validate``,
-#: 2026-11-22). The most: 28 eager layers in 22 to 23 ms a token beside A800s (vllm-project/vllm-omni #7960).
-#: Typical is what a layer of the trainer takes.
+#: Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose calls are
+#: lighter: 0.52 ms for its 40 kernels (H200, ``profiles/operators``; other layers beside it took up to 0.78
+#: ms). A layer of vLLM 0.24 beyond its graphs took 0.36 ms there, 30e-6 for each kernel (552 sequences of
+#: Qwen2.5-1.5B, measured by ``tuner validate``, 2026-11-22). The most: 22 to 23 ms a token of a 7B model,
+#: whose 28 layers are eager, and 13 ms with graphs, beside A800s (vllm-project/vllm-omni #7960, comment on
+#: the 7B model). Typical is what a layer of the trainer takes.
 ENGINE_LAUNCH_S = HOST_LAUNCH_S
 
 #: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
@@ -128,6 +143,11 @@ ENGINE_STEP_S = 1e-3
 #: of 50, 124 and 190 sequences took 4.2, 7.6 and 10.0 ms in their means: 37e-6 to 45e-6 for each more of
 #: them (vLLM 0.24, ``python -m measure.generation``, 2026-11-24).
 ENGINE_SEQUENCE_S = 20e-6
+
+#: The same of vLLM before 0.8: Python objects of every sequence are scheduled, made into inputs and made of
+#: samples, one after the other, and no process beside it takes the outputs. Between 20e-6 and 50e-6: 5 to 13
+#: ms in which the GPU waits in a step (vllm-project/vllm #6854) of at most 256 sequences, its own limit.
+FIRST_CORE_SEQUENCE_S = 35e-6
 
 #: Seconds on the host per running sequence and step for the log-probability of its token, which an engine in
 #: the trainer's process turns into Python objects and keeps until the end. Between 2.6e-6 (64 sequences) and

@@ -4,9 +4,9 @@ Nothing is drawn: what the slowest rank has is an expectation over all ways to d
 """
 
 from functools import lru_cache
-from math import erf, exp, gamma, hypot, lgamma, log, sqrt
+from math import exp, gamma, hypot, lgamma, log, sqrt
 
-from tuner.timing.responses import response_lengths
+from tuner.timing.responses import largest_normal, response_lengths
 from tuner.workload import Batch
 
 #: Places of a distribution at which lengths are looked up, evenly spread over the sequences.
@@ -41,7 +41,7 @@ def slowest_mean(batch: Batch, *, sequences: int, ranks: int, drawn: float = 0.0
     if ranks < 2 or drawn >= 1:
         return batch.mean_sequence_tokens
     many, left = max(1, sequences), sqrt(1 - drawn)
-    normal = _largest_normal(ranks) * left / sqrt(many)
+    normal = largest_normal(ranks) * left / sqrt(many)
     even = _excess(batch, round(min(normal / sqrt(3), _largest_even(many, ranks) * left), 6))
     spread = min(normal, 1 / sqrt(3)) * sqrt(_variance(batch))
     return batch.mean_sequence_tokens + max(even, spread, left * _one_long(batch, many, ranks))
@@ -126,13 +126,3 @@ def _largest_even(sequences: int, ranks: int) -> float:
         return (ranks - 1) / (ranks + 1)
     left = exp((lgamma(sequences + 1) - log(ranks)) / sequences) * gamma(1 + 1 / sequences)
     return max(0.0, 1 - 2 * left / sequences)
-
-
-@lru_cache(maxsize=256)
-def _largest_normal(count: int) -> float:
-    """The largest of n standard normal numbers, expected: ``P(x) = (n - 3/8) / (n + 1/4)`` (Blom 1958)."""
-    share, low, high = (count - 0.375) / (count + 0.25), 0.0, 8.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (1 + erf(middle / sqrt(2))) / 2 < share else (low, middle)
-    return low

@@ -1,5 +1,7 @@
 """What one step of the rollout engine reads, computes and exchanges on a GPU."""
 
+from bisect import bisect
+
 from msgspec import Struct
 
 from tuner.dtypes import DType
@@ -8,7 +10,7 @@ from tuner.model_shape import ModelShape
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import ring_bytes_per_s
-from tuner.timing.layer import average_layer, cached_keys
+from tuner.timing.layer import average_layer, cached_keys, layer_product_seconds
 from tuner.timing.rates import (
     attention_flop_per_s,
     copy_bytes_per_s,
@@ -17,6 +19,7 @@ from tuner.timing.rates import (
 from tuner.workload import Batch, Rollout, Workload
 
 REDUCTIONS_PER_LAYER = 2
+_HALVINGS = 33  # of the exponents at which products are told, up to 65,536 tokens
 
 
 class RolloutInput(Struct, frozen=True, kw_only=True):
@@ -26,12 +29,12 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     cluster: Cluster
     batch: Batch
     rollout: Rollout
-    agents: int = 0  # processes that hold conversations, over all nodes; 0: each engine's own
+    agents: int = 0  # processes that hold conversations, over all nodes; 0: the engines' own
 
     @classmethod
     def of(cls, workload: Workload) -> "RolloutInput":
         """The rollout of a job."""
-        controller = workload.controller if workload.batch.conversation is not None else None
+        controller = workload.controller
         return cls(
             model=workload.model,
             cluster=workload.cluster,
@@ -88,6 +91,40 @@ def arithmetic_seconds(inputs: RolloutInput, tokens: float, keys: float) -> floa
     products = 2 * tokens * body / product_flop_per_s(gpu, rollout.weight_dtype)
     attention = 2 * tokens * keys * width / attention_flop_per_s(gpu)
     return (products + attention) / rollout.tensor_parallel
+
+
+class ProductCurve(Struct, frozen=True):
+    """Seconds of a step's products by its tokens, told at some of them and read in between."""
+
+    tokens: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    def at(self, tokens: float) -> float:
+        """Along straight lines; below the first of them, and beyond the last, in proportion."""
+        place = bisect(self.tokens, tokens)
+        if place in (0, len(self.tokens)):
+            end = min(place, len(self.tokens) - 1)
+            return self.seconds[end] * tokens / self.tokens[end]
+        low, high = self.tokens[place - 1], self.tokens[place]
+        before, after = self.seconds[place - 1], self.seconds[place]
+        return before + (after - before) * (tokens - low) / (high - low)
+
+
+def product_curve(inputs: RolloutInput) -> ProductCurve:
+    """Products of all layers on one GPU of a replica, at the shares of the peak that were measured by shape.
+
+    Few tokens reach little of it: so many weights for each of them take as long to read. Experts are grouped.
+    """
+    model, rollout, gpu = inputs.model, inputs.rollout, inputs.cluster.gpu
+    layer, tokens = average_layer(model), tuple(2.0 ** (half / 2) for half in range(_HALVINGS))
+    seconds = (
+        model.layers
+        * layer_product_seconds(
+            layer, count, gpu, rollout.weight_dtype, split=rollout.tensor_parallel, expert_ranks=1
+        )
+        for count in tokens
+    )
+    return ProductCurve(tokens=tokens, seconds=tuple(seconds))
 
 
 def sampling_seconds(inputs: RolloutInput, running: float) -> float:

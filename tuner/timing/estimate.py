@@ -11,7 +11,7 @@ from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import fsdp
 from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import RolloutInput
-from tuner.timing.dispatch import dispatch_seconds
+from tuner.timing.dispatch import dispatch_seconds, response_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Job, Parts
 from tuner.timing.judging import JudgeInput, judges, judging_parts
@@ -58,9 +58,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def _beside_host(self, times: float, preparing: float) -> float:
         if self.job is not None:
-            job = self.job
-            slow = _beside_host(job.cluster, times)
-            return _pass_time(Job(cluster=slow, batch=job.batch, step_pass=job.step_pass)).seconds
+            return _pass_time(self.job.beside(_beside_host(self.job.cluster, times))).seconds
         if self.engine is not None:
             typical = waiting_for(self.engine, 1.0, 1.0)
             return self.seconds + waiting_for(self.engine, times, preparing) - typical
@@ -119,7 +117,9 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 @lru_cache(maxsize=512)
 def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     rollout = rollout_seconds(inputs, concurrent_sequences=concurrent_sequences)
-    return replace(_phase_time(Phase.ROLLOUT, rollout.parts), engine=rollout.host)
+    returned = response_seconds(inputs)
+    parts = rollout.parts | {"dispatch": returned} if returned else rollout.parts
+    return replace(_phase_time(Phase.ROLLOUT, parts), engine=rollout.host)
 
 
 @lru_cache(maxsize=64)

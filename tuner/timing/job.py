@@ -56,6 +56,12 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
         """Seconds of one layer's arithmetic for one micro-batch."""
         return layer_compute(self)
 
+    def beside(self, cluster: Cluster) -> "Job":
+        """The same on GPUs that differ in their host alone, and compute as long."""
+        job = Job(cluster=cluster, batch=self.batch, step_pass=self.step_pass)
+        vars(job).update(micro=self.micro, layer=self.layer, compute=self.compute)
+        return job
+
     @property
     def fused(self) -> bool:
         """Whether element-wise kernels of a layer are fused; Megatron's always are."""

@@ -10,9 +10,12 @@ from tuner.timing.communication import (
 )
 from tuner.timing.corrections import Family, correction
 from tuner.timing.job import Job, head_of, kernels_seconds, micro_batch_seconds
+from tuner.timing.operators import elementwise_of
+from tuner.timing.rates import elementwise_bytes_per_s
 from tuner.workload import Checkpointing, HeadKind, Travel
 
 _REDUCTIONS_PER_LAYER = 2  # after the attention and after the MLP
+_ROTATED = 2  # queries and keys
 _PACKED = 3  # ids, labels and their mask
 _WITH_ENTROPY = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER, HeadKind.FUSED_TUNER)
 
@@ -56,6 +59,43 @@ def packing_seconds(job: Job) -> float:
     return turns * once / correction(job.cluster.gpu, Family.HOST)
 
 
+def rotated_pieces(job: Job) -> float:
+    """Pieces of one micro-batch's queries and keys that are rotated one after the other; 0: by one kernel.
+
+    Both of each sequence by themselves, or of all of them.
+
+    Source: Megatron-Core 0.12 to 0.16 ``models/common/embeddings/rope_utils.py``
+    (``_apply_rotary_pos_emb_thd``).
+    """
+    if job.engine.fused_rotary or not job.engine.packed:
+        return 0.0
+    if not job.engine.rotates_each:
+        return _ROTATED
+    return _ROTATED * pass_sequences(job.batch, job.step_pass) / job.micro.count
+
+
+def rotary_seconds(job: Job, *, backward: bool = False) -> float:
+    """Seconds by which that lengthens one layer in one direction.
+
+    Forward the host first reads the lengths of the sequences from the GPU, once for the queries and once for
+    the keys. So it has launched nothing ahead, and the GPU waits while it launches these kernels. Backward it
+    reads nothing, and the GPU pauses between them and moves what they read and write.
+    """
+    pieces = rotated_pieces(job)
+    if not pieces:
+        return 0.0
+    if not backward:
+        reading = _ROTATED * assume.READ_NUMBER_S
+        return (reading + pieces * assume.ROTATED_PIECE_S) / correction(job.cluster.gpu, Family.HOST)
+    gpu, layer = job.cluster.gpu, job.layer
+    values = job.micro.tokens * layer.query_key_values / job.engine.parallel.tensor
+    table = elementwise_of(gpu.name)
+    moved = table.bytes_of(table.rotary, values, backward=True)
+    moved -= assume.ELEMENTWISE_BACKWARD * assume.FUSED_ROTARY_BYTES * values  # counted with the layer
+    pauses = pieces * assume.ROTARY_KERNELS * assume.GRAPH_LAUNCH_S
+    return pauses + max(0.0, moved) / elementwise_bytes_per_s(gpu)
+
+
 def most_layers(job: Job) -> float:
     """Layers of the stage that has most: dealt out evenly, but for a first and a last stage that are told."""
     parallel, layers = job.engine.parallel, job.model.layers
@@ -76,10 +116,13 @@ def stage_parts(job: Job) -> dict[str, float]:
         launch += kernels_seconds(job, backward=True)
         directions = 3 if job.engine.checkpointing is Checkpointing.FULL else 2
     busy = compute.both + directions * exchange
+    waiting = max(0.0, launch - busy) + max(1, directions - 1) * rotary_seconds(job)
+    if job.trains:
+        waiting += rotary_seconds(job, backward=True)
     return {
         "compute": layers * compute.both,
         "communication": layers * directions * exchange,
-        "launch": layers * max(0.0, launch - busy) + micro_batch_seconds(job) + packing_seconds(job),
+        "launch": layers * waiting + micro_batch_seconds(job) + packing_seconds(job),
         "head": head_of(job),
     }
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
-from math import log, sqrt
+from math import erf, sqrt
 
 from msgspec import Struct
 
@@ -82,11 +82,11 @@ def slowest_responses(
     An engine gets N of the step's responses at random. The longest of all is among those of the slowest of
     D engines, and their mean is what the largest of D sums comes to, about
 
-    .. math:: r \left(1 + \frac{\sigma}{r} \sqrt{\frac{2 \ln D}{N}}\right)
+    .. math:: r \left(1 + \frac{\sigma}{r} \frac{z_D}{\sqrt{N}}\right)
 
-    Each response is longer by that factor, as far as R allows. The other engines are done before, so the
-    phase ends with this one and no other is simulated. Lengths of responses to one prompt are alike in
-    truth, which parts the engines further and is not counted.
+    with the largest :math:`z_D` of D standard normal numbers. Each response is longer by that factor, as far
+    as R allows. The other engines are done before, so the phase ends with this one and no other is simulated.
+    Lengths of responses to one prompt are alike in truth, which parts the engines further and is not counted.
 
     Args:
         batch: what is known of the lengths.
@@ -105,7 +105,7 @@ def slowest_responses(
     variance = sum(count * (length - mean) ** 2 for (count, _), length in zip(groups, lengths, strict=True))
     longer = 1.0
     if engines > 1 and mean > 0:
-        longer += sqrt(variance / given) / mean * sqrt(2 * log(engines) / sequences)
+        longer += sqrt(variance / given) / mean * largest_normal(engines) / sqrt(sequences)
         lengths[0] = survivors.length(1 / (2 * sequences * engines))
     limit = survivors.longest
     whole = [max(1, round(min(limit, length * longer))) for length in lengths]
@@ -130,3 +130,13 @@ def _in_order(groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     ]
     placed = sorted(((index + 1) * _GOLDEN % 1, *part) for index, part in enumerate(parts) if part[0])
     return tuple((count, tokens) for _, count, tokens in placed)
+
+
+@lru_cache(maxsize=256)
+def largest_normal(count: int) -> float:
+    """The largest of n standard normal numbers, expected: ``P(x) = (n - 3/8) / (n + 1/4)`` (Blom 1958)."""
+    share, low, high = (count - 0.375) / (count + 0.25), 0.0, 8.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (1 + erf(middle / sqrt(2))) / 2 < share else (low, middle)
+    return low

@@ -223,10 +223,11 @@ def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> End
     What the GPU waits grows by more than the host's time does, and begins where it did not wait at all.
     """
     low, high = ends
+    spreads_of = _spreads_on(cluster)
     for time in phases:
         if time.job is None and time.engine is None:
             continue
-        parts, causes = dict(time.parts), _spreads_on(cluster)[time.phase]
+        parts, causes = dict(time.parts), spreads_of[time.phase]
         waits = [_WAITING] if time.engine is None else [_WAITING, _PREPARING]
         faster, slower = ([1 + causes[name][end] for name in waits] for end in (1, 2))
         low += time.beside_host(*faster) - time.seconds
@@ -240,15 +241,25 @@ def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> End
 
 def _basis(phases: Sequence[PhaseTime], cluster: Cluster) -> tuple[Evidence, str]:
     """What seconds rest on, by the causes that take most of them, and the card that was measured for it."""
-    gpu, told = cluster.gpu, cluster.storage_bytes_per_s is not None
     weights = defaultdict[tuple[Evidence, str], float](float)
+    bases = _bases_on(cluster)
     for time in phases:
+        of_phase = bases[time.phase]
         for name, seconds in time.parts:
-            cause = spreads.cause_of(time.phase, name)
-            measured = is_measured(cause, gpu)
-            card = gpu.name if measured else table_card(gpu.name)
-            evidence = Evidence.MEASURED if measured else cause.evidence
-            if told and cause.family is Family.STORAGE:
-                evidence = Evidence.MODELLED
-            weights[evidence, card] += seconds
-    return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, gpu.name))
+            weights[of_phase.get(name) or _basis_of(time.phase, name, cluster)] += seconds
+    return max(weights, key=lambda basis: weights[basis], default=(Evidence.EXACT, cluster.gpu.name))
+
+
+@lru_cache(maxsize=64)
+def _bases_on(cluster: Cluster) -> dict[Phase, dict[str, tuple[Evidence, str]]]:
+    """By phase and cause what its seconds rest on."""
+    return {phase: {name: _basis_of(phase, name, cluster) for name in spreads.CAUSES} for phase in Phase}
+
+
+def _basis_of(phase: Phase, name: str, cluster: Cluster) -> tuple[Evidence, str]:
+    cause, gpu = spreads.cause_of(phase, name), cluster.gpu
+    measured = is_measured(cause, gpu)
+    evidence = Evidence.MEASURED if measured else cause.evidence
+    if cause.family is Family.STORAGE and cluster.storage_bytes_per_s is not None:
+        evidence = Evidence.MODELLED
+    return evidence, gpu.name if measured else table_card(gpu.name)

@@ -352,6 +352,9 @@ class Trainer(Protocol):
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
 
+    def engine_version_of(self, asked: str, nearest: Workload) -> str | None:
+        """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
+
     def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
@@ -359,6 +362,9 @@ class Trainer(Protocol):
         self, record: "RunRecord", observed: "Observed | None", workload: Workload
     ) -> "Observed | None":
         """The same with what the workers of the run recorded; None where neither says anything."""
+
+    def noted_settings(self, note: str) -> tuple[str, ...]:
+        """Overrides of what the note on a published run names by its key as switched on."""
 
     def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
         """The model FLOP utilisation of the actor's update among a step's metrics; None without."""

@@ -76,6 +76,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     overlaps_scheduling: bool = True  # the host prepares a step while the GPU computes the one before
     reduces_with_nccl: bool = False  # all-reduces of tensor parallelism, not by the engine's own kernel
     samples_log_probs: bool = False  # for each token, in the process that schedules
+    first_core: bool = False  # vLLM before 0.8, whose host does more for each sequence of a step
     log_stats: bool = False
     returns_log_probs: bool = False  # of the tokens that it sampled
     colocated: bool = True  # on the same GPUs as the trainer

@@ -55,7 +55,7 @@ def long_responses() -> Subject:
     """A job whose cache is worth more of the card, and whose limit keeps sequences waiting before that."""
     return test_search.subject(
         "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",
-        "data.max_response_length=6144",
+        "data.max_response_length=4096",
         "actor_rollout_ref.rollout.max_num_seqs=64",
         "actor_rollout_ref.rollout.gpu_memory_utilization=0.3",
     )
@@ -339,12 +339,12 @@ def short_cache() -> Subject:
 def test_a_limit_of_the_length_is_held_against_the_cache_that_is_allocated() -> None:
     found = run().verdicts[LENGTH]
     assert found.outcome is Outcome.CONFIRMED
-    assert found.claim == "longest sequence that the engine has to hold 32,768 to 7,168 tokens"
+    assert found.claim == "longest sequence that the engine has to hold 32,768 to 5,120 tokens"
     assert found.reason == (
         "the cache that is allocated has 35.2 GiB: one sequence of 32,768 tokens takes 1.1 GiB and fits, "
-        "one sequence of 7,168 tokens takes 0.2 GiB and fits; time is not measured"
+        "one sequence of 5,120 tokens takes 0.2 GiB and fits; time is not measured"
     )
-    assert [one.details["sequence_bytes"] for one in found.measurements] == [32768 * 36864, 7168 * 36864]
+    assert [one.details["sequence_bytes"] for one in found.measurements] == [32768 * 36864, 5120 * 36864]
     assert len({one.measured for one in found.measurements}) == 1
 
 
@@ -370,7 +370,7 @@ def test_room_is_not_a_start_where_the_engine_does_not_refuse() -> None:
     ("make", "size", "words"),
     [
         (long_responses, 32767 * 36864, "and does not fit where it was predicted that it fits, one"),
-        (long_responses, 6143 * 36864, "and does not fit where it was predicted that it fits; time"),
+        (long_responses, 5119 * 36864, "and does not fit where it was predicted that it fits; time"),
         (short_cache, 2 * GIB, "and fits where it was predicted that it does not fit, one"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, structs
 
-from tuner.timing.generation.step import StepPrices
+from tuner.timing.generation.step import StepPrices, StepSeconds
 
 
 class Stretch(Struct, frozen=True):
@@ -16,15 +16,28 @@ class Stretch(Struct, frozen=True):
     earlier: float = 0.0  # tokens before these that the cache has already, beside those of other prompts
 
 
+def priced_step(prices: StepPrices, stretch: Stretch, stages: int) -> StepSeconds:
+    """Seconds of a step of a stretch, which so many stages of a pipeline divide."""
+    return prices.priced(
+        stretch.decoding / stages,
+        stretch.context,
+        stretch.sampled / stages,
+        stretch.prompt_tokens / stages,
+        stretch.earlier,
+    )
+
+
 class Simulated(Struct, frozen=True, kw_only=True):
     """What an engine did until its last sequence had ended."""
 
     stretches: tuple[Stretch, ...]
+    priced: tuple[StepSeconds, ...] = ()  # a step of each of them, where the clock of tools has asked for it
     crowded: tuple[int, int]  # the stretches from the first refusal of a sequence to the last admission
     most_running: int
     preempted: float  # sequences that lost their room, each time counted
     recomputed_tokens: float
     idle_s: float = 0.0  # in which all sequences were with their tools
+    refused: bool  # a sequence found no room
     enough_tokens: float  # with a cache of no fewer, no sequence would have waited for room that did not here
 
     @property
@@ -87,16 +100,9 @@ class Turns(Struct, frozen=True, kw_only=True, cache_hash=True):
     prices: StepPrices  # which say how many steps of others go by meanwhile
     stages: int  # of the engine's pipeline, that the sequences of a step are divided over
 
-    def seconds(self, stretch: Stretch) -> float:
-        """What a stretch of steps takes."""
-        parts = self.prices.parts(
-            stretch.decoding / self.stages,
-            stretch.context,
-            stretch.sampled / self.stages,
-            stretch.prompt_tokens / self.stages,
-            stretch.earlier,
-        )
-        return stretch.steps * sum(parts)
+    def priced(self, stretch: Stretch) -> StepSeconds:
+        """What one step of a stretch takes."""
+        return priced_step(self.prices, stretch, self.stages)
 
 
 class Load(Struct, frozen=True, kw_only=True):
@@ -129,6 +135,20 @@ class Load(Struct, frozen=True, kw_only=True):
             return sum(count * tokens for count, tokens in self.responses)
         cuts = zip(self.responses, self.turns.cuts, strict=True)
         return sum(count * cut.written for (count, _tokens), cut in cuts)
+
+    @property
+    def most_prompt_tokens(self) -> float:
+        """Tokens that are computed before others are generated, if no turn finds anything in the cache."""
+        first = self.sequences * self.new_prompt
+        if self.turns is None:
+            return first
+        again = (
+            count
+            * cut.stands_for
+            * sum(self.turns.prompt_tokens + cut.before(n) for n in range(1, cut.turns))
+            for (count, _tokens), cut in zip(self.responses, self.turns.cuts, strict=True)
+        )
+        return first + sum(again)
 
 
 class Waiting(Struct):

@@ -4,11 +4,10 @@ from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from tuner.timing import assumptions as assume
 from tuner.timing.decode import RolloutInput, is_replayed
-from tuner.timing.generation.load import Load, Simulated, Turns
+from tuner.timing.generation.load import Load, Simulated, Turns, priced_step
 from tuner.timing.generation.simulation import as_far_as_decides, simulate
 from tuner.timing.generation.step import (
     CAUSES,
@@ -189,9 +188,9 @@ def _priced(
     decode = prefill = reductions = gaps = launch = engine = 0.0
     hosts: list[tuple[float, float, float, float]] = []
     done = _generated(load, sequences)
-    stretches = map(astuple, done.stretches)
-    for steps, decoding, context, sampled, prompt_tokens, earlier in stretches:
-        parts = prices.priced(decoding / stages, context, sampled / stages, prompt_tokens / stages, earlier)
+    priced = done.priced or [priced_step(prices, stretch, stages) for stretch in done.stretches]
+    for stretch, parts in zip(done.stretches, priced, strict=True):
+        steps = stretch.steps
         decode += steps * parts[0]
         prefill += steps * parts[1]
         reductions += steps * parts[2]

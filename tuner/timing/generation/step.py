@@ -2,20 +2,22 @@ r"""Seconds of one step of the rollout engine: the GPU's, those in which it wait
 
 .. math::
     t &= \max\left(t_{GPU}, t_{launch}\right) + t_{host} \\
-    t_{GPU} &= \max\left(\frac{W}{\beta}, \frac{2 P T}{F}\right) + \frac{K}{\beta} + t_{prompts}
+    t_{GPU} &= \max\left(\frac{W}{\beta}, \frac{2 P T}{F_T}\right) + \frac{K}{\beta} + t_{prompts}
     + t_{sampling} + t_{reductions} + L \, n \, t_{gap} \\
     t_{host} &= t_{step} + N \, t_{sequence}
 
-W bytes of weights are read for the T tokens of the step and multiplied with them, K bytes of cache are
-read for the N sequences that decode. Between the n kernels of each of L layers the GPU pauses for
-:math:`t_{gap}`; kernels that no CUDA graph replays are launched by the host one after the other, and the
-step takes no less than that. The host's own time comes after the GPU's, or beside it where the
-engine prepares one step while the GPU computes the one before. The reductions are those of tensor
-parallelism, with the gathering of the N sequences' logits, of which each rank has a part.
+W bytes of weights are read for the T tokens of the step and multiplied with them, at the rate that products
+of so many tokens with such layers reach; K bytes of cache are read for the N sequences that decode. Between
+the n kernels of each of L layers the GPU pauses for :math:`t_{gap}`; kernels that no CUDA graph replays are
+launched by the host one after the other, and the step takes no less than that. The host's own time comes
+after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. The
+reductions are those of tensor parallelism, with the gathering of the N sequences' logits, of which each rank
+has a part.
 """
 
 from functools import lru_cache
 from math import inf
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -24,10 +26,12 @@ from tuner.timing import assumptions as assume
 from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
+    ProductCurve,
     RolloutInput,
     arithmetic_seconds,
     cache_read_bytes,
     gathering_seconds,
+    product_curve,
     reduction_seconds,
     sampling_seconds,
     weight_read_bytes,
@@ -41,6 +45,9 @@ _UNTOLD = 0.25  # of a host's seconds, by which the GPU's may be wrong where one
 
 CAUSES = ("decode", "prefill", "communication", "gaps", "launch", "engine")
 
+#: By cause; then the GPU's, those of launching its kernels, and the rest of its host's.
+StepSeconds: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
+
 
 class StepPrices(Struct, frozen=True, kw_only=True):
     """What the seconds of a step are put together from; each grows in proportion to something."""
@@ -50,7 +57,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     largest_graph: float  # sequences of the largest step that a CUDA graph replays
     overlaps: bool  # the host prepares a step while the GPU computes the one before
     dense_read: float  # weights that every step of a model without experts reads
-    token: float  # products, each token
+    products: ProductCurve
     key: float  # cache read, each visible key of a decoding sequence
     prompt_key: float  # attention, each token of a prompt
     earlier_key: float  # attention, each token of a prompt and each key that was there before the prompt
@@ -71,7 +78,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
 
     def priced(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
-    ) -> tuple[float, float, float, float, float, float, float, float, float]:
+    ) -> StepSeconds:
         """Seconds of a step by cause; the GPU's, those of launching its kernels, and the rest of its host's.
 
         Args:
@@ -85,7 +92,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         cached = decoding * cached_keys(self.layer, context) * self.key
         drawn = sampled * self.sampled
         read = self._read(tokens)
-        token, prompt = decoding * self.token, tokens * self.token
+        token = self.products.at(decoding) if decoding else 0.0
+        prompt = self.products.at(tokens) if prompt_tokens else token
         # Comparisons in place of calls: some hundred steps of a rollout are priced one after the other.
         decode = (token if token > read else read) + cached
         decode += drawn
@@ -113,12 +121,13 @@ class StepPrices(Struct, frozen=True, kw_only=True):
 def step_prices(inputs: RolloutInput) -> StepPrices:
     """The prices of a rollout's steps."""
     rate, prompt = decode_bytes_per_s(inputs.cluster.gpu), max(1.0, inputs.batch.mean_prompt_tokens)
-    token = arithmetic_seconds(inputs, 1.0, 0.0)
+    products = arithmetic_seconds(inputs, 1.0, 0.0)
     layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
     seen = cached_keys(layer, prompt)
     reduction = reduction_seconds(inputs, 0.0)
     samples = inputs.rollout.samples_log_probs
-    sequence = assume.ENGINE_SEQUENCE_S + (assume.ENGINE_LOG_PROB_S if samples else 0.0)
+    sequence = assume.FIRST_CORE_SEQUENCE_S if inputs.rollout.first_core else assume.ENGINE_SEQUENCE_S
+    sequence += assume.ENGINE_LOG_PROB_S if samples else 0.0
     gpu = inputs.cluster.gpu
     faster = correction(gpu, Family.ENGINE)
     return StepPrices(
@@ -127,10 +136,10 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         largest_graph=inf if largest is None else largest,
         overlaps=inputs.rollout.overlaps_scheduling,
         dense_read=weight_read_bytes(inputs, 1.0) / rate,
-        token=token,
+        products=product_curve(inputs),
         key=cache_read_bytes(inputs, 1.0, prompt) / seen / rate,
-        prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(layer, prompt)) - token,
-        earlier_key=arithmetic_seconds(inputs, 1.0, 1.0) - token,
+        prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(layer, prompt)) - products,
+        earlier_key=arithmetic_seconds(inputs, 1.0, 1.0) - products,
         sampled=sampling_seconds(inputs, 1.0),
         gathered=gathering_seconds(inputs, 1.0),
         reduction=reduction,

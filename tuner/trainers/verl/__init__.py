@@ -43,6 +43,7 @@ __all__ = [
     "critic_model_key",
     "critic_model_path",
     "deciding_keys",
+    "engine_version_of",
     "examples",
     "input_schema",
     "key_classes",
@@ -53,6 +54,7 @@ __all__ = [
     "model_key",
     "model_path",
     "name",
+    "noted_settings",
     "observed",
     "offered_keys",
     "override_writer",
@@ -149,6 +151,20 @@ def may_configure(text: str, *, yaml: bool) -> bool:
     from tuner.trainers.verl import mentioned
 
     return mentioned.may_configure(text, yaml=yaml)
+
+
+def engine_version_of(asked: str, nearest: Workload) -> str | None:
+    """That of an unknown release, see :func:`tuner.trainers.verl.unbundled.engine_version_of`."""
+    from tuner.trainers.verl import unbundled
+
+    return unbundled.engine_version_of(asked, nearest)
+
+
+def noted_settings(note: str) -> tuple[str, ...]:
+    """Settings that a note names, see :func:`tuner.trainers.verl.noted.noted_settings`."""
+    from tuner.trainers.verl import noted
+
+    return noted.noted_settings(note)
 
 
 def place_of(calls: "Sequence[Call]") -> "Place":

@@ -49,6 +49,13 @@ def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, 
     )
 
 
+def engine_version_of(asked: str, nearest: Workload) -> str | None:
+    """The rollout engine's version that a release goes with, where ``nearest`` has one that it never had."""
+    if at_least(asked, _NEWER_VLLM) or nearest.rollout is None:
+        return None
+    return _OLD_VLLM if nearest.rollout.engine is RolloutEngine.VLLM else None
+
+
 def _of_older(asked: str, read: Reader) -> Iterator[Behaviour]:
     if at_least(asked, _NEWER_VLLM):
         return

@@ -18,6 +18,11 @@ _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
     "apply_rope_fusion": lambda architecture: architecture.bridge_fuses_rotary,
 }
 
+#: Release that goes with Megatron-Core 0.15, which rotates packed sequences all at once. Source: verl 0.7.1
+#: ``utils/megatron_utils.py`` (follows 0.15.0rc7), Megatron-Core 0.12 to 0.16
+#: ``models/common/embeddings/rope_utils.py`` (``_apply_rotary_pos_emb_thd``).
+_ROTATES_ALL = "0.7.0"
+
 
 def read_megatron(context: EngineContext) -> Engine:
     """An engine under Megatron.
@@ -39,6 +44,7 @@ def read_megatron(context: EngineContext) -> Engine:
         recomputes_parts=_recomputes_parts(source, role, fields),
         fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
         fused_rotary=_fuses(context, "apply_rope_fusion", elsewhere=False),
+        rotates_each=not source.since(_ROTATES_ALL),
         **_further_token(source, role),
         **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype, fields["checkpointing"])),
     )
