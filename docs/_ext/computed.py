@@ -20,6 +20,7 @@ import accuracy
 import head_quantities
 import recorded_updates
 import running_job
+import seconds_accuracy
 import skipping
 import token_budgets
 from tables import table
@@ -163,6 +164,7 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     **head_quantities.QUANTITIES,
     **skipping.QUANTITIES,
     **recorded_updates.QUANTITIES,
+    **seconds_accuracy.QUANTITIES,
     "knee": _knee,  # tokens of the update's budget beyond which a step gets no shorter
     "free-budget": _free,  # tokens of it up to which the update's peak does not grow
     "length": _length,  # tokens of the longest sequence

@@ -4,14 +4,15 @@ They are computed while the pages are built, from files of ``validation/data``, 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from statistics import median
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
-from figures.timed_scatter import RECORDINGS, phases, recordings, utilisations
+from figures.timed_scatter import RECORDINGS, phases, phases_of, recordings, utilisations
 from folded import folded
 from tables import table
 from tuner.accuracy import Ratios, ratios, series
@@ -90,6 +91,28 @@ def _recorded(what: str) -> list[list[str]]:
         link = f":download:`{path.stem} <{_FOLDER}/{path.name}>`"
         rows.append([link, content["hardware"].partition(" (")[0], ", ".join(named), content["date"]])
     return rows
+
+
+def _errors(file: str) -> list[float]:
+    return [abs(phase.ratio - 1) for phase in phases_of(file)]
+
+
+def _error(file: str, _overrides: tuple[str, ...]) -> str:
+    return f"{100 * median(_errors(file)):.1f}\N{NO-BREAK SPACE}%"
+
+
+def _close(file: str, percent: str, _overrides: tuple[str, ...]) -> str:
+    errors = _errors(file)
+    return (
+        f"{100 * sum(100 * error <= float(percent) for error in errors) / len(errors):.0f}\N{NO-BREAK SPACE}%"
+    )
+
+
+#: What can be asked of the seconds of a recorded file.
+QUANTITIES: dict[str, Callable[..., str]] = {
+    "seconds-error": _error,  # a file: the median, without its sign
+    "seconds-close": _close,  # a file, percent: the share that is no further off
+}
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

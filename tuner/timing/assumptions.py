@@ -71,10 +71,13 @@ NORM_KERNELS = 8
 #: 4. Counted in Megatron-Core 0.12 (``_apply_rotary_pos_emb_bshd``).
 ROTARY_KERNELS = 12
 
-#: Seconds in which the host launches them, with the views between them. 46e-6 of Python and torch's dispatch,
-#: measured on a processor with as good as nothing to compute (torch 2.13, 2026-11-27), and 3e-6 for each
-#: launch. Between 60e-6 (5e-6 for each kernel, see :data:`HOST_LAUNCH_S`) and 240e-6 (20e-6 for each).
-ROTATED_PIECE_S = 82e-6
+#: Seconds between two kernels of one small operation that Python calls again and again: the mean of two
+#: machines with H100, 7.1e-6 and 10.5e-6 (``host_launch`` of ``profiles/operators``, 2026-11-27).
+BARE_LAUNCH_S = 8.8e-6
+
+#: Seconds in which the host launches them. Between 60e-6 (5e-6 for each kernel, see :data:`HOST_LAUNCH_S`)
+#: and 240e-6 (20e-6 for each).
+ROTATED_PIECE_S = ROTARY_KERNELS * BARE_LAUNCH_S
 
 #: Kernels of one decoder layer with fused norms, rotary embedding and activation.
 FUSED_LAYER_KERNELS = 16

@@ -36,6 +36,11 @@ def recordings(what: str) -> list[Path]:
     return [path for path in files if _timed(path.name).phases]
 
 
+def phases_of(name: str) -> tuple[TimedPhase, ...]:
+    """Every phase of one of these files that was timed."""
+    return tuple(_timed(name).phases)
+
+
 def phases(what: str) -> list[TimedPhase]:
     """Every phase of these files that was timed."""
     return [phase for path in recordings(what) for phase in _timed(path.name).phases]
