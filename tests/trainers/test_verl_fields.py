@@ -82,6 +82,7 @@ OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "streamed_offload": BOOLEANS,
     "optimizer_offload_fraction": SHARES,
     "checkpointing": st.sampled_from(Checkpointing),
+    "fused_rotary": BOOLEANS,
     "kind": st.sampled_from(HeadKind),
     "checkpointed": BOOLEANS,
     "chunk_tokens": st.none() | MANY,

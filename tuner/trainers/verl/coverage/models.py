@@ -211,7 +211,7 @@ MODELS: tuple[Omission, ...] = (
     Omission(
         name=N_("what an external library changes"),
         reason=N_("its code is imported into the workers and may replace models and kernels"),
-        patterns=(_EXTERNAL_LIBRARY,),
+        patterns=("{critic,reward_model}.model.external_lib",),  # whether the actor's is ours is read
         trigger=_other_library,
     ),
     Omission(

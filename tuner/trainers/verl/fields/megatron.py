@@ -43,7 +43,6 @@ def read_megatron(context: EngineContext) -> Engine:
         bucket_tokens=1 if role == _REWARD else bucket_tokens(source, f"{role}.megatron"),
         recomputes_parts=_recomputes_parts(source, role, fields),
         fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
-        fused_rotary=_fuses(context, "apply_rope_fusion", elsewhere=False),
         rotates_each=not source.since(_ROTATES_ALL),
         **_further_token(source, role),
         **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype, fields["checkpointing"])),
@@ -178,6 +177,15 @@ def _fuses(context: EngineContext, switch: str, *, elsewhere: bool) -> bool:
     return source.flag(f"{role}.megatron.override_transformer_config.{switch}", default=default)
 
 
+def _rotates_at_once(context: EngineContext) -> bool:
+    return _fuses(context, "apply_rope_fusion", elsewhere=False)
+
+
+def _set_rotation(context: EngineContext, engine: Engine) -> Assignments:
+    section = f"{context.configured_role}.megatron.override_transformer_config"
+    return ((f"{section}.apply_rope_fusion", engine.fused_rotary),)
+
+
 # -- recomputation ----------------------------------------------------------------------------
 
 
@@ -261,6 +269,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         Plain("distributed_optimizer", f"{section}.use_distributed_optimizer", FLAG, True),
         Ruled("optimizer_offload_fraction", _host_share, _set_host_share),
         Ruled("checkpointing", _recomputation, _set_recomputation),
+        Ruled("fused_rotary", _rotates_at_once, _set_rotation),
     )
 
 
