@@ -114,7 +114,7 @@ BAD_CASES = [
     ({"ulysses": 3}, "cases[1]: world_size 4 is no multiple of ulysses 3"),
     ({"strategy": "megatron"}, "cases[1].strategy: input should be 'fsdp' or 'fsdp2'"),
     ({"pass": "rollout"}, "cases[1].pass: input should be 'log_prob', 'update' or 'fine_tuning'"),
-    ({"fused_kernels": "liger"}, "cases[1].fused_kernels: input should be 'torch' or 'triton'"),
+    ({"fused_kernels": "liger"}, "cases[1].fused_kernels: input should be 'torch', 'triton' or 'tuner'"),
     ({"model_dtype": "int4"}, "cases[1].model_dtype: "),
     ({"ulysess": 2}, "cases[1].ulysess: is not known"),
     ({"sequence_parallel": 2}, "cases[1].sequence_parallel: is not known"),

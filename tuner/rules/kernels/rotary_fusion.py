@@ -55,7 +55,9 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_("queries and keys of each sequence are rotated one after the other, in a dozen kernels each")
+        message=_(
+            "queries and keys of each sequence are rotated one after the other, in a dozen kernels each"
+        )
         if engine.rotates_each
         else _("queries and keys are rotated in a dozen kernels each"),
         severity=RULE.severity,
