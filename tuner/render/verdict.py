@@ -8,7 +8,7 @@ from tuner.memory import Estimate
 from tuner.render.bars import PARTS
 from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
-from tuner.render.numbers import gib, interval, percent
+from tuner.render.numbers import gib, peak, percent
 from tuner.render.releases import against
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, place, sentence, titled
@@ -160,10 +160,9 @@ def _word(advice: Advice) -> tuple[str, str]:
 def _peak(estimate: Estimate) -> str:
     """The worst phase, its peak and the interval around it, and the card."""
     worst = estimate.worst
-    return _("{phase} peaks at {peak} ({interval}) of {capacity}").format(
+    return _("{phase} peaks at {peak} of {capacity}").format(
         phase=worst.phase.value,
-        peak=gib(worst.peak_bytes),
-        interval=interval(worst.interval),
+        peak=peak(worst.peak_bytes, worst.interval),
         capacity=gib(estimate.capacity_bytes),
     )
 
