@@ -234,13 +234,12 @@ def test_more_gpus_than_a_node_has_are_asked_about() -> None:
 
 def test_the_verdict_says_on_which_machines_a_job_cannot_start() -> None:
     words = ("advise", CONFIG, "--gpu", "h100-sxm", "--verl-version", "0.9.1")
-    asked = " ".join(run(*words, "trainer.n_gpus_per_node=16").out.split())
-    said = (
-        "It cannot start on nodes of 8 h100-sxm, the largest that are known, since it wants 16 GPUs on one."
-    )
-    assert said in asked
-    assert "It cannot start" not in run(*words, "trainer.n_gpus_per_node=8").out
-    assert "It cannot start" not in run(*words, "--gpus-per-node", "16").out
+    asked = run(*words, "trainer.n_gpus_per_node=16").out
+    said = "CANNOT START: the job wants 16 GPUs on one node, and the largest known ones have 8 h100-sxm. "
+    assert " ".join(asked.split()).startswith(said)
+    assert re.search(r"\nFITS[ :]", asked)  # what it needs comes behind that
+    assert "CANNOT START" not in run(*words, "trainer.n_gpus_per_node=8").out
+    assert "CANNOT START" not in run(*words, "--gpus-per-node", "16").out
 
 
 def test_check_goes_on_after_a_file_that_cannot_be_used(
