@@ -1,5 +1,7 @@
 import json
 import re
+import socket
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -423,6 +425,41 @@ def test_help_names_every_part_of_a_validation() -> None:
     text = " ".join(run("validate", "--help").out.split())
     *others, last = (part.value for part in Part)
     assert f"What to run, of {', '.join(others)} and {last};" in text
+
+
+OOM = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("advise", CONFIG),
+        ("check", CONFIG, "--fail-on", "error"),
+        ("explain-oom", CONFIG, "--message", OOM),
+        ("config", CONFIG),
+        ("diff", CONFIG, CONFIG),
+        ("watch", "--help"),
+        ("estimate-memory", "--model", "qwen2.5-7b"),
+        ("accuracy", "--help"),
+        ("rule", "--all"),
+        ("model", "qwen2.5-7b"),
+        ("schema", "report"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_command_but_validate_needs_torch_a_gpu_or_a_network(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("there is no network")
+
+    for library in ("torch", "transformers", "triton", "pynvml", "vllm", "verl", "ray"):
+        monkeypatch.setitem(sys.modules, library, None)  # to import it is an ImportError
+    monkeypatch.setattr(socket, "socket", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    result = run(*arguments)
+    assert (result.code, bool(result.out)) == (0, True), result.err
 
 
 def test_help_comes_without_the_libraries_of_the_commands() -> None:
