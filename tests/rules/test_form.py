@@ -7,10 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from tests.rules.next_code import FOLDERS, RETIRED, in_use, next_code, numbers
+from tests.rules.next_code import FOLDERS, in_use, next_code, numbers
 from tuner import rules
 from tuner.findings import Rule
 from tuner.render import does_not_fit
+from tuner.rules.retired import RETIRED
 from tuner.trainers.verl import checks
 
 HEADINGS = ["What it checks", "Why it matters", "When it does not apply", "Sources"]
@@ -39,8 +40,9 @@ def test_every_code_is_in_use_or_retired_and_the_next_one_is_free(letters: str) 
 
 
 def test_what_is_retired_is_not_in_use() -> None:
-    assert not RETIRED.keys() & in_use().keys()
-    assert not set(RETIRED.values()) & set(in_use().values())
+    assert not {rule.code for rule in RETIRED} & in_use().keys()
+    assert not {rule.name for rule in RETIRED} & set(in_use().values())
+    assert {rule.instead for rule in RETIRED} <= {"", *in_use()}
 
 
 @MODULES
