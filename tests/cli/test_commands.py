@@ -116,8 +116,20 @@ def test_advice_names_what_it_rests_on() -> None:
         assert words.lower() in result.out.lower()
 
 
-def test_two_runs_give_the_same_bytes() -> None:
-    assert run(*ADVISE, "--output-format", "json").out == run(*ADVISE, "--output-format", "json").out
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ADVISE,
+        (*ADVISE, "-f", "json"),
+        (*ADVISE, "-f", "html"),
+        (*CHECK, "-f", "sarif"),
+        (*CHECK, "-f", "full"),
+    ],
+)
+def test_two_runs_give_the_same_bytes(arguments: tuple[str, ...]) -> None:
+    one, other = (process(*arguments, env={"PYTHONHASHSEED": seed}) for seed in ("1", "2"))
+    assert one.out
+    assert (one.out, one.err) == (other.out, other.err)
 
 
 def test_the_report_of_a_real_configuration_validates() -> None:

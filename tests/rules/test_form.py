@@ -65,6 +65,14 @@ def test_page_has_the_fixed_headings(module: ModuleType) -> None:
 
 
 @MODULES
+def test_what_rests_on_measurements_names_card_versions_and_date(module: ModuleType) -> None:
+    if "Evidence.MEASURED" in inspect.getsource(module):
+        sources = (inspect.getdoc(module) or "").partition("Sources")[2]
+        measured = r"measured on [a-z]+ [A-Z]\w+ with verl [\d.]+ and torch [\d.]+, \d{4}-\d\d-\d\d"
+        assert re.search(measured, sources)
+
+
+@MODULES
 def test_every_sentence_of_the_page_has_a_line_and_an_end(module: ModuleType) -> None:
     prose = [line for line in (inspect.getdoc(module) or "").splitlines()[2:] if line and set(line) != {"-"}]
     sentences = [line for line in prose if line not in HEADINGS]
