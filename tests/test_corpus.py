@@ -29,6 +29,7 @@ def _advise(launch: dict[str, Any]) -> Result:
     return run(*arguments, "--", *launch["overrides"])
 
 
+DECIMAL = re.compile(r"\d [KMGT]B\b(?!/s)")  # bytes are told in binary units, rates are not
 ONE_NUMBER = re.compile(
     r"\b([\d.,]+)( GiB|%|)( to |\u2026)\1\2\b"
 )  # an interval whose ends are written alike
